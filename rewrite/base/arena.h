@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Arena: the only way demi's libraries allocate memory.
+ *
+ * An arena hands out memory that lives until the whole arena is freed; nothing is freed alone.
+ * A model owns one arena, a pass gets a scratch arena that ends with it.
+ *
+ * Out of memory (malloc failed, or the arena's budget is spent) does not return: it jumps to the
+ * MemTrap the arena was given. Only the library's front (passes/demi.c), tools and tests set traps;
+ * everything between them is written as if allocation always succeeds, and whatever must be undone
+ * on the way out (a file descriptor, a temporary file) is registered with arena_defer.
+ *
+ *     MemTrap trap;
+ *     Arena a;
+ *     if (setjmp(trap.env)) { arena_free(&a); return err_out_of_memory(err); }
+ *     arena_init(&a, &trap);
+ */
+#ifndef DEMI_BASE_ARENA_H
+#define DEMI_BASE_ARENA_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct MemTrap {
+    jmp_buf env; /* where to go when memory runs out: setjmp(trap.env) before first use */
+} MemTrap;
+
+typedef struct ArenaChunk ArenaChunk;
+typedef struct ArenaDefer ArenaDefer;
+
+typedef struct Arena {
+    char *next, *end; /* free bytes of the newest chunk */
+    ArenaChunk *chunks;
+    ArenaDefer *defers;
+    MemTrap *trap;
+    uint64_t used;   /* bytes handed out or reserved in chunks */
+    uint64_t budget; /* most bytes `used` may reach; UINT64_MAX by default */
+} Arena;
+
+/* Makes an empty arena; allocates nothing yet. `trap` is borrowed and must outlive every
+ * allocation; a long-lived arena's trap is exchanged at each entry of the library. */
+void arena_init(Arena *arena, MemTrap *trap);
+
+/* Runs the deferred calls, newest first, then frees all memory. The arena is empty and usable
+ * again. Safe on a zeroed arena. */
+void arena_free(Arena *arena);
+
+/* `size` zeroed bytes aligned for any object. Never NULL; size 0 gives a valid unique pointer. */
+void *arena_alloc(Arena *arena, size_t size);
+
+/* An array of `count` zeroed elements of `size` bytes; a product that overflows is out of memory. */
+void *arena_array(Arena *arena, size_t count, size_t size);
+
+/* A copy of `size` bytes. The copy is followed by a NUL so that text can be used as a C string. */
+void *arena_copy(Arena *arena, const void *bytes, size_t size);
+
+/* printf into the arena; NUL-terminated. */
+char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(Arena *arena, const char *format, va_list args);
+
+/* Calls fn(data) when the arena is freed, also when that happens because memory ran out. */
+void arena_defer(Arena *arena, void (*fn)(void *data), void *data);
+
+/* Jumps to the arena's trap, as a failed allocation does. */
+_Noreturn void arena_exhausted(Arena *arena);
+
+#define ARENA_NEW(arena, Type)          ((Type *)arena_alloc((arena), sizeof(Type)))
+#define ARENA_ARRAY(arena, Type, count) ((Type *)arena_array((arena), (count), sizeof(Type)))
+
+#endif

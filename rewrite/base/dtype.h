@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Element types. The numbers are those of ONNX's TensorProto.DataType (IR 14), so that a dtype read
+ * from a file needs no translation; a number that is none of these is kept and refused only by what
+ * has to compute with it. */
+#ifndef DEMI_BASE_DTYPE_H
+#define DEMI_BASE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum Dtype {
+    DTYPE_UNDEFINED = 0,
+    DTYPE_FLOAT = 1,
+    DTYPE_UINT8 = 2,
+    DTYPE_INT8 = 3,
+    DTYPE_UINT16 = 4,
+    DTYPE_INT16 = 5,
+    DTYPE_INT32 = 6,
+    DTYPE_INT64 = 7,
+    DTYPE_STRING = 8,
+    DTYPE_BOOL = 9,
+    DTYPE_FLOAT16 = 10,
+    DTYPE_DOUBLE = 11,
+    DTYPE_UINT32 = 12,
+    DTYPE_UINT64 = 13,
+    DTYPE_COMPLEX64 = 14,
+    DTYPE_COMPLEX128 = 15,
+    DTYPE_BFLOAT16 = 16,
+    DTYPE_FLOAT8E4M3FN = 17,
+    DTYPE_FLOAT8E4M3FNUZ = 18,
+    DTYPE_FLOAT8E5M2 = 19,
+    DTYPE_FLOAT8E5M2FNUZ = 20,
+    DTYPE_UINT4 = 21,
+    DTYPE_INT4 = 22,
+    DTYPE_FLOAT4E2M1 = 23,
+    DTYPE_FLOAT8E8M0 = 24,
+    DTYPE_UINT2 = 25,
+    DTYPE_INT2 = 26,
+    DTYPE_FLOAT6E2M3 = 27,
+    DTYPE_FLOAT6E3M2 = 28,
+    DTYPE_COUNT /* one more than the last */
+} Dtype;
+
+/* ONNX's name in lower case ("float", "float16", "float8e4m3fn", …), as its textual syntax spells
+ * it; "undefined" for 0 and "dtype?" for a number that is no dtype. */
+const char *dtype_name(Dtype dtype);
+
+/* The dtype of that name; also numpy's spellings (float32, float64) and fp16, fp32, bf16, half.
+ * DTYPE_UNDEFINED where none. */
+Dtype dtype_from_name(const char *name, size_t length);
+
+/* Bits of one element as raw_data stores it: 2, 4, 6, 8, 16, 32, 64 or 128; 0 for string and unknown
+ * dtypes. Sub-byte elements are packed, lowest bits first. */
+unsigned dtype_bits(Dtype dtype);
+
+/* Bytes that `count` elements fill, the last byte padded; false where that overflows 2^63 - 1 or
+ * the dtype has no fixed width. */
+bool dtype_bytes(Dtype dtype, uint64_t count, uint64_t *bytes);
+
+/* True for float16, bfloat16, float, double and the float8, float6 and float4 kinds. */
+bool dtype_is_float(Dtype dtype);
+/* True for signed and unsigned integers of every width; not bool. */
+bool dtype_is_integer(Dtype dtype);
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* pread with retries, and reading of pipes into memory. */
+#define _GNU_SOURCE
+#include "source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vec.h"
+
+enum { FIRST_READ = 1 << 16 };
+
+typedef struct OwnedFd {
+    int fd;
+} OwnedFd;
+
+static void close_owned(void *data) { close(((OwnedFd *)data)->fd); }
+
+static Source *source_new(Arena *arena, const char *name) {
+    Source *source = ARENA_NEW(arena, Source);
+    source->name = arena_copy(arena, name, strlen(name));
+    source->fd = -1;
+    return source;
+}
+
+Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
+    OwnedFd *owned = ARENA_NEW(arena, OwnedFd);
+    owned->fd = fd;
+    arena_defer(arena, close_owned, owned);
+    Source *source = source_new(arena, name);
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        err_errno(err, errno, "cannot stat");
+        err_file(err, name);
+        return NULL;
+    }
+    source->fd = fd;
+    source->size = (uint64_t)info.st_size;
+    source->device = (uint64_t)info.st_dev;
+    source->inode = (uint64_t)info.st_ino;
+    return source;
+}
+
+static Source *open_failed(const char *path, int error_number, Err *err) {
+    bool usage = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR;
+    if (usage) err_set(err, ERR_USAGE, "%s", strerror(error_number));
+    else err_errno(err, error_number, "cannot open");
+    err_file(err, path);
+    return NULL;
+}
+
+Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return open_failed(path, errno, err);
+    struct stat info;
+    if (fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
+        int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
+        close(fd);
+        return open_failed(path, error_number, err);
+    }
+    Source *file = source_from_fd(arena, fd, path, err);
+    if (!file || S_ISREG(info.st_mode)) return file;
+    return source_read_all(arena, fd, path, limit, err);
+}
+
+static bool read_more(int fd, unsigned char *buffer, size_t size, size_t *got) {
+    for (;;) {
+        ssize_t count = read(fd, buffer, size);
+        if (count >= 0) return *got = (size_t)count, true;
+        if (errno != EINTR) return false;
+    }
+}
+
+Source *source_read_all(Arena *arena, int fd, const char *name, uint64_t limit, Err *err) {
+    Source *source = source_new(arena, name);
+    size_t capacity = FIRST_READ, size = 0, got;
+    unsigned char *bytes = arena_alloc(arena, capacity);
+    for (;;) {
+        if (size == capacity) bytes = vec_grow(arena, bytes, size, &capacity, 1);
+        if (!read_more(fd, bytes + size, capacity - size, &got)) {
+            err_errno(err, errno, "cannot read");
+            err_file(err, name);
+            return NULL;
+        }
+        if (got == 0) break;
+        size += got;
+        if (size > limit) {
+            err_set(err, ERR_MODEL, "larger than %llu bytes", (unsigned long long)limit);
+            err_file(err, name);
+            return NULL;
+        }
+    }
+    source->memory = bytes;
+    source->size = size;
+    return source;
+}
+
+Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const char *name) {
+    Source *source = source_new(arena, name);
+    source->memory = size ? bytes : (const unsigned char *)"";
+    source->size = size;
+    return source;
+}
+
+static bool out_of_range(const Source *source, Err *err) {
+    err_set(err, ERR_MODEL, "the file ends before its contents do");
+    err_file(err, source->name);
+    return false;
+}
+
+bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    if (offset > source->size || size > source->size - offset) return out_of_range(source, err);
+    if (source->memory) {
+        if (size) memcpy(buffer, source->memory + offset, size);
+        return true;
+    }
+    for (char *to = buffer; size > 0;) {
+        ssize_t got = pread(source->fd, to, size, (off_t)offset);
+        if (got == 0) return out_of_range(source, err);
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            err_errno(err, errno, "cannot read");
+            err_file(err, source->name);
+            return false;
+        }
+        to += got;
+        offset += (uint64_t)got;
+        size -= (uint64_t)got;
+    }
+    return true;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Source: random-access bytes a model or its weights are read from: an open file or memory.
+ *
+ * Files are read with pread, never mapped: a file that shrinks while we work gives an error, not a
+ * signal. Reading is safe from several threads at once.
+ */
+#ifndef DEMI_BASE_SOURCE_H
+#define DEMI_BASE_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "err.h"
+
+typedef struct Source {
+    const char *name;            /* path for messages, owned by the arena */
+    uint64_t size;               /* bytes, as found when opened */
+    const unsigned char *memory; /* the bytes, or NULL where fd is read */
+    int fd;                      /* -1 where memory is used; closed by the arena that made it */
+    uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
+} Source;
+
+/* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_USAGE
+ * where the path does not exist or is a directory, ERR_ENV where it can't be read. A pipe or
+ * character device is read whole into memory, at most `limit` bytes. */
+Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err);
+
+/* Reads everything from a descriptor (stdin) into memory, at most `limit` bytes. NULL on error. */
+Source *source_read_all(Arena *arena, int fd, const char *name, uint64_t limit, Err *err);
+
+/* Takes an open descriptor of a regular file (closed with the arena). NULL on error. */
+Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err);
+
+/* Borrowed memory that outlives the arena's use of it. */
+Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const char *name);
+
+/* Reads exactly `size` bytes at `offset`. False with ERR_MODEL where the range lies outside or the
+ * file has shrunk, ERR_ENV where reading fails. */
+bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err);
+
+#endif

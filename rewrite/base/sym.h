@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Interned names: two equal strings of one table are the same pointer, so == compares.
+ *
+ * A Sym is counted, not NUL-limited: names from files may hold NULs and any bytes. `text` is also
+ * NUL-terminated for printing. NULL stands for "absent", which is not the same as an empty name:
+ * a file that says name="" is written back so.
+ */
+#ifndef DEMI_BASE_SYM_H
+#define DEMI_BASE_SYM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+typedef struct SymData {
+    uint32_t length; /* bytes, without the final NUL */
+    uint32_t hash;
+    char text[];
+} SymData;
+typedef const SymData *Sym;
+
+typedef struct SymTable {
+    Arena *arena; /* owns the names and the table */
+    Sym *slots;   /* open addressing, a power of two */
+    size_t capacity, count;
+} SymTable;
+
+void sym_table_init(SymTable *table, Arena *arena);
+
+/* The one Sym of these bytes, made if need be. length must be below 2^32 - 1. */
+Sym sym_intern(SymTable *table, const char *text, size_t length);
+Sym sym_intern_cstr(SymTable *table, const char *text);
+
+/* The Sym of these bytes if it was ever interned, else NULL. */
+Sym sym_find(const SymTable *table, const char *text, size_t length);
+
+/* A name that was never interned in this table: `stem`, or `stem_1`, `stem_2`, … */
+Sym sym_fresh(SymTable *table, const char *stem);
+
+/* True where sym is absent or empty: both mean "no name" to ONNX. */
+static inline bool sym_is_empty(Sym sym) { return !sym || sym->length == 0; }
+
+/* The text, or "" where absent. */
+static inline const char *sym_text(Sym sym) { return sym ? sym->text : ""; }
+
+/* Compares with a C string. */
+bool sym_equals(Sym sym, const char *text);
+
+#endif

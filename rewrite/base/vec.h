@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Growable arrays in an arena.
+ *
+ *     VEC(Node *) nodes = {0};
+ *     VEC_PUSH(arena, &nodes, node);
+ *     for (size_t i = 0; i < nodes.count; i++) use(nodes.items[i]);
+ *
+ * A vector that grows leaves its old storage in the arena: at most as much again as it holds.
+ */
+#ifndef DEMI_BASE_VEC_H
+#define DEMI_BASE_VEC_H
+
+#include <string.h>
+
+#include "arena.h"
+
+#define VEC(Type)                                                                                  \
+    struct {                                                                                       \
+        Type *items;                                                                               \
+        size_t count, capacity;                                                                    \
+    }
+
+#define VEC_PUSH(arena, vec, item)                                                                 \
+    do {                                                                                           \
+        if ((vec)->count == (vec)->capacity)                                                       \
+            (vec)->items = vec_grow((arena), (vec)->items, (vec)->count, &(vec)->capacity,         \
+                                    sizeof *(vec)->items);                                         \
+        (vec)->items[(vec)->count++] = (item);                                                     \
+    } while (0)
+
+static inline void *vec_grow(Arena *arena, const void *items, size_t count, size_t *capacity,
+                             size_t size) {
+    size_t wanted = *capacity ? *capacity * 2 : 8;
+    void *grown = arena_array(arena, wanted, size);
+    if (count) memcpy(grown, items, count * size);
+    *capacity = wanted;
+    return grown;
+}
+
+/* Bytes that someone else owns; what holds a Bytes says who. */
+typedef struct Bytes {
+    const unsigned char *data;
+    size_t size;
+} Bytes;
+
+#endif
