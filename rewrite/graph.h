@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The in-memory model: values, nodes, graphs, functions.
+ *
+ * A Value is one SSA name: a graph input, an initializer, or a node's output. A Use is one place
+ * that reads a value: a node's input or a graph's output. Uses of a value form a doubly linked list,
+ * so that adding, moving and removing one is O(1) and replacing all of them cannot miss any; a
+ * subgraph that captures a value of an outer graph is simply another Use of it.
+ *
+ * Everything lives in the model's arena and is freed with it. Order is insertion order everywhere,
+ * so output is deterministic. Fields may be read freely; they are changed only through the
+ * functions below, which keep the use lists right and count the edits: a model without edits is
+ * written as the very bytes it was read from.
+ *
+ * Nothing of a file is dropped: what this structure does not model is kept beside each object as
+ * `rest`, the wire bytes of the ONNX message's remaining and unknown fields. NULL Syms are absent
+ * fields; an empty Sym is a field that is present and empty.
+ */
+#ifndef DEMI_GRAPH_H
+#define DEMI_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "dtype.h"
+#include "err.h"
+#include "source.h"
+#include "sym.h"
+#include "tensor.h"
+#include "vec.h"
+
+typedef struct Value Value;
+typedef struct Node Node;
+typedef struct Graph Graph;
+typedef struct Function Function;
+typedef struct Model Model;
+typedef struct Attr Attr;
+
+/* StringStringEntryProto lists: metadata_props, external_data, bindings. */
+struct KeyValue {
+    struct KeyValue *next;
+    Sym key, value;
+    Bytes rest;
+};
+
+/* ---- types -------------------------------------------------------------------------------- */
+
+typedef enum DimKind { DIM_UNKNOWN, DIM_KNOWN, DIM_SYMBOL } DimKind;
+
+typedef struct DimExtra {
+    Sym denotation;
+    Bytes rest;
+} DimExtra;
+
+typedef struct Dim {
+    DimKind kind;
+    int64_t size; /* KNOWN; as in the file, so check for negative ones */
+    Sym symbol;   /* SYMBOL */
+    const DimExtra *extra; /* NULL mostly */
+} Dim;
+
+typedef enum TypeKind {
+    TYPE_NONE, /* a TypeProto with nothing set */
+    TYPE_TENSOR,
+    TYPE_SPARSE_TENSOR,
+    TYPE_SEQUENCE, /* of elem */
+    TYPE_OPTIONAL, /* of elem */
+    TYPE_MAP,      /* from dtype to elem */
+    TYPE_OPAQUE    /* kept in rest */
+} TypeKind;
+
+typedef struct TypeExtra {
+    Sym denotation;
+    Bytes rest;       /* of the TypeProto */
+    Bytes inner_rest; /* of its Tensor, Sequence, … message */
+    Bytes shape_rest; /* of its TensorShapeProto */
+} TypeExtra;
+
+/* Immutable. */
+typedef struct Type {
+    TypeKind kind;
+    int32_t dtype; /* TENSOR, SPARSE_TENSOR: element; MAP: key */
+    bool has_dtype; /* the field is present on the wire */
+    bool has_shape; /* TENSOR, SPARSE_TENSOR: the rank is known */
+    uint32_t rank;
+    const Dim *dims; /* [rank] */
+    const struct Type *elem; /* SEQUENCE, OPTIONAL, MAP; NULL where absent */
+    const TypeExtra *extra;  /* NULL mostly */
+} Type;
+
+/* A tensor type without shape / with these dims (borrowed, arena). */
+const Type *type_new_tensor(Arena *arena, Dtype dtype);
+const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t rank);
+/* SEQUENCE or OPTIONAL of elem. */
+const Type *type_new_wrapped(Arena *arena, TypeKind kind, const Type *elem);
+/* The same type with the element dtype of its innermost tensor replaced; shape, denotations and
+ * unknown fields stay. A map is returned unchanged. `type` itself where nothing changes. */
+const Type *type_with_dtype(Arena *arena, const Type *type, Dtype dtype);
+/* Element dtype of the innermost tensor (through sequences and optionals); UNDEFINED for maps,
+ * opaque types, NULL. */
+Dtype type_dtype(const Type *type);
+/* Same kinds, nesting and dtypes, whatever the shapes. */
+bool type_same_dtypes(const Type *a, const Type *b);
+
+/* One ValueInfoProto, less its name: what a file declares of an input, output or inner value. */
+typedef struct ValueDecl {
+    const Type *type; /* NULL where absent */
+    Sym doc;
+    KeyValue *metadata;
+    Bytes rest;
+} ValueDecl;
+
+/* ---- values and uses ----------------------------------------------------------------------- */
+
+typedef struct Use {
+    Value *value;    /* what is read; NULL: an omitted input */
+    Node *node;      /* the reader, or NULL for a graph output */
+    Graph *graph;    /* the reader's graph */
+    uint32_t index;  /* input index of node, or output index of graph */
+    struct Use *prev, *next; /* among the value's uses */
+} Use;
+
+typedef struct SparseTensor {
+    Tensor *values, *indices; /* NULL where absent; values->name names an initializer */
+    uint32_t rank;
+    const int64_t *dims;
+    Bytes rest;
+} SparseTensor;
+
+struct Value {
+    Sym name; /* unique in its graph; never NULL, empty only in invalid models */
+    uint32_t id; /* < model->value_count; dense, for side tables of passes */
+    Graph *graph;  /* where it is defined */
+    Node *producer; /* NULL for inputs, initializers and undefined names */
+    uint32_t output_index;
+    Use *uses; /* in no promised order: sort by node where it matters */
+    uint32_t use_count;
+    const Type *type; /* what is known: declared by the file, then made exact by infer-dtypes and
+                         refined by infer-shapes; NULL where unknown */
+    const Tensor *init;        /* an initializer's data (an input may have one too: a default) */
+    const SparseTensor *sparse_init;
+    ValueDecl *input; /* the graph-input declaration, NULL where it is no input */
+    ValueDecl *info;  /* the value_info entry, NULL where there is none */
+    bool referenced;  /* named by a binding, quantization annotation or device configuration: must
+                         not disappear */
+};
+
+/* A name in the file that refers to a value without reading it. Follows the value if renamed. */
+typedef struct NameRef {
+    Sym name;     /* as in the file; NULL where absent */
+    Value *value; /* NULL where no such value exists */
+} NameRef;
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+/* AttributeProto.AttributeType's numbers. */
+typedef enum AttrType {
+    ATTR_UNDEFINED = 0,
+    ATTR_FLOAT = 1,
+    ATTR_INT = 2,
+    ATTR_STRING = 3,
+    ATTR_TENSOR = 4,
+    ATTR_GRAPH = 5,
+    ATTR_FLOATS = 6,
+    ATTR_INTS = 7,
+    ATTR_STRINGS = 8,
+    ATTR_TENSORS = 9,
+    ATTR_GRAPHS = 10,
+    ATTR_SPARSE_TENSOR = 11,
+    ATTR_SPARSE_TENSORS = 12,
+    ATTR_TYPE = 13,
+    ATTR_TYPES = 14,
+} AttrType;
+
+struct Attr {
+    Attr *next;
+    Sym name, ref, doc; /* ref: ref_attr_name, in a function body */
+    AttrType type;      /* declared, or (has_type false) told from the field that is filled */
+    bool has_type;      /* the type field is present on the wire */
+    bool has_value;     /* scalars: the field is present */
+    uint32_t count;     /* lists: number of items */
+    union {
+        float f;
+        int64_t i;
+        Bytes s;
+        const Tensor *t;
+        Graph *g;
+        const SparseTensor *sparse;
+        const Type *tp;
+        const float *floats;
+        const int64_t *ints;
+        const Bytes *strings;
+        const Tensor *const *tensors;
+        Graph *const *graphs;
+        const SparseTensor *const *sparses;
+        const Type *const *types;
+    } v;
+    Attr *also; /* further filled value fields of the same AttributeProto, beside the one its type
+                   selects: only malformed files have them, and they are kept */
+    Bytes rest;
+};
+
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+/* NodeDeviceConfigurationProto: the tensor names are modelled, the remainder kept. */
+typedef struct ShardingSpec {
+    NameRef tensor;
+    Bytes rest;
+} ShardingSpec;
+
+typedef struct DeviceConfig {
+    ShardingSpec *specs; /* [spec_count] */
+    uint32_t spec_count;
+    Bytes rest;
+} DeviceConfig;
+
+/* Why a node runs in the precision it does: filled by insert-casts, shown by reports. */
+typedef struct NodeNote {
+    Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
+    const char *reason; /* one phrase, static or in the model's arena */
+} NodeNote;
+
+struct Node {
+    Graph *graph;
+    Node *prev, *next; /* in the graph's order */
+    uint32_t id;       /* < model->node_count; dense, for side tables of passes */
+    Sym name;          /* often absent: node_label gives something to call it by */
+    Sym op_type, domain, overload, doc;
+    uint32_t input_count, output_count;
+    Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
+    Value **outputs; /* [output_count]; NULL where omitted */
+    Attr *attrs;
+    KeyValue *metadata;
+    DeviceConfig *devices; /* [device_count] */
+    uint32_t device_count;
+    const NodeNote *note; /* NULL until decided */
+    Bytes rest;
+};
+
+/* ---- graphs ----------------------------------------------------------------------------------- */
+
+typedef struct GraphOutput {
+    Use use;         /* use.value is never NULL */
+    ValueDecl *decl; /* what the file declares; never NULL */
+} GraphOutput;
+
+typedef struct QuantAnnotation {
+    NameRef tensor;
+    uint32_t param_count;
+    Sym *param_keys;    /* [param_count], e.g. SCALE_TENSOR */
+    NameRef *params;    /* [param_count] */
+    Bytes *param_rests; /* [param_count] */
+    Bytes rest;
+} QuantAnnotation;
+
+typedef struct OpsetImport {
+    Sym domain; /* NULL where absent: the default domain, as "" is */
+    int64_t version;
+    bool has_version;
+    Bytes rest;
+} OpsetImport;
+
+typedef VEC(OpsetImport) OpsetImports;
+
+struct Graph {
+    Model *model;
+    Graph *parent;      /* whose values it may capture; NULL for the main graph and function bodies */
+    Node *owner;        /* the node that holds it as an attribute; NULL otherwise */
+    Function *function; /* the function it is the body of, or NULL (also in nested graphs) */
+    OpsetImports *opsets; /* of the model, or of the function it lies in */
+    Sym name, doc;
+    VEC(Value *) inputs;
+    VEC(GraphOutput *) outputs; /* each allocated alone, so that its Use stays in place */
+    VEC(Value *) initializers; /* values with init, in file order */
+    VEC(Value *) sparse_initializers;
+    VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (stale) */
+    VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
+    VEC(QuantAnnotation) annotations;
+    Node *first, *last;
+    uint32_t node_count;
+    KeyValue *metadata;
+    Bytes rest;
+};
+
+struct Function {
+    Sym name, domain, overload, doc;
+    Graph *body; /* its inputs have declarations without type; its name is absent */
+    VEC(Sym) attributes; /* parameters without default */
+    Attr *attribute_protos; /* parameters with default */
+    OpsetImports opsets;
+    KeyValue *metadata;
+    Bytes rest;
+};
+
+typedef struct TrainingBinding {
+    NameRef key, value;
+    Bytes rest;
+} TrainingBinding;
+
+typedef struct TrainingInfo {
+    Graph *initialization, *algorithm; /* NULL where absent; their parent is the main graph */
+    VEC(TrainingBinding) initialization_bindings;
+    VEC(TrainingBinding) update_bindings;
+    Bytes rest;
+} TrainingInfo;
+
+struct Model {
+    Arena arena; /* owns everything below */
+    SymTable syms;
+    uint32_t value_count, node_count; /* ids given out so far */
+    uint64_t edits;                   /* changes made since it was read */
+    const Source *source; /* the file it was read from; NULL where made or read as text */
+    int64_t ir_version;
+    bool has_ir_version;
+    int64_t model_version;
+    bool has_model_version;
+    OpsetImports opsets;
+    Sym producer_name, producer_version, domain, doc;
+    Graph *graph; /* never NULL */
+    VEC(Function *) functions;
+    VEC(TrainingInfo *) training;
+    KeyValue *metadata;
+    Bytes rest;
+};
+
+/* ---- making and freeing ------------------------------------------------------------------------- */
+
+/* An empty model with an empty main graph, freed with model_free. Allocation goes to `trap`. */
+Model *model_new(MemTrap *trap);
+void model_free(Model *model); /* NULL is fine */
+
+/* The version of `domain` imported by these opsets ("" and "ai.onnx" are one); 0 where not. */
+int64_t opset_version(const OpsetImports *opsets, Sym domain);
+/* Adds or raises the import of a domain. Counts as an edit. */
+void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t version);
+
+/* True where domain is the default one: absent, "" or "ai.onnx". */
+bool domain_is_default(Sym domain);
+
+Graph *graph_new(Model *model, Graph *parent);
+
+/* A new value without producer. name must not be in use in the graph: sym_fresh gives one. */
+Value *value_new(Graph *graph, Sym name);
+
+/* A new node, linked before `before`, or last where NULL; inputs omitted, outputs NULL. */
+Node *node_new(Graph *graph, Node *before, Sym op_type, Sym domain);
+
+/* Sets the number of inputs or outputs; new ones are omitted, dropped ones unlinked. */
+void node_resize_inputs(Node *node, uint32_t count);
+void node_resize_outputs(Node *node, uint32_t count);
+
+/* Makes value (NULL: omitted) input / output i. A value has one producer. */
+void node_set_input(Node *node, uint32_t i, Value *value);
+void node_set_output(Node *node, uint32_t i, Value *value);
+
+/* ---- edits ---------------------------------------------------------------------------------------- */
+
+/* Points one use at another value (NULL only for node inputs). */
+void use_set(Use *use, Value *value);
+
+/* Points every use of `from` at `to`. References by name (NameRef) stay with `from`. */
+void value_replace_uses(Value *from, Value *to);
+
+/* Renames a value; name must be fresh in its graph. */
+void value_rename(Value *value, Sym name);
+
+/* Exchanges the names of two values of one graph. */
+void value_swap_names(Value *a, Value *b);
+
+/* Sets the known type. Counts as an edit only where a declaration that will be written changes:
+ * a value_info entry always follows; input and output declarations do not. */
+void value_set_type(Value *value, const Type *type);
+
+/* Adds or replaces the tensor of an initializer; NULL makes it none (and unlists it). */
+void value_set_init(Value *value, const Tensor *tensor);
+
+/* Adds a value_info entry for value, or removes it. */
+void value_add_info(Value *value);
+void value_remove_info(Value *value);
+
+/* Unlinks a node, its uses and its subgraphs' uses of outer values; its outputs must be unused and
+ * become undefined nowhere: they are dropped with their value_info entries. */
+void node_remove(Node *node);
+
+/* Moves a node within its graph, before `before` (last where NULL). */
+void node_move_before(Node *node, Node *before);
+
+/* Drops an unused initializer and, unless it is also an input, its value. */
+void graph_remove_initializer(Value *value);
+
+/* Adds a graph output that reads value. */
+GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);
+
+/* Notes an edit made to a declaration or metadata that no function above covers. */
+void model_touch(Model *model);
+
+/* ---- attributes ---------------------------------------------------------------------------------- */
+
+/* The attribute of that name, or NULL. */
+Attr *node_attr(const Node *node, const char *name);
+/* Its integer, or `otherwise` where absent, not an INT, or a reference. */
+int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise);
+/* Adds or replaces. */
+void node_set_attr_int(Node *node, const char *name, int64_t value);
+void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor);
+void node_set_attr_type(Node *node, const char *name, const Type *type);
+void node_remove_attr(Node *node, const char *name);
+
+/* Appends metadata_props key = value to a node; the value of a key, or NULL. */
+void node_add_metadata(Node *node, const char *key, const char *value);
+Sym node_metadata(const Node *node, const char *key);
+
+/* ---- walking --------------------------------------------------------------------------------------- */
+
+typedef VEC(Graph *) GraphList;
+/* Every graph of the model, outer before inner: the main graph and its nested graphs in node order,
+ * then each function's body, then training graphs. In `arena`. */
+GraphList model_graphs(const Model *model, Arena *arena);
+
+typedef void (*GraphVisitor)(Graph *graph, void *data);
+/* Calls visit for each graph held directly by the node's attributes. */
+void node_each_graph(const Node *node, GraphVisitor visit, void *data);
+
+/* True where `inner` is `outer` or lies inside it. */
+bool graph_is_within(const Graph *inner, const Graph *outer);
+
+/* The function a node calls (domain, op_type, overload), or NULL where it is an operator. Functions
+ * shadow operators of the same name. */
+Function *model_find_function(const Model *model, const Node *node);
+
+/* ---- messages --------------------------------------------------------------------------------------- */
+
+/* What to call a node: its name, or its first output's. Never NULL. */
+const char *node_label(const Node *node);
+
+/* err_set, with the node's label, operator and graph path filled in. Returns false. */
+bool node_error(const Node *node, Err *err, ErrCode code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Fills graph path (the names of enclosing nodes' attributes) of an error just set. */
+void err_graph(Err *err, const Graph *graph);
+
+#endif

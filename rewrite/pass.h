@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Passes and pipelines.
+ *
+ * A pass is a row of a table: name, contract, options, function. A pipeline is text,
+ *
+ *     infer-dtypes,insert-casts{to=float16,keep=["/a/b"]},fuse-casts
+ *
+ * parsed against a table that the caller hands in, checked as a whole (each pass's needs are given
+ * by an earlier pass and not broken in between) before anything runs. Printing a parsed pipeline
+ * and parsing it again is the identity.
+ *
+ * Grammar: pipeline = [ pass { "," pass } ]; pass = name [ "{" option { "," option } "}" ];
+ * option = key "=" value; value = word | string | "[" [ value { "," value } ] "]";
+ * word = characters other than , { } [ ] = " and space; string = JSON string in double quotes.
+ * Spaces between tokens mean nothing. '_' and '-' are equal in option keys.
+ */
+#ifndef DEMI_PASS_H
+#define DEMI_PASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph.h"
+
+/* Facts about a model that a pass may need, give or break. */
+typedef enum PassFact {
+    FACT_DTYPES = 1 << 0, /* every value's type->dtype is exact */
+    FACT_SHAPES = 1 << 1, /* shapes are as exact as infer-shapes can make them */
+} PassFact;
+
+/* Where a pass's text goes: `print` only. */
+typedef struct TextSink {
+    void (*write)(void *data, const char *text, size_t size);
+    void *data;
+} TextSink;
+
+typedef struct PassCounts {
+    uint64_t rewrites;                      /* by the pass that runs; pipelines read and reset it */
+    uint64_t casts_added, casts_removed, casts_fused; /* over the whole pipeline */
+    uint64_t overflow, underflow, subnormal; /* values of constants that the target can't hold */
+} PassCounts;
+
+typedef struct PassCtx {
+    Model *model;
+    Arena *scratch;  /* freed after each pass */
+    const TextSink *text; /* NULL: text is dropped */
+    PassCounts *counts;
+} PassCtx;
+
+typedef enum PassOptionKind {
+    OPTION_BOOL,    /* bool: true | false */
+    OPTION_INT,     /* int64_t */
+    OPTION_STRING,  /* const char *, NULL by default */
+    OPTION_STRINGS, /* PassStrings */
+    OPTION_CHOICE,  /* int: index into choices */
+} PassOptionKind;
+
+typedef struct PassStrings {
+    const char **items;
+    size_t count;
+} PassStrings;
+
+/* One option of a pass: writes at `offset` of the pass's options struct. */
+typedef struct PassOption {
+    const char *name;
+    PassOptionKind kind;
+    size_t offset;
+    const char *const *choices; /* CHOICE: NULL-terminated names */
+    const char *otherwise;      /* default, as text; NULL: zeroed */
+    const char *help;
+} PassOption;
+
+typedef struct PassInfo {
+    const char *name, *summary;
+    uint32_t needs, gives, breaks; /* PassFact bits */
+    const PassOption *options;     /* ended by a row without name; NULL: none */
+    size_t options_size;           /* of the options struct */
+    bool idempotent;               /* a second run changes nothing */
+    bool (*run)(PassCtx *ctx, const void *options, Err *err);
+} PassInfo;
+
+typedef struct PassTable {
+    const PassInfo *const *passes;
+    size_t count;
+} PassTable;
+
+typedef struct PassStep {
+    const PassInfo *info;
+    void *options; /* info->options_size bytes, defaults filled in */
+} PassStep;
+
+typedef struct Pipeline {
+    VEC(PassStep) steps;
+} Pipeline;
+
+const PassInfo *pass_find(const PassTable *table, const char *name, size_t length);
+
+/* Parses into `arena`. ERR_USAGE with the offending text, and near names for unknown ones. */
+bool pipeline_parse(const PassTable *table, Arena *arena, const char *text, Pipeline *pipeline,
+                    Err *err);
+
+/* Canonical text; options that have their default value are left out. */
+const char *pipeline_print(const Pipeline *pipeline, Arena *arena);
+
+/* ERR_USAGE where a pass needs a fact that no earlier pass gives, or that was broken since. */
+bool pipeline_check(const Pipeline *pipeline, Err *err);
+
+typedef struct PipelineOptions {
+    bool verify_each; /* model_verify after every pass; a failure names the pass */
+    void (*after)(void *data, const PassStep *step, const PassCounts *counts, double seconds);
+    void *data; /* for after; may be NULL */
+} PipelineOptions;
+
+/* Checks, then runs every step. ctx->scratch is freed after each. Stops at the first error. */
+bool pipeline_run(const Pipeline *pipeline, PassCtx *ctx, const PipelineOptions *options, Err *err);
+
+#endif
