@@ -1,2 +1,265 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The primitives that change graphs. Each keeps the use lists right and counts an edit; nothing
+ * else in demi writes to a Use's links, a Value's producer or a Node's neighbours. */
 #include "graph.h"
+
+#include <string.h>
+
+static void use_unlink(Use *use) {
+    Value *value = use->value;
+    if (!value) return;
+    if (use->prev) use->prev->next = use->next;
+    else value->uses = use->next;
+    if (use->next) use->next->prev = use->prev;
+    use->prev = use->next = NULL;
+    use->value = NULL;
+    value->use_count--;
+}
+
+static void use_link(Use *use, Value *value) {
+    use->value = value;
+    use->prev = NULL;
+    use->next = NULL;
+    if (!value) return;
+    use->next = value->uses;
+    if (value->uses) value->uses->prev = use;
+    value->uses = use;
+    value->use_count++;
+}
+
+void use_set(Use *use, Value *value) {
+    if (use->value == value) return;
+    use_unlink(use);
+    use_link(use, value);
+    model_touch(use->graph->model);
+}
+
+/* A Use moved in memory: its neighbours must point at the new place. */
+static void use_relocated(Use *use) {
+    if (!use->value) return;
+    if (use->prev) use->prev->next = use;
+    else use->value->uses = use;
+    if (use->next) use->next->prev = use;
+}
+
+Graph *graph_new(Model *model, Graph *parent) {
+    Graph *graph = ARENA_NEW(&model->arena, Graph);
+    graph->model = model;
+    graph->parent = parent;
+    graph->opsets = parent ? parent->opsets : &model->opsets;
+    graph->function = parent ? parent->function : NULL;
+    return graph;
+}
+
+Value *value_new(Graph *graph, Sym name) {
+    Value *value = ARENA_NEW(&graph->model->arena, Value);
+    value->name = name;
+    value->graph = graph;
+    value->id = graph->model->value_count++;
+    return value;
+}
+
+static void node_link(Node *node, Node *before) {
+    Graph *graph = node->graph;
+    node->next = before;
+    node->prev = before ? before->prev : graph->last;
+    if (node->prev) node->prev->next = node;
+    else graph->first = node;
+    if (before) before->prev = node;
+    else graph->last = node;
+    graph->node_count++;
+}
+
+static void node_unlink(Node *node) {
+    Graph *graph = node->graph;
+    if (node->prev) node->prev->next = node->next;
+    else graph->first = node->next;
+    if (node->next) node->next->prev = node->prev;
+    else graph->last = node->prev;
+    node->prev = node->next = NULL;
+    graph->node_count--;
+}
+
+Node *node_new(Graph *graph, Node *before, Sym op_type, Sym domain) {
+    Node *node = ARENA_NEW(&graph->model->arena, Node);
+    node->graph = graph;
+    node->id = graph->model->node_count++;
+    node->op_type = op_type;
+    node->domain = domain;
+    node_link(node, before);
+    model_touch(graph->model);
+    return node;
+}
+
+void node_resize_inputs(Node *node, uint32_t count) {
+    if (count == node->input_count) return;
+    for (uint32_t i = count; i < node->input_count; i++) use_unlink(&node->inputs[i]);
+    if (count > node->input_count) {
+        Use *grown = ARENA_ARRAY(&node->graph->model->arena, Use, count);
+        for (uint32_t i = 0; i < count; i++) {
+            if (i < node->input_count) {
+                grown[i] = node->inputs[i];
+                use_relocated(&grown[i]);
+            }
+            grown[i].node = node;
+            grown[i].graph = node->graph;
+            grown[i].index = i;
+        }
+        node->inputs = grown;
+    }
+    node->input_count = count;
+    model_touch(node->graph->model);
+}
+
+void node_resize_outputs(Node *node, uint32_t count) {
+    if (count == node->output_count) return;
+    for (uint32_t i = count; i < node->output_count; i++)
+        if (node->outputs[i]) node->outputs[i]->producer = NULL;
+    if (count > node->output_count) {
+        Value **grown = ARENA_ARRAY(&node->graph->model->arena, Value *, count);
+        if (node->output_count)
+            memcpy(grown, node->outputs, node->output_count * sizeof *grown);
+        node->outputs = grown;
+    }
+    node->output_count = count;
+    model_touch(node->graph->model);
+}
+
+void node_set_input(Node *node, uint32_t i, Value *value) { use_set(&node->inputs[i], value); }
+
+void node_set_output(Node *node, uint32_t i, Value *value) {
+    if (node->outputs[i]) node->outputs[i]->producer = NULL;
+    node->outputs[i] = value;
+    if (value) {
+        value->producer = node;
+        value->output_index = i;
+    }
+    model_touch(node->graph->model);
+}
+
+void value_replace_uses(Value *from, Value *to) {
+    while (from->uses) use_set(from->uses, to);
+}
+
+void value_rename(Value *value, Sym name) {
+    if (value->name == name) return;
+    value->name = name;
+    model_touch(value->graph->model);
+}
+
+void value_swap_names(Value *a, Value *b) {
+    Sym name = a->name;
+    a->name = b->name;
+    b->name = name;
+    model_touch(a->graph->model);
+}
+
+void value_set_type(Value *value, const Type *type) { value->type = type; }
+
+void value_sync_info(Value *value) {
+    ValueDecl *info = value->info;
+    if (!info || !value->type || type_same_dtypes(info->type, value->type)) return;
+    Arena *arena = &value->graph->model->arena;
+    Dtype dtype = type_dtype(value->type);
+    const Type *kept = dtype ? type_with_dtype(arena, info->type, dtype) : NULL;
+    info->type = kept && type_same_dtypes(kept, value->type) ? kept : value->type;
+    model_touch(value->graph->model);
+}
+
+static void decl_set_dtype(Model *model, ValueDecl *decl, Dtype dtype) {
+    const Type *type = type_with_dtype(&model->arena, decl->type, dtype);
+    if (type == decl->type) return;
+    decl->type = type;
+    model_touch(model);
+}
+
+void value_declare_input(Value *value, Dtype dtype) {
+    decl_set_dtype(value->graph->model, value->input, dtype);
+}
+
+void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype) {
+    decl_set_dtype(graph->model, graph->outputs.items[index]->decl, dtype);
+}
+
+/* Removes `value` from a list of its graph, keeping the order. */
+#define LIST_REMOVE(list, value)                                                                   \
+    do {                                                                                           \
+        size_t kept_ = 0;                                                                          \
+        for (size_t i_ = 0; i_ < (list)->count; i_++)                                              \
+            if ((list)->items[i_] != (value)) (list)->items[kept_++] = (list)->items[i_];          \
+        (list)->count = kept_;                                                                     \
+    } while (0)
+
+void value_set_init(Value *value, const Tensor *tensor) {
+    Graph *graph = value->graph;
+    if (tensor && !value->init) VEC_PUSH(&graph->model->arena, &graph->initializers, value);
+    if (!tensor && value->init) LIST_REMOVE(&graph->initializers, value);
+    value->init = tensor;
+    model_touch(graph->model);
+}
+
+void value_add_info(Value *value) {
+    if (value->info) return;
+    Arena *arena = &value->graph->model->arena;
+    value->info = ARENA_NEW(arena, ValueDecl);
+    value->info->type = value->type;
+    VEC_PUSH(arena, &value->graph->infos, value);
+    model_touch(value->graph->model);
+}
+
+void value_remove_info(Value *value) {
+    if (!value->info) return;
+    value->info = NULL;
+    LIST_REMOVE(&value->graph->infos, value);
+    model_touch(value->graph->model);
+}
+
+static void graph_unlink_uses(Graph *graph, void *data) {
+    for (Node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->input_count; i++) use_unlink(&node->inputs[i]);
+        node_each_graph(node, graph_unlink_uses, data);
+    }
+    for (size_t i = 0; i < graph->outputs.count; i++) use_unlink(&graph->outputs.items[i]->use);
+}
+
+void node_remove(Node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++) use_unlink(&node->inputs[i]);
+    node_each_graph(node, graph_unlink_uses, NULL);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        Value *value = node->outputs[i];
+        if (!value) continue;
+        value->producer = NULL;
+        if (value->info) value_remove_info(value);
+    }
+    node_unlink(node);
+    model_touch(node->graph->model);
+}
+
+void node_move_before(Node *node, Node *before) {
+    if (node == before || node->next == before) return;
+    node_unlink(node);
+    node_link(node, before);
+    model_touch(node->graph->model);
+}
+
+void graph_remove_initializer(Value *value) {
+    if (value->info && !value->input) value_remove_info(value);
+    if (value->init) value_set_init(value, NULL);
+    if (value->sparse_init) {
+        LIST_REMOVE(&value->graph->sparse_initializers, value);
+        value->sparse_init = NULL;
+    }
+    model_touch(value->graph->model);
+}
+
+GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl) {
+    Arena *arena = &graph->model->arena;
+    GraphOutput *output = ARENA_NEW(arena, GraphOutput);
+    output->decl = decl;
+    output->use.graph = graph;
+    output->use.index = (uint32_t)graph->outputs.count;
+    use_link(&output->use, value);
+    VEC_PUSH(arena, &graph->outputs, output);
+    model_touch(graph->model);
+    return output;
+}

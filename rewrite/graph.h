@@ -367,9 +367,16 @@ void value_rename(Value *value, Sym name);
 /* Exchanges the names of two values of one graph. */
 void value_swap_names(Value *a, Value *b);
 
-/* Sets the known type. Counts as an edit only where a declaration that will be written changes:
- * a value_info entry always follows; input and output declarations do not. */
+/* Sets what is known of the type. No edit: declarations (input, info, output) keep what they say. */
 void value_set_type(Value *value, const Type *type);
+
+/* Brings the value_info entry's dtypes in line with the known type, keeping the declared shape where
+ * it has one. Nothing happens where there is no entry, no type is known, or they agree. */
+void value_sync_info(Value *value);
+
+/* Changes the declared dtype of a graph input or output. The value's own type is not touched. */
+void value_declare_input(Value *value, Dtype dtype);
+void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype);
 
 /* Adds or replaces the tensor of an initializer; NULL makes it none (and unlists it). */
 void value_set_init(Value *value, const Tensor *tensor);

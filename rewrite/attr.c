@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Node attributes and metadata_props: look-up and replacement. Nodes have few, so lists do. */
+#include "graph.h"
+
+#include <string.h>
+
+Attr *node_attr(const Node *node, const char *name) {
+    for (Attr *attr = node->attrs; attr; attr = attr->next)
+        if (sym_equals(attr->name, name)) return attr;
+    return NULL;
+}
+
+int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise) {
+    const Attr *attr = node_attr(node, name);
+    return attr && attr->type == ATTR_INT && !attr->ref ? attr->v.i : otherwise;
+}
+
+/* The attribute of that name emptied, or a new one at the end of the list. */
+static Attr *attr_reset(Node *node, const char *name, AttrType type) {
+    Model *model = node->graph->model;
+    Attr **at = &node->attrs;
+    while (*at && !sym_equals((*at)->name, name)) at = &(*at)->next;
+    if (!*at) *at = ARENA_NEW(&model->arena, Attr);
+    Attr *attr = *at;
+    *attr = (Attr){.next = attr->next,
+                   .name = sym_intern_cstr(&model->syms, name),
+                   .doc = attr->doc,
+                   .rest = attr->rest,
+                   .type = type,
+                   .has_type = true,
+                   .has_value = true};
+    model_touch(model);
+    return attr;
+}
+
+void node_set_attr_int(Node *node, const char *name, int64_t value) {
+    attr_reset(node, name, ATTR_INT)->v.i = value;
+}
+
+void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor) {
+    attr_reset(node, name, ATTR_TENSOR)->v.t = tensor;
+}
+
+void node_set_attr_type(Node *node, const char *name, const Type *type) {
+    attr_reset(node, name, ATTR_TYPE)->v.tp = type;
+}
+
+void node_remove_attr(Node *node, const char *name) {
+    for (Attr **at = &node->attrs; *at; at = &(*at)->next) {
+        if (!sym_equals((*at)->name, name)) continue;
+        *at = (*at)->next;
+        model_touch(node->graph->model);
+        return;
+    }
+}
+
+void node_add_metadata(Node *node, const char *key, const char *value) {
+    Model *model = node->graph->model;
+    KeyValue **at = &node->metadata;
+    while (*at) at = &(*at)->next;
+    *at = ARENA_NEW(&model->arena, KeyValue);
+    (*at)->key = sym_intern_cstr(&model->syms, key);
+    (*at)->value = sym_intern_cstr(&model->syms, value);
+    model_touch(model);
+}
+
+Sym node_metadata(const Node *node, const char *key) {
+    for (const KeyValue *entry = node->metadata; entry; entry = entry->next)
+        if (sym_equals(entry->key, key)) return entry->value;
+    return NULL;
+}

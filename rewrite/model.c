@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Models as a whole: making and freeing, opset imports, walking all graphs, naming things in
+ * messages. */
+#include "graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Model *model_new(MemTrap *trap) {
+    /* The Model lives in its own arena, so that one free ends everything. */
+    Arena arena;
+    arena_init(&arena, trap);
+    Model *model = ARENA_NEW(&arena, Model);
+    model->arena = arena;
+    sym_table_init(&model->syms, &model->arena);
+    model->graph = graph_new(model, NULL);
+    return model;
+}
+
+void model_free(Model *model) {
+    if (!model) return;
+    Arena arena = model->arena; /* the model's memory goes with it */
+    arena_free(&arena);
+}
+
+void model_touch(Model *model) { model->edits++; }
+
+bool domain_is_default(Sym domain) {
+    return sym_is_empty(domain) || sym_equals(domain, "ai.onnx");
+}
+
+static bool domain_same(Sym a, Sym b) {
+    return a == b || (domain_is_default(a) && domain_is_default(b));
+}
+
+int64_t opset_version(const OpsetImports *opsets, Sym domain) {
+    for (size_t i = 0; i < opsets->count; i++)
+        if (domain_same(opsets->items[i].domain, domain)) return opsets->items[i].version;
+    return 0;
+}
+
+void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t version) {
+    for (size_t i = 0; i < opsets->count; i++) {
+        OpsetImport *import = &opsets->items[i];
+        if (!domain_same(import->domain, domain)) continue;
+        if (import->version >= version) return;
+        import->version = version;
+        import->has_version = true;
+        model_touch(model);
+        return;
+    }
+    OpsetImport added = {.domain = domain, .version = version, .has_version = true};
+    VEC_PUSH(&model->arena, opsets, added);
+    model_touch(model);
+}
+
+void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        for (const Attr *part = attr; part; part = part->also) {
+            if (part->type == ATTR_GRAPH && part->v.g) visit(part->v.g, data);
+            if (part->type != ATTR_GRAPHS) continue;
+            for (uint32_t i = 0; i < part->count; i++) visit(part->v.graphs[i], data);
+        }
+}
+
+typedef struct Walk {
+    GraphList list;
+    Arena *arena;
+} Walk;
+
+static void walk_graph(Graph *graph, void *data) {
+    Walk *walk = data;
+    VEC_PUSH(walk->arena, &walk->list, graph);
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->attrs) node_each_graph(node, walk_graph, walk);
+}
+
+GraphList model_graphs(const Model *model, Arena *arena) {
+    Walk walk = {.arena = arena};
+    walk_graph(model->graph, &walk);
+    for (size_t i = 0; i < model->functions.count; i++)
+        walk_graph(model->functions.items[i]->body, &walk);
+    for (size_t i = 0; i < model->training.count; i++) {
+        const TrainingInfo *info = model->training.items[i];
+        if (info->initialization) walk_graph(info->initialization, &walk);
+        if (info->algorithm) walk_graph(info->algorithm, &walk);
+    }
+    return walk.list;
+}
+
+bool graph_is_within(const Graph *inner, const Graph *outer) {
+    while (inner && inner != outer) inner = inner->parent;
+    return inner == outer;
+}
+
+Function *model_find_function(const Model *model, const Node *node) {
+    for (size_t i = 0; i < model->functions.count; i++) {
+        Function *function = model->functions.items[i];
+        bool same_overload = function->overload == node->overload ||
+                             (sym_is_empty(function->overload) && sym_is_empty(node->overload));
+        if (function->name == node->op_type && same_overload &&
+            domain_same(function->domain, node->domain))
+            return function;
+    }
+    return NULL;
+}
+
+const char *node_label(const Node *node) {
+    if (!sym_is_empty(node->name)) return node->name->text;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) return sym_text(node->outputs[i]->name);
+    return "";
+}
+
+/* Which attribute of its owner holds the graph: "then_branch", "graphs[2]". */
+static void graph_role(const Graph *graph, char *buffer, size_t size) {
+    for (const Attr *attr = graph->owner->attrs; attr; attr = attr->next) {
+        if (attr->type == ATTR_GRAPH && attr->v.g == graph)
+            snprintf(buffer, size, "%s", sym_text(attr->name));
+        for (uint32_t i = 0; attr->type == ATTR_GRAPHS && i < attr->count; i++)
+            if (attr->v.graphs[i] == graph)
+                snprintf(buffer, size, "%s[%u]", sym_text(attr->name), (unsigned)i);
+    }
+}
+
+void err_graph(Err *err, const Graph *graph) {
+    if (!err || err->graph[0]) return;
+    for (; graph; graph = graph->parent) {
+        char part[sizeof err->graph] = "", path[sizeof err->graph];
+        if (graph->owner) {
+            char role[64] = "";
+            graph_role(graph, role, sizeof role);
+            snprintf(part, sizeof part, "%.80s/%s", node_label(graph->owner), role);
+        } else if (graph->function && !graph->parent) {
+            snprintf(part, sizeof part, "function %.120s", sym_text(graph->function->name));
+        } else {
+            return;
+        }
+        snprintf(path, sizeof path, "%.78s%s%.78s", part, err->graph[0] ? "/" : "", err->graph);
+        memcpy(err->graph, path, sizeof path);
+    }
+}
+
+bool node_error(const Node *node, Err *err, ErrCode code, const char *format, ...) {
+    if (!err || err->code != ERR_NONE) return false;
+    char what[sizeof err->what];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    err_set(err, code, "%s", what);
+    snprintf(err->node, sizeof err->node, "%s", node_label(node));
+    snprintf(err->op_type, sizeof err->op_type, "%s", sym_text(node->op_type));
+    err_graph(err, node->graph);
+    return false;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checking and running pipelines. Their text form is pipeline_text.c. */
+#define _POSIX_C_SOURCE 200809L
+#include "pass.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "verify.h"
+
+const PassInfo *pass_find(const PassTable *table, const char *name, size_t length) {
+    for (size_t i = 0; i < table->count; i++) {
+        const PassInfo *pass = table->passes[i];
+        if (strlen(pass->name) == length && memcmp(pass->name, name, length) == 0) return pass;
+    }
+    return NULL;
+}
+
+static const char *fact_name(uint32_t facts) {
+    return facts & FACT_DTYPES ? "dtypes" : "shapes";
+}
+
+static const char *fact_giver(uint32_t facts) {
+    return facts & FACT_DTYPES ? "infer-dtypes" : "infer-shapes";
+}
+
+bool pipeline_check(const Pipeline *pipeline, Err *err) {
+    uint32_t given = 0, broken = 0;
+    for (size_t i = 0; i < pipeline->steps.count; i++) {
+        const PassInfo *pass = pipeline->steps.items[i].info;
+        uint32_t missing = pass->needs & ~given;
+        if (missing) {
+            err_set(err, ERR_USAGE, "pass '%s' needs %s, which %s", pass->name, fact_name(missing),
+                    missing & broken ? "an earlier pass has invalidated"
+                                     : "no earlier pass gives");
+            err_hint(err, "put %s before it", fact_giver(missing));
+            return false;
+        }
+        broken = (broken | (given & pass->breaks)) & ~pass->gives;
+        given = (given & ~pass->breaks) | pass->gives;
+    }
+    return true;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *options, Err *err) {
+    double start = seconds_now();
+    ctx->counts->rewrites = 0;
+    if (!step->info->run(ctx, step->options, err)) return false;
+    arena_free(ctx->scratch);
+    double seconds = seconds_now() - start;
+    if (options->verify_each && !model_verify(ctx->model, ctx->scratch, err)) {
+        err_hint(err, "pass '%s' left the model invalid; please report this", step->info->name);
+        return false;
+    }
+    arena_free(ctx->scratch);
+    if (options->after) options->after(options->data, step, ctx->counts, seconds);
+    return true;
+}
+
+bool pipeline_run(const Pipeline *pipeline, PassCtx *ctx, const PipelineOptions *options,
+                  Err *err) {
+    if (!pipeline_check(pipeline, err)) return false;
+    bool ok = true;
+    for (size_t i = 0; ok && i < pipeline->steps.count; i++)
+        ok = step_run(&pipeline->steps.items[i], ctx, options, err);
+    arena_free(ctx->scratch);
+    return ok;
+}
