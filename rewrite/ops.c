@@ -86,13 +86,19 @@ int64_t ops_latest_opset(const char *domain) {
     return 0;
 }
 
-size_t ops_count(void) { return sizeof schemas / sizeof *schemas; }
+size_t ops_count(void) {
+    return sizeof schemas / sizeof *schemas;
+}
 
-const OpSchema *ops_at(size_t index) { return &schemas[index]; }
+const OpSchema *ops_at(size_t index) {
+    return &schemas[index];
+}
 
 /* ---- names spelt alike ---- */
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 
 static unsigned least(unsigned a, unsigned b, unsigned c) {
     unsigned ab = a < b ? a : b;
@@ -126,7 +132,8 @@ static bool name_begins(const char *full, const char *name) {
 const char *ops_nearest_name(const char *domain, const char *name) {
     const size_t length = strlen(name);
     if (length == 0 || length > LONGEST_NAME) return NULL;
-    /* Within a third of the letters, so that a hint is no guess; letters of the wrong case always. */
+    /* Within a third of the letters, so that a hint is no guess; letters of the wrong case always.
+     */
     unsigned limit = (unsigned)(length < 3 ? 2 : length / 3 * 2);
     if (limit < length) limit = (unsigned)length;
     const char *nearest = NULL;

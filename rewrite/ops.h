@@ -146,8 +146,8 @@ int64_t ops_latest_opset(const char *domain);
 /* "" for NULL, "" and "ai.onnx", else the domain itself: the spelling schemas use. */
 const char *ops_domain(const char *domain);
 
-/* The operator of that domain whose name is spelt most alike, for hints ("did you mean"); NULL where
- * none is near. Differences of case alone count least. */
+/* The operator of that domain whose name is spelt most alike, for hints ("did you mean"); NULL
+ * where none is near. Differences of case alone count least. */
 const char *ops_nearest_name(const char *domain, const char *name);
 
 /* All schemas, ordered by domain, name, since: 0 <= index < ops_count(). */

@@ -298,20 +298,13 @@ static void test_nearest_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_find_every_schema),
-        cmocka_unit_test(test_find_nothing),
-        cmocka_unit_test(test_domains),
-        cmocka_unit_test(test_find_sym),
-        cmocka_unit_test(test_low_types),
-        cmocka_unit_test(test_fixed_types),
-        cmocka_unit_test(test_layer_normalization),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_deprecated),
-        cmocka_unit_test(test_variadic),
-        cmocka_unit_test(test_kinds_and_defaults),
-        cmocka_unit_test(test_op_type_from),
-        cmocka_unit_test(test_nearest_name),
+        cmocka_unit_test(test_counts),       cmocka_unit_test(test_find_every_schema),
+        cmocka_unit_test(test_find_nothing), cmocka_unit_test(test_domains),
+        cmocka_unit_test(test_find_sym),     cmocka_unit_test(test_low_types),
+        cmocka_unit_test(test_fixed_types),  cmocka_unit_test(test_layer_normalization),
+        cmocka_unit_test(test_versions),     cmocka_unit_test(test_deprecated),
+        cmocka_unit_test(test_variadic),     cmocka_unit_test(test_kinds_and_defaults),
+        cmocka_unit_test(test_op_type_from), cmocka_unit_test(test_nearest_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
