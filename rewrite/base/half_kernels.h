@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The bulk conversions of half.h by instruction-set level: what half.c chooses from, and what lets
+ * a test run every level that the machine has. */
+#ifndef DEMI_BASE_HALF_KERNELS_H
+#define DEMI_BASE_HALF_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isa.h"
+
+typedef void HalfNarrow(uint16_t *to, const float *from, size_t count);
+typedef void HalfWiden(float *to, const uint16_t *from, size_t count);
+
+typedef struct HalfKernels {
+    HalfNarrow *half_from_float;
+    HalfWiden *half_to_float;
+    HalfNarrow *bfloat_from_float;
+    HalfWiden *bfloat_to_float;
+} HalfKernels;
+
+/* The routines of a level; NULL where this machine can't run it. */
+const HalfKernels *half_kernels(IsaLevel level);
+
+/* The plain C routines; also what the others finish their last few elements with. */
+const HalfKernels *half_kernels_portable(void);
+
+/* The routines of an x86 level whether this processor has it or not; NULL for other levels and on
+ * other processors. */
+const HalfKernels *half_kernels_x86(IsaLevel level);
+
+#endif

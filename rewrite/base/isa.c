@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which instruction sets the processor has. The compiler's builtins also check that the operating
+ * system saves the wide registers. */
+#include "isa.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#if defined(__clang__)
+#include <cpuid.h>
+#endif
+
+/* gcc's builtin reads what was found when the program started. Not every clang's builtin knows
+ * F16C, so there the processor is asked (leaf 1, ECX bit 29): some microseconds in a virtual
+ * machine. */
+static bool has_f16c(void) {
+#if defined(__clang__)
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & (1u << 29));
+#else
+    return __builtin_cpu_supports("f16c");
+#endif
+}
+
+bool isa_supported(IsaLevel level) {
+    switch (level) {
+    case ISA_PORTABLE: return true;
+    case ISA_F16C: return __builtin_cpu_supports("avx") && has_f16c();
+    case ISA_AVX2: return __builtin_cpu_supports("avx2") && has_f16c();
+    case ISA_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl");
+    case ISA_COUNT: break;
+    }
+    return false;
+}
+
+#else
+
+bool isa_supported(IsaLevel level) {
+    return level == ISA_PORTABLE;
+}
+
+#endif
+
+IsaLevel isa_best(void) {
+    if (isa_supported(ISA_AVX512)) return ISA_AVX512;
+    if (isa_supported(ISA_AVX2)) return ISA_AVX2;
+    return isa_supported(ISA_F16C) ? ISA_F16C : ISA_PORTABLE;
+}
+
+const char *isa_name(IsaLevel level) {
+    switch (level) {
+    case ISA_PORTABLE: return "portable";
+    case ISA_F16C: return "f16c";
+    case ISA_AVX2: return "avx2";
+    case ISA_AVX512: return "avx512";
+    case ISA_COUNT: break;
+    }
+    return "isa?";
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Instruction-set levels that the bulk routines of this folder are written for.
+ *
+ * One binary holds all of them; what runs is decided by the processor it runs on, at each bulk call
+ * (nothing is remembered, so there is no state to initialise). Every level gives the same bits.
+ */
+#ifndef DEMI_BASE_ISA_H
+#define DEMI_BASE_ISA_H
+
+#include <stdbool.h>
+
+typedef enum IsaLevel {
+    ISA_PORTABLE, /* plain C */
+    ISA_F16C,     /* x86 AVX + F16C */
+    ISA_AVX2,     /* x86 AVX2 + F16C */
+    ISA_AVX512,   /* x86 AVX-512 F, BW and VL */
+    ISA_COUNT     /* one more than the last */
+} IsaLevel;
+
+/* True where this processor and operating system run that level. */
+bool isa_supported(IsaLevel level);
+
+/* The highest supported level. */
+IsaLevel isa_best(void);
+
+/* "portable", "f16c", "avx2", "avx512"; "isa?" for a number that is no level. */
+const char *isa_name(IsaLevel level);
+
+#endif
