@@ -50,17 +50,42 @@ const char *dtype_name(Dtype dtype);
  * DTYPE_UNDEFINED where none. */
 Dtype dtype_from_name(const char *name, size_t length);
 
-/* Bits of one element as raw_data stores it: 2, 4, 6, 8, 16, 32, 64 or 128; 0 for string and unknown
- * dtypes. Sub-byte elements are packed, lowest bits first. */
+/* Bits of one element as raw_data stores it: 2, 4, 6, 8, 16, 32, 64 or 128; 0 for string and
+ * unknown dtypes. Elements of less than a byte are packed without gaps, the first in the lowest
+ * bits: four 6-bit elements fill three bytes, the second one lying across two of them. (A
+ * TensorProto's int32_data holds the same bytes of the 2- and 4-bit dtypes, one a number, but one
+ * 6-bit element a number.) */
 unsigned dtype_bits(Dtype dtype);
 
-/* Bytes that `count` elements fill, the last byte padded; false where that overflows 2^63 - 1 or
- * the dtype has no fixed width. */
+/* Bytes that `count` elements fill in raw_data, the last byte padded with zero bits; false where
+ * that passes 2^63 - 1 or the dtype has no fixed width. */
 bool dtype_bytes(Dtype dtype, uint64_t count, uint64_t *bytes);
 
 /* True for float16, bfloat16, float, double and the float8, float6 and float4 kinds. */
 bool dtype_is_float(Dtype dtype);
 /* True for signed and unsigned integers of every width; not bool. */
 bool dtype_is_integer(Dtype dtype);
+
+/* True where every value of `from` is a value of `to`: a cast there and back gives the same
+ * element. Zeros of both signs, Inf and NaN count as values (all NaNs as one); false and true are 0
+ * and 1. Strings and unknown dtypes are lossless to themselves only. */
+bool dtype_lossless(Dtype from, Dtype to);
+
+/* The value of one element from its bits (those above the dtype's width are ignored). Exact but for
+ * 64-bit integers past 2^53, which are rounded; a NaN keeps sign and payload, a bool is 0 or 1.
+ * False for complex, string and unknown dtypes, with *value untouched. */
+bool dtype_to_double(Dtype dtype, uint64_t bits, double *value);
+
+/* The element nearest to a value, ties to even; the inverse of dtype_to_double on all elements of
+ * dtypes up to 32 bits (and on double). Past the largest finite element:
+ *  - float, float16, bfloat16: Inf, as IEEE 754 rounds;
+ *  - float8, float6 and float4 kinds: finite values saturate; so does Inf where there is none (it
+ *    stays Inf in float8e5m2);
+ *  - integers saturate, Inf as well.
+ * NaN stays NaN with sign and upper payload as far as the dtype has them, and is true as a bool.
+ * False, with *bits untouched, where nothing corresponds: NaN in integers, float4 and float6; zero
+ * and negative values in float8e8m0, which has only powers of two; dtypes that dtype_to_double
+ * refuses. */
+bool dtype_from_double(Dtype dtype, double value, uint64_t *bits);
 
 #endif

@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* vsnprintf that marks a cut text with "...". */
+/* vsnprintf that marks a cut text with "...", put where it leaves no half of a UTF-8 character. */
 static void field_vset(char *field, size_t size, const char *format, va_list args) {
     if (field[0]) return;
     int length = vsnprintf(field, size, format, args);
-    if (length >= (int)size) memcpy(field + size - 4, "...", 4);
+    if (length < (int)size) return;
+    size_t cut = size - 4;
+    while (cut > 0 && ((unsigned char)field[cut] & 0xc0) == 0x80) cut--;
+    memcpy(field + cut, "...", 4);
 }
 
 bool err_set(Err *err, ErrCode code, const char *format, ...) {
@@ -23,10 +26,6 @@ bool err_set(Err *err, ErrCode code, const char *format, ...) {
     return false;
 }
 
-void err_file(Err *err, const char *path) {
-    if (err && !err->file[0]) snprintf(err->file, sizeof err->file, "%s", path);
-}
-
 #define ERR_FIELD(name, field)                                                                     \
     void name(Err *err, const char *format, ...) {                                                 \
         if (!err) return;                                                                          \
@@ -35,10 +34,13 @@ void err_file(Err *err, const char *path) {
         field_vset(err->field, sizeof err->field, format, args);                                   \
         va_end(args);                                                                              \
     }
+static ERR_FIELD(set_file, file)
 ERR_FIELD(err_operand, operand)
 ERR_FIELD(err_expected, expected)
 ERR_FIELD(err_actual, actual)
 ERR_FIELD(err_hint, hint)
+
+void err_file(Err *err, const char *path) { set_file(err, "%s", path); }
 
 bool err_errno(Err *err, int error_number, const char *format, ...) {
     if (!err || err->code != ERR_NONE) return false;

@@ -8,6 +8,7 @@
 #include "half.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "half_kernels.h"
@@ -30,6 +31,11 @@ static float bits_float(uint32_t bits) {
     return value;
 }
 
+/* `yes` or `no` by masks: with ?: compilers put the floating-point arithmetic into a branch. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no) {
+    return no ^ ((no ^ yes) & (0 - (uint32_t)condition));
+}
+
 static inline uint16_t narrow_half(uint32_t bits) {
     uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
     /* Rounding adds just under half a unit of the last kept place, and the rest of it where that
@@ -38,9 +44,9 @@ static inline uint16_t narrow_half(uint32_t bits) {
     /* 0.5f's last place is 2^-24, the unit of float16's subnormals: the addition rounds to it. */
     uint32_t subnormal = float_bits(bits_float(size) + 0.5f) - 0x3f000000u;
     uint32_t nan = 0x7e00u | (size >> 13 & 0x3ffu);
-    uint32_t result = size < HALF_NORMAL ? subnormal : normal;
-    result = size >= HALF_OVERFLOW ? 0x7c00u : result;
-    result = size > FLOAT_INF ? nan : result;
+    uint32_t result = choose(size < HALF_NORMAL, subnormal, normal);
+    result = choose(size >= HALF_OVERFLOW, 0x7c00u, result);
+    result = choose(size > FLOAT_INF, nan, result);
     return (uint16_t)(sign | result);
 }
 
@@ -49,8 +55,8 @@ static inline uint32_t widen_half(uint16_t half) {
     uint32_t normal = (size << 13) + HALF_REBIAS;
     uint32_t subnormal = float_bits((float)(int32_t)size * 0x1p-24f);
     uint32_t special = FLOAT_INF | size << 13 | (size > 0x7c00u ? 0x400000u : 0);
-    uint32_t result = size < 0x400u ? subnormal : normal;
-    result = size >= 0x7c00u ? special : result;
+    uint32_t result = choose(size < 0x400u, subnormal, normal);
+    result = choose(size >= 0x7c00u, special, result);
     return sign | result;
 }
 

@@ -77,13 +77,14 @@ TARGET_AVX2 static void avx2_bfloat_to_float(float *to, const uint16_t *from, si
 
 /* The lanes of the last step: all 16, or as many as are left. */
 static inline uint16_t lanes(size_t left) {
-    return left >= 16 ? 0xffff : (uint16_t)((1u << left) - 1);
+    return (uint16_t)(left >= 16 ? 0xffffu : (1u << left) - 1);
 }
 
 TARGET_AVX512 static void avx512_half_from_float(uint16_t *to, const float *from, size_t count) {
     for (size_t i = 0; i < count; i += 16) {
         __mmask16 mask = lanes(count - i);
-        __m256i halves = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, from + i), NEAREST_EVEN);
+        __m512 floats = _mm512_maskz_loadu_ps(mask, from + i);
+        __m256i halves = _mm512_maskz_cvtps_ph(mask, floats, NEAREST_EVEN);
         _mm256_mask_storeu_epi16(to + i, mask, halves);
     }
 }

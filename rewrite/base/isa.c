@@ -5,12 +5,20 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 
+#if defined(__clang__)
 #include <cpuid.h>
+#endif
 
-/* Not every supported compiler's builtin knows F16C, so the bit itself is read: leaf 1, ECX 29. */
+/* gcc's builtin reads what was found when the program started. Not every clang's builtin knows
+ * F16C, so there the processor is asked (leaf 1, ECX bit 29): some microseconds in a virtual
+ * machine. */
 static bool has_f16c(void) {
+#if defined(__clang__)
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & (1u << 29));
+#else
+    return __builtin_cpu_supports("f16c");
+#endif
 }
 
 bool isa_supported(IsaLevel level) {

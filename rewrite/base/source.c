@@ -26,10 +26,24 @@ static Source *source_new(Arena *arena, const char *name) {
     return source;
 }
 
-Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
+/* Has the arena close the descriptor, at once where there is no memory to remember it. */
+static void own_fd(Arena *arena, int fd) {
+    MemTrap *const outer = arena->trap;
+    MemTrap inner;
+    if (setjmp(inner.env)) {
+        close(fd);
+        arena->trap = outer;
+        arena_exhausted(arena);
+    }
+    arena->trap = &inner;
     OwnedFd *owned = ARENA_NEW(arena, OwnedFd);
     owned->fd = fd;
     arena_defer(arena, close_owned, owned);
+    arena->trap = outer;
+}
+
+Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
+    own_fd(arena, fd);
     Source *source = source_new(arena, name);
     struct stat info;
     if (fstat(fd, &info) != 0) {
@@ -56,8 +70,8 @@ Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return open_failed(path, errno, err);
     struct stat info;
-    if (fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
-        int error_number = S_ISDIR(info.st_mode) ? EISDIR : errno;
+    int error_number = fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    if (error_number != 0) {
         close(fd);
         return open_failed(path, error_number, err);
     }
@@ -69,8 +83,10 @@ Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err) {
 static bool read_more(int fd, unsigned char *buffer, size_t size, size_t *got) {
     for (;;) {
         ssize_t count = read(fd, buffer, size);
-        if (count >= 0) return *got = (size_t)count, true;
-        if (errno != EINTR) return false;
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return false;
+        *got = (size_t)count;
+        return true;
     }
 }
 

@@ -29,7 +29,8 @@ Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err);
 /* Reads everything from a descriptor (stdin) into memory, at most `limit` bytes. NULL on error. */
 Source *source_read_all(Arena *arena, int fd, const char *name, uint64_t limit, Err *err);
 
-/* Takes an open descriptor of a regular file (closed with the arena). NULL on error. */
+/* Takes an open descriptor of a regular file: closed with the arena, or at once where memory runs
+ * out before the arena has it. NULL on error. */
 Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err);
 
 /* Borrowed memory that outlives the arena's use of it. */

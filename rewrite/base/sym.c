@@ -18,9 +18,9 @@ static Sym *slot_of(const SymTable *table, const char *text, size_t length, uint
     size_t mask = table->capacity - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
         Sym sym = table->slots[i];
-        if (!sym || (sym->hash == hash && sym->length == length &&
-                     memcmp(sym->text, text, length) == 0))
-            return &table->slots[i];
+        if (!sym) return &table->slots[i];
+        if (sym->hash != hash || sym->length != length) continue;
+        if (length == 0 || memcmp(sym->text, text, length) == 0) return &table->slots[i];
     }
 }
 
@@ -58,13 +58,18 @@ Sym sym_find(const SymTable *table, const char *text, size_t length) {
 }
 
 Sym sym_fresh(SymTable *table, const char *stem) {
+    enum { SUFFIX = 24 };
     size_t length = strlen(stem);
-    if (!sym_find(table, stem, length)) return sym_intern(table, stem, length);
-    char suffix[24];
-    for (uint64_t i = 1;; i++) {
-        snprintf(suffix, sizeof suffix, "_%llu", (unsigned long long)i);
-        char *name = arena_printf(table->arena, "%s%s", stem, suffix);
-        if (!sym_find(table, name, strlen(name))) return sym_intern_cstr(table, name);
+    Sym taken = sym_find(table, stem, length);
+    if (!taken) return sym_intern(table, stem, length);
+    SymData *memory = (SymData *)taken; /* the table's own, const to everyone else */
+    char *name = arena_alloc(table->arena, length + SUFFIX);
+    memcpy(name, stem, length);
+    for (;;) {
+        unsigned long long number = ++memory->suffix;
+        int more = snprintf(name + length, SUFFIX, "_%llu", number);
+        if (!sym_find(table, name, length + (size_t)more))
+            return sym_intern(table, name, length + (size_t)more);
     }
 }
 

@@ -17,6 +17,7 @@
 typedef struct SymData {
     uint32_t length; /* bytes, without the final NUL */
     uint32_t hash;
+    uint64_t suffix; /* sym_fresh's: the last number it gave to this stem */
     char text[];
 } SymData;
 typedef const SymData *Sym;
@@ -36,7 +37,8 @@ Sym sym_intern_cstr(SymTable *table, const char *text);
 /* The Sym of these bytes if it was ever interned, else NULL. */
 Sym sym_find(const SymTable *table, const char *text, size_t length);
 
-/* A name that was never interned in this table: `stem`, or `stem_1`, `stem_2`, … */
+/* A name that was never interned in this table: `stem`, or `stem_1`, `stem_2`, …, with the lowest
+ * number that is free and above those given before. n calls with one stem take O(n). */
 Sym sym_fresh(SymTable *table, const char *stem);
 
 /* True where sym is absent or empty: both mean "no name" to ONNX. */

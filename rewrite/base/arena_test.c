@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The arena, with the vectors and checked sizes that rest on it: contents, order of the deferred
+ * calls, and every way to run out of memory. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "arena.h"
+#include "checked.h"
+#include "vec.h"
+
+static bool is_zero(const void *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if (((const char *)bytes)[i]) return false;
+    return true;
+}
+
+static void test_memory_is_zeroed_aligned_and_apart(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    enum { COUNT = 3000 };
+    static unsigned char *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t size = i * 7 % 300 + (i % 500 == 0 ? 700000 : 0);
+        blocks[i] = arena_alloc(&arena, size);
+        assert_non_null(blocks[i]);
+        assert_int_equal((uintptr_t)blocks[i] % _Alignof(max_align_t), 0);
+        assert_true(is_zero(blocks[i], size));
+        memset(blocks[i], (int)(i % 255 + 1), size);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t size = i * 7 % 300 + (i % 500 == 0 ? 700000 : 0);
+        for (size_t k = 0; k < size; k++) assert_int_equal(blocks[i][k], i % 255 + 1);
+    }
+    assert_ptr_not_equal(arena_alloc(&arena, 0), arena_alloc(&arena, 0));
+    arena_free(&arena);
+    assert_true(arena.used == 0);
+    assert_non_null(arena_alloc(&arena, 10)); /* usable again */
+    arena_free(&arena);
+    arena_free(&arena);
+}
+
+/* Large blocks between small ones cost their own size, not a new chunk of small ones each. */
+static void test_large_blocks_waste_nothing(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    for (int i = 0; i < 10; i++) {
+        arena_alloc(&arena, 2000000);
+        arena_alloc(&arena, 100);
+    }
+    assert_in_range(arena.used, 20000000, 20010000);
+    arena_free(&arena);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    assert_string_equal(arena_printf(&arena, "%d-%s", 42, "x"), "42-x");
+    assert_string_equal(arena_printf(&arena, "%s", ""), "");
+    const char bytes[] = {'a', 0, 'b'};
+    char *copy = arena_copy(&arena, bytes, 3);
+    assert_memory_equal(copy, bytes, 3);
+    assert_int_equal(copy[3], 0);
+    assert_string_equal(arena_copy(&arena, NULL, 0), "");
+    arena_free(&arena);
+}
+
+typedef struct Log {
+    Arena *arena;
+    char text[16];
+} Log;
+
+static void log_a(void *data) {
+    strcat(((Log *)data)->text, "a");
+}
+static void log_b(void *data) {
+    strcat(((Log *)data)->text, "b");
+}
+static void log_and_defer(void *data) {
+    Log *log = data;
+    strcat(log->text, "d");
+    arena_defer(log->arena, log_a, log);
+}
+static void log_and_exhaust(void *data) {
+    strcat(((Log *)data)->text, "x");
+    arena_exhausted(((Log *)data)->arena);
+}
+
+static void test_deferred_calls(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    static Log log;
+    log = (Log){.arena = &arena};
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_defer(&arena, log_b, &log);
+    arena_defer(&arena, log_a, &log);
+    arena_free(&arena);
+    assert_string_equal(log.text, "ab");
+    arena_free(&arena);
+    assert_string_equal(log.text, "ab");
+    arena_defer(&arena, log_b, &log);
+    arena_defer(&arena, log_and_defer, &log);
+    arena_free(&arena);
+    assert_string_equal(log.text, "abdab");
+}
+
+/* A deferred call that runs out of memory is not repeated, and those after it still run. */
+static void test_deferred_call_that_fails(void **state) {
+    (void)state;
+    static MemTrap trap;
+    static Arena arena;
+    static Log log;
+    log = (Log){.arena = &arena};
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env) == 0) {
+        arena_defer(&arena, log_b, &log);
+        arena_defer(&arena, log_and_exhaust, &log);
+    }
+    arena_free(&arena);
+    assert_string_equal(log.text, "xb");
+}
+
+typedef enum Request { ALLOC_MOST, ALLOC_NEAR, ARRAY_PRODUCT, BUDGET, COPY_MOST } Request;
+
+static void request(Arena *arena, Request which) {
+    switch (which) {
+    case ALLOC_MOST: arena_alloc(arena, SIZE_MAX); break;
+    case ALLOC_NEAR: arena_alloc(arena, SIZE_MAX - 40); break;
+    case ARRAY_PRODUCT: arena_array(arena, SIZE_MAX / 2, 3); break;
+    case BUDGET:
+        arena->budget = 10000;
+        arena_alloc(arena, 6000);
+        arena_alloc(arena, 6000);
+        break;
+    case COPY_MOST: arena_copy(arena, "", SIZE_MAX); break;
+    }
+}
+
+static void test_running_out_jumps(void **state) {
+    (void)state;
+    static MemTrap trap;
+    static Arena arena;
+    static Log log;
+    static volatile int jumps;
+    for (volatile int which = ALLOC_MOST; which <= COPY_MOST; which++) {
+        log = (Log){.arena = &arena};
+        arena_init(&arena, &trap);
+        if (setjmp(trap.env) == 0) {
+            arena_defer(&arena, log_a, &log);
+            request(&arena, (Request)which);
+        } else {
+            jumps++;
+        }
+        arena_free(&arena);
+        assert_string_equal(log.text, "a");
+    }
+    assert_int_equal(jumps, COPY_MOST + 1);
+}
+
+/* A budget can be used to its last bytes, not only to its last whole chunk. */
+static void test_budget_is_usable(void **state) {
+    (void)state;
+    static MemTrap trap;
+    static Arena arena;
+    static volatile size_t got;
+    arena_init(&arena, &trap);
+    arena.budget = 100000;
+    got = 0;
+    if (setjmp(trap.env) == 0)
+        for (;;) {
+            arena_alloc(&arena, 160);
+            got += 160;
+        }
+    assert_in_range(got, 99000, 100000);
+    assert_true(arena.used <= arena.budget);
+    arena_free(&arena);
+}
+
+static void test_vector(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    VEC(uint16_t) numbers = {0};
+    for (unsigned i = 0; i < 50000; i++) VEC_PUSH(&arena, &numbers, (uint16_t)i);
+    assert_int_equal(numbers.count, 50000);
+    for (unsigned i = 0; i < 50000; i++) assert_int_equal(numbers.items[i], i);
+    arena_free(&arena);
+}
+
+static void test_checked_sizes(void **state) {
+    (void)state;
+    uint64_t result;
+    assert_true(checked_add(UINT64_MAX - 1, 1, &result) && result == UINT64_MAX);
+    assert_false(checked_add(UINT64_MAX, 1, &result));
+    assert_true(checked_mul(UINT64_MAX / 3, 3, &result) && result == UINT64_MAX);
+    assert_false(checked_mul((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
+    assert_true(checked_align(65, 64, &result) && result == 128);
+    assert_true(checked_align(0, 64, &result) && result == 0);
+    assert_false(checked_align(UINT64_MAX - 5, 64, &result));
+    assert_true(checked_count(NULL, 0, &result) && result == 1);
+    assert_true(checked_count((int64_t[]){2, 3, 4}, 3, &result) && result == 24);
+    assert_true(checked_count((int64_t[]){2, 0, 4}, 3, &result) && result == 0);
+    assert_true(checked_count((int64_t[]){INT64_MAX}, 1, &result) && result == INT64_MAX);
+    assert_false(checked_count((int64_t[]){2, -1}, 2, &result));
+    assert_false(checked_count((int64_t[]){0, -1}, 2, &result));
+    assert_false(checked_count((int64_t[]){INT64_MAX, 2}, 2, &result));
+    assert_false(checked_count((int64_t[]){0, INT64_MAX, INT64_MAX}, 3, &result));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(test_large_blocks_waste_nothing),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_deferred_calls),
+        cmocka_unit_test(test_deferred_call_that_fails),
+        cmocka_unit_test(test_running_out_jumps),
+        cmocka_unit_test(test_budget_is_usable),
+        cmocka_unit_test(test_vector),
+        cmocka_unit_test(test_checked_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

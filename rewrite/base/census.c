@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Limits by target, the plain C loop, and the merging of blocks into a census. */
+#include "census.h"
+
+#include <string.h>
+
+#include "census_kernels.h"
+
+enum { FEW = 32 }; /* below this, choosing a level costs more than it saves */
+
+/* Where a magnitude's rounded result changes kind. A tie goes to the even neighbour, which is the
+ * smaller one at zero (0 is even) and the larger one at the other two limits. */
+static bool limits_of(Dtype target, CensusLimits *limits) {
+    if (target == DTYPE_FLOAT16) {
+        limits->nonzero_from = 0x33000001;  /* above 2^-25, half the smallest subnormal */
+        limits->normal_from = 0x387fe000;   /* 2^-14 - 2^-25, half a unit below the first normal */
+        limits->overflow_from = 0x477ff000; /* 65520, half a unit above the largest, 65504 */
+    } else if (target == DTYPE_BFLOAT16) {
+        limits->nonzero_from = 0x00008001;
+        limits->normal_from = 0x007f8000;
+        limits->overflow_from = 0x7f7f8000;
+    } else if (target == DTYPE_FLOAT) {
+        limits->nonzero_from = 1;
+        limits->normal_from = 0x00800000;
+        limits->overflow_from = CENSUS_INF;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void census_block_portable(CensusBlock *block, const float *values, size_t count,
+                           const CensusLimits *limits) {
+    const int32_t nonzero_from = limits->nonzero_from, normal_from = limits->normal_from;
+    const int32_t overflow_from = limits->overflow_from;
+    uint32_t one = 0, nonzero = 0, normal = 0, overflow = 0, inf = 0, nan = 0;
+    int32_t max = 0, min = INT32_MAX; /* signed: SSE2 has no unsigned comparison */
+    for (size_t i = 0; i < count; i++) {
+        int32_t size;
+        memcpy(&size, &values[i], sizeof size);
+        size &= INT32_MAX;
+        one += size >= 1;
+        nonzero += size >= nonzero_from;
+        normal += size >= normal_from;
+        overflow += size >= overflow_from;
+        inf += size >= CENSUS_INF;
+        nan += size > CENSUS_INF;
+        int32_t finite = size < CENSUS_INF ? size : 0, not_zero = size > 0 ? size : INT32_MAX;
+        max = finite > max ? finite : max;
+        min = not_zero < min ? not_zero : min;
+    }
+    *block = (CensusBlock){
+        .reach_one = one,
+        .reach_nonzero = nonzero,
+        .reach_normal = normal,
+        .reach_overflow = overflow,
+        .reach_inf = inf,
+        .reach_nan = nan,
+        .max_finite = (uint32_t)max,
+        .min_less_one = one ? (uint32_t)min - 1 : UINT32_MAX,
+    };
+}
+
+CensusKernel *census_kernel(IsaLevel level) {
+    if (!isa_supported(level)) return NULL;
+    return level == ISA_PORTABLE ? census_block_portable : census_kernel_x86(level);
+}
+
+static void census_add(ValueCensus *census, const CensusBlock *block, size_t count) {
+    census->count += count;
+    census->zero += count - block->reach_one;
+    census->underflow += block->reach_one - block->reach_nonzero;
+    census->subnormal += block->reach_nonzero - block->reach_normal;
+    census->overflow += block->reach_overflow - block->reach_inf;
+    census->inf += block->reach_inf - block->reach_nan;
+    census->nan += block->reach_nan;
+    float max_abs, min_abs;
+    memcpy(&max_abs, &block->max_finite, sizeof max_abs);
+    if (max_abs > census->max_abs) census->max_abs = max_abs;
+    if (block->min_less_one >= CENSUS_INF - 1) return; /* nothing finite but zeros */
+    uint32_t smallest = block->min_less_one + 1;
+    memcpy(&min_abs, &smallest, sizeof min_abs);
+    if (census->min_abs == 0 || min_abs < census->min_abs) census->min_abs = min_abs;
+}
+
+bool census_floats(ValueCensus *census, const float *values, size_t count, Dtype target) {
+    CensusLimits limits;
+    if (!limits_of(target, &limits)) return false;
+    CensusKernel *kernel = count < FEW ? census_block_portable : census_kernel(isa_best());
+    for (size_t at = 0; at < count; at += CENSUS_BLOCK) {
+        size_t some = count - at < CENSUS_BLOCK ? count - at : CENSUS_BLOCK;
+        CensusBlock block;
+        kernel(&block, values + at, some, &limits);
+        census_add(census, &block, some);
+    }
+    return true;
+}

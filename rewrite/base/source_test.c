@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sources: files, pipes and memory; ranges; a file that shrinks; descriptors that must not leak. */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "source.h"
+
+enum { SIZE = 100000 };
+static MemTrap trap;
+static Arena arena;
+static char folder[64], path[128];
+static unsigned char content[SIZE];
+
+static int set_up(void **state) {
+    (void)state;
+    arena_init(&arena, &trap);
+    strcpy(folder, "/tmp/source_testXXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (int i = 0; i < SIZE; i++) content[i] = (unsigned char)(i * 7 + i / 256);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    bool written = write(fd, content, SIZE) == SIZE;
+    close(fd);
+    return written ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    arena_free(&arena);
+    unlink(path);
+    return rmdir(folder);
+}
+
+/* The lowest free descriptor: the same before and after means that none leaked. */
+static int lowest_free_fd(void) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return fd;
+}
+
+static void check_contents(const Source *source) {
+    static unsigned char buffer[SIZE];
+    Err err = {0};
+    assert_true(source->size == SIZE);
+    assert_true(source_read(source, 0, buffer, SIZE, &err));
+    assert_memory_equal(buffer, content, SIZE);
+    assert_true(source_read(source, 777, buffer, 10, &err));
+    assert_memory_equal(buffer, content + 777, 10);
+    assert_true(source_read(source, SIZE, buffer, 0, &err));
+    assert_int_equal(err.code, ERR_NONE);
+    static const uint64_t outside[][2] = {{SIZE, 1},     {SIZE - 1, 2},   {SIZE + 1, 0},
+                                          {0, SIZE + 1}, {5, UINT64_MAX}, {UINT64_MAX, 5}};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        Err range = {0};
+        assert_false(source_read(source, outside[i][0], buffer, outside[i][1], &range));
+        assert_int_equal(range.code, ERR_MODEL);
+        assert_string_equal(range.file, source->name);
+    }
+}
+
+static void test_file(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    int free_before = lowest_free_fd();
+    Err err = {0};
+    Source *source = source_open(&arena, path, SIZE, &err);
+    assert_non_null(source);
+    assert_null(source->memory);
+    assert_string_equal(source->name, path);
+    Source *again = source_open(&arena, path, SIZE, &err);
+    assert_true(again->device == source->device && again->inode == source->inode);
+    check_contents(source);
+    assert_int_equal(fcntl(source->fd, F_GETFD), FD_CLOEXEC);
+    arena_free(&arena);
+    assert_int_equal(lowest_free_fd(), free_before);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    check_contents(source_from_memory(&arena, content, SIZE, "bytes"));
+    Source *empty = source_from_memory(&arena, NULL, 0, "empty");
+    Err err = {0};
+    assert_true(source_read(empty, 0, NULL, 0, &err));
+    assert_false(source_read(empty, 0, content, 1, &err));
+}
+
+/* A pipe filled by a child process: more than a pipe holds at once. */
+static int pipe_with_contents(void) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        for (size_t at = 0; at < SIZE;) {
+            ssize_t some = write(ends[1], content + at, SIZE - at < 999 ? SIZE - at : 999);
+            if (some < 0) break;
+            at += (size_t)some;
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    return ends[0];
+}
+
+static void test_pipe(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    Err err = {0};
+    int fd = pipe_with_contents();
+    Source *source = source_read_all(&arena, fd, "-", SIZE, &err);
+    close(fd);
+    assert_non_null(source);
+    assert_int_equal(source->fd, -1);
+    check_contents(source);
+    fd = pipe_with_contents();
+    char name[64];
+    snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    source = source_open(&arena, name, SIZE, &err);
+    close(fd);
+    assert_non_null(source);
+    check_contents(source);
+    fd = pipe_with_contents();
+    assert_null(source_read_all(&arena, fd, "-", SIZE - 1, &err));
+    close(fd);
+    assert_int_equal(err.code, ERR_MODEL);
+    assert_string_equal(err.what, "larger than 99999 bytes");
+}
+
+static void test_cannot_open(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    int free_before = lowest_free_fd();
+    char other[160];
+    Err absent = {0}, below_file = {0}, directory = {0}, closed = {0}, unreadable = {0};
+    snprintf(other, sizeof other, "%s/absent", folder);
+    assert_null(source_open(&arena, other, SIZE, &absent));
+    assert_int_equal(absent.code, ERR_USAGE);
+    assert_string_equal(absent.file, other);
+    snprintf(other, sizeof other, "%s/below", path);
+    assert_null(source_open(&arena, other, SIZE, &below_file));
+    assert_int_equal(below_file.code, ERR_USAGE);
+    assert_null(source_open(&arena, folder, SIZE, &directory));
+    assert_int_equal(directory.code, ERR_USAGE);
+    assert_string_equal(directory.what, strerror(EISDIR));
+    assert_null(source_read_all(&arena, -1, "-", SIZE, &closed));
+    assert_int_equal(closed.code, ERR_ENV);
+    chmod(path, 0);
+    if (geteuid() != 0) { /* root reads everything */
+        assert_null(source_open(&arena, path, SIZE, &unreadable));
+        assert_int_equal(unreadable.code, ERR_ENV);
+    }
+    assert_null(source_from_fd(&arena, 1000, "x", &closed)); /* no such descriptor */
+    assert_int_equal(lowest_free_fd(), free_before);
+}
+
+static void test_file_that_shrinks(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    static unsigned char buffer[SIZE];
+    Err err = {0};
+    Source *source = source_open(&arena, path, SIZE, &err);
+    assert_int_equal(truncate(path, SIZE / 2), 0);
+    assert_true(source_read(source, 0, buffer, SIZE / 2, &err));
+    assert_false(source_read(source, 0, buffer, SIZE, &err));
+    assert_int_equal(err.code, ERR_MODEL);
+}
+
+/* Whatever allocation fails, the descriptor is closed once the arena is freed. */
+static void test_no_leak_where_memory_runs_out(void **state) {
+    (void)state;
+    static volatile int failures, opened;
+    static volatile uint64_t budget;
+    int free_before = lowest_free_fd();
+    failures = 0, opened = 0;
+    for (budget = 0; budget < 1000; budget += 16) {
+        arena.budget = budget;
+        Err err = {0};
+        if (setjmp(trap.env))
+            failures++;
+        else if (source_open(&arena, path, SIZE, &err))
+            opened++;
+        arena_free(&arena);
+        assert_ptr_equal(arena.trap, &trap);
+        assert_int_equal(lowest_free_fd(), free_before);
+    }
+    assert_true(failures > 3 && opened > 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cannot_open, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_file_that_shrinks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_leak_where_memory_runs_out, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Interned names: identity, odd contents, growth and fresh names. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sym.h"
+
+static MemTrap trap;
+static Arena arena;
+static SymTable table;
+
+static int set_up(void **state) {
+    (void)state;
+    arena_init(&arena, &trap);
+    sym_table_init(&table, &arena);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    arena_free(&arena);
+    return 0;
+}
+
+static void test_equal_names_are_one(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    assert_null(sym_find(&table, "a", 1));
+    Sym a = sym_intern_cstr(&table, "a");
+    assert_ptr_equal(sym_intern(&table, "ab", 1), a);
+    assert_ptr_equal(sym_find(&table, "a", 1), a);
+    assert_ptr_not_equal(sym_intern(&table, "ab", 2), a);
+    assert_null(sym_find(&table, "b", 1));
+    assert_int_equal(table.count, 2);
+    assert_string_equal(sym_text(a), "a");
+    assert_true(sym_equals(a, "a"));
+    assert_false(sym_equals(a, "ab") || sym_equals(a, "") || sym_equals(NULL, ""));
+}
+
+static void test_odd_names(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    Sym empty = sym_intern(&table, NULL, 0);
+    assert_non_null(empty);
+    assert_ptr_equal(sym_intern(&table, NULL, 0), empty);
+    assert_ptr_equal(sym_intern_cstr(&table, ""), empty);
+    assert_true(sym_is_empty(empty) && sym_is_empty(NULL));
+    assert_string_equal(sym_text(NULL), "");
+    Sym nul = sym_intern(&table, "a\0b", 3);
+    assert_int_equal(nul->length, 3);
+    assert_ptr_not_equal(nul, sym_intern(&table, "a\0c", 3));
+    assert_ptr_not_equal(nul, sym_intern(&table, "a", 1));
+    assert_memory_equal(nul->text, "a\0b\0", 4);
+    assert_false(sym_equals(nul, "a"));
+}
+
+static void test_many_names(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    enum { COUNT = 20000 };
+    static Sym names[COUNT];
+    char text[32];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof text, "/layer/%d/out", i);
+        names[i] = sym_intern_cstr(&table, text);
+    }
+    assert_int_equal(table.count, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof text, "/layer/%d/out", i);
+        assert_ptr_equal(sym_find(&table, text, strlen(text)), names[i]);
+        assert_string_equal(names[i]->text, text);
+    }
+}
+
+static void test_fresh_names(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    sym_intern_cstr(&table, "x_2");
+    assert_string_equal(sym_fresh(&table, "x")->text, "x");
+    assert_string_equal(sym_fresh(&table, "x")->text, "x_1");
+    assert_string_equal(sym_fresh(&table, "x")->text, "x_3");
+    sym_intern_cstr(&table, "x_4");
+    assert_string_equal(sym_fresh(&table, "x")->text, "x_5");
+    assert_string_equal(sym_fresh(&table, "x_1")->text, "x_1_1");
+    assert_string_equal(sym_fresh(&table, "")->text, "");
+    assert_string_equal(sym_fresh(&table, "")->text, "_1");
+}
+
+/* Quadratic work or memory would show: 200,000 names of one stem. */
+static void test_many_fresh_names(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    enum { COUNT = 200000 };
+    Sym last = NULL;
+    for (int i = 0; i < COUNT; i++) last = sym_fresh(&table, "cast");
+    assert_string_equal(last->text, "cast_199999");
+    assert_int_equal(table.count, COUNT);
+    assert_true(arena.used < (uint64_t)COUNT * 160);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_equal_names_are_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_odd_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_fresh_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_fresh_names, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
