@@ -37,6 +37,12 @@ void node_set_attr_int(Node *node, const char *name, int64_t value) {
     attr_reset(node, name, ATTR_INT)->v.i = value;
 }
 
+void node_set_attr_string(Node *node, const char *name, const char *value) {
+    size_t size = strlen(value);
+    const unsigned char *bytes = arena_copy(&node->graph->model->arena, value, size);
+    attr_reset(node, name, ATTR_STRING)->v.s = (Bytes){bytes, size};
+}
+
 void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor) {
     attr_reset(node, name, ATTR_TENSOR)->v.t = tensor;
 }

@@ -45,6 +45,7 @@ static void use_relocated(Use *use) {
 Graph *graph_new(Model *model, Graph *parent) {
     Graph *graph = ARENA_NEW(&model->arena, Graph);
     graph->model = model;
+    graph->id = model->graph_count++;
     graph->parent = parent;
     graph->opsets = parent ? parent->opsets : &model->opsets;
     graph->function = parent ? parent->function : NULL;

@@ -264,6 +264,7 @@ typedef VEC(OpsetImport) OpsetImports;
 
 struct Graph {
     Model *model;
+    uint32_t id; /* < model->graph_count; dense, for side tables of passes */
     Graph *parent;      /* whose values it may capture; NULL for the main graph and function bodies */
     Node *owner;        /* the node that holds it as an attribute; NULL otherwise */
     Function *function; /* the function it is the body of, or NULL (also in nested graphs) */
@@ -307,7 +308,7 @@ typedef struct TrainingInfo {
 struct Model {
     Arena arena; /* owns everything below */
     SymTable syms;
-    uint32_t value_count, node_count; /* ids given out so far */
+    uint32_t value_count, node_count, graph_count; /* ids given out so far */
     uint64_t edits;                   /* changes made since it was read */
     const Source *source; /* the file it was read from; NULL where made or read as text */
     int64_t ir_version;
@@ -409,6 +410,7 @@ Attr *node_attr(const Node *node, const char *name);
 int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise);
 /* Adds or replaces. */
 void node_set_attr_int(Node *node, const char *name, int64_t value);
+void node_set_attr_string(Node *node, const char *name, const char *value);
 void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor);
 void node_set_attr_type(Node *node, const char *name, const Type *type);
 void node_remove_attr(Node *node, const char *name);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "dtype.h"
+#include "graph.h"
 #include "sym.h"
 
 /* The newest opsets the tables know. */
@@ -42,6 +43,16 @@ typedef enum OpTypeKind {
     OPTYPE_SEQ_MAP_STRING, /* sequence of maps with string keys */
     OPTYPE_COUNT
 } OpTypeKind;
+
+/* A type as far as schemas go. */
+typedef struct OpType {
+    OpTypeKind kind;
+    Dtype dtype;
+} OpType;
+
+/* The schema's view of a value's type. False where the type is unknown, has no element type, or is
+ * nested as no schema's is; *out is then untouched. */
+bool op_type_from(const Type *type, OpType *out);
 
 /* A set of types: bit d of dtypes[k] is set where kind k with element type d is a member. */
 typedef struct TypeSet {
@@ -69,30 +80,11 @@ typedef struct OpParam {
     uint8_t min_arity;    /* of a variadic one: fewest actual operands */
 } OpParam;
 
-/* Numbers of AttributeProto.AttributeType. */
-typedef enum OpAttrType {
-    OPATTR_UNDEFINED = 0,
-    OPATTR_FLOAT = 1,
-    OPATTR_INT = 2,
-    OPATTR_STRING = 3,
-    OPATTR_TENSOR = 4,
-    OPATTR_GRAPH = 5,
-    OPATTR_FLOATS = 6,
-    OPATTR_INTS = 7,
-    OPATTR_STRINGS = 8,
-    OPATTR_TENSORS = 9,
-    OPATTR_GRAPHS = 10,
-    OPATTR_SPARSE_TENSOR = 11,
-    OPATTR_SPARSE_TENSORS = 12,
-    OPATTR_TYPE_PROTO = 13,
-    OPATTR_TYPE_PROTOS = 14,
-} OpAttrType;
-
 /* An attribute and its default. No published schema has a default that is a tensor, graph or type;
  * "absent means the input's dtype" and the like are not defaults but rows of op_facts.h. */
 typedef struct OpAttr {
     const char *name;
-    uint8_t type; /* an OpAttrType */
+    uint8_t type; /* an AttrType of graph.h */
     bool required;
     bool has_default;
     uint8_t count; /* elements of a list default */
@@ -154,8 +146,8 @@ int64_t ops_latest_opset(const char *domain);
 /* "" for NULL, "" and "ai.onnx", else the domain itself: the spelling schemas use. */
 const char *ops_domain(const char *domain);
 
-/* The operator of that domain whose name is spelt most alike, for hints ("did you mean"); NULL where
- * none is near. Differences of case alone count least. */
+/* The operator of that domain whose name is spelt most alike, for hints ("did you mean"); NULL
+ * where none is near. Differences of case alone count least. */
 const char *ops_nearest_name(const char *domain, const char *name);
 
 /* All schemas, ordered by domain, name, since: 0 <= index < ops_count(). */
@@ -186,6 +178,10 @@ const OpTypeVar *op_schema_var(const OpSchema *schema, const char *name);
 
 /* True where kind with element type dtype is a member. False for a dtype out of range. */
 bool type_set_has(const TypeSet *set, OpTypeKind kind, Dtype dtype);
+
+static inline bool type_set_holds(const TypeSet *set, OpType type) {
+    return type_set_has(set, type.kind, type.dtype);
+}
 
 /* Number of members. */
 size_t type_set_count(const TypeSet *set);

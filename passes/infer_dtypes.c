@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0
+/* infer-dtypes: makes the element type of every value exact.
+ *
+ * Before: values carry what the file declares, which may be missing or stale. After: every value
+ * whose type follows from the graph inputs, the constants and the operators' schemas has it, in all
+ * subgraphs and functions; only outputs of unknown operators keep what was declared, or nothing.
+ * Shapes are not looked at; declared ones stay.
+ *
+ * Declarations are not edited: a stale value_info entry is corrected when something writes the model
+ * for another reason (value_sync_info). A function body gets types only where all its call sites
+ * agree on them; where they do not, its values are left without type and nothing will touch them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops.h"
+#include "op_facts.h"
+#include "op_types.h"
+#include "passes.h"
+
+typedef struct InferDtypesOptions {
+    PassStrings inputs; /* NAME=DTYPE */
+} InferDtypesOptions;
+
+static const PassOption options_table[] = {
+    {"inputs", OPTION_STRINGS, offsetof(InferDtypesOptions, inputs), NULL, NULL,
+     "NAME=DTYPE: the type of a graph input that the model does not declare"},
+    {0},
+};
+
+/* What is known of a function while the pass runs. */
+typedef struct FunctionState {
+    bool inferred, mixed, running, by_attributes;
+    const Type **inputs, **outputs; /* of the first call; entries NULL where unknown */
+} FunctionState;
+
+typedef struct Infer {
+    Model *model;
+    Arena *arena, *scratch; /* of the model; of the pass */
+    Err *err;
+    FunctionState *functions; /* beside model->functions */
+    const Node *call;         /* the call whose body is being inferred, or NULL */
+    const Function *function; /* its function */
+    uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
+} Infer;
+
+enum { REPEAT_BUDGET = 1000000 };
+
+static bool infer_graph(Infer *infer, Graph *graph);
+
+/* ---- attributes, through the parameters of the function being inferred ------------------------- */
+
+static const Attr *attr_named(const Attr *attrs, Sym name) {
+    for (; attrs; attrs = attrs->next)
+        if (attrs->name == name) return attrs;
+    return NULL;
+}
+
+static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
+    const Attr *attr = node_attr(node, name);
+    if (!attr || !attr->ref) return attr;
+    if (!infer->call) return NULL;
+    for (size_t i = 0; i < infer->model->functions.count; i++)
+        if (infer->model->functions.items[i] == infer->function)
+            infer->functions[i].by_attributes = true;
+    const Attr *given = attr_named(infer->call->attrs, attr->ref);
+    if (given) return given->ref ? NULL : given;
+    return attr_named(infer->function->attribute_protos, attr->ref);
+}
+
+static Dtype dtype_of_number(int64_t number) {
+    return number > 0 && number < DTYPE_COUNT ? (Dtype)number : DTYPE_UNDEFINED;
+}
+
+/* TensorProto.DataType's name in upper case, as Cast.to spelt it before opset 6. */
+static Dtype dtype_of_text(const unsigned char *text, size_t size) {
+    char name[24];
+    if (size >= sizeof name) return DTYPE_UNDEFINED;
+    for (size_t i = 0; i < size; i++)
+        name[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 32) : (char)text[i];
+    return dtype_from_name(name, size);
+}
+
+static Dtype dtype_from_attr(Infer *infer, const Node *node, const OpSchema *schema,
+                             const char *name) {
+    const Attr *attr = attr_of(infer, node, name);
+    if (attr && attr->type == ATTR_INT) return dtype_of_number(attr->v.i);
+    if (attr && attr->type == ATTR_STRING) return dtype_of_text(attr->v.s.data, attr->v.s.size);
+    const OpAttr *formal = op_schema_attr(schema, name);
+    if (attr || !formal || !formal->has_default || formal->type != ATTR_INT)
+        return DTYPE_UNDEFINED;
+    return dtype_of_number(formal->value.i);
+}
+
+static bool attr_has_text(Infer *infer, const Node *node, const OpSchema *schema,
+                          const OpOutputRule *rule) {
+    const Attr *attr = attr_of(infer, node, rule->attr);
+    size_t size = strlen(rule->text);
+    if (attr)
+        return attr->type == ATTR_STRING && attr->v.s.size == size &&
+               memcmp(attr->v.s.data, rule->text, size) == 0;
+    const OpAttr *formal = op_schema_attr(schema, rule->attr);
+    return formal && formal->has_default && formal->type == ATTR_STRING &&
+           strcmp(formal->value.s, rule->text) == 0;
+}
+
+static Dtype dtype_from_tensor(const Attr *attr) {
+    if (!attr) return DTYPE_UNDEFINED;
+    if (attr->type == ATTR_TENSOR && attr->v.t) return dtype_of_number(attr->v.t->dtype);
+    if (attr->type == ATTR_SPARSE_TENSOR && attr->v.sparse && attr->v.sparse->values)
+        return dtype_of_number(attr->v.sparse->values->dtype);
+    return DTYPE_UNDEFINED;
+}
+
+static bool attr_is_filled(const Attr *attr) {
+    bool list = attr && (attr->type == ATTR_FLOATS || attr->type == ATTR_INTS ||
+                         attr->type == ATTR_STRINGS);
+    return attr && (!list || attr->count > 0);
+}
+
+/* ---- subgraphs ---------------------------------------------------------------------------------- */
+
+static bool input_type(const Node *node, size_t i, OpType *type) {
+    const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
+    return value && op_type_from(value->type, type);
+}
+
+static void value_refine(Infer *infer, Value *value, OpType type) {
+    value_set_type(value, type_refine(infer->arena, value->type, type));
+}
+
+/* Types of the formals before the mapped ones: Loop's iteration number and condition. */
+static void set_leading_inputs(Infer *infer, const OpBodySlots *slots, Graph *body) {
+    for (int i = 0; i < slots->body_input && (size_t)i < body->inputs.count && i < 2; i++)
+        if (slots->leading_in[i])
+            value_refine(infer, body->inputs.items[i],
+                         (OpType){OPTYPE_TENSOR, (Dtype)slots->leading_in[i]});
+}
+
+static bool infer_body(Infer *infer, const Node *node, const OpSchema *schema,
+                       const OpBodySlots *slots, Graph *body) {
+    set_leading_inputs(infer, slots, body);
+    OpType type;
+    Dtype precision = DTYPE_UNDEFINED;
+    if (slots->precision) {
+        precision = dtype_from_attr(infer, node, schema, slots->precision);
+        bool twice = input_type(node, 0, &type) && type.dtype == DTYPE_DOUBLE;
+        if (!precision) precision = twice ? DTYPE_DOUBLE : DTYPE_FLOAT;
+    }
+    for (size_t i = (size_t)slots->body_input; i < body->inputs.count; i++) {
+        size_t from = (size_t)slots->node_input + i - (size_t)slots->body_input;
+        if (precision) value_refine(infer, body->inputs.items[i], (OpType){OPTYPE_TENSOR, precision});
+        else if (slots->node_input >= 0 && input_type(node, from, &type) &&
+                 op_type_wrap((OpWrap)slots->in_wrap, type, &type))
+            value_refine(infer, body->inputs.items[i], type);
+    }
+    return infer_graph(infer, body);
+}
+
+static bool infer_bodies(Infer *infer, const Node *node, const OpSchema *schema) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next) {
+        const OpBodySlots *slots = schema ? op_body_slots(schema, sym_text(attr->name)) : NULL;
+        if (attr->type == ATTR_GRAPH && attr->v.g) {
+            bool ok = slots ? infer_body(infer, node, schema, slots, attr->v.g)
+                            : infer_graph(infer, attr->v.g);
+            if (!ok) return false;
+        }
+        for (uint32_t i = 0; attr->type == ATTR_GRAPHS && i < attr->count; i++)
+            if (!infer_graph(infer, attr->v.graphs[i])) return false;
+    }
+    return true;
+}
+
+/* The type of node output `index` as the graph in attribute `name` gives it. */
+static bool type_from_body(const Node *node, const OpSchema *schema, const char *name,
+                           size_t index, OpType *type) {
+    const OpBodySlots *slots = op_body_slots(schema, name);
+    const Attr *attr = node_attr(node, name);
+    if (!slots || slots->node_output < 0 || !attr || attr->type != ATTR_GRAPH || !attr->v.g)
+        return false;
+    size_t at = (size_t)slots->body_output + index - (size_t)slots->node_output;
+    if (at >= attr->v.g->outputs.count) return false;
+    const Value *value = attr->v.g->outputs.items[at]->use.value;
+    return op_type_from(value->type, type) && op_type_wrap((OpWrap)slots->out_wrap, *type, type);
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------- */
+
+typedef struct NodeView {
+    const Node *node;
+    const OpSchema *schema;
+    OpType *bound; /* by type variable */
+    bool *is_bound;
+} NodeView;
+
+/* "XGH>XH": see OP_FROM_GROUPS. */
+static bool type_from_groups(const Node *node, const OpOutputRule *rule, size_t index,
+                             OpType *type) {
+    const char *split = strchr(rule->text, '>');
+    size_t groups = (size_t)(split - rule->text);
+    if (node->input_count < rule->input) return false;
+    size_t members = (node->input_count - rule->input) / groups;
+    if (!members || index / members >= strlen(split + 1)) return false;
+    const char *letter = memchr(rule->text, split[1 + index / members], groups);
+    return letter && input_type(node, rule->input + (size_t)(letter - rule->text) * members +
+                                          index % members, type);
+}
+
+/* True where the rule applies; *known says whether it gave a type. */
+static bool rule_applies(Infer *infer, const NodeView *view, const OpOutputRule *rule,
+                         size_t index, OpType *type) {
+    const Node *node = view->node;
+    const Attr *attr = rule->attr ? attr_of(infer, node, rule->attr) : NULL;
+    *type = (OpType){OPTYPE_TENSOR, (Dtype)rule->dtype};
+    switch ((OpFrom)rule->from) {
+    case OP_FROM_INPUT: return input_type(node, rule->input, type);
+    case OP_FROM_DTYPE_ATTR:
+        type->dtype = dtype_from_attr(infer, node, view->schema, rule->attr);
+        return type->dtype != DTYPE_UNDEFINED;
+    case OP_FROM_TENSOR_ATTR:
+        type->dtype = dtype_from_tensor(attr);
+        return type->dtype != DTYPE_UNDEFINED;
+    case OP_FROM_TYPE_ATTR:
+        return attr && attr->type == ATTR_TYPE && op_type_from(attr->v.tp, type);
+    case OP_FROM_ATTR_PRESENCE: return attr_is_filled(attr);
+    case OP_FROM_ATTR_TEXT: return attr_has_text(infer, node, view->schema, rule);
+    case OP_FROM_INPUT_DTYPE: {
+        OpType in;
+        return input_type(node, rule->input, &in) && in.dtype == (Dtype)rule->other;
+    }
+    case OP_FROM_DEFAULT: return true;
+    case OP_FROM_BODY:
+        return type_from_body(node, view->schema, rule->attr, index, type) ||
+               (strcmp(rule->attr, "then_branch") == 0 &&
+                type_from_body(node, view->schema, "else_branch", index, type));
+    case OP_FROM_SAME_PLACE: return input_type(node, index, type);
+    case OP_FROM_GROUPS: return type_from_groups(node, rule, index, type);
+    case OP_FROM_NOWHERE: return false;
+    }
+    return false;
+}
+
+static bool output_type(Infer *infer, const NodeView *view, size_t index, OpType *type) {
+    const OpSchema *schema = view->schema;
+    const OpParam *param = op_schema_output(schema, index);
+    if (!param) return false;
+    if (type_set_single(op_param_types(schema, param), &type->kind, &type->dtype)) return true;
+    bool shared = param->var != OP_NO_VAR && (param->option != OP_VARIADIC || param->homogeneous);
+    if (shared && view->is_bound[param->var]) {
+        *type = view->bound[param->var];
+        return true;
+    }
+    size_t count;
+    const OpOutputRule *rules =
+        op_output_rules(schema, (size_t)(param - schema->outputs), &count);
+    for (size_t i = 0; i < count; i++)
+        if (rule_applies(infer, view, &rules[i], index, type))
+            return op_type_wrap((OpWrap)rules[i].wrap, *type, type);
+    return false;
+}
+
+static void bind_inputs(NodeView *view) {
+    for (uint32_t i = 0; i < view->node->input_count; i++) {
+        const OpParam *param = op_schema_input(view->schema, i);
+        if (!param || param->var == OP_NO_VAR || view->is_bound[param->var] ||
+            (param->option == OP_VARIADIC && !param->homogeneous))
+            continue;
+        view->is_bound[param->var] = input_type(view->node, i, &view->bound[param->var]);
+    }
+}
+
+static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
+    if (!infer_bodies(infer, node, schema)) return false;
+    if (!schema) return true; /* an unknown operator: what is declared stays */
+    OpType bound[256];
+    bool is_bound[256] = {false};
+    NodeView view = {node, schema, bound, is_bound};
+    bind_inputs(&view);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        OpType type;
+        if (node->outputs[i] && output_type(infer, &view, i, &type))
+            value_refine(infer, node->outputs[i], type);
+    }
+    return true;
+}
+
+/* ---- functions ------------------------------------------------------------------------------------ */
+
+static bool same_inputs(const FunctionState *state, const Function *function, const Node *node) {
+    for (size_t i = 0; i < function->body->inputs.count; i++) {
+        const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
+        const Type *type = value ? value->type : NULL;
+        if (type != state->inputs[i] && !type_same_dtypes(type, state->inputs[i])) return false;
+    }
+    return true;
+}
+
+static bool infer_function_body(Infer *infer, FunctionState *state, Function *function,
+                                const Node *node) {
+    Graph *body = function->body;
+    state->inputs = ARENA_ARRAY(infer->scratch, const Type *, body->inputs.count);
+    state->outputs = ARENA_ARRAY(infer->scratch, const Type *, body->outputs.count);
+    for (size_t i = 0; i < body->inputs.count; i++) {
+        const Value *given = i < node->input_count ? node->inputs[i].value : NULL;
+        OpType type;
+        bool known = given && op_type_from(given->type, &type);
+        state->inputs[i] = given ? given->type : NULL;
+        value_set_type(body->inputs.items[i],
+                       known ? type_refine(infer->arena, NULL, type) : NULL);
+    }
+    const Node *call = infer->call;
+    const Function *outer = infer->function;
+    infer->call = node;
+    infer->function = function;
+    state->running = true;
+    bool ok = infer_graph(infer, body);
+    state->running = false;
+    infer->call = call;
+    infer->function = outer;
+    for (size_t i = 0; ok && i < body->outputs.count; i++)
+        state->outputs[i] = body->outputs.items[i]->use.value->type;
+    return ok;
+}
+
+static bool infer_call(Infer *infer, Node *node, Function *function, FunctionState *state) {
+    if (state->running)
+        return node_error(node, infer->err, ERR_MODEL, "function calls itself");
+    if (state->inferred && (state->by_attributes || !same_inputs(state, function, node))) {
+        state->mixed = true;
+        uint64_t cost = function->body->node_count + 1u;
+        if (infer->budget < cost)
+            return node_error(node, infer->err, ERR_MODEL,
+                              "functions are called with too many different types");
+        infer->budget -= cost;
+        state->inferred = false;
+    }
+    if (!state->inferred && !infer_function_body(infer, state, function, node)) return false;
+    state->inferred = true;
+    for (uint32_t i = 0; i < node->output_count && i < function->body->outputs.count; i++) {
+        OpType type;
+        if (node->outputs[i] && op_type_from(state->outputs[i], &type))
+            value_refine(infer, node->outputs[i], type);
+    }
+    return true;
+}
+
+static bool infer_node(Infer *infer, Node *node) {
+    Function *function =
+        infer->model->functions.count ? model_find_function(infer->model, node) : NULL;
+    for (size_t i = 0; function && i < infer->model->functions.count; i++)
+        if (infer->model->functions.items[i] == function)
+            return infer_call(infer, node, function, &infer->functions[i]);
+    return infer_operator(infer, node, node_schema(node));
+}
+
+static bool infer_graph(Infer *infer, Graph *graph) {
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        Value *value = graph->initializers.items[i];
+        Dtype dtype = dtype_of_number(value->init->dtype);
+        if (dtype && !value->input) value_refine(infer, value, (OpType){OPTYPE_TENSOR, dtype});
+    }
+    for (size_t i = 0; i < graph->sparse_initializers.count; i++) {
+        Value *value = graph->sparse_initializers.items[i];
+        const Tensor *values = value->sparse_init->values;
+        Dtype dtype = values ? dtype_of_number(values->dtype) : DTYPE_UNDEFINED;
+        if (dtype) value_refine(infer, value, (OpType){OPTYPE_TENSOR, dtype});
+    }
+    for (Node *node = graph->first; node; node = node->next)
+        if (!infer_node(infer, node)) return false;
+    return true;
+}
+
+/* ---- inputs -------------------------------------------------------------------------------------- */
+
+static bool bad_input(Infer *infer, const char *item, const char *what) {
+    err_set(infer->err, ERR_USAGE, "%s", what);
+    err_operand(infer->err, "input dtype '%s'", item);
+    return false;
+}
+
+static bool set_declared_inputs(Infer *infer, const PassStrings *items) {
+    for (size_t i = 0; i < items->count; i++) {
+        const char *item = items->items[i], *split = strrchr(item, '=');
+        if (!split) return bad_input(infer, item, "expected NAME=DTYPE");
+        Dtype dtype = dtype_from_name(split + 1, strlen(split + 1));
+        if (!dtype) return bad_input(infer, item, "unknown dtype");
+        Sym name = sym_find(&infer->model->syms, item, (size_t)(split - item));
+        Value *found = NULL;
+        for (size_t k = 0; k < infer->model->graph->inputs.count; k++)
+            if (name && infer->model->graph->inputs.items[k]->name == name)
+                found = infer->model->graph->inputs.items[k];
+        if (!found) return bad_input(infer, item, "the model has no input of that name");
+        OpType type = {OPTYPE_TENSOR, dtype};
+        if (op_type_from(found->type, &type)) type.dtype = dtype;
+        value_refine(infer, found, type);
+        if (found->input->type != found->type) {
+            found->input->type = found->type;
+            model_touch(infer->model);
+        }
+    }
+    return true;
+}
+
+static bool check_inputs_known(Infer *infer) {
+    const Graph *graph = infer->model->graph;
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        const Value *value = graph->inputs.items[i];
+        TypeKind kind = value->type ? value->type->kind : TYPE_NONE;
+        if (kind == TYPE_MAP || kind == TYPE_OPAQUE || type_dtype(value->type)) continue;
+        err_set(infer->err, ERR_USAGE, "the model does not declare the type of this input");
+        err_operand(infer->err, "input '%s'", sym_text(value->name));
+        err_hint(infer->err, "give it: --input-dtype %s=float", sym_text(value->name));
+        return false;
+    }
+    return true;
+}
+
+/* Values of a body whose call sites disagree get no type, so that nobody acts on one site's. */
+static void forget_types(Graph *graph, void *data) {
+    for (size_t i = 0; i < graph->inputs.count; i++) value_set_type(graph->inputs.items[i], NULL);
+    for (Node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) value_set_type(node->outputs[i], NULL);
+        node_each_graph(node, forget_types, data);
+    }
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const InferDtypesOptions *options = opts;
+    Model *model = ctx->model;
+    Infer infer = {.model = model,
+                   .arena = &model->arena,
+                   .scratch = ctx->scratch,
+                   .err = err,
+                   .budget = REPEAT_BUDGET};
+    infer.functions = ARENA_ARRAY(ctx->scratch, FunctionState, model->functions.count + 1);
+    if (!set_declared_inputs(&infer, &options->inputs) || !check_inputs_known(&infer) ||
+        !infer_graph(&infer, model->graph))
+        return false;
+    for (size_t i = 0; i < model->functions.count; i++)
+        if (infer.functions[i].mixed || !infer.functions[i].inferred)
+            forget_types(model->functions.items[i]->body, NULL);
+    for (size_t i = 0; i < model->training.count; i++) {
+        const TrainingInfo *info = model->training.items[i];
+        if (info->initialization && !infer_graph(&infer, info->initialization)) return false;
+        if (info->algorithm && !infer_graph(&infer, info->algorithm)) return false;
+    }
+    return true;
+}
+
+const PassInfo infer_dtypes_pass = {
+    .name = "infer-dtypes",
+    .summary = "make the element type of every value exact",
+    .gives = FACT_DTYPES,
+    .options = options_table,
+    .options_size = sizeof(InferDtypesOptions),
+    .idempotent = true,
+    .run = run,
+};

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* insert-casts: decides which nodes run in 16 bit and puts casts where precisions meet.
+ *
+ * Before: y = Conv(x, w); z = Exp(y)            all float
+ * After:  x1 = Cast(x); w1 = Cast(w); y1 = Conv(x1, w1); y = Cast(y1); z = Exp(y)
+ *
+ * The decision is placement.h's; this file turns options into a request, and the decision into casts,
+ * types and attributes. One cast serves all uses of a value, in all subgraphs. Graph inputs and
+ * outputs keep their names and, with io=keep, their types. Weights are read through casts here;
+ * cast-params folds those. Every node gets a note: its precision and the reason.
+ */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "node_pattern.h"
+#include "op_facts.h"
+#include "op_types.h"
+#include "passes.h"
+#include "placement.h"
+
+typedef struct InsertCastsOptions {
+    int to, placement, io, policy, overflow;
+    PassStrings keep, keep_ops;
+    bool allow_unmatched;
+} InsertCastsOptions;
+
+static const char *const to_names[] = {"float16", "bfloat16", NULL};
+static const char *const placement_names[] = {"greedy", NULL};
+static const char *const io_names[] = {"keep", "low", NULL};
+static const char *const policy_names[] = {"auto", "float16", "bfloat16", "fast", NULL};
+static const char *const overflow_names[] = {"pin", "inf", NULL};
+
+#define FIELD(name) offsetof(InsertCastsOptions, name)
+static const PassOption options_table[] = {
+    {"to", OPTION_CHOICE, FIELD(to), to_names, NULL, "the 16-bit type"},
+    {"placement", OPTION_CHOICE, FIELD(placement), placement_names, NULL, "how casts are placed"},
+    {"io", OPTION_CHOICE, FIELD(io), io_names, NULL, "keep or lower graph inputs and outputs"},
+    {"policy", OPTION_CHOICE, FIELD(policy), policy_names, NULL,
+     "operator classes; auto: those of the target type"},
+    {"overflow", OPTION_CHOICE, FIELD(overflow), overflow_names, NULL,
+     "readers of constants the target can't hold: pin them to fp32, or let the values become Inf"},
+    {"keep", OPTION_STRINGS, FIELD(keep), NULL, NULL, "nodes to keep in fp32, by PATTERN"},
+    {"keep-ops", OPTION_STRINGS, FIELD(keep_ops), NULL, NULL, "operators to keep in fp32"},
+    {"allow-unmatched", OPTION_BOOL, FIELD(allow_unmatched), NULL, NULL,
+     "let patterns match nothing"},
+    {0},
+};
+
+typedef struct Realise {
+    PassCtx *ctx;
+    Placement *p;
+    Dtype target;
+} Realise;
+
+/* ---- casts ----------------------------------------------------------------------------------------- */
+
+/* The default opset that a model of this IR version may import: the newest that was published with
+ * it (ONNX's Versioning.md). Only for models that import none and now need Cast. */
+static int64_t opset_of_ir(int64_t ir_version) {
+    static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
+    int64_t last = (int64_t)sizeof opsets - 1;
+    if (ir_version < 0) return opsets[0];
+    return opsets[ir_version > last ? last : ir_version];
+}
+
+static void import_default_domain(Graph *graph) {
+    if (opset_version(graph->opsets, NULL)) return;
+    Model *model = graph->model;
+    model_import_opset(model, graph->opsets, sym_intern_cstr(&model->syms, ""),
+                       opset_of_ir(model->ir_version));
+}
+
+/* Cast's `to` was the type's name until opset 5, its number since. */
+static void set_cast_to(Node *cast, Dtype to) {
+    if (opset_version(cast->graph->opsets, NULL) >= 6) {
+        node_set_attr_int(cast, "to", to);
+        return;
+    }
+    static const char *const names[DTYPE_COUNT] = {
+        [DTYPE_FLOAT] = "FLOAT", [DTYPE_FLOAT16] = "FLOAT16", [DTYPE_BFLOAT16] = "BFLOAT16"};
+    node_set_attr_string(cast, "to", names[to]);
+}
+
+static Value *insert_cast(Realise *r, Value *value, Dtype to) {
+    Graph *graph = value->graph;
+    Model *model = graph->model;
+    import_default_domain(graph);
+    Node *before = value->producer ? value->producer->next : graph->first;
+    Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
+    char *stem = arena_printf(r->ctx->scratch, "%s_to_%s", sym_text(value->name), dtype_name(to));
+    Sym name = sym_fresh(&model->syms, stem);
+    cast->name = name;
+    node_resize_inputs(cast, 1);
+    node_resize_outputs(cast, 1);
+    node_set_input(cast, 0, value);
+    Value *result = value_new(graph, name);
+    node_set_output(cast, 0, result);
+    set_cast_to(cast, to);
+    node_add_metadata(cast, "demi.inserted", "cast");
+    value_set_type(result, type_with_dtype(&model->arena, value->type, to));
+    r->ctx->counts->casts_added++;
+    r->ctx->counts->rewrites++;
+    return result;
+}
+
+static bool is_main_output(const Use *use) {
+    const Graph *graph = use->graph;
+    return !use->node && !graph->owner && !graph->parent;
+}
+
+/* Gives every use of value that needs the other precision one shared cast. */
+static void realise_value(Realise *r, Value *value) {
+    bool low = placement_is_low(r->p, r->p->value_vars[value->id]);
+    Value *cast = NULL;
+    bool named = false;
+    for (Use *use = value->uses, *next; use; use = next) {
+        next = use->next;
+        VarId var = placement_use_var(r->p, use);
+        if (placement_is_low(r->p, var) == low) continue;
+        if (use->node && var == VAR_NONE) continue;
+        if (!cast) cast = insert_cast(r, value, low ? DTYPE_FLOAT : r->target);
+        if (use->node == cast->producer) continue; /* the cast's own */
+        named |= is_main_output(use);
+        use_set(use, cast);
+    }
+    if (named) value_swap_names(value, cast); /* the output keeps its name */
+}
+
+/* ---- types and attributes ----------------------------------------------------------------------------- */
+
+static void lower_value(Realise *r, Value *value) {
+    if (!placement_is_low(r->p, r->p->value_vars[value->id])) return;
+    value_set_type(value, type_with_dtype(&value->graph->model->arena, value->type, r->target));
+    r->ctx->counts->rewrites++;
+    if (value->input) {
+        value_declare_input(value, r->target);
+        if (value->init)
+            value_set_init(value, tensor_new_cast(&value->graph->model->arena, value->init,
+                                                  r->target));
+    }
+}
+
+/* Rewrites the attribute that says the type of output `i`, where one does. */
+static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, uint32_t i) {
+    VarId var = r->p->value_vars[node->outputs[i]->id];
+    const OpParam *param = op_schema_output(schema, i);
+    if (var == VAR_NONE || var == VAR_FP32 || !param) return;
+    const OpOutputRule *rule = op_output_rewritable(schema, (size_t)(param - schema->outputs));
+    if (!rule) return;
+    Arena *arena = &node->graph->model->arena;
+    bool low = placement_is_low(r->p, var);
+    Dtype dtype = low ? r->target : DTYPE_FLOAT;
+    const Attr *attr = node_attr(node, rule->attr);
+    if (!attr && !low && !(node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0])))
+        return; /* it stays what it was without the attribute */
+    if (rule->from == OP_FROM_DTYPE_ATTR) {
+        if (sym_equals(node->op_type, "Cast")) set_cast_to(node, dtype);
+        else if (!attr || attr->v.i != (int64_t)dtype)
+            node_set_attr_int(node, rule->attr, dtype);
+    } else if (rule->from == OP_FROM_TENSOR_ATTR && low) {
+        const int64_t one = 1;
+        const float zero = 0;
+        const Tensor *fill =
+            attr ? attr->v.t : tensor_new_raw(arena, DTYPE_FLOAT, &one, 1, &zero, sizeof zero);
+        node_set_attr_tensor(node, rule->attr, tensor_new_cast(arena, fill, dtype));
+    } else if (rule->from == OP_FROM_TYPE_ATTR && low && attr) {
+        node_set_attr_type(node, rule->attr, type_with_dtype(arena, attr->v.tp, dtype));
+    }
+}
+
+static void realise_node(Realise *r, Node *node) {
+    const OpSchema *schema = node_schema(node);
+    if (!schema || model_find_function(node->graph->model, node)) return;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && !r->p->constant[node->outputs[i]->id])
+            realise_output_type(r, node, schema, i);
+    /* Scores of a low Attention are summed over long rows: its softmax keeps fp32. */
+    bool attention = sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
+                     placement_is_low(r->p, r->p->use_vars[node->id][0]);
+    if (attention && op_schema_attr(schema, "softmax_precision") &&
+        !node_attr(node, "softmax_precision"))
+        node_set_attr_int(node, "softmax_precision", DTYPE_FLOAT);
+}
+
+static void declare_outputs(Realise *r, Graph *graph) {
+    for (size_t i = 0; i < graph->outputs.count; i++)
+        if (placement_is_low(r->p, r->p->output_vars[graph->id][i]))
+            graph_declare_output(graph, (uint32_t)i, r->target);
+}
+
+static void realise(Realise *r) {
+    Placement *p = r->p;
+    for (size_t i = 0; i < p->graphs.count; i++)
+        for (Node *node = p->graphs.items[i]->first; node; node = node->next)
+            realise_node(r, node);
+    for (uint32_t id = 0; id < p->value_count; id++)
+        if (p->values[id] && p->value_vars[id] != VAR_NONE) lower_value(r, p->values[id]);
+    for (uint32_t id = 0; id < p->value_count; id++)
+        if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, p->values[id]);
+    for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
+    for (uint32_t id = 0; id < p->value_count; id++)
+        if (p->values[id]) value_sync_info(p->values[id]);
+}
+
+/* ---- notes ------------------------------------------------------------------------------------------- */
+
+/* The first reason among the node's variables, its own before that of the group it is tied to. */
+static const char *pin_reason(Realise *r, const Node *node, VarId var) {
+    Placement *p = r->p;
+    if (var == VAR_NONE || var == VAR_FP32) return NULL;
+    if (p->vars.items[var].reason) return p->vars.items[var].reason;
+    const PlaceVar *root = &p->vars.items[placement_root(p, var)];
+    if (root->node && root->node != node && root->pinned)
+        return arena_printf(&p->model->arena, "tied to '%s'", node_label(root->node));
+    if (root->reason) return root->reason;
+    if (placement_root(p, var) == VAR_FP32) return "tied to a value that keeps its type";
+    return root->all ? "not all it reads is low" : "what it reads is fp32";
+}
+
+static Dtype any_dtype(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && type_dtype(node->outputs[i]->type))
+            return type_dtype(node->outputs[i]->type);
+    return DTYPE_UNDEFINED;
+}
+
+static NodeNote note_of(Realise *r, const Node *node) {
+    const VarId *uses = r->p->use_vars[node->id];
+    const char *reason = NULL;
+    bool fixed = false;
+    for (uint32_t i = 0; uses && i < node->input_count + node->output_count; i++) {
+        const Value *out = i < node->input_count ? NULL : node->outputs[i - node->input_count];
+        if (i >= node->input_count && !out) continue;
+        VarId var = out ? r->p->value_vars[out->id] : uses[i];
+        if (placement_is_low(r->p, var)) return (NodeNote){r->target, "runs low"};
+        fixed |= var == VAR_FP32;
+        if (!reason) reason = pin_reason(r, node, var);
+    }
+    if (reason) return (NodeNote){DTYPE_FLOAT, reason};
+    if (!fixed) return (NodeNote){any_dtype(node), "holds no float32"};
+    if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
+        return (NodeNote){DTYPE_FLOAT, "constant"};
+    return (NodeNote){DTYPE_FLOAT,
+                      node_schema(node) ? "its float operands have a fixed type"
+                                        : "an operator demi does not know"};
+}
+
+static void note_nodes(Realise *r) {
+    Arena *arena = &r->p->model->arena;
+    for (size_t i = 0; i < r->p->graphs.count; i++)
+        for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
+            NodeNote *note = ARENA_NEW(arena, NodeNote);
+            *note = note_of(r, node);
+            node->note = note;
+        }
+}
+
+/* ---- the pass ----------------------------------------------------------------------------------------- */
+
+static Policy policy_of(const InsertCastsOptions *options) {
+    if (options->policy > 0) return (Policy)(options->policy - 1);
+    return options->to == 0 ? POLICY_FLOAT16 : POLICY_BFLOAT16;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const InsertCastsOptions *options = opts;
+    NodePatterns patterns = {.keep = options->keep,
+                             .keep_ops = options->keep_ops,
+                             .allow_unmatched = options->allow_unmatched};
+    const char **excluded = node_patterns_match(ctx->model, &patterns, ctx->scratch, err);
+    if (!excluded) return false;
+    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts};
+    p.request = (PlacementRequest){.target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
+                                   .policy = policy_of(options),
+                                   .io_low = options->io == 1,
+                                   .excluded = excluded,
+                                   .guard = options->overflow == 0};
+    if (!placement_build(&p, err)) return false;
+    placement_solve_greedy(&p);
+    Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
+    note_nodes(&r);
+    for (VarId v = 0; v < p.vars.count; v++)
+        if (placement_is_low(&p, v)) {
+            realise(&r);
+            break;
+        }
+    return true;
+}
+
+const PassInfo insert_casts_pass = {
+    .name = "insert-casts",
+    .summary = "choose what runs in 16 bit and cast where precisions meet",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = options_table,
+    .options_size = sizeof(InsertCastsOptions),
+    .idempotent = false, /* a second run sees 16-bit islands and their casts, and may extend them */
+    .run = run,
+};

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Choosing nodes by name. A PATTERN is
+ *   NAME      a node's name, or an unnamed node's first output; exact match first,
+ *   GLOB      else with * (any characters, '/' too), ? (one character),
+ *   out:NAME  the node that produces the value NAME (may be a glob).
+ * Nodes of all subgraphs and functions are looked at. Matching takes linear time. */
+#ifndef DEMI_NODE_PATTERN_H
+#define DEMI_NODE_PATTERN_H
+
+#include "graph.h"
+#include "pass.h"
+
+typedef struct NodePatterns {
+    PassStrings keep;     /* PATTERNs */
+    PassStrings keep_ops; /* operators, optionally DOMAIN.OPERATOR */
+    bool allow_unmatched;
+} NodePatterns;
+
+/* For each node id, the pattern that matched, or NULL; a table of node_count (at least 1) entries in
+ * `scratch`. NULL with ERR_USAGE where a pattern matches nothing and that is not allowed: the
+ * message names it and the nearest names. */
+const char **node_patterns_match(const Model *model, const NodePatterns *patterns, Arena *scratch,
+                                 Err *err);
+
+/* Glob match of the whole text; linear in practice: one backtrack point. */
+bool glob_match(const char *glob, const char *text);
+
+#endif

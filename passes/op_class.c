@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Look-up in op_class.def (sorted, binary search) and the conditions its last column names. */
+#include "op_class.h"
+
+#include <string.h>
+
+#include "constants.h"
+#include "ops.h"
+
+typedef enum Condition {
+    ALWAYS,
+    POW,        /* low only for exponents that square */
+    DIV,        /* fp32 where the numerator is a constant */
+    SCATTER,    /* fp32 where the reduction accumulates */
+    CAST,       /* depends on the types it converts between */
+    DEQUANTIZE, /* fp32 before output_dtype exists */
+} Condition;
+
+typedef struct Row {
+    const char *domain, *name;
+    uint8_t classes[3]; /* OpClass by Policy */
+    uint8_t condition;
+} Row;
+
+static const Row rows[] = {
+#define X(domain, name, float16, bfloat16, fast, condition)                                        \
+    {domain, name, {CLASS_##float16, CLASS_##bfloat16, CLASS_##fast}, condition},
+#include "op_class.def"
+#undef X
+};
+
+static int compare(const Row *row, const char *domain, const char *name) {
+    int order = strcmp(row->domain, domain);
+    return order ? order : strcmp(row->name, name);
+}
+
+static const Row *find_row(const char *domain, const char *name) {
+    size_t low = 0, high = sizeof rows / sizeof *rows;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = compare(&rows[middle], domain, name);
+        if (order == 0) return &rows[middle];
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return NULL;
+}
+
+OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy) {
+    const Row *row = find_row(ops_domain(domain), op_type);
+    return row ? (OpClass)row->classes[policy] : CLASS_NONE;
+}
+
+const char *op_class_name(OpClass op_class) {
+    switch (op_class) {
+    case CLASS_NONE: return "NONE";
+    case CLASS_LOW: return "LOW";
+    case CLASS_FP32: return "FP32";
+    case CLASS_FOLLOW: return "FOLLOW";
+    case CLASS_WIDEST: return "WIDEST";
+    }
+    return "NONE";
+}
+
+static const Value *input_of(const Node *node, uint32_t i) {
+    return i < node->input_count ? node->inputs[i].value : NULL;
+}
+
+static Dtype input_dtype(const Node *node, uint32_t i) {
+    const Value *value = input_of(node, i);
+    return value ? type_dtype(value->type) : DTYPE_UNDEFINED;
+}
+
+static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy) {
+    if (op_class != CLASS_FOLLOW) return (OpClassAnswer){op_class, NULL};
+    float exponent;
+    const Value *value = input_of(node, 1);
+    bool known = value && constant_scalar(value, &exponent);
+    bool low = known && (exponent == 2.0f ||
+                         (policy == POLICY_FAST && (exponent == 0.5f || exponent == 3.0f)));
+    return low ? (OpClassAnswer){CLASS_FOLLOW, NULL}
+               : (OpClassAnswer){CLASS_FP32, "Pow runs low only to square"};
+}
+
+static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
+    const Attr *reduction = node_attr(node, "reduction");
+    if (!reduction || reduction->type != ATTR_STRING || policy == POLICY_FAST)
+        return (OpClassAnswer){op_class, NULL};
+    const Bytes s = reduction->v.s;
+    bool sums = s.size == 3 && (!memcmp(s.data, "add", 3) || !memcmp(s.data, "mul", 3));
+    return sums ? (OpClassAnswer){CLASS_FP32, "its reduction accumulates"}
+                : (OpClassAnswer){op_class, NULL};
+}
+
+/* float -> integer, bool, string reads fp32, and integer -> float writes it: rounding to 16 bits on
+ * the way would change the result. double -> float would lose the author's rounding. */
+static OpClassAnswer cast_class(const Node *node) {
+    Dtype from = input_dtype(node, 0);
+    const Value *out = node->output_count ? node->outputs[0] : NULL;
+    Dtype to = out ? type_dtype(out->type) : DTYPE_UNDEFINED;
+    bool between_floats = dtype_is_float(from) && dtype_is_float(to) && from != DTYPE_DOUBLE;
+    return between_floats ? (OpClassAnswer){CLASS_FOLLOW, NULL}
+                          : (OpClassAnswer){CLASS_FP32, "converts to or from another kind of type"};
+}
+
+OpClassAnswer op_class_of(const Node *node, Policy policy) {
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    const Row *row = find_row(domain, sym_text(node->op_type));
+    if (!row) return (OpClassAnswer){CLASS_NONE, "an operator demi does not know"};
+    OpClass op_class = (OpClass)row->classes[policy];
+    switch ((Condition)row->condition) {
+    case ALWAYS: break;
+    case POW: return pow_class(node, op_class, policy);
+    case SCATTER: return scatter_class(node, op_class, policy);
+    case CAST: return cast_class(node);
+    case DIV:
+        if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
+            return (OpClassAnswer){CLASS_FP32, "divides a constant"};
+        break;
+    case DEQUANTIZE:
+        if (opset_version(node->graph->opsets, NULL) < 23)
+            return (OpClassAnswer){CLASS_FP32, "dequantizes to its scale's type"};
+        break;
+    }
+    return (OpClassAnswer){op_class, NULL};
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Precision classes: in which precision a policy wants an operator, before legality, exclusions and
+ * neighbours have their say. The table is op_class.def. */
+#ifndef DEMI_OP_CLASS_H
+#define DEMI_OP_CLASS_H
+
+#include "graph.h"
+
+typedef enum OpClass {
+    CLASS_NONE,   /* no row (custom operator): keeps its types */
+    CLASS_LOW,    /* runs low wherever that is legal */
+    CLASS_FP32,   /* stays in fp32 */
+    CLASS_FOLLOW, /* low where its data already is */
+    CLASS_WIDEST, /* low only where every float it reads is low */
+} OpClass;
+
+typedef enum Policy { POLICY_FLOAT16, POLICY_BFLOAT16, POLICY_FAST } Policy;
+
+typedef struct OpClassAnswer {
+    OpClass op_class;
+    const char *why; /* phrase where a condition of the node decided; NULL where the table did */
+} OpClassAnswer;
+
+/* The class of one node under a policy; conditions on its attributes and operands included. Types
+ * of its inputs must be known (infer-dtypes). */
+OpClassAnswer op_class_of(const Node *node, Policy policy);
+
+/* The table's class, without conditions; CLASS_NONE for unknown names. */
+OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy);
+
+/* "LOW", "FP32", "FOLLOW", "WIDEST", "NONE". */
+const char *op_class_name(OpClass op_class);
+
+#endif

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Building the placement problem: tables, graph inputs and outputs, ties along sequences. What a
+ * single node contributes is in placement_node.c and placement_body.c. */
+#include "placement.h"
+
+#include "constants.h"
+#include "op_types.h"
+
+VarId placement_root(Placement *p, VarId var) {
+    while (p->vars.items[var].tie != var) {
+        p->vars.items[var].tie = p->vars.items[p->vars.items[var].tie].tie; /* path halving */
+        var = p->vars.items[var].tie;
+    }
+    return var;
+}
+
+bool placement_is_low(Placement *p, VarId var) {
+    return var != VAR_NONE && p->vars.items[placement_root(p, var)].low;
+}
+
+VarId placement_use_var(const Placement *p, const Use *use) {
+    if (use->node)
+        return use->node->id < p->node_count && p->use_vars[use->node->id]
+                   ? p->use_vars[use->node->id][use->index]
+                   : VAR_NONE;
+    return p->output_vars[use->graph->id][use->index];
+}
+
+VarId placement_new_var(Placement *p, const Node *node) {
+    PlaceVar var = {.tie = (VarId)p->vars.count, .node = node};
+    VEC_PUSH(p->scratch, &p->vars, var);
+    return var.tie;
+}
+
+void placement_tie(Placement *p, VarId a, VarId b) {
+    if (a == VAR_NONE || b == VAR_NONE) return;
+    a = placement_root(p, a);
+    b = placement_root(p, b);
+    if (a == b) return;
+    if (a > b) { /* the older one leads, so that VAR_FP32 always does */
+        VarId swap = a;
+        a = b;
+        b = swap;
+    }
+    PlaceVar *to = &p->vars.items[a], *from = &p->vars.items[b];
+    from->tie = a;
+    to->pinned |= from->pinned;
+    to->wants_low |= from->wants_low;
+    to->all = true; /* a group goes low only as a whole */
+    to->slot = true;
+    if (!to->reason) to->reason = from->reason;
+}
+
+void placement_pin(Placement *p, VarId var, const char *reason) {
+    if (var == VAR_NONE || var == VAR_FP32) return;
+    PlaceVar *own = &p->vars.items[var], *root = &p->vars.items[placement_root(p, var)];
+    if (!own->reason) own->reason = reason;
+    if (!root->reason) root->reason = reason;
+    own->pinned = root->pinned = true;
+}
+
+bool value_holds_float(const Value *value) {
+    OpType type;
+    return value && op_type_from(value->type, &type) && type.dtype == DTYPE_FLOAT &&
+           (type.kind == OPTYPE_TENSOR || type.kind == OPTYPE_SEQ ||
+            type.kind == OPTYPE_OPTIONAL || type.kind == OPTYPE_OPTIONAL_SEQ ||
+            type.kind == OPTYPE_SPARSE);
+}
+
+static bool is_sequence(const Value *value) {
+    return value->type && value->type->kind != TYPE_TENSOR &&
+           value->type->kind != TYPE_SPARSE_TENSOR;
+}
+
+/* True where a Cast to and from the target exists in the graph's opset (a default import can be
+ * added where there is none). */
+static bool casts_are_legal(const Placement *p, const Graph *graph) {
+    int64_t opset = opset_version(graph->opsets, NULL);
+    const OpSchema *cast = ops_find("", "Cast", opset ? opset : OPS_OPSET_ONNX);
+    return cast && type_set_has(op_param_types(cast, &cast->inputs[0]), OPTYPE_TENSOR,
+                                p->request.target);
+}
+
+static const char *no_cast_reason(const Placement *p) {
+    return p->request.target == DTYPE_BFLOAT16 ? "bfloat16 needs opset 13 or newer"
+                                               : "no cast to the target at this opset";
+}
+
+/* A graph input or output of the main graph. */
+static VarId io_var(Placement *p, const Value *value) {
+    if (!value_holds_float(value)) return VAR_NONE;
+    if (!p->request.io_low) return VAR_FP32;
+    VarId var = placement_new_var(p, NULL);
+    p->vars.items[var].wants_low = true;
+    if (!casts_are_legal(p, value->graph)) placement_pin(p, var, no_cast_reason(p));
+    return var;
+}
+
+static void note_value(Placement *p, Value *value) { p->values[value->id] = value; }
+
+static void build_values(Placement *p, Graph *graph) {
+    for (size_t i = 0; i < graph->inputs.count; i++) note_value(p, graph->inputs.items[i]);
+    for (size_t i = 0; i < graph->sparse_initializers.count; i++) {
+        Value *value = graph->sparse_initializers.items[i];
+        note_value(p, value);
+        if (value_holds_float(value)) p->value_vars[value->id] = VAR_FP32;
+    }
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        Value *value = graph->initializers.items[i];
+        note_value(p, value);
+        if (value->input || !value_holds_float(value)) continue;
+        p->value_vars[value->id] = VAR_FP32;
+        p->constant[value->id] = p->flexible[value->id] = true;
+    }
+    for (Node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) note_value(p, node->outputs[i]);
+    p->output_vars[graph->id] = ARENA_ARRAY(p->scratch, VarId, graph->outputs.count);
+    for (size_t i = 0; i < graph->outputs.count; i++)
+        p->output_vars[graph->id][i] =
+            value_holds_float(graph->outputs.items[i]->use.value) ? VAR_FP32 : VAR_NONE;
+}
+
+static void build_main_io(Placement *p) {
+    Graph *graph = p->model->graph;
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        const Value *value = graph->inputs.items[i];
+        p->value_vars[value->id] = io_var(p, value);
+    }
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        const Value *value = graph->outputs.items[i]->use.value;
+        VarId var = io_var(p, value);
+        p->output_vars[graph->id][i] = var;
+        /* An input that is an output has one name, so it has one type. */
+        if (value->input && value->graph == graph)
+            placement_tie(p, var, p->value_vars[value->id]);
+    }
+}
+
+/* A function's formals are one variable each, shared by the body and all call sites. */
+static void build_formals(Placement *p, const Function *function) {
+    const Graph *body = function->body;
+    for (size_t i = 0; i < body->inputs.count; i++) {
+        const Value *value = body->inputs.items[i];
+        if (!value_holds_float(value)) continue;
+        VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
+        p->vars.items[var].slot = p->vars.items[var].all = true;
+        if (!casts_are_legal(p, body)) placement_pin(p, var, no_cast_reason(p));
+    }
+    for (size_t i = 0; i < body->outputs.count; i++) {
+        const Value *value = body->outputs.items[i]->use.value;
+        if (!value_holds_float(value)) continue;
+        VarId var = p->output_vars[body->id][i] = placement_new_var(p, NULL);
+        p->vars.items[var].slot = p->vars.items[var].all = true;
+        if (value->input) placement_tie(p, var, p->value_vars[value->id]);
+    }
+}
+
+static void build_nodes(Placement *p, const Graph *graph) {
+    for (const Node *node = graph->first; node; node = node->next) {
+        const Function *function =
+            p->model->functions.count ? model_find_function(p->model, node) : NULL;
+        if (function) placement_build_call(p, node, function);
+        else placement_build_node(p, node);
+    }
+}
+
+/* No Cast takes a sequence or an optional, or the weight side of one: both ends agree. */
+static void tie_sequences(Placement *p) {
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        const Value *value = p->values[id];
+        if (!value || p->value_vars[id] == VAR_NONE || !is_sequence(value)) continue;
+        for (const Use *use = value->uses; use; use = use->next)
+            placement_tie(p, p->value_vars[id], placement_use_var(p, use));
+    }
+}
+
+/* Training graphs are not converted; what they read of the main graph stays fp32. */
+static void build_training(Placement *p) {
+    for (size_t i = 0; i < p->graphs.count; i++) {
+        const Graph *graph = p->graphs.items[i];
+        for (const Node *node = graph->first; node; node = node->next) {
+            if (p->use_vars[node->id]) continue;
+            VarId *uses = ARENA_ARRAY(p->scratch, VarId, node->input_count);
+            for (uint32_t k = 0; k < node->input_count; k++)
+                uses[k] = value_holds_float(node->inputs[k].value) ? VAR_FP32 : VAR_NONE;
+            p->use_vars[node->id] = uses;
+        }
+    }
+}
+
+static bool is_training(const Model *model, const Graph *graph) {
+    for (size_t i = 0; i < model->training.count; i++) {
+        const TrainingInfo *info = model->training.items[i];
+        if ((info->initialization && graph_is_within(graph, info->initialization)) ||
+            (info->algorithm && graph_is_within(graph, info->algorithm)))
+            return true;
+    }
+    return false;
+}
+
+static void init_tables(Placement *p) {
+    p->value_count = p->model->value_count;
+    p->node_count = p->model->node_count;
+    p->graph_count = p->model->graph_count;
+    p->value_vars = ARENA_ARRAY(p->scratch, VarId, p->value_count);
+    for (uint32_t i = 0; i < p->value_count; i++) p->value_vars[i] = VAR_NONE;
+    p->values = ARENA_ARRAY(p->scratch, Value *, p->value_count);
+    p->constant = ARENA_ARRAY(p->scratch, bool, p->value_count);
+    p->flexible = ARENA_ARRAY(p->scratch, bool, p->value_count);
+    p->use_vars = ARENA_ARRAY(p->scratch, VarId *, p->node_count);
+    p->output_vars = ARENA_ARRAY(p->scratch, VarId *, p->graph_count);
+    p->graphs = model_graphs(p->model, p->scratch);
+    placement_new_var(p, NULL); /* VAR_FP32 */
+    p->vars.items[VAR_FP32].pinned = true;
+}
+
+bool placement_build(Placement *p, Err *err) {
+    init_tables(p);
+    for (size_t i = 0; i < p->graphs.count; i++) build_values(p, p->graphs.items[i]);
+    build_main_io(p);
+    for (size_t i = 0; i < p->model->functions.count; i++)
+        build_formals(p, p->model->functions.items[i]);
+    for (size_t i = 0; i < p->graphs.count; i++)
+        if (!is_training(p->model, p->graphs.items[i])) build_nodes(p, p->graphs.items[i]);
+    build_training(p);
+    tie_sequences(p);
+    return !p->request.guard || placement_guard_values(p, err);
+}

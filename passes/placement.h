@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Cast placement as a problem: what may run low, what is tied to what, and what was decided.
+ *
+ * There is one binary variable, low or fp32, per node and type variable that holds float tensors
+ * (or sequences or optionals of them); a slot of a subgraph or a function's formal is one variable
+ * too. A value has the precision of its producer's variable, a use needs that of its reader's; where
+ * they differ, one Cast is shared by all uses of that value. Type variables of a node that must agree,
+ * and both ends of a sequence, are tied: one decision for all.
+ *
+ * placement_build makes the problem (classes, legality, exclusions, value guard), a solver decides,
+ * insert_casts.c realises. A solver only sets `low`.
+ */
+#ifndef DEMI_PLACEMENT_H
+#define DEMI_PLACEMENT_H
+
+#include "op_class.h"
+#include "pass.h"
+
+typedef uint32_t VarId;
+enum {
+    VAR_NONE = UINT32_MAX, /* no float32 there: nothing to decide */
+    VAR_FP32 = 0,          /* the variable that is always fp32: fixed types, kept inputs and outputs */
+};
+
+typedef struct PlaceVar {
+    VarId tie;        /* union-find parent */
+    bool pinned;      /* stays fp32 */
+    bool wants_low;   /* goes low unless pinned */
+    bool all;         /* goes low only where all its sources are; else one suffices */
+    bool slot;        /* a subgraph slot or formal */
+    bool flexible;    /* reads constants only: follows its readers instead */
+    bool low;         /* the decision; only roots' counts */
+    const char *reason; /* why pinned; else NULL */
+    const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
+} PlaceVar;
+
+typedef struct PlacementRequest {
+    Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
+    Policy policy;
+    bool io_low;                 /* graph inputs and outputs become low too */
+    const char *const *excluded; /* [node_count]: the pattern that excludes a node, or NULL */
+    bool guard; /* pin consumers of constants whose values the target can't hold */
+} PlacementRequest;
+
+typedef struct Placement {
+    Model *model;
+    Arena *scratch;
+    PlacementRequest request;
+    GraphList graphs;
+    VEC(PlaceVar) vars;
+    VarId *value_vars;  /* [value_count] of the producer */
+    Value **values;     /* [value_count], NULL for ids of undefined or dropped values */
+    bool *constant;     /* [value_count] */
+    bool *flexible;     /* [value_count]: a constant, or computed from constants only */
+    VarId **use_vars;   /* [node_count] -> [input_count] */
+    VarId **output_vars; /* [graph_count] -> [outputs.count] */
+    uint32_t value_count, node_count, graph_count; /* sizes of these tables */
+    PassCounts *counts;
+} Placement;
+
+/* Builds the problem. Types must be exact (FACT_DTYPES). ERR_ENV or ERR_MODEL where a constant
+ * can't be read. */
+bool placement_build(Placement *placement, Err *err);
+
+/* MXNet's rules, iterated to a fixed point: LOW operators go low, FOLLOW operators where an input
+ * is, WIDEST operators where every input is; constants adapt. Linear in the number of uses. */
+void placement_solve_greedy(Placement *placement);
+
+/* The root of a variable's tie group. */
+VarId placement_root(Placement *placement, VarId var);
+
+/* True where the decision for var is low; false for VAR_NONE. */
+bool placement_is_low(Placement *placement, VarId var);
+
+/* The variable that a use's precision follows. */
+VarId placement_use_var(const Placement *placement, const Use *use);
+
+/* ---- for placement_build's own files ---- */
+
+/* Makes a variable; `node` may be NULL. */
+VarId placement_new_var(Placement *placement, const Node *node);
+/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins. */
+void placement_tie(Placement *placement, VarId a, VarId b);
+/* Pins a variable to fp32; the first reason is kept. */
+void placement_pin(Placement *placement, VarId var, const char *reason);
+/* Variables of one node, by its operands (placement_node.c). */
+void placement_build_node(Placement *placement, const Node *node);
+/* Ties between a node's operands and its subgraphs' formals (placement_body.c). */
+void placement_build_bodies(Placement *placement, const Node *node, const VarId *output_vars);
+/* Same for a call of a function of the model. */
+void placement_build_call(Placement *placement, const Node *node, const Function *function);
+/* Pins the readers of constants that the target can't hold (value_guard.c). */
+bool placement_guard_values(Placement *placement, Err *err);
+/* True for a value that holds float32: a tensor, or a sequence or optional of such. */
+bool value_holds_float(const Value *value);
+
+#endif

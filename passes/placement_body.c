@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Subgraph slots and function formals: the operand outside and the formal inside are one variable.
+ * Which operand meets which formal is data (op_facts.def, op_body_slots). */
+#include "op_facts.h"
+#include "op_types.h"
+#include "placement.h"
+
+typedef struct BodyBuild {
+    Placement *p;
+    const Node *node;
+    const OpBodySlots *slots;
+    Graph *body;
+    const VarId *uses, *outputs; /* of the node */
+    size_t states;
+} BodyBuild;
+
+/* Formals inside have the operands' variables. */
+static void tie_inputs(BodyBuild *b) {
+    for (size_t i = 0; i < b->body->inputs.count; i++) {
+        const Value *formal = b->body->inputs.items[i];
+        if (!value_holds_float(formal)) continue;
+        size_t operand = i - (size_t)b->slots->body_input + (size_t)b->slots->node_input;
+        bool mapped = b->slots->node_input >= 0 && i >= (size_t)b->slots->body_input &&
+                      operand < b->node->input_count;
+        VarId var = mapped ? b->uses[operand] : VAR_FP32;
+        b->p->value_vars[formal->id] = var == VAR_NONE ? VAR_FP32 : var;
+    }
+}
+
+/* The variable of the node output or, where that is omitted, of the state, for body output `at`. */
+static VarId outer_var(const BodyBuild *b, size_t slot) {
+    size_t output = slot + (size_t)b->slots->node_output;
+    VarId var = VAR_NONE;
+    if (b->slots->node_output >= 0 && output < b->node->output_count) var = b->outputs[output];
+    if (slot >= b->states) return var;
+    size_t input = slot + (size_t)b->slots->node_input;
+    VarId state = input < b->node->input_count ? b->uses[input] : VAR_NONE;
+    placement_tie(b->p, var, state);
+    return var == VAR_NONE ? state : var;
+}
+
+static void tie_outputs(BodyBuild *b) {
+    VarId *inner = b->p->output_vars[b->body->id];
+    for (size_t i = 0; i < b->body->outputs.count; i++) {
+        if (inner[i] == VAR_NONE || i < (size_t)b->slots->body_output) continue;
+        VarId var = outer_var(b, i - (size_t)b->slots->body_output);
+        if (var != VAR_NONE) inner[i] = var;
+    }
+}
+
+void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs) {
+    const OpSchema *schema = NULL;
+    for (const Attr *attr = node->attrs; attr; attr = attr->next) {
+        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
+        if (!schema) schema = node_schema(node);
+        BodyBuild b = {.p = p,
+                       .node = node,
+                       .slots = op_body_slots(schema, sym_text(attr->name)),
+                       .body = attr->v.g,
+                       .uses = p->use_vars[node->id],
+                       .outputs = outputs};
+        if (!b.slots) continue;
+        int64_t scans = node_attr_int(node, "num_scan_inputs", 0);
+        b.states = op_body_state_count(b.slots, node->input_count, scans);
+        tie_inputs(&b);
+        tie_outputs(&b);
+    }
+}
+
+void placement_build_call(Placement *p, const Node *node, const Function *function) {
+    const Graph *body = function->body;
+    VarId *uses = p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
+    const char *excluded = p->request.excluded ? p->request.excluded[node->id] : NULL;
+    const char *why =
+        excluded ? arena_printf(&p->model->arena, "kept by '%s'", excluded) : NULL;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        uses[i] = value_holds_float(node->inputs[i].value) ? VAR_FP32 : VAR_NONE;
+        if (uses[i] == VAR_NONE || i >= body->inputs.count) continue;
+        VarId formal = p->value_vars[body->inputs.items[i]->id];
+        if (formal != VAR_NONE) uses[i] = formal;
+        if (why) placement_pin(p, uses[i], why);
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (!value_holds_float(node->outputs[i])) continue;
+        VarId var = i < body->outputs.count ? p->output_vars[body->id][i] : VAR_NONE;
+        p->value_vars[node->outputs[i]->id] = var == VAR_NONE ? VAR_FP32 : var;
+        if (why) placement_pin(p, var, why);
+    }
+}

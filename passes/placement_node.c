@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The variables of one node: one per type variable of its schema that holds float32, pinned where
+ * the class, an exclusion, the opset or a fact about the operator says so. */
+#include <stdio.h>
+#include <string.h>
+
+#include "constants.h"
+#include "op_facts.h"
+#include "op_types.h"
+#include "placement.h"
+
+/* Operands that stay in fp32 although their type variable could go low: statistics, scales,
+ * coordinates and counts, whose values a 16-bit type would spoil. */
+static const struct KeptVar {
+    const char *op, *var;
+    int32_t since, until;
+    bool bfloat16_only;
+} kept_vars[] = {
+    {"BatchNormalization", "U", 14, 14, false},   {"BatchNormalization", "T2", 15, INT32_MAX, false},
+    {"BatchNormalization", "T1", 15, INT32_MAX, true}, /* as MXNet's bfloat16 list has it */
+    {"Resize", "T2", 11, INT32_MAX, false},       {"GridSample", "T2", 16, INT32_MAX, false},
+    {"OneHot", "T1", 9, INT32_MAX, false},        {"OneHot", "T2", 9, INT32_MAX, false},
+    {"Pow", "T1", 12, INT32_MAX, false},          {"Dropout", "T1", 12, INT32_MAX, false},
+    {"LinearAttention", "S", 27, INT32_MAX, false},
+};
+
+typedef struct NodeBuild {
+    Placement *p;
+    const Node *node;
+    const OpSchema *schema;
+    VarId vars[256];      /* by type variable */
+    bool has_input[256];  /* a float input has that type variable */
+    VarId *uses, *outputs;
+} NodeBuild;
+
+static const char *text(NodeBuild *b, const char *format, const char *first, const char *second) {
+    return arena_printf(&b->p->model->arena, format, first, second);
+}
+
+/* "bfloat16 is not allowed here before opset 22" or, where no version allows it, "never allowed". */
+static const char *illegal_reason(NodeBuild *b, const OpTypeVar *var, OpTypeKind kind) {
+    Dtype target = b->p->request.target;
+    Arena *arena = &b->p->model->arena;
+    for (int64_t opset = b->schema->since + 1; opset <= ops_latest_opset(b->schema->domain);
+         opset++) {
+        const OpSchema *newer = ops_find(b->schema->domain, b->schema->name, opset);
+        const OpTypeVar *same = newer ? op_schema_var(newer, var->name) : NULL;
+        if (newer && !newer->deprecated && same && type_set_has(same->types, kind, target))
+            return arena_printf(arena, "%s is legal for %s only from opset %lld on",
+                                dtype_name(target), b->schema->name, (long long)newer->since);
+    }
+    return arena_printf(arena, "%s is legal for %s at no opset", dtype_name(target),
+                        b->schema->name);
+}
+
+static bool var_is_kept(const NodeBuild *b, const char *var) {
+    for (size_t i = 0; i < sizeof kept_vars / sizeof *kept_vars; i++)
+        if (!strcmp(kept_vars[i].op, b->schema->name) && !strcmp(kept_vars[i].var, var) &&
+            b->schema->domain[0] == '\0' && b->schema->since >= kept_vars[i].since &&
+            b->schema->since <= kept_vars[i].until &&
+            (!kept_vars[i].bfloat16_only || b->p->request.target == DTYPE_BFLOAT16))
+            return true;
+    return false;
+}
+
+static void pin_illegal(NodeBuild *b, VarId id, const OpTypeVar *var, OpTypeKind kind) {
+    const char *refusal = op_refusal(b->schema, var->name, b->p->request.target);
+    if (!type_set_has(var->types, kind, b->p->request.target))
+        placement_pin(b->p, id, illegal_reason(b, var, kind));
+    else if (refusal)
+        placement_pin(b->p, id, text(b, "%s%s", refusal, ""));
+}
+
+static VarId operand_var(NodeBuild *b, const OpParam *param, const Value *value) {
+    if (!value) return VAR_NONE;
+    bool shared = param && param->var != OP_NO_VAR &&
+                  (param->option != OP_VARIADIC || param->homogeneous);
+    OpType type;
+    if (!op_type_from(value->type, &type)) { /* nothing is known: its type variable stays */
+        if (shared && b->vars[param->var] == VAR_NONE)
+            b->vars[param->var] = placement_new_var(b->p, b->node);
+        if (shared) placement_pin(b->p, b->vars[param->var], "an operand's type is unknown");
+        return VAR_NONE;
+    }
+    if (!value_holds_float(value)) return VAR_NONE;
+    if (!param || param->var == OP_NO_VAR || type.kind == OPTYPE_SPARSE) return VAR_FP32;
+    VarId id = shared ? b->vars[param->var] : VAR_NONE;
+    if (id == VAR_NONE) {
+        id = placement_new_var(b->p, b->node);
+        if (shared) b->vars[param->var] = id;
+        else b->p->vars.items[id].slot = b->p->vars.items[id].all = true;
+    }
+    const OpTypeVar *var = &b->schema->vars[param->var];
+    pin_illegal(b, id, var, type.kind);
+    if (shared && var_is_kept(b, var->name))
+        placement_pin(b->p, id, text(b, "%s keeps its operand %s in fp32", b->schema->name, param->name));
+    return id;
+}
+
+/* An operand of another float type than the others of its type variable: an invalid node, which is
+ * left as it is. */
+static void pin_mixed(NodeBuild *b) {
+    for (uint32_t i = 0; i < b->node->input_count; i++) {
+        const OpParam *param = op_schema_input(b->schema, i);
+        const Value *value = b->node->inputs[i].value;
+        if (!value || !param || param->var == OP_NO_VAR || b->uses[i] != VAR_NONE) continue;
+        if (param->option == OP_VARIADIC && !param->homogeneous) continue;
+        placement_pin(b->p, b->vars[param->var], "its operands have different types");
+    }
+}
+
+static void build_operands(NodeBuild *b) {
+    for (uint32_t i = 0; i < b->node->input_count; i++) {
+        const OpParam *param = op_schema_input(b->schema, i);
+        b->uses[i] = operand_var(b, param, b->node->inputs[i].value);
+        if (b->uses[i] != VAR_NONE && param && param->var != OP_NO_VAR)
+            b->has_input[param->var] = true;
+    }
+    for (uint32_t i = 0; i < b->node->output_count; i++) {
+        b->outputs[i] = operand_var(b, op_schema_output(b->schema, i), b->node->outputs[i]);
+        if (b->node->outputs[i]) b->p->value_vars[b->node->outputs[i]->id] = b->outputs[i];
+    }
+    pin_mixed(b);
+}
+
+static void build_ties(NodeBuild *b) {
+    size_t count;
+    const OpTie *ties = op_ties(b->schema, &count);
+    for (size_t i = 0; i < count; i++) {
+        const OpTypeVar *a = op_schema_var(b->schema, ties[i].a);
+        const OpTypeVar *c = op_schema_var(b->schema, ties[i].b);
+        VarId va = b->vars[a - b->schema->vars], vc = b->vars[c - b->schema->vars];
+        uint32_t unless = (uint32_t)ties[i].unless_input;
+        if (ties[i].unless_input >= 0 && unless < b->node->input_count &&
+            b->node->inputs[unless].value)
+            continue;
+        placement_tie(b->p, va, vc);
+        if (ties[i].why != OP_TIE_WIDTH) continue;
+        placement_pin(b->p, va, "it reinterprets bits");
+        placement_pin(b->p, vc, "it reinterprets bits");
+    }
+}
+
+/* Outputs whose type variable no input binds: an attribute says the type. It can be rewritten, and
+ * then the output follows its readers, or the type stays. */
+static void build_attribute_outputs(NodeBuild *b) {
+    for (uint32_t i = 0; i < b->node->output_count; i++) {
+        const OpParam *param = op_schema_output(b->schema, i);
+        if (b->outputs[i] == VAR_NONE || b->outputs[i] == VAR_FP32) continue;
+        if (b->has_input[param->var] || (param->option == OP_VARIADIC && !param->homogeneous))
+            continue;
+        size_t formal = (size_t)(param - b->schema->outputs), count;
+        if (!op_output_rules(b->schema, formal, &count) || count == 0) continue;
+        if (!op_output_rewritable(b->schema, formal) &&
+            !b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
+            placement_pin(b->p, b->outputs[i], "the output's type is fixed by an attribute");
+    }
+}
+
+static bool reads_dequantized(const Node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = node->inputs[i].value;
+        if (value && value->producer && sym_equals(value->producer->op_type, "DequantizeLinear") &&
+            domain_is_default(value->producer->domain))
+            return true;
+    }
+    return false;
+}
+
+static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
+    const char *excluded =
+        b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
+    if (excluded) return text(b, "kept by '%s'%s", excluded, "");
+    if (answer.op_class == CLASS_FP32)
+        return answer.why ? answer.why : text(b, "%s is an fp32 operator%s", b->schema->name, "");
+    if (answer.op_class == CLASS_NONE) return answer.why;
+    if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))
+        return "quantized: it reads DequantizeLinear";
+    return NULL;
+}
+
+static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer, const char *pin) {
+    if (id == VAR_NONE || id == VAR_FP32) return;
+    PlaceVar *root = &b->p->vars.items[placement_root(b->p, id)];
+    if (pin) placement_pin(b->p, id, pin);
+    if (answer.op_class == CLASS_LOW) root->wants_low = true;
+    if (answer.op_class == CLASS_WIDEST) root->all = true;
+}
+
+/* An operator we know nothing of: what it reads and gives keeps its type. */
+static void build_unknown(Placement *p, const Node *node) {
+    VarId *uses = p->use_vars[node->id];
+    for (uint32_t i = 0; i < node->input_count; i++)
+        uses[i] = value_holds_float(node->inputs[i].value) ? VAR_FP32 : VAR_NONE;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (value_holds_float(node->outputs[i])) p->value_vars[node->outputs[i]->id] = VAR_FP32;
+}
+
+/* Constants are not decided: they are read through casts, which cast-params folds into them. */
+static bool build_constant(Placement *p, const Node *node) {
+    const Value *value = node->output_count ? node->outputs[0] : NULL;
+    if (!value || !value_is_constant(value)) return false;
+    if (!value_holds_float(value)) return true;
+    p->value_vars[value->id] = VAR_FP32;
+    p->constant[value->id] = p->flexible[value->id] = true;
+    return true;
+}
+
+void placement_build_node(Placement *p, const Node *node) {
+    p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
+    if (build_constant(p, node)) return;
+    const OpSchema *schema = node_schema(node);
+    if (!schema || schema->deprecated) {
+        build_unknown(p, node);
+        return;
+    }
+    NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = p->use_vars[node->id]};
+    for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
+    b.outputs = ARENA_ARRAY(p->scratch, VarId, node->output_count);
+    build_operands(&b);
+    build_ties(&b);
+    build_attribute_outputs(&b);
+    placement_build_bodies(p, node, b.outputs);
+    OpClassAnswer answer = op_class_of(node, p->request.policy);
+    const char *pin = class_reason(&b, answer);
+    for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer, pin);
+    for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer, pin);
+}

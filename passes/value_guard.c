@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The value guard: a constant that the target type can't hold keeps its readers in fp32.
+ *
+ * "Can't hold" is a finite value that would become infinite, in a tensor of any size, or a non-zero
+ * value that would become zero in a tensor of one element (an epsilon). Weights that lose a few tiny
+ * elements to zero are ordinary and only counted. A value that merely moves a guarded constant's
+ * elements (Reshape, Expand, Where, …) is guarded too, or the cast would come one node later.
+ */
+#include "census.h"
+#include "constants.h"
+#include "op_facts.h"
+#include "op_types.h"
+#include "placement.h"
+
+enum { WINDOW = 1 << 14 }; /* floats read at a time */
+
+typedef struct Guard {
+    Placement *p;
+    const char **why; /* [value_count]: the reason a value is guarded, or NULL */
+    float *window;
+    Err *err;
+} Guard;
+
+/* True where some reader could still go low, so that the constant's values matter. */
+static bool is_wanted(const Guard *g, const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        VarId var = placement_use_var(g->p, use);
+        if (var == VAR_NONE) continue;
+        if (!g->p->vars.items[placement_root(g->p, var)].pinned) return true;
+    }
+    return false;
+}
+
+static bool take_census(Guard *g, const Tensor *tensor, ValueCensus *census) {
+    uint64_t count = tensor_count(tensor);
+    for (uint64_t first = 0; first < count;) {
+        uint64_t now = count - first < WINDOW ? count - first : WINDOW;
+        if (!tensor_read_floats(tensor, first, now, g->window, g->err)) return false;
+        census_floats(census, g->window, now, g->p->request.target);
+        first += now;
+    }
+    return true;
+}
+
+static const char *bad_value_reason(const Guard *g, const char *name, const ValueCensus *census) {
+    const char *target = dtype_name(g->p->request.target);
+    Arena *arena = &g->p->model->arena;
+    if (census->overflow)
+        return arena_printf(arena, "constant '%s' holds %.4g, beyond %s's range", name,
+                            (double)census->max_abs, target);
+    if (census->underflow && census->count == 1)
+        return arena_printf(arena, "constant '%s' is %.4g, zero in %s", name,
+                            (double)census->min_abs, target);
+    return NULL;
+}
+
+static bool look_at(Guard *g, const Value *value, const char *name, const Tensor *tensor) {
+    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return true;
+    ValueCensus census = {0};
+    if (!take_census(g, tensor, &census)) return false;
+    g->why[value->id] = bad_value_reason(g, name, &census);
+    return true;
+}
+
+static bool look_at_constants(Guard *g) {
+    for (uint32_t id = 0; id < g->p->value_count; id++) {
+        const Value *value = g->p->values[id];
+        if (!value || !value_holds_float(value) || !is_wanted(g, value)) continue;
+        const Tensor *tensor = NULL;
+        if (g->p->constant[id]) tensor = constant_tensor(value, g->p->scratch);
+        else if (value->input) tensor = value->init; /* a default that a caller may override */
+        if (!look_at(g, value, sym_text(value->name), tensor)) return false;
+    }
+    return true;
+}
+
+/* The tensor that fills a ConstantOfShape. */
+static bool look_at_fill(Guard *g, const Node *node) {
+    if (!sym_equals(node->op_type, "ConstantOfShape") || !domain_is_default(node->domain) ||
+        node->output_count == 0 || !node->outputs[0])
+        return true;
+    const Attr *attr = node_attr(node, "value");
+    if (!attr || attr->type != ATTR_TENSOR) return true;
+    return look_at(g, node->outputs[0], "value", attr->v.t);
+}
+
+static const char *moved_reason(const Guard *g, const Node *node) {
+    const OpSchema *schema = node_schema(node);
+    const OpFlags *flags = schema ? op_flags(schema) : NULL;
+    if (!flags || !(flags->flags & OP_MOVES)) return NULL;
+    if (flags->unless_attr && node_attr(node, flags->unless_attr)) return NULL;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const OpParam *param = op_schema_input(schema, i);
+        const Value *value = node->inputs[i].value;
+        if (!param || !value || !(flags->moved >> (param - schema->inputs) & 1)) continue;
+        if (g->why[value->id]) return g->why[value->id];
+    }
+    return NULL;
+}
+
+static bool follow_moves(Guard *g, const Graph *graph) {
+    for (const Node *node = graph->first; node; node = node->next) {
+        if (!look_at_fill(g, node)) return false;
+        const char *why = moved_reason(g, node);
+        for (uint32_t i = 0; why && i < node->output_count; i++)
+            if (value_holds_float(node->outputs[i])) g->why[node->outputs[i]->id] = why;
+    }
+    return true;
+}
+
+bool placement_guard_values(Placement *p, Err *err) {
+    Guard g = {.p = p, .err = err};
+    g.why = ARENA_ARRAY(p->scratch, const char *, p->value_count);
+    g.window = ARENA_ARRAY(p->scratch, float, WINDOW);
+    if (!look_at_constants(&g)) return false;
+    for (size_t i = 0; i < p->graphs.count; i++)
+        if (!follow_moves(&g, p->graphs.items[i])) return false;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!g.why[id]) continue;
+        if (!p->constant[id]) placement_pin(p, p->value_vars[id], g.why[id]);
+        for (const Use *use = p->values[id]->uses; use; use = use->next)
+            placement_pin(p, placement_use_var(p, use), g.why[id]);
+    }
+    return true;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "op_types.h"
+
+static const Type *map_type(Arena *arena, Dtype key, Dtype value) {
+    Type *type = ARENA_NEW(arena, Type);
+    *type = (Type){.kind = TYPE_MAP,
+                   .dtype = (int32_t)key,
+                   .has_dtype = true,
+                   .elem = type_new_tensor(arena, value)};
+    return type;
+}
+
+static const Type *type_new(Arena *arena, OpType type) {
+    const Type *tensor = type_new_tensor(arena, type.dtype);
+    switch (type.kind) {
+    case OPTYPE_TENSOR: return tensor;
+    case OPTYPE_SEQ: return type_new_wrapped(arena, TYPE_SEQUENCE, tensor);
+    case OPTYPE_OPTIONAL: return type_new_wrapped(arena, TYPE_OPTIONAL, tensor);
+    case OPTYPE_OPTIONAL_SEQ:
+        return type_new_wrapped(arena, TYPE_OPTIONAL,
+                                type_new_wrapped(arena, TYPE_SEQUENCE, tensor));
+    case OPTYPE_SPARSE: {
+        Type *sparse = ARENA_NEW(arena, Type);
+        *sparse = *tensor;
+        sparse->kind = TYPE_SPARSE_TENSOR;
+        return sparse;
+    }
+    case OPTYPE_MAP_INT64: return map_type(arena, DTYPE_INT64, type.dtype);
+    case OPTYPE_MAP_STRING: return map_type(arena, DTYPE_STRING, type.dtype);
+    case OPTYPE_SEQ_MAP_INT64:
+        return type_new_wrapped(arena, TYPE_SEQUENCE, map_type(arena, DTYPE_INT64, type.dtype));
+    case OPTYPE_SEQ_MAP_STRING:
+        return type_new_wrapped(arena, TYPE_SEQUENCE, map_type(arena, DTYPE_STRING, type.dtype));
+    case OPTYPE_COUNT: break;
+    }
+    return tensor;
+}
+
+const Type *type_refine(Arena *arena, const Type *known, OpType type) {
+    OpType old;
+    if (!known || !op_type_from(known, &old) || old.kind != type.kind)
+        return type_new(arena, type);
+    if (old.dtype == type.dtype) return known;
+    if (type.kind >= OPTYPE_MAP_INT64) return type_new(arena, type);
+    return type_with_dtype(arena, known, type.dtype);
+}
+
+const OpSchema *node_schema(const Node *node) {
+    int64_t opset = opset_version(node->graph->opsets, node->domain);
+    return opset > 0 ? ops_find_sym(node->domain, node->op_type, opset) : NULL;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Between the graph's types and the schemas' view of them. */
+#ifndef DEMI_OP_TYPES_H
+#define DEMI_OP_TYPES_H
+
+#include "graph.h"
+#include "ops.h"
+
+/* A type of that kind and element type that keeps shapes, denotations and unknown fields of `known`
+ * where it is of the same kind; a new one without shape else. `known` may be NULL. */
+const Type *type_refine(Arena *arena, const Type *known, OpType type);
+
+/* The schema of the operator the node calls, at the opset its graph imports; NULL for unknown
+ * operators and domains. Does not look for functions of the model. */
+const OpSchema *node_schema(const Node *node);
+
+#endif
