@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Export of tensors: where their data goes, and streaming it there in pieces.
+ *
+ * What was read as raw_data or external data, and every lazy cast, is "raw": it may go to raw_data
+ * or to the data file. Typed fields stay the fields they were, but in a model that is too large. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checked.h"
+#include "export_parts.h"
+#include "hash64.h"
+
+/* How a tensor's data is written. */
+typedef enum DataForm { FORM_NONE, FORM_TYPED, FORM_RAW, FORM_SPILLED } DataForm;
+
+typedef struct TensorData {
+    DataForm form;
+    uint64_t size; /* RAW, SPILLED */
+} TensorData;
+
+/* ---- deciding
+ * -------------------------------------------------------------------------------------- */
+
+static uint64_t offset_alignment(uint64_t size) {
+    if (size >= 1 << 20) return 1 << 16;
+    return size >= 1 << 16 ? 1 << 12 : 64;
+}
+
+static bool tensor_is_raw(const Tensor *tensor) {
+    return tensor->cast_of || tensor->storage == TENSOR_RAW || tensor->storage == TENSOR_EXTERNAL;
+}
+
+static bool tensor_has_typed_field(const Tensor *tensor) {
+    return !tensor_is_raw(tensor) && tensor->storage != TENSOR_NO_DATA &&
+           tensor->storage != TENSOR_STRINGS;
+}
+
+static bool tensor_must_leave(const ExportPlan *plan, const TensorField *field,
+                              const Tensor *tensor) {
+    if (plan->spill == SPILL_ALL) return true;
+    if (plan->spill == SPILL_NONE || !tensor_is_raw(tensor)) return false;
+    bool was_external = tensor->storage == TENSOR_EXTERNAL && !tensor->cast_of;
+    return field->role == ROLE_INITIALIZER || was_external;
+}
+
+static void tensor_fail(ExportPlan *plan, const TensorField *field, const Tensor *tensor) {
+    Sym name = field->name ? field->name : tensor->name;
+    err_operand(plan->w.err, "tensor '%s'", sym_text(name));
+    plan->w.failed = true;
+}
+
+/* The raw size of what is raw. False where a tensor can't be written: a cast of a broken tensor, or
+ * external data that nobody read. */
+static bool raw_size(ExportPlan *plan, const Tensor *tensor, uint64_t *size) {
+    *size = tensor->size;
+    if (tensor->cast_of) {
+        if (!tensor_check(tensor, plan->w.err)) return false;
+        *size = tensor_raw_size(tensor);
+    }
+    bool unread = !tensor->cast_of && tensor->storage == TENSOR_EXTERNAL && !tensor->source &&
+                  !tensor->bytes && !tensor_check(tensor, NULL);
+    return !unread || err_set(plan->w.err, ERR_MODEL, "its external data was not read");
+}
+
+static bool tensor_decide(ExportPlan *plan, const TensorField *field, const Tensor *tensor,
+                          TensorData *data) {
+    *data = (TensorData){.form = FORM_NONE};
+    if (tensor->storage == TENSOR_NO_DATA && !tensor->cast_of) return true;
+    bool leave = tensor_must_leave(plan, field, tensor);
+    if (!tensor_is_raw(tensor)) {
+        data->form = FORM_TYPED;
+        if (!leave || !tensor_has_typed_field(tensor) || !tensor_check(tensor, NULL)) return true;
+        data->size = tensor_raw_size(tensor);
+        if (data->size >= EXPORT_EXTERNAL_MIN) data->form = FORM_SPILLED;
+        return true;
+    }
+    if (!raw_size(plan, tensor, &data->size)) return false;
+    data->form = leave && data->size >= EXPORT_EXTERNAL_MIN ? FORM_SPILLED : FORM_RAW;
+    return true;
+}
+
+/* ---- checksums
+ * --------------------------------------------------------------------------------------- */
+
+static TensorSum *sum_slot(const ExportPlan *plan, const Tensor *tensor) {
+    uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t i = hash >> 32;; i++) {
+        TensorSum *slot = &plan->sums[i & plan->sum_mask];
+        if (!slot->tensor || slot->tensor == tensor) return slot;
+    }
+}
+
+void export_make_sums(ExportPlan *plan) {
+    plan->sum_mask = 15;
+    while (plan->sum_mask < plan->streamed * 2) plan->sum_mask = plan->sum_mask * 2 + 1;
+    plan->sums = ARENA_ARRAY(plan->arena, TensorSum, plan->sum_mask + 1);
+}
+
+bool export_plan_checksum(const ExportPlan *plan, const Tensor *tensor, uint64_t *sum) {
+    const TensorSum *slot = sum_slot(plan, tensor);
+    *sum = slot->sum;
+    return slot->tensor != NULL;
+}
+
+/* ---- streaming
+ * ----------------------------------------------------------------------------------------- */
+
+/* Hands raw bytes to the data file, or, where sink is NULL, to the open bytes field. */
+static bool emit(ExportPlan *plan, const ByteSink *sink, Bytes bytes, Err *err) {
+    if (sink) return sink->write(sink->data, bytes.data, bytes.size, err);
+    wire_raw_bytes(&plan->w, bytes.data, bytes.size);
+    return !plan->w.failed;
+}
+
+static bool stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {
+    const Tensor *tensor = what->tensor;
+    bool in_memory = tensor->bytes && !tensor->cast_of && !tensor_has_typed_field(tensor);
+    Hash64 hash;
+    hash64_init(&hash, 0);
+    for (uint64_t done = 0; done < what->size;) {
+        Bytes piece = {.size = what->size - done < PIECE ? (size_t)(what->size - done) : PIECE};
+        if (in_memory) {
+            piece.data = tensor->bytes + done;
+        } else {
+            if (!plan->piece) plan->piece = arena_alloc(plan->arena, PIECE);
+            if (!tensor_read_raw(tensor, done, plan->piece, piece.size, err)) return false;
+            piece.data = plan->piece;
+        }
+        if (what->size >= EXPORT_EXTERNAL_MIN) hash64_update(&hash, piece.data, piece.size);
+        if (!emit(plan, sink, piece, err)) return false;
+        done += piece.size;
+    }
+    if (what->size >= EXPORT_EXTERNAL_MIN)
+        *sum_slot(plan, tensor) = (TensorSum){.tensor = tensor, .sum = hash64_final(&hash)};
+    return true;
+}
+
+static bool write_zeros(const ByteSink *sink, uint64_t count, Err *err) {
+    static const unsigned char zeros[1 << 12];
+    while (count > 0) {
+        size_t now = count < sizeof zeros ? (size_t)count : sizeof zeros;
+        if (!sink->write(sink->data, zeros, now, err)) return false;
+        count -= now;
+    }
+    return true;
+}
+
+bool export_stream_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
+    uint64_t position = 0;
+    for (size_t i = 0; i < plan->spilled.count; i++) {
+        const Spilled *spilled = &plan->spilled.items[i];
+        if (!write_zeros(sink, spilled->offset - position, err)) return false;
+        if (!stream_tensor(plan, sink, spilled, err)) {
+            err_operand(err, "tensor '%s'", sym_text(spilled->tensor->name));
+            return false;
+        }
+        position = spilled->offset + spilled->size;
+    }
+    return true;
+}
+
+/* ---- fields
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* The entries of a typed field, which lie in memory as an array of its C type. */
+static void put_packed(WireWriter *w, uint32_t number, const Tensor *tensor) {
+    if (tensor->size == 0) return; /* an empty packed field is never written */
+    wire_open_packed(w, number);
+    if (tensor->storage == TENSOR_INT32S) {
+        for (uint64_t i = 0; i < tensor->size; i += sizeof(int32_t)) {
+            int32_t entry;
+            memcpy(&entry, tensor->bytes + i, sizeof entry);
+            wire_raw_varint(w, (uint64_t)(int64_t)entry);
+        }
+    } else if (tensor->storage == TENSOR_INT64S || tensor->storage == TENSOR_UINT64S) {
+        for (uint64_t i = 0; i < tensor->size; i += sizeof(uint64_t)) {
+            uint64_t entry;
+            memcpy(&entry, tensor->bytes + i, sizeof entry);
+            wire_raw_varint(w, entry);
+        }
+    } else {
+        wire_raw_bytes(w, tensor->bytes, tensor->size);
+    }
+    wire_close(w);
+}
+
+static void put_strings(WireWriter *w, const Tensor *tensor) {
+    for (uint64_t i = 0; i < tensor->string_count; i++)
+        wire_put_bytes(w, PB_TENSOR_STRING_DATA, tensor->strings[i].data, tensor->strings[i].size);
+}
+
+/* The typed field of that storage, if it is the tensor's. */
+static void put_typed(WireWriter *w, uint32_t number, const Tensor *tensor, TensorStorage storage) {
+    if (tensor->storage != storage) return;
+    if (storage == TENSOR_STRINGS)
+        put_strings(w, tensor);
+    else
+        put_packed(w, number, tensor);
+}
+
+static void put_raw(ExportPlan *plan, const TensorField *field, const Tensor *tensor,
+                    uint64_t size) {
+    WireWriter *w = &plan->w;
+    wire_put_head(w, PB_TENSOR_RAW_DATA, size);
+    if (plan_counts(plan)) {
+        wire_skip(w, size);
+        if (size >= EXPORT_EXTERNAL_MIN) plan->streamed++;
+        return;
+    }
+    const Spilled what = {.tensor = tensor, .size = size};
+    if (!w->failed && !stream_tensor(plan, NULL, &what, w->err)) tensor_fail(plan, field, tensor);
+}
+
+static void put_entry(WireWriter *w, const char *key, const char *value) {
+    wire_open(w, PB_TENSOR_EXTERNAL_DATA, &onnx__string_string_entry_proto__descriptor, (Bytes){0});
+    wire_put_bytes(w, PB_ENTRY_KEY, key, strlen(key));
+    wire_put_bytes(w, PB_ENTRY_VALUE, value, strlen(value));
+    wire_close(w);
+}
+
+/* The entry says where the data was, or what file that was: not true of the new one. */
+static bool entry_is_replaced(const KeyValue *entry) {
+    return sym_equals(entry->key, "location") || sym_equals(entry->key, "offset") ||
+           sym_equals(entry->key, "length") || sym_equals(entry->key, "checksum");
+}
+
+static void put_external(ExportPlan *plan, const Tensor *tensor, const Spilled *spilled) {
+    WireWriter *w = &plan->w;
+    char number[24];
+    put_entry(w, "location", plan->data_name);
+    snprintf(number, sizeof number, "%" PRIu64, spilled->offset);
+    put_entry(w, "offset", number);
+    snprintf(number, sizeof number, "%" PRIu64, spilled->size);
+    put_entry(w, "length", number);
+    for (const KeyValue *entry = tensor->external; entry; entry = entry->next) {
+        if (entry_is_replaced(entry)) continue;
+        KeyValue alone = *entry;
+        alone.next = NULL;
+        put_entries(plan, PB_TENSOR_EXTERNAL_DATA, &alone);
+    }
+}
+
+/* Counting: gives the tensor its place; writing: finds the place it got. */
+static Spilled spill(ExportPlan *plan, const Tensor *tensor, uint64_t size) {
+    if (!plan_counts(plan)) return plan->spilled.items[plan->next_spilled++];
+    Spilled spilled = {.tensor = tensor, .size = size};
+    uint64_t end = 0;
+    if (!checked_align(plan->data_size, offset_alignment(size), &spilled.offset) ||
+        !checked_add(spilled.offset, size, &end) || end > INT64_MAX) {
+        err_set(plan->w.err, ERR_MODEL, "the data of all tensors passes 2^63 - 1 bytes");
+        plan->w.failed = true;
+        return spilled;
+    }
+    plan->data_size = end;
+    plan->streamed++;
+    VEC_PUSH(plan->arena, &plan->spilled, spilled);
+    return spilled;
+}
+
+void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor) {
+    WireWriter *w = &plan->w;
+    TensorData data;
+    if (w->failed) return;
+    if (!tensor_decide(plan, field, tensor, &data)) {
+        tensor_fail(plan, field, tensor);
+        return;
+    }
+    bool typed = data.form == FORM_TYPED, was_external = tensor->storage == TENSOR_EXTERNAL;
+    if (was_external) plan->was_external = true;
+    wire_open(w, field->number, &onnx__tensor_proto__descriptor, tensor->rest);
+    if (was_external || data.form == FORM_SPILLED) {
+        wire_drop(w, PB_TENSOR_EXTERNAL_DATA);
+        wire_drop(w, PB_TENSOR_DATA_LOCATION);
+    }
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        wire_put_varint(w, PB_TENSOR_DIMS, (uint64_t)tensor->dims[i]);
+    if (tensor->has_dtype)
+        wire_put_varint(w, PB_TENSOR_DATA_TYPE, (uint64_t)(int64_t)tensor->dtype);
+    if (typed) put_typed(w, PB_TENSOR_FLOAT_DATA, tensor, TENSOR_FLOATS);
+    if (typed) put_typed(w, PB_TENSOR_INT32_DATA, tensor, TENSOR_INT32S);
+    if (typed) put_typed(w, PB_TENSOR_STRING_DATA, tensor, TENSOR_STRINGS);
+    if (typed) put_typed(w, PB_TENSOR_INT64_DATA, tensor, TENSOR_INT64S);
+    wire_put_sym(w, PB_TENSOR_NAME, field->name ? field->name : tensor->name);
+    if (data.form == FORM_RAW) put_raw(plan, field, tensor, data.size);
+    if (typed) put_typed(w, PB_TENSOR_DOUBLE_DATA, tensor, TENSOR_DOUBLES);
+    if (typed) put_typed(w, PB_TENSOR_UINT64_DATA, tensor, TENSOR_UINT64S);
+    wire_put_sym(w, PB_TENSOR_DOC_STRING, tensor->doc);
+    if (data.form == FORM_SPILLED) {
+        Spilled spilled = spill(plan, tensor, data.size);
+        put_external(plan, tensor, &spilled);
+        wire_put_varint(w, PB_TENSOR_DATA_LOCATION, ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
+    }
+    put_entries(plan, PB_TENSOR_METADATA_PROPS, tensor->metadata);
+    wire_close(w);
+}
+
+void put_sparse_tensor(ExportPlan *plan, const TensorField *field, const SparseTensor *sparse) {
+    WireWriter *w = &plan->w;
+    const TensorField values = {
+        .number = PB_SPARSE_VALUES, .role = ROLE_OTHER, .name = field->name};
+    const TensorField indices = {.number = PB_SPARSE_INDICES, .role = ROLE_OTHER};
+    wire_open(w, field->number, &onnx__sparse_tensor_proto__descriptor, sparse->rest);
+    if (sparse->values) put_tensor(plan, &values, sparse->values);
+    if (sparse->indices) put_tensor(plan, &indices, sparse->indices);
+    for (uint32_t i = 0; i < sparse->rank; i++)
+        wire_put_varint(w, PB_SPARSE_DIMS, (uint64_t)sparse->dims[i]);
+    wire_close(w);
+}

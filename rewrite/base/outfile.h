@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/* OutFile: a file that appears whole or not at all.
+ *
+ * Bytes go to a temporary file in the destination's own folder; outfile_commit renames it over the
+ * destination. Until then the old file is untouched, and whatever ends the work (an error, memory
+ * running out, the arena being freed) removes the temporary.
+ *
+ * A symlink as destination is followed, also a dangling one: its target is replaced, the link
+ * stays. A device, FIFO or '-' (standard output) can't be replaced: bytes are written through at
+ * once
+ * (`streaming`). Reading the old file under the same name meanwhile is fine: it is another inode.
+ *
+ * A process that is ended by a signal runs none of its cleanup, so live temporaries are also noted
+ * in a small fixed table that outfile_remove_all reads; it is the only mutable global here.
+ */
+#ifndef DEMI_BASE_OUTFILE_H
+#define DEMI_BASE_OUTFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "err.h"
+#include "source.h"
+
+typedef struct OutFile {
+    const char *path; /* as given, for messages */
+    const char *name; /* last component of the file that commit replaces; NULL when streaming */
+    const char *folder_path; /* of that file; NULL when streaming */
+    int folder;              /* descriptor of the folder both files lie in; -1 when streaming */
+    int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
+    int slot;      /* in the table of live temporaries, -1: it was full */
+    uint64_t size; /* bytes that outfile_write appended so far */
+    bool streaming;
+    bool synced;   /* nothing was written since outfile_sync */
+    char temp[40]; /* name of the temporary file; empty when streaming */
+} OutFile;
+
+/* Makes the temporary file, with the mode (and, where allowed, the owner) of the file it is to
+ * replace, else 0666 less the umask. NULL on error: ERR_USAGE where path is empty, a folder, or in
+ * a folder that does not exist; ERR_ENV where the folder or the old file may not be written. The
+ * arena owns the OutFile and aborts it if it is still open then. */
+OutFile *outfile_create(Arena *arena, const char *path, Err *err);
+
+/* Appends. ERR_ENV, with what == OUTFILE_GONE where the reader of a pipe has gone. */
+bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err);
+
+/* Writes at an offset, without moving the end that outfile_write appends to. ERR_ENV when
+ * streaming. */
+bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err);
+
+/* Copies `size` bytes of a source from `offset` on to the end, inside the kernel where it can. */
+bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t size, Err *err);
+
+/* Flushes the bytes to the device; nothing to do when streaming. */
+bool outfile_sync(OutFile *file, Err *err);
+
+/* What was written so far, readable through a descriptor of its own. NULL on error; not when
+ * streaming. `name` is what messages call it. */
+Source *outfile_reopen(const OutFile *file, Arena *arena, const char *name, Err *err);
+
+/* Changes the last component of the destination, before commit: for files named by content. Not
+ * when streaming. The name is copied into the arena and must not hold a '/'. */
+void outfile_set_name(OutFile *file, Arena *arena, const char *name);
+
+/* Syncs, renames the temporary over the destination and syncs the folder. When it fails the old
+ * file is untouched and the temporary gone, except where only syncing the folder failed: the new
+ * file is then in place, but may not survive a power cut. When streaming, only closes. */
+bool outfile_commit(OutFile *file, Err *err);
+
+/* Removes the temporary; does nothing after commit or abort. */
+void outfile_abort(OutFile *file);
+
+/* Unlinks the temporary of every open OutFile. Async-signal-safe: for a handler of SIGINT, SIGTERM,
+ * SIGHUP that ends the process afterwards. Temporaries beyond the 16th at a time are not known to
+ * it. */
+void outfile_remove_all(void);
+
+/* What an error says when the reader of a pipe has gone; commands then end quietly. They must
+ * ignore SIGPIPE (and SIGXFSZ, so that a file size limit is an error, too). */
+#define OUTFILE_GONE "the reader of the output has gone"
+
+/* True for that error. */
+bool outfile_is_gone(const Err *err);
+
+#endif

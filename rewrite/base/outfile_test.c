@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Destinations of every kind, and that whatever goes wrong leaves the old file and no litter. */
+#define _GNU_SOURCE
+#include "outfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+typedef struct Fixture {
+    MemTrap trap;
+    Arena arena;
+    char folder[64];
+    Err err;
+} Fixture;
+
+static int setup(void **state) {
+    Fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    arena_init(&f->arena, &f->trap);
+    if (setjmp(f->trap.env)) abort();
+    strcpy(f->folder, "/tmp/outfile_test.XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    Fixture *f = *state;
+    arena_free(&f->arena);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    int rc = system(command);
+    free(f);
+    return rc;
+}
+
+static const char *at(Fixture *f, const char *name) {
+    return arena_printf(&f->arena, "%s/%s", f->folder, name);
+}
+
+static void put(Fixture *f, const char *name, const char *text) {
+    FILE *file = fopen(at(f, name), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void expect_text(Fixture *f, const char *name, const char *text) {
+    char buffer[256] = "";
+    FILE *file = fopen(at(f, name), "r");
+    assert_non_null(file);
+    size_t got = fread(buffer, 1, sizeof buffer - 1, file);
+    fclose(file);
+    buffer[got] = '\0';
+    assert_string_equal(buffer, text);
+}
+
+/* Number of entries of the folder, hidden ones too. */
+static int entries(Fixture *f) {
+    DIR *dir = opendir(f->folder);
+    assert_non_null(dir);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) count++;
+    closedir(dir);
+    return count;
+}
+
+static mode_t mode_of(Fixture *f, const char *name) {
+    struct stat info;
+    assert_int_equal(lstat(at(f, name), &info), 0);
+    return info.st_mode;
+}
+
+static OutFile *create_ok(Fixture *f, const char *name) {
+    OutFile *file = outfile_create(&f->arena, at(f, name), &f->err);
+    if (!file) fail_msg("%s", f->err.what);
+    return file;
+}
+
+static void save(Fixture *f, const char *name, const char *text) {
+    OutFile *file = create_ok(f, name);
+    assert_true(outfile_write(file, text, strlen(text), &f->err));
+    assert_true(outfile_commit(file, &f->err));
+}
+
+static void test_new_file(void **state) {
+    Fixture *f = *state;
+    mode_t old = umask(027);
+    save(f, "a", "hello");
+    umask(old);
+    expect_text(f, "a", "hello");
+    assert_int_equal(mode_of(f, "a") & 0777, 0640);
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_old_mode_is_kept(void **state) {
+    Fixture *f = *state;
+    put(f, "a", "old");
+    assert_int_equal(chmod(at(f, "a"), 0604), 0);
+    OutFile *file = create_ok(f, "a");
+    assert_true(outfile_write(file, "new", 3, &f->err));
+    expect_text(f, "a", "old"); /* until commit */
+    assert_true(outfile_commit(file, &f->err));
+    expect_text(f, "a", "new");
+    assert_int_equal(mode_of(f, "a") & 0777, 0604);
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_abort_leaves_nothing(void **state) {
+    Fixture *f = *state;
+    put(f, "a", "old");
+    OutFile *file = create_ok(f, "a");
+    assert_int_equal(entries(f), 2);
+    assert_true(outfile_write(file, "new", 3, &f->err));
+    outfile_abort(file);
+    assert_int_equal(entries(f), 1);
+    create_ok(f, "a");
+    arena_free(&f->arena); /* the end of the arena is an abort, too */
+    assert_int_equal(entries(f), 1);
+    expect_text(f, "a", "old");
+}
+
+static void test_symlinks_stay(void **state) {
+    Fixture *f = *state;
+    assert_int_equal(mkdir(at(f, "real"), 0755), 0);
+    put(f, "real/a", "old");
+    assert_int_equal(symlink("real/a", at(f, "one")), 0);
+    assert_int_equal(symlink(at(f, "one"), at(f, "two")), 0);
+    save(f, "two", "new");
+    expect_text(f, "real/a", "new");
+    assert_true(S_ISLNK(mode_of(f, "one")) && S_ISLNK(mode_of(f, "two")));
+    assert_true(S_ISREG(mode_of(f, "real/a")));
+
+    assert_int_equal(symlink("real/missing", at(f, "dangling")), 0);
+    save(f, "dangling", "made");
+    expect_text(f, "real/missing", "made");
+    assert_true(S_ISLNK(mode_of(f, "dangling")));
+
+    assert_int_equal(symlink("loop", at(f, "loop")), 0);
+    assert_null(outfile_create(&f->arena, at(f, "loop"), &f->err));
+    assert_int_equal(f->err.code, ERR_USAGE);
+}
+
+static void test_refused_destinations(void **state) {
+    Fixture *f = *state;
+    assert_int_equal(mkdir(at(f, "dir"), 0755), 0);
+    put(f, "file", "x");
+    const char *paths[] = {at(f, "dir"),  at(f, "dir/"),   at(f, "new/"),
+                           at(f, "no/a"), at(f, "file/a"), ""};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        Err err = {0};
+        assert_null(outfile_create(&f->arena, paths[i], &err));
+        assert_int_equal(err.code, ERR_USAGE);
+    }
+    assert_int_equal(entries(f), 2);
+}
+
+static void *read_fifo(void *path) {
+    static char buffer[64];
+    FILE *file = fopen(path, "r");
+    size_t got = fread(buffer, 1, sizeof buffer - 1, file);
+    buffer[got] = '\0';
+    fclose(file);
+    return buffer;
+}
+
+static void test_fifo_is_written_through(void **state) {
+    Fixture *f = *state;
+    assert_int_equal(mkfifo(at(f, "fifo"), 0600), 0);
+    pthread_t reader;
+    assert_int_equal(pthread_create(&reader, NULL, read_fifo, (void *)at(f, "fifo")), 0);
+    save(f, "fifo", "through");
+    void *got;
+    pthread_join(reader, &got);
+    assert_string_equal(got, "through");
+    assert_true(S_ISFIFO(mode_of(f, "fifo")));
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_device_is_written_through(void **state) {
+    Fixture *f = *state;
+    OutFile *file = outfile_create(&f->arena, "/dev/null", &f->err);
+    assert_non_null(file);
+    assert_true(file->streaming);
+    assert_true(outfile_write(file, "x", 1, &f->err));
+    assert_false(outfile_pwrite(file, 0, "x", 1, NULL));
+    assert_true(outfile_commit(file, &f->err));
+
+    file = outfile_create(&f->arena, "/dev/full", &f->err);
+    assert_non_null(file);
+    assert_false(outfile_write(file, "x", 1, &f->err));
+    assert_int_equal(f->err.code, ERR_ENV);
+    assert_non_null(strstr(f->err.what, strerror(ENOSPC)));
+}
+
+static void test_gone_reader(void **state) {
+    Fixture *f = *state;
+    signal(SIGPIPE, SIG_IGN);
+    int ends[2], saved = dup(STDOUT_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    dup2(ends[1], STDOUT_FILENO);
+    OutFile *file = outfile_create(&f->arena, "-", &f->err);
+    bool ok = file && outfile_write(file, "x", 1, &f->err);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    close(ends[1]);
+    assert_non_null(file);
+    assert_false(ok);
+    assert_true(outfile_is_gone(&f->err));
+    assert_false(outfile_is_gone(&(Err){.code = ERR_ENV, .what = "other"}));
+}
+
+static void test_failing_write_keeps_old(void **state) {
+    Fixture *f = *state;
+    put(f, "a", "old");
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit old, small;
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = (struct rlimit){.rlim_cur = 4096, .rlim_max = old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    char block[10000] = "x";
+    OutFile *file = create_ok(f, "a");
+    bool ok =
+        outfile_write(file, block, sizeof block, &f->err); /* first a short write, then EFBIG */
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_false(ok);
+    assert_int_equal(f->err.code, ERR_ENV);
+    arena_free(&f->arena);
+    expect_text(f, "a", "old");
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_copy_reopen_rename(void **state) {
+    Fixture *f = *state;
+    put(f, "in", "0123456789");
+    Source *in = source_open(&f->arena, at(f, "in"), 100, &f->err);
+    assert_non_null(in);
+    OutFile *file = create_ok(f, "in"); /* IN = OUT */
+    assert_true(outfile_write(file, "<", 1, &f->err));
+    assert_true(outfile_copy(file, in, 2, 5, &f->err));
+    assert_true(outfile_write(file, ">..", 3, &f->err));
+    assert_true(outfile_pwrite(file, 7, "!", 1, &f->err));
+    Source memory = {.name = "m", .size = 3, .memory = (const unsigned char *)"abc", .fd = -1};
+    assert_true(outfile_copy(file, &memory, 1, 2, &f->err));
+    assert_int_equal(file->size, 11);
+    assert_false(outfile_copy(file, in, 8, 3, NULL));
+    assert_true(outfile_sync(file, &f->err));
+    Source *back = outfile_reopen(file, &f->arena, "back", &f->err);
+    char buffer[12] = "";
+    assert_true(source_read(back, 0, buffer, 11, &f->err));
+    assert_string_equal(buffer, "<23456>!.bc");
+    outfile_set_name(file, &f->arena, "out");
+    assert_true(outfile_commit(file, &f->err));
+    expect_text(f, "in", "0123456789");
+    expect_text(f, "out", "<23456>!.bc");
+    assert_int_equal(entries(f), 2);
+}
+
+static void on_signal(int number) {
+    outfile_remove_all();
+    _exit(128 + number);
+}
+
+static void test_signal_removes_temporaries(void **state) {
+    Fixture *f = *state;
+    put(f, "a", "old");
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGTERM, on_signal);
+        Err err = {0};
+        OutFile *a = outfile_create(&f->arena, at(f, "a"), &err);
+        OutFile *b = outfile_create(&f->arena, at(f, "b"), &err);
+        if (!a || !b || entries(f) != 3) _exit(1);
+        raise(SIGTERM);
+        _exit(2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+    expect_text(f, "a", "old");
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_many_at_once(void **state) {
+    Fixture *f = *state;
+    OutFile *files[40];
+    for (int i = 0; i < 40; i++) files[i] = create_ok(f, arena_printf(&f->arena, "f%d", i));
+    for (int i = 0; i < 40; i++) assert_true(outfile_commit(files[i], &f->err));
+    assert_int_equal(entries(f), 40);
+}
+
+static void test_write_protection_is_respected(void **state) {
+    Fixture *f = *state;
+    put(f, "a", "old");
+    assert_int_equal(chmod(at(f, "a"), 0444), 0);
+    assert_int_equal(chmod(f->folder, 0777), 0);
+    bool root = geteuid() == 0; /* who may write everything */
+    if (root) assert_int_equal(seteuid(65534), 0);
+    OutFile *file = outfile_create(&f->arena, at(f, "a"), &f->err);
+    int count = entries(f);
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_null(file);
+    assert_int_equal(f->err.code, ERR_ENV);
+    assert_int_equal(count, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_new_file),
+        TEST(test_old_mode_is_kept),
+        TEST(test_abort_leaves_nothing),
+        TEST(test_symlinks_stay),
+        TEST(test_refused_destinations),
+        TEST(test_fifo_is_written_through),
+        TEST(test_device_is_written_through),
+        TEST(test_gone_reader),
+        TEST(test_failing_write_keeps_old),
+        TEST(test_copy_reopen_rename),
+        TEST(test_signal_removes_temporaries),
+        TEST(test_many_at_once),
+        TEST(test_write_protection_is_respected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
