@@ -29,8 +29,8 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def float_error(got: np.ndarray, want: np.ndarray) -> tuple[float, str]:
-    """The relative error (or, where the scale is 0, the error times 1/ABSOLUTE of the tolerance's
-    unit) as (error, problem): a problem is a shape, NaN or Inf that differs."""
+    """(error, problem): the error by the outputs' scale; where that is 0 the absolute error, which
+    the problem "absolute" says; any other problem is a shape, NaN or Inf that differs."""
     if got.shape != want.shape:
         return np.inf, f"shape {got.shape}, expected {want.shape}"
     if want.size == 0:
@@ -85,4 +85,13 @@ def to_low(value: object, to: str) -> object:
     if isinstance(value, np.ndarray) and value.dtype == np.float32:
         with np.errstate(over="ignore", invalid="ignore"):
             return value.astype(LOW[to])
+    return value
+
+
+def rounded(value: object, to: str) -> object:
+    """A float32 input after a round trip through the target dtype; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [rounded(v, to) for v in value]
+    if isinstance(value, np.ndarray) and value.dtype == np.float32:
+        return to_low(value, to).astype(np.float32)
     return value
