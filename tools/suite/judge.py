@@ -132,7 +132,9 @@ class Judge:
         row.problems += validity.contract(model.graph, source.model.graph, variant)
         row.problems += preserve.header(source.model, model)
         row.problems += self.report(source, model, run.report, variant, row)
-        if not row.problems:
+        if out == source.data:
+            row.engine = "identical"
+        elif not row.problems:
             self.numbers(source, out, model, variant, row)
         return row
 
