@@ -47,8 +47,8 @@ def mark(model: onnx.ModelProto) -> None:
 
 
 def unknown_of(message: Message) -> list[tuple[int, object]]:
-    """(number, data) of a message's own unknown fields, sorted."""
-    return sorted((f.field_number, f.data) for f in UnknownFieldSet(message))
+    """(number, data) of a message's own unknown fields."""
+    return [(f.field_number, f.data) for f in UnknownFieldSet(message)]
 
 
 def number_of(message: Message) -> int | None:
@@ -64,6 +64,7 @@ class Mark:
     doc: str
     props: frozenset
     denotation: str
+    unknown: tuple
 
 
 def _describe(message: Message) -> Mark:
@@ -71,7 +72,8 @@ def _describe(message: Message) -> Mark:
     props = message.metadata_props if "metadata_props" in fields else []
     return Mark(type(message).__name__, getattr(message, "name", "") or getattr(
         message, "op_type", ""), getattr(message, "doc_string", ""),
-        frozenset((p.key, p.value) for p in props), getattr(message, "denotation", ""))
+        frozenset((p.key, p.value) for p in props), getattr(message, "denotation", ""),
+        tuple(sorted(map(str, unknown_of(message)))))
 
 
 def _marks(model: onnx.ModelProto) -> dict[int, Mark]:
@@ -112,6 +114,8 @@ def lost(source: onnx.ModelProto, result: onnx.ModelProto) -> list[str]:
             found.append(f"{a.kind} {a.name}: doc string {b.doc!r}, expected {a.doc!r}")
         if not a.props <= b.props:
             found.append(f"{a.kind} {a.name}: metadata_props lost")
+        if a.unknown != b.unknown:
+            found.append(f"{a.kind} {a.name}: unknown fields {b.unknown}, expected {a.unknown}")
         if a.denotation != b.denotation:
             found.append(f"{a.kind} {a.name}: denotation lost")
     return found + header(source, result)
