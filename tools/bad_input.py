@@ -266,7 +266,7 @@ def interruptions(test: Test) -> None:
     done = test.run("convert", str(model), "-o", str(out), "--quiet")
     test.judge("big model", test.ended(done, {0}))
     took = time.monotonic() - start
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT):
         for part in (0.2, 0.5, 0.8):
             out.write_bytes(OLD)
             process = subprocess.Popen([test.demi, "convert", str(model), "-o", str(out),

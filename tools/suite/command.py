@@ -5,10 +5,12 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
 TIMEOUT_S = 120
+MEMORY_BYTES = 2 << 30  # free memory that makes a folder in it worthwhile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +41,10 @@ class Run:
 
 
 def work_folder() -> pathlib.Path:
-    """A new folder for outputs, in memory where there is such a place (outputs are fsynced)."""
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    """A new folder for outputs, in memory where there is room for them (outputs are fsynced)."""
+    memory = "/dev/shm"
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES
+    place = memory if roomy else None
     return pathlib.Path(tempfile.mkdtemp(prefix="demi-suite-", dir=place))
 
 
