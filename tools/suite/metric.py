@@ -28,9 +28,10 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def float_error(got: np.ndarray, want: np.ndarray) -> tuple[float, str]:
+def float_error(got: np.ndarray, want: np.ndarray, peak: float = 0.0) -> tuple[float, str]:
     """(error, problem): the error by the outputs' scale; where that is 0 the absolute error, which
-    the problem "absolute" says; any other problem is a shape, NaN or Inf that differs."""
+    the problem "absolute" says; any other problem is a shape, NaN or Inf that differs. With peak the
+    scale is the largest finite |y0|, but at least peak."""
     if got.shape != want.shape:
         return np.inf, f"shape {got.shape}, expected {want.shape}"
     if want.size == 0:
@@ -45,6 +46,8 @@ def float_error(got: np.ndarray, want: np.ndarray) -> tuple[float, str]:
     if not finite.any():
         return 0.0, ""
     error = float(np.max(np.abs(y[finite] - y0[finite])))
+    if peak:
+        return error / max(peak, float(np.max(np.abs(y0[finite])))), ""
     scale = float(np.percentile(np.abs(y0[finite]), 99))
     return (error / scale, "") if scale > 0 else (error, "absolute")
 
