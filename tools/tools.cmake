@@ -12,7 +12,7 @@ target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrit
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_base)
+set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
 set(demi_part_files "")
@@ -43,7 +43,7 @@ if(DEMI_SHARED)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c "typedef int demi_shared_empty;\n")
     add_library(demi_shared SHARED ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c)
     target_link_libraries(demi_shared PRIVATE
-        "$<LINK_LIBRARY:WHOLE_ARCHIVE,demi_passes,demi_proto,demi_onnx_pb,demi_rewrite,demi_base>")
+        "$<LINK_LIBRARY:WHOLE_ARCHIVE,demi_passes,demi_proto,demi_onnx_pb,demi_rewrite,demi_shape,demi_base>")
     set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi VERSION ${PROJECT_VERSION}
         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endif()
