@@ -103,10 +103,8 @@ static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     return result;
 }
 
-static bool is_main_output(const Use *use) {
-    const Graph *graph = use->graph;
-    return !use->node && !graph->owner && !graph->parent;
-}
+/* The outputs of the main graph and of functions have names that others know. */
+static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
 
 /* Gives every use of value that needs the other precision one shared cast. */
 static void realise_value(Realise *r, Value *value) {
@@ -120,7 +118,7 @@ static void realise_value(Realise *r, Value *value) {
         if (use->node && var == VAR_NONE) continue;
         if (!cast) cast = insert_cast(r, value, low ? DTYPE_FLOAT : r->target);
         if (use->node == cast->producer) continue; /* the cast's own */
-        named |= is_main_output(use);
+        named |= is_named_output(use);
         use_set(use, cast);
     }
     if (named) value_swap_names(value, cast); /* the output keeps its name */

@@ -49,3 +49,19 @@ const OpSchema *node_schema(const Node *node) {
     int64_t opset = opset_version(node->graph->opsets, node->domain);
     return opset > 0 ? ops_find_sym(node->domain, node->op_type, opset) : NULL;
 }
+
+bool node_is_cast(const Node *node) {
+    return node && domain_is_default(node->domain) && sym_equals(node->op_type, "Cast") &&
+           node->input_count == 1 && node->output_count == 1 && node->inputs[0].value &&
+           node->outputs[0];
+}
+
+bool node_is_own_cast(const Node *node) {
+    return node_is_cast(node) && sym_equals(node_metadata(node, "demi.inserted"), "cast");
+}
+
+bool value_is_named_output(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node && !use->graph->owner) return true;
+    return false;
+}

@@ -73,11 +73,11 @@ static TensorStorage field_of(Dtype dtype) {
 }
 
 /* Entries that a typed field needs for `count` elements: complex numbers take two; types narrower
- * than a byte are packed into bytes, one byte an entry. */
+ * than a byte are packed into bytes, one byte an entry, but 6-bit ones have an entry each. */
 static bool field_entries(Dtype dtype, uint64_t count, uint64_t *entries) {
     if (dtype == DTYPE_COMPLEX64 || dtype == DTYPE_COMPLEX128)
         return checked_mul(count, 2, entries);
-    if (dtype_bits(dtype) < 8) return dtype_bytes(dtype, count, entries);
+    if (dtype_bits(dtype) < 6) return dtype_bytes(dtype, count, entries);
     *entries = count;
     return true;
 }
@@ -183,6 +183,8 @@ bool tensor_read_raw(const Tensor *tensor, uint64_t offset, void *buffer, uint64
     if (tensor->cast_of) return read_cast(tensor, offset, buffer, size, err);
     if (tensor->storage == TENSOR_INT32S || tensor->storage == TENSOR_UINT64S) {
         unsigned width = dtype_bits(dtype_of(tensor)) / 8;
+        if (dtype_bits(dtype_of(tensor)) == 6)
+            return err_set(err, ERR_MODEL, "6-bit elements in int32_data can't be read as raw data");
         return read_narrowed(tensor, width ? width : 1, offset, buffer, size, err);
     }
     return read_stored(tensor, offset, buffer, size, err);

@@ -93,12 +93,16 @@ static void test_boundaries(void **state) {
 
 static void test_levels_agree(void **state) {
     (void)state;
+    const uint32_t edges[] = {1, 0x33000001, 0x387fe000, 0x477ff000, 0x7f7fffff, CENSUS_INF};
     enum { COUNT = 100003 };
     float *values = malloc(COUNT * sizeof *values);
     uint64_t random = 88172645463325252u;
     for (size_t i = 0; i < COUNT; i++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        values[i] = float_of((uint32_t)(random >> 20));
+        uint32_t bits = (uint32_t)(random >> 20);
+        /* every third one at a limit or one beside it, with either sign */
+        if (i % 3 == 0) bits = (bits & 0x80000000) | (edges[bits % 6] + bits / 8 % 3 - 1);
+        values[i] = float_of(bits);
     }
     const CensusLimits limits = {0x387fe000, 0x33000001, 0x477ff000};
     for (size_t count = 0; count < COUNT; count = count < 70 ? count + 1 : count * 3 + 1) {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cast-params: constants that are read only through casts to one type are stored in that type.
+ *
+ * Before: w (float); w1 = Cast(w, float16); y = Conv(x, w1)      and nothing else reads w
+ * After:  w (float16); y = Conv(x, w)
+ *
+ * Constants are initializers and Constant nodes, in every graph, branch and function. One that is
+ * also read as it is, or in two types, stays and keeps its run-time casts, unless both=true stores a
+ * second copy. A graph input's default, and a parameter that a training binding updates, are no
+ * constants. Data is converted when it is written: no copy is held.
+ */
+#include <stddef.h>
+
+#include "census.h"
+#include "constants.h"
+#include "op_types.h"
+#include "passes.h"
+
+typedef struct CastParamsOptions {
+    bool both;
+} CastParamsOptions;
+
+static const PassOption options_table[] = {
+    {"both", OPTION_BOOL, offsetof(CastParamsOptions, both), NULL, NULL,
+     "store a second copy of constants that are read in both precisions"},
+    {0},
+};
+
+static bool converts(Dtype dtype) {
+    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
+/* The type that this use casts `value` to, if storing it so saves bytes; else UNDEFINED. */
+static Dtype cast_target(const Use *use) {
+    if (!node_is_cast(use->node)) return DTYPE_UNDEFINED;
+    const Value *result = use->node->outputs[0];
+    Dtype to = type_dtype(result->type), from = type_dtype(use->value->type);
+    if (!converts(to) || !converts(from) || dtype_bits(to) >= dtype_bits(from))
+        return DTYPE_UNDEFINED;
+    /* An output of another graph could not take over this constant's name. */
+    bool foreign = result->graph != use->value->graph && value_is_named_output(result);
+    return foreign ? DTYPE_UNDEFINED : to;
+}
+
+/* The one type that every use casts to; UNDEFINED where there is none. */
+static Dtype common_target(const Value *value) {
+    Dtype target = DTYPE_UNDEFINED;
+    for (const Use *use = value->uses; use; use = use->next) {
+        Dtype to = cast_target(use);
+        if (to == DTYPE_UNDEFINED || (target && to != target)) return DTYPE_UNDEFINED;
+        target = to;
+    }
+    return target;
+}
+
+/* What storing the constant in 16 bit does to its values, for the report. */
+static bool count_values(PassCtx *ctx, const Tensor *tensor, Dtype to, Err *err) {
+    enum { WINDOW = 4096 };
+    float window[WINDOW];
+    ValueCensus census = {0};
+    uint64_t count = tensor_count(tensor);
+    for (uint64_t first = 0; first < count; first += WINDOW) {
+        uint64_t now = count - first < WINDOW ? count - first : WINDOW;
+        if (!tensor_read_floats(tensor, first, now, window, err)) return false;
+        census_floats(&census, window, now, to);
+    }
+    ctx->counts->overflow += census.overflow;
+    ctx->counts->underflow += census.underflow;
+    ctx->counts->subnormal += census.subnormal;
+    return true;
+}
+
+typedef VEC(Node *) NodeList;
+
+static NodeList casts_to(PassCtx *ctx, const Value *value, Dtype to) {
+    NodeList casts = {0};
+    for (const Use *use = value->uses; use; use = use->next)
+        if (cast_target(use) == to) VEC_PUSH(ctx->scratch, &casts, use->node);
+    return casts;
+}
+
+/* Readers of the casts read `stored`, which has their type. A second cast whose result is an output
+ * of its own name stays, as an identity: a value has one name. */
+static void drop_casts(PassCtx *ctx, NodeList casts, Value *stored) {
+    for (size_t i = 0; i < casts.count; i++) {
+        Node *cast = casts.items[i];
+        Value *result = cast->outputs[0];
+        if (value_is_named_output(result)) {
+            if (value_is_named_output(stored)) {
+                node_set_input(cast, 0, stored);
+                continue;
+            }
+            value_swap_names(result, stored);
+        }
+        value_replace_uses(result, stored);
+        node_remove(cast);
+        ctx->counts->casts_removed++;
+        ctx->counts->rewrites++;
+    }
+}
+
+static bool fold(PassCtx *ctx, Value *value, const Tensor *tensor, Dtype to, Err *err) {
+    Arena *arena = &value->graph->model->arena;
+    if (!count_values(ctx, tensor, to, err)) return false;
+    NodeList casts = casts_to(ctx, value, to);
+    constant_replace(value, tensor_new_cast(arena, tensor, to));
+    value_set_type(value, type_with_dtype(arena, value->type, to));
+    value_sync_info(value);
+    drop_casts(ctx, casts, value);
+    return true;
+}
+
+/* A second constant beside `value`, of type `to`: a Constant node beside a Constant node (a function
+ * body has no initializers), else an initializer. */
+static Value *constant_beside(Value *value, const Tensor *tensor, Dtype to) {
+    Model *model = value->graph->model;
+    char *stem = arena_printf(&model->arena, "%s_%s", sym_text(value->name), dtype_name(to));
+    Value *copy = value_new(value->graph, sym_fresh(&model->syms, stem));
+    value_set_type(copy, type_with_dtype(&model->arena, value->type, to));
+    const Tensor *stored = tensor_new_cast(&model->arena, tensor, to);
+    if (!value->producer) {
+        value_set_init(copy, stored);
+        return copy;
+    }
+    Node *node = node_new(value->graph, value->producer->next, value->producer->op_type, NULL);
+    node_resize_outputs(node, 1);
+    node_set_output(node, 0, copy);
+    node_set_attr_tensor(node, "value", stored);
+    return copy;
+}
+
+static bool store_both(PassCtx *ctx, Value *value, const Tensor *tensor, Err *err) {
+    static const Dtype targets[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        NodeList casts = casts_to(ctx, value, targets[i]);
+        if (casts.count == 0) continue;
+        if (!count_values(ctx, tensor, targets[i], err)) return false;
+        drop_casts(ctx, casts, constant_beside(value, tensor, targets[i]));
+    }
+    return true;
+}
+
+static bool visit(PassCtx *ctx, Value *value, bool both, Err *err) {
+    if (!value || !value->uses || value->referenced || !value_is_constant(value)) return true;
+    const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
+    if (!tensor || !converts((Dtype)tensor->dtype) || !tensor_check(tensor, NULL)) return true;
+    Dtype to = common_target(value);
+    if (to) return fold(ctx, value, tensor, to, err);
+    return !both || store_both(ctx, value, tensor, err);
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const CastParamsOptions *options = opts;
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++) {
+        Graph *graph = graphs.items[g];
+        for (size_t i = 0, count = graph->initializers.count; i < count; i++)
+            if (!visit(ctx, graph->initializers.items[i], options->both, err)) return false;
+        for (Node *node = graph->first; node; node = node->next)
+            if (node->output_count == 1 && !visit(ctx, node->outputs[0], options->both, err))
+                return false;
+    }
+    return true;
+}
+
+const PassInfo cast_params_pass = {
+    .name = "cast-params",
+    .summary = "store constants in the type that their casts read them in",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = options_table,
+    .options_size = sizeof(CastParamsOptions),
+    .idempotent = true,
+    .run = run,
+};

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* eliminate-dead: removes nodes whose results nobody reads, and constants likewise.
+ *
+ * Works backwards through every graph, so that one run is enough. Graph outputs, values that a
+ * binding or annotation names, graph inputs and operators demi does not know (they may have effects)
+ * stay; so do functions, whether called or not.
+ */
+#include "op_types.h"
+#include "passes.h"
+
+static bool is_dead(const Node *node) {
+    if (!node_schema(node) && !model_find_function(node->graph->model, node)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (node->outputs[i]->uses || node->outputs[i]->referenced))
+            return false;
+    return true;
+}
+
+static void drop_dead_nodes(PassCtx *ctx, Graph *graph) {
+    for (Node *node = graph->last, *previous; node; node = previous) {
+        previous = node->prev;
+        if (!is_dead(node)) continue;
+        node_remove(node);
+        ctx->counts->rewrites++;
+    }
+}
+
+static void drop_dead_constants(PassCtx *ctx, Graph *graph) {
+    VEC(Value *) dead = {0};
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        VEC_PUSH(ctx->scratch, &dead, graph->initializers.items[i]);
+    for (size_t i = 0; i < graph->sparse_initializers.count; i++)
+        VEC_PUSH(ctx->scratch, &dead, graph->sparse_initializers.items[i]);
+    for (size_t i = 0; i < dead.count; i++) {
+        Value *value = dead.items[i];
+        if (value->uses || value->referenced || value->input) continue;
+        graph_remove_initializer(value);
+        ctx->counts->rewrites++;
+    }
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    (void)err;
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = graphs.count; i-- > 0;) drop_dead_nodes(ctx, graphs.items[i]);
+    for (size_t i = 0; i < graphs.count; i++) drop_dead_constants(ctx, graphs.items[i]);
+    return true;
+}
+
+const PassInfo eliminate_dead_pass = {
+    .name = "eliminate-dead",
+    .summary = "remove nodes and constants that nobody reads",
+    .idempotent = true,
+    .run = run,
+};

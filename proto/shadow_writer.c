@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks of growing pieces; see shadow_writer.h. */
+#include "shadow_writer.h"
+
+#include <string.h>
+
+#include "wire_merge.h"
+#include "wire_read.h"
+
+enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
+
+void shadow_begin(ShadowWriter *writer) {
+    writer->start = writer->size;
+    writer->split = false;
+}
+
+static void writer_grow(ShadowWriter *writer, size_t more) {
+    size_t held = writer->size - writer->start;
+    size_t capacity = writer->capacity * 2;
+    if (capacity < FIRST_BLOCK) capacity = FIRST_BLOCK;
+    if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
+    if (more > SIZE_MAX / 4 - held) arena_exhausted(writer->arena);
+    if (capacity < (held + more) * 2) capacity = (held + more) * 2;
+    unsigned char *block = arena_alloc(writer->arena, capacity);
+    if (held) memcpy(block, writer->block + writer->start, held);
+    writer->block = block;
+    writer->start = 0;
+    writer->size = held;
+    writer->capacity = capacity;
+}
+
+unsigned char *shadow_extend(ShadowWriter *writer, size_t size) {
+    if (size > writer->capacity - writer->size) writer_grow(writer, size);
+    unsigned char *result = writer->block + writer->size;
+    writer->size += size;
+    return result;
+}
+
+void shadow_put_varint(ShadowWriter *writer, uint64_t value) {
+    unsigned char bytes[WIRE_VARINT_MAX];
+    size_t size = wire_put_varint(bytes, value);
+    memcpy(shadow_extend(writer, size), bytes, size);
+}
+
+size_t shadow_reserve_length(ShadowWriter *writer) {
+    size_t position = writer->size - writer->start;
+    shadow_extend(writer, WIRE_LENGTH_PADDED);
+    return position;
+}
+
+void shadow_patch_length(ShadowWriter *writer, size_t position) {
+    size_t length = writer->size - writer->start - position - WIRE_LENGTH_PADDED;
+    wire_put_padded(writer->block + writer->start + position, length);
+}
+
+Bytes shadow_end(ShadowWriter *writer, const ProtobufCMessageDescriptor *descriptor) {
+    Bytes piece = {writer->block + writer->start, writer->size - writer->start};
+    if (!writer->block) piece.data = (const unsigned char *)"";
+    if (!writer->split) return piece;
+    Arena scratch;
+    arena_init(&scratch, writer->arena->trap);
+    scratch.budget = writer->arena->budget;
+    Bytes merged = wire_merge(descriptor, piece, &scratch);
+    memcpy(writer->block + writer->start, merged.data, merged.size);
+    writer->size = writer->start + merged.size;
+    piece.size = merged.size;
+    arena_free(&scratch);
+    return piece;
+}

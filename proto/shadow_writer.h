@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing of a shadow's pieces: one piece after another into large blocks of an arena.
+ *
+ * One piece is open at a time. It moves to a new block where it outgrows its own, so positions in
+ * it are offsets from its start.
+ */
+#ifndef DEMI_SHADOW_WRITER_H
+#define DEMI_SHADOW_WRITER_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "vec.h"
+
+typedef struct ShadowWriter {
+    Arena *arena;
+    unsigned char *block;
+    size_t start, size, capacity; /* of the open piece: [start, size) of the block */
+    bool split;                   /* the open piece has a submessage in parts */
+} ShadowWriter;
+
+/* Ends the last piece and begins a new one. */
+void shadow_begin(ShadowWriter *writer);
+
+/* Room for `size` bytes at the end of the open piece, which becomes that much longer. */
+unsigned char *shadow_extend(ShadowWriter *writer, size_t size);
+
+void shadow_put_varint(ShadowWriter *writer, uint64_t value);
+
+/* A length to be known later: its position, for shadow_patch_length, which counts everything
+ * written since. */
+size_t shadow_reserve_length(ShadowWriter *writer);
+void shadow_patch_length(ShadowWriter *writer, size_t position);
+
+/* The open piece. Where it has submessages in parts, they are joined first. */
+Bytes shadow_end(ShadowWriter *writer, const ProtobufCMessageDescriptor *descriptor);
+
+#endif

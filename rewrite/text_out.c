@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Output primitives of the text printer, names, strings and types. */
+#include "text_out.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "text_words.h"
+
+void out_flush(TextOut *out) {
+    if (out->used) out->sink->write(out->sink->data, out->buffer, out->used);
+    out->used = 0;
+}
+
+void out_bytes(TextOut *out, const char *text, size_t length) {
+    if (length > sizeof out->buffer - out->used) out_flush(out);
+    if (length > sizeof out->buffer) {
+        out->sink->write(out->sink->data, text, length);
+        return;
+    }
+    if (length) memcpy(out->buffer + out->used, text, length);
+    out->used += length;
+}
+
+void out_text(TextOut *out, const char *text) { out_bytes(out, text, strlen(text)); }
+
+void out_int(TextOut *out, int64_t value) {
+    char digits[24];
+    out_bytes(out, digits, (size_t)snprintf(digits, sizeof digits, "%lld", (long long)value));
+}
+
+void out_line(TextOut *out, unsigned extra) {
+    out_text(out, "\n");
+    for (unsigned i = 0; i < out->indent * 2 + extra; i++) out_text(out, " ");
+}
+
+/* Length of the UTF-8 sequence at text, 0 where it is none (overlong, surrogate, cut). */
+static size_t utf8_length(const unsigned char *text, size_t left) {
+    unsigned char c = text[0];
+    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || left < length) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80) return 0;
+    if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
+        (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+void out_quoted(TextOut *out, const char *text, size_t length) {
+    out_text(out, "\"");
+    for (size_t i = 0; i < length;) {
+        unsigned char c = (unsigned char)text[i];
+        size_t plain = c >= 0x80 ? utf8_length((const unsigned char *)text + i, length - i)
+                                 : c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
+        if (plain) {
+            out_bytes(out, text + i, plain);
+            i += plain;
+            continue;
+        }
+        char escape[8];
+        if (c == '"' || c == '\\') snprintf(escape, sizeof escape, "\\%c", c);
+        else if (c == '\n') snprintf(escape, sizeof escape, "\\n");
+        else if (c == '\t') snprintf(escape, sizeof escape, "\\t");
+        else snprintf(escape, sizeof escape, "\\x%02x", c);
+        out_text(out, escape);
+        i++;
+    }
+    out_text(out, "\"");
+}
+
+void out_string(TextOut *out, Sym sym) {
+    if (sym) out_quoted(out, sym->text, sym->length);
+    else out_text(out, "?");
+}
+
+void out_name(TextOut *out, Sym sym) {
+    bool plain = sym && text_is_identifier(sym->text, sym->length) &&
+                 !text_is_type_word(sym->text, sym->length) &&
+                 !text_is_float_word(sym->text, sym->length);
+    if (plain) out_bytes(out, sym->text, sym->length);
+    else out_string(out, sym);
+}
+
+void out_hex(TextOut *out, const unsigned char *bytes, size_t size) {
+    out_text(out, "\"");
+    for (size_t i = 0; i < size; i++) {
+        char hex[3];
+        snprintf(hex, sizeof hex, "%02x", bytes[i]);
+        out_bytes(out, hex, 2);
+    }
+    out_text(out, "\"");
+}
+
+void out_rest(TextOut *out, const char *mark, Bytes rest) {
+    if (rest.size == 0) return;
+    out_text(out, " @");
+    out_text(out, mark);
+    out_text(out, "(");
+    out_hex(out, rest.data, rest.size);
+    out_text(out, ")");
+}
+
+void out_mark_string(TextOut *out, const char *mark, Sym text) {
+    if (!text) return;
+    out_text(out, " @");
+    out_text(out, mark);
+    out_text(out, "(");
+    out_string(out, text);
+    out_text(out, ")");
+}
+
+void out_entries(TextOut *out, const KeyValue *entries) {
+    out_text(out, "[");
+    for (const KeyValue *entry = entries; entry; entry = entry->next) {
+        if (entry != entries) out_text(out, ", ");
+        out_string(out, entry->key);
+        out_text(out, ": ");
+        out_string(out, entry->value);
+        out_rest(out, "unknown", entry->rest);
+    }
+    out_text(out, "]");
+}
+
+void out_extras(TextOut *out, Sym doc, const KeyValue *metadata, Bytes rest) {
+    out_mark_string(out, "doc", doc);
+    if (metadata) {
+        out_text(out, " @meta");
+        out_entries(out, metadata);
+    }
+    out_rest(out, "unknown", rest);
+}
+
+/* ---- types ------------------------------------------------------------------------------------- */
+
+static void out_dtype(TextOut *out, int32_t dtype, bool present) {
+    if (present && dtype > 0 && dtype < DTYPE_COUNT) {
+        out_text(out, dtype_name((Dtype)dtype));
+        return;
+    }
+    out_text(out, "?");
+    if (present) out_int(out, dtype);
+}
+
+static void out_dims(TextOut *out, const Type *type) {
+    if (!type->has_shape) {
+        out_text(out, "[]");
+        return;
+    }
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const Dim *dim = &type->dims[i];
+        out_text(out, i ? "," : "[");
+        switch (dim->kind) {
+        case DIM_UNKNOWN: out_text(out, "?"); break;
+        case DIM_KNOWN: out_int(out, dim->size); break;
+        case DIM_SYMBOL:
+            if (text_is_identifier(sym_text(dim->symbol), dim->symbol ? dim->symbol->length : 0))
+                out_bytes(out, dim->symbol->text, dim->symbol->length);
+            else out_quoted(out, sym_text(dim->symbol), dim->symbol ? dim->symbol->length : 0);
+            break;
+        }
+        if (!dim->extra) continue;
+        out_mark_string(out, "denotation", dim->extra->denotation);
+        out_rest(out, "dim_unknown", dim->extra->rest);
+    }
+    if (type->rank) out_text(out, "]");
+}
+
+static void out_wrapped(TextOut *out, const Type *type) {
+    out_text(out, text_word_name(text_type_kinds, type->kind));
+    out_text(out, "(");
+    if (type->kind == TYPE_MAP) {
+        out_dtype(out, type->dtype, type->has_dtype);
+        if (type->elem) out_text(out, ", ");
+    }
+    if (type->kind == TYPE_SPARSE_TENSOR) {
+        out_dtype(out, type->dtype, type->has_dtype);
+        out_dims(out, type);
+    }
+    if (type->elem) out_type(out, type->elem);
+    out_text(out, ")");
+}
+
+void out_type(TextOut *out, const Type *type) {
+    switch (type->kind) {
+    case TYPE_NONE: out_text(out, "??"); break;
+    case TYPE_TENSOR:
+        out_dtype(out, type->dtype, type->has_dtype);
+        out_dims(out, type);
+        break;
+    case TYPE_SPARSE_TENSOR:
+    case TYPE_SEQUENCE:
+    case TYPE_OPTIONAL:
+    case TYPE_MAP:
+    case TYPE_OPAQUE: out_wrapped(out, type); break;
+    }
+    if (!type->extra) return;
+    out_mark_string(out, "denotation", type->extra->denotation);
+    out_rest(out, "type_unknown", type->extra->rest);
+    out_rest(out, "inner_unknown", type->extra->inner_rest);
+    out_rest(out, "shape_unknown", type->extra->shape_rest);
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tables and number formats of the text form; see text_words.h for the rule that both directions
+ * share them. */
+#include "text_words.h"
+
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const TextWord text_attr_types[] = {
+    {"float", ATTR_FLOAT},
+    {"int", ATTR_INT},
+    {"string", ATTR_STRING},
+    {"tensor", ATTR_TENSOR},
+    {"graph", ATTR_GRAPH},
+    {"sparse_tensor", ATTR_SPARSE_TENSOR},
+    {"type_proto", ATTR_TYPE},
+    {"floats", ATTR_FLOATS},
+    {"ints", ATTR_INTS},
+    {"strings", ATTR_STRINGS},
+    {"tensors", ATTR_TENSORS},
+    {"graphs", ATTR_GRAPHS},
+    {"sparse_tensors", ATTR_SPARSE_TENSORS},
+    {"type_protos", ATTR_TYPES},
+    {NULL, 0},
+};
+
+const TextWord text_storages[] = {
+    {"float_data", TENSOR_FLOATS},   {"int32_data", TENSOR_INT32S},
+    {"int64_data", TENSOR_INT64S},   {"double_data", TENSOR_DOUBLES},
+    {"uint64_data", TENSOR_UINT64S}, {"string_data", TENSOR_STRINGS},
+    {NULL, 0},
+};
+
+const TextWord text_type_kinds[] = {
+    {"seq", TYPE_SEQUENCE},   {"map", TYPE_MAP}, {"optional", TYPE_OPTIONAL},
+    {"sparse_tensor", TYPE_SPARSE_TENSOR}, {"opaque", TYPE_OPAQUE}, {NULL, 0},
+};
+
+const TextWord text_fields[] = {
+    {"ir_version", FIELD_IR_VERSION},
+    {"opset_import", FIELD_OPSET_IMPORT},
+    {"producer_name", FIELD_PRODUCER_NAME},
+    {"producer_version", FIELD_PRODUCER_VERSION},
+    {"domain", FIELD_DOMAIN},
+    {"model_version", FIELD_MODEL_VERSION},
+    {"doc_string", FIELD_DOC},
+    {"metadata_props", FIELD_METADATA},
+    {"overload", FIELD_OVERLOAD},
+    {"unknown", FIELD_UNKNOWN},
+    {"initialization", FIELD_INITIALIZATION},
+    {"algorithm", FIELD_ALGORITHM},
+    {"initialization_binding", FIELD_INITIALIZATION_BINDING},
+    {"update_binding", FIELD_UPDATE_BINDING},
+    {NULL, 0},
+};
+
+const TextWord text_marks[] = {
+    {"doc", MARK_DOC},
+    {"meta", MARK_META},
+    {"unknown", MARK_UNKNOWN},
+    {"quant", MARK_QUANT},
+    {"device", MARK_DEVICE},
+    {"training", MARK_TRAINING},
+    {"raw", MARK_RAW},
+    {"store", MARK_STORE},
+    {"external", MARK_EXTERNAL},
+    {"denotation", MARK_DENOTATION},
+    {"dim_unknown", MARK_DIM_UNKNOWN},
+    {"type_unknown", MARK_TYPE_UNKNOWN},
+    {"inner_unknown", MARK_INNER_UNKNOWN},
+    {"shape_unknown", MARK_SHAPE_UNKNOWN},
+    {"untyped", MARK_UNTYPED},
+    {"attr_doc", MARK_ATTR_DOC},
+    {"attr_unknown", MARK_ATTR_UNKNOWN},
+    {NULL, 0},
+};
+
+int text_word_value(const TextWord *words, const char *text, size_t length) {
+    for (; words->name; words++)
+        if (strlen(words->name) == length && !memcmp(words->name, text, length))
+            return words->value;
+    return -1;
+}
+
+const char *text_word_name(const TextWord *words, int value) {
+    for (; words->name; words++)
+        if (words->value == value) return words->name;
+    return NULL;
+}
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool text_is_identifier(const char *text, size_t length) {
+    if (length == 0 || !is_letter(text[0])) return false;
+    for (size_t i = 1; i < length; i++)
+        if (!is_letter(text[i]) && !(text[i] >= '0' && text[i] <= '9')) return false;
+    return true;
+}
+
+Dtype text_dtype(const char *text, size_t length) {
+    /* Other spellings, like half, are names of values to ONNX. */
+    Dtype dtype = dtype_from_name(text, length);
+    const char *name = dtype_name(dtype);
+    return strlen(name) == length && !memcmp(name, text, length) ? dtype : DTYPE_UNDEFINED;
+}
+
+bool text_is_type_word(const char *text, size_t length) {
+    return text_dtype(text, length) != DTYPE_UNDEFINED ||
+           text_word_value(text_type_kinds, text, length) >= 0;
+}
+
+bool text_is_float_word(const char *text, size_t length) {
+    char lower[9];
+    if (length < 3 || length > 8) return false;
+    for (size_t i = 0; i < length; i++) lower[i] = (char)(text[i] | 0x20);
+    lower[length] = '\0';
+    return !strcmp(lower, "inf") || !strcmp(lower, "nan") || !strcmp(lower, "infinity");
+}
+
+TensorStorage text_default_storage(Dtype dtype) {
+    switch (dtype) {
+    case DTYPE_FLOAT:
+    case DTYPE_COMPLEX64: return TENSOR_FLOATS;
+    case DTYPE_DOUBLE:
+    case DTYPE_COMPLEX128: return TENSOR_DOUBLES;
+    case DTYPE_INT64: return TENSOR_INT64S;
+    case DTYPE_UINT32:
+    case DTYPE_UINT64: return TENSOR_UINT64S;
+    case DTYPE_STRING: return TENSOR_STRINGS;
+    case DTYPE_UINT8:
+    case DTYPE_INT8:
+    case DTYPE_UINT16:
+    case DTYPE_INT16:
+    case DTYPE_INT32:
+    case DTYPE_BOOL:
+    case DTYPE_FLOAT16:
+    case DTYPE_BFLOAT16:
+    case DTYPE_FLOAT8E4M3FN:
+    case DTYPE_FLOAT8E4M3FNUZ:
+    case DTYPE_FLOAT8E5M2:
+    case DTYPE_FLOAT8E5M2FNUZ:
+    case DTYPE_UINT4:
+    case DTYPE_INT4:
+    case DTYPE_FLOAT4E2M1:
+    case DTYPE_FLOAT8E8M0:
+    case DTYPE_UINT2:
+    case DTYPE_INT2:
+    case DTYPE_FLOAT6E2M3:
+    case DTYPE_FLOAT6E3M2: return TENSOR_INT32S;
+    case DTYPE_UNDEFINED:
+    case DTYPE_COUNT: break;
+    }
+    return TENSOR_NO_DATA;
+}
+
+bool text_is_small_float(Dtype dtype) {
+    unsigned bits = dtype_bits(dtype);
+    return dtype_is_float(dtype) && bits >= 6 && bits <= 16;
+}
+
+bool text_is_packed(Dtype dtype) {
+    unsigned bits = dtype_bits(dtype);
+    return bits == 2 || bits == 4;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+/* snprintf and strtod write and read the locale's decimal point, which a program that uses the
+ * library may have changed. */
+static char decimal_point(void) {
+    const char *point = localeconv()->decimal_point;
+    return point && point[0] && !point[1] ? point[0] : '.';
+}
+
+static size_t format_digits(char *buffer, int digits, double value) {
+    int length = snprintf(buffer, TEXT_NUMBER, "%.*g", digits, value);
+    char point = decimal_point();
+    if (point != '.')
+        for (int i = 0; i < length; i++)
+            if (buffer[i] == point) buffer[i] = '.';
+    return (size_t)length;
+}
+
+/* Copies a number for strtod, with the locale's point. False where it is too long to be one. */
+enum { NUMBER_COPY = 1100 };
+static bool copy_number(char copy[NUMBER_COPY], const char *text, size_t length) {
+    if (length == 0 || length >= NUMBER_COPY) return false;
+    char point = decimal_point();
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        /* strtod would also read hexadecimal numbers, nan(…) and leading space */
+        if (c == 'x' || c == 'X' || c == '(' || isspace((unsigned char)c)) return false;
+        copy[i] = c == '.' ? point : c;
+    }
+    copy[length] = '\0';
+    return true;
+}
+
+static bool names_infinity(const char *text) {
+    return strchr(text, 'i') || strchr(text, 'I');
+}
+
+bool text_read_float(const char *text, size_t length, float *value) {
+    char copy[NUMBER_COPY], *end;
+    if (!copy_number(copy, text, length)) return false;
+    *value = strtof(copy, &end);
+    return *end == '\0' && (!isinf(*value) || names_infinity(copy));
+}
+
+bool text_read_double(const char *text, size_t length, double *value) {
+    char copy[NUMBER_COPY], *end;
+    if (!copy_number(copy, text, length)) return false;
+    *value = strtod(copy, &end);
+    return *end == '\0' && (!isinf(*value) || names_infinity(copy));
+}
+
+size_t text_format_float(char buffer[TEXT_NUMBER], float value) {
+    uint32_t bits, back_bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value)) {
+        bool usual = (bits & 0x7fffffffu) == 0x7fc00000u;
+        const char *form = !usual ? "nan(0x%x)" : bits >> 31 ? "-nan" : "nan";
+        return (size_t)snprintf(buffer, TEXT_NUMBER, form, (unsigned)bits);
+    }
+    /* Six digits give back any six-digit decimal, so fewer are never needed but for subnormals. */
+    for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 6;; digits++) {
+        size_t length = format_digits(buffer, digits, (double)value);
+        float back = 0;
+        if (!text_read_float(buffer, length, &back)) continue;
+        memcpy(&back_bits, &back, sizeof back_bits);
+        if (back_bits == bits || digits >= 9) return length;
+    }
+}
+
+size_t text_format_double(char buffer[TEXT_NUMBER], double value) {
+    uint64_t bits, back_bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value)) {
+        bool usual = bits << 1 >> 1 == 0x7ff8000000000000u;
+        const char *form = !usual ? "nan(0x%llx)" : bits >> 63 ? "-nan" : "nan";
+        return (size_t)snprintf(buffer, TEXT_NUMBER, form, (unsigned long long)bits);
+    }
+    for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 15;; digits++) {
+        size_t length = format_digits(buffer, digits, value);
+        double back = 0;
+        if (!text_read_double(buffer, length, &back)) continue;
+        memcpy(&back_bits, &back, sizeof back_bits);
+        if (back_bits == bits || digits >= 17) return length;
+    }
+}
+
+/* True where `back`, which lies below value in size, is the dtype's largest number and value lies
+ * more than half a step beyond: it was cut, not rounded. */
+static bool saturated(Dtype dtype, uint64_t bits, double value, double back) {
+    double above, below;
+    if (back == 0 || !dtype_to_double(dtype, bits + 1, &above) ||
+        !dtype_to_double(dtype, bits - 1, &below))
+        return false;
+    if (isfinite(above) && fabs(above) > fabs(back)) return false;
+    return fabs(value) - fabs(back) > (fabs(back) - fabs(below)) / 2;
+}
+
+bool text_read_element(Dtype dtype, const char *text, size_t length, uint64_t *bits) {
+    double value, back;
+    if (!text_read_double(text, length, &value) || isnan(value)) return false;
+    if (!dtype_from_double(dtype, value, bits) || !dtype_to_double(dtype, *bits, &back))
+        return false;
+    if (isinf(value) || isinf(back)) return isinf(value) && isinf(back);
+    if (!dtype_is_float(dtype)) return back == value;
+    return fabs(value) <= fabs(back) || !saturated(dtype, *bits, value, back);
+}
+
+size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits) {
+    double value;
+    if (!dtype_to_double(dtype, bits, &value) || isnan(value))
+        return (size_t)snprintf(buffer, TEXT_NUMBER, "%llu", (unsigned long long)bits);
+    for (int digits = 1;; digits++) {
+        size_t length = format_digits(buffer, digits, value);
+        uint64_t back = 0;
+        bool same = text_read_element(dtype, buffer, length, &back) && back == bits;
+        if (!same && digits < 17) continue;
+        memcpy(buffer + length, "v", 2);
+        return length + 1;
+    }
+}
