@@ -4,17 +4,17 @@
 
 static void put_annotation(ExportPlan *plan, const QuantAnnotation *annotation) {
     WireWriter *w = &plan->w;
-    wire_open(w, PB_GRAPH_QUANTIZATION_ANNOTATION, &onnx__tensor_annotation__descriptor,
-              annotation->rest);
+    writer_open(w, PB_GRAPH_QUANTIZATION_ANNOTATION, &onnx__tensor_annotation__descriptor,
+                annotation->rest);
     put_name_ref(plan, PB_ANNOTATION_TENSOR_NAME, &annotation->tensor);
     for (uint32_t i = 0; i < annotation->param_count; i++) {
-        wire_open(w, PB_ANNOTATION_PARAMS, &onnx__string_string_entry_proto__descriptor,
-                  annotation->param_rests[i]);
-        wire_put_sym(w, PB_ENTRY_KEY, annotation->param_keys[i]);
+        writer_open(w, PB_ANNOTATION_PARAMS, &onnx__string_string_entry_proto__descriptor,
+                    annotation->param_rests[i]);
+        writer_put_sym(w, PB_ENTRY_KEY, annotation->param_keys[i]);
         put_name_ref(plan, PB_ENTRY_VALUE, &annotation->params[i]);
-        wire_close(w);
+        writer_close(w);
     }
-    wire_close(w);
+    writer_close(w);
 }
 
 static void put_initializers(ExportPlan *plan, const Graph *graph) {
@@ -46,9 +46,9 @@ static void put_graph_fields(ExportPlan *plan, const Graph *graph) {
     WireWriter *w = &plan->w;
     for (const Node *node = graph->first; node && !w->failed; node = node->next)
         put_node(plan, PB_GRAPH_NODE, node);
-    wire_put_sym(w, PB_GRAPH_NAME, graph->name);
+    writer_put_sym(w, PB_GRAPH_NAME, graph->name);
     put_initializers(plan, graph);
-    wire_put_sym(w, PB_GRAPH_DOC_STRING, graph->doc);
+    writer_put_sym(w, PB_GRAPH_DOC_STRING, graph->doc);
     for (size_t i = 0; i < graph->inputs.count; i++)
         put_value_info(plan, PB_GRAPH_INPUT, graph->inputs.items[i]->name,
                        graph->inputs.items[i]->input);
@@ -63,9 +63,9 @@ static void put_graph_fields(ExportPlan *plan, const Graph *graph) {
 }
 
 void put_graph(ExportPlan *plan, uint32_t number, const Graph *graph) {
-    wire_open(&plan->w, number, &onnx__graph_proto__descriptor, graph->rest);
+    writer_open(&plan->w, number, &onnx__graph_proto__descriptor, graph->rest);
     if (!plan->w.failed) put_graph_fields(plan, graph); /* nor deeper than the writer can hold */
-    wire_close(&plan->w);
+    writer_close(&plan->w);
 }
 
 static bool function_has_form(ExportPlan *plan, const Function *function) {
@@ -81,36 +81,37 @@ void put_function(ExportPlan *plan, uint32_t number, const Function *function) {
     WireWriter *w = &plan->w;
     const Graph *body = function->body;
     if (!function_has_form(plan, function)) return;
-    wire_open(w, number, &onnx__function_proto__descriptor, function->rest);
-    wire_put_sym(w, PB_FUNCTION_NAME, function->name);
+    writer_open(w, number, &onnx__function_proto__descriptor, function->rest);
+    writer_put_sym(w, PB_FUNCTION_NAME, function->name);
     for (size_t i = 0; i < body->inputs.count; i++)
-        wire_put_sym(w, PB_FUNCTION_INPUT, body->inputs.items[i]->name);
+        writer_put_sym(w, PB_FUNCTION_INPUT, body->inputs.items[i]->name);
     for (size_t i = 0; i < body->outputs.count; i++)
-        wire_put_sym(w, PB_FUNCTION_OUTPUT, body->outputs.items[i]->use.value->name);
+        writer_put_sym(w, PB_FUNCTION_OUTPUT, body->outputs.items[i]->use.value->name);
     for (size_t i = 0; i < function->attributes.count; i++)
-        wire_put_sym(w, PB_FUNCTION_ATTRIBUTE, function->attributes.items[i]);
+        writer_put_sym(w, PB_FUNCTION_ATTRIBUTE, function->attributes.items[i]);
     for (const Node *node = body->first; node && !w->failed; node = node->next)
         put_node(plan, PB_FUNCTION_NODE, node);
-    wire_put_sym(w, PB_FUNCTION_DOC_STRING, function->doc);
+    writer_put_sym(w, PB_FUNCTION_DOC_STRING, function->doc);
     put_opsets(plan, PB_FUNCTION_OPSET_IMPORT, &function->opsets);
-    wire_put_sym(w, PB_FUNCTION_DOMAIN, function->domain);
+    writer_put_sym(w, PB_FUNCTION_DOMAIN, function->domain);
     for (const Attr *attr = function->attribute_protos; attr; attr = attr->next)
         put_attr(plan, PB_FUNCTION_ATTRIBUTE_PROTO, attr);
     put_infos(plan, PB_FUNCTION_VALUE_INFO, body);
-    wire_put_sym(w, PB_FUNCTION_OVERLOAD, function->overload);
+    writer_put_sym(w, PB_FUNCTION_OVERLOAD, function->overload);
     put_entries(plan, PB_FUNCTION_METADATA_PROPS, function->metadata);
-    wire_close(w);
+    writer_close(w);
 }
 
 static void put_binding(ExportPlan *plan, uint32_t number, const TrainingBinding *binding) {
-    wire_open(&plan->w, number, &onnx__string_string_entry_proto__descriptor, binding->rest);
+    writer_open(&plan->w, number, &onnx__string_string_entry_proto__descriptor, binding->rest);
     put_name_ref(plan, PB_ENTRY_KEY, &binding->key);
     put_name_ref(plan, PB_ENTRY_VALUE, &binding->value);
-    wire_close(&plan->w);
+    writer_close(&plan->w);
 }
 
 static void put_training(ExportPlan *plan, const TrainingInfo *info) {
-    wire_open(&plan->w, PB_MODEL_TRAINING_INFO, &onnx__training_info_proto__descriptor, info->rest);
+    writer_open(&plan->w, PB_MODEL_TRAINING_INFO, &onnx__training_info_proto__descriptor,
+                info->rest);
     if (info->initialization) put_graph(plan, PB_TRAINING_INITIALIZATION, info->initialization);
     if (info->algorithm) put_graph(plan, PB_TRAINING_ALGORITHM, info->algorithm);
     for (size_t i = 0; i < info->initialization_bindings.count; i++)
@@ -118,25 +119,26 @@ static void put_training(ExportPlan *plan, const TrainingInfo *info) {
                     &info->initialization_bindings.items[i]);
     for (size_t i = 0; i < info->update_bindings.count; i++)
         put_binding(plan, PB_TRAINING_UPDATE_BINDING, &info->update_bindings.items[i]);
-    wire_close(&plan->w);
+    writer_close(&plan->w);
 }
 
 void put_model(ExportPlan *plan) {
     WireWriter *w = &plan->w;
     const Model *model = plan->model;
-    wire_open_root(w, &onnx__model_proto__descriptor, model->rest);
-    if (model->has_ir_version) wire_put_varint(w, PB_MODEL_IR_VERSION, (uint64_t)model->ir_version);
-    wire_put_sym(w, PB_MODEL_PRODUCER_NAME, model->producer_name);
-    wire_put_sym(w, PB_MODEL_PRODUCER_VERSION, model->producer_version);
-    wire_put_sym(w, PB_MODEL_DOMAIN, model->domain);
+    writer_open_root(w, &onnx__model_proto__descriptor, model->rest);
+    if (model->has_ir_version)
+        writer_put_varint(w, PB_MODEL_IR_VERSION, (uint64_t)model->ir_version);
+    writer_put_sym(w, PB_MODEL_PRODUCER_NAME, model->producer_name);
+    writer_put_sym(w, PB_MODEL_PRODUCER_VERSION, model->producer_version);
+    writer_put_sym(w, PB_MODEL_DOMAIN, model->domain);
     if (model->has_model_version)
-        wire_put_varint(w, PB_MODEL_MODEL_VERSION, (uint64_t)model->model_version);
-    wire_put_sym(w, PB_MODEL_DOC_STRING, model->doc);
+        writer_put_varint(w, PB_MODEL_MODEL_VERSION, (uint64_t)model->model_version);
+    writer_put_sym(w, PB_MODEL_DOC_STRING, model->doc);
     put_graph(plan, PB_MODEL_GRAPH, model->graph);
     put_opsets(plan, PB_MODEL_OPSET_IMPORT, &model->opsets);
     put_entries(plan, PB_MODEL_METADATA_PROPS, model->metadata);
     for (size_t i = 0; i < model->training.count; i++) put_training(plan, model->training.items[i]);
     for (size_t i = 0; i < model->functions.count; i++)
         put_function(plan, PB_MODEL_FUNCTIONS, model->functions.items[i]);
-    wire_close(w);
+    writer_close(w);
 }

@@ -6,17 +6,18 @@
  * ---------------------------------------------------------------------------------- */
 
 static void put_floats(WireWriter *w, const Attr *attr) {
-    for (uint32_t i = 0; i < attr->count; i++) wire_put_float(w, PB_ATTR_FLOATS, attr->v.floats[i]);
+    for (uint32_t i = 0; i < attr->count; i++)
+        writer_put_float(w, PB_ATTR_FLOATS, attr->v.floats[i]);
 }
 
 static void put_ints(WireWriter *w, const Attr *attr) {
     for (uint32_t i = 0; i < attr->count; i++)
-        wire_put_varint(w, PB_ATTR_INTS, (uint64_t)attr->v.ints[i]);
+        writer_put_varint(w, PB_ATTR_INTS, (uint64_t)attr->v.ints[i]);
 }
 
 static void put_strings(WireWriter *w, const Attr *attr) {
     for (uint32_t i = 0; i < attr->count; i++)
-        wire_put_bytes(w, PB_ATTR_STRINGS, attr->v.strings[i].data, attr->v.strings[i].size);
+        writer_put_bytes(w, PB_ATTR_STRINGS, attr->v.strings[i].data, attr->v.strings[i].size);
 }
 
 static void put_messages(ExportPlan *plan, const Attr *attr) {
@@ -39,13 +40,13 @@ static void put_attr_value(ExportPlan *plan, const Attr *attr) {
     switch (attr->type) {
     case ATTR_UNDEFINED: return;
     case ATTR_FLOAT:
-        if (attr->has_value) wire_put_float(w, PB_ATTR_F, attr->v.f);
+        if (attr->has_value) writer_put_float(w, PB_ATTR_F, attr->v.f);
         return;
     case ATTR_INT:
-        if (attr->has_value) wire_put_varint(w, PB_ATTR_I, (uint64_t)attr->v.i);
+        if (attr->has_value) writer_put_varint(w, PB_ATTR_I, (uint64_t)attr->v.i);
         return;
     case ATTR_STRING:
-        if (attr->has_value) wire_put_bytes(w, PB_ATTR_S, attr->v.s.data, attr->v.s.size);
+        if (attr->has_value) writer_put_bytes(w, PB_ATTR_S, attr->v.s.data, attr->v.s.size);
         return;
     case ATTR_TENSOR:
         if (attr->v.t) put_tensor(plan, &tensor, attr->v.t);
@@ -85,15 +86,15 @@ void put_attr(ExportPlan *plan, uint32_t number, const Attr *attr) {
     static const AttrType before_type[] = {ATTR_TYPE, ATTR_TYPES, ATTR_UNDEFINED};
     static const AttrType last[] = {ATTR_SPARSE_TENSOR, ATTR_SPARSE_TENSORS, ATTR_UNDEFINED};
     WireWriter *w = &plan->w;
-    wire_open(w, number, &onnx__attribute_proto__descriptor, attr->rest);
-    wire_put_sym(w, PB_ATTR_NAME, attr->name);
+    writer_open(w, number, &onnx__attribute_proto__descriptor, attr->rest);
+    writer_put_sym(w, PB_ATTR_NAME, attr->name);
     put_attr_values(plan, attr, before_doc);
-    wire_put_sym(w, PB_ATTR_DOC_STRING, attr->doc);
+    writer_put_sym(w, PB_ATTR_DOC_STRING, attr->doc);
     put_attr_values(plan, attr, before_type);
-    if (attr->has_type) wire_put_varint(w, PB_ATTR_TYPE, (uint64_t)attr->type);
-    wire_put_sym(w, PB_ATTR_REF_ATTR_NAME, attr->ref);
+    if (attr->has_type) writer_put_varint(w, PB_ATTR_TYPE, (uint64_t)attr->type);
+    writer_put_sym(w, PB_ATTR_REF_ATTR_NAME, attr->ref);
     put_attr_values(plan, attr, last);
-    wire_close(w);
+    writer_close(w);
 }
 
 /* ---- nodes
@@ -101,22 +102,22 @@ void put_attr(ExportPlan *plan, uint32_t number, const Attr *attr) {
 
 static void put_device(ExportPlan *plan, const DeviceConfig *device) {
     WireWriter *w = &plan->w;
-    wire_open(w, PB_NODE_DEVICE_CONFIGURATIONS, &onnx__node_device_configuration_proto__descriptor,
-              device->rest);
+    writer_open(w, PB_NODE_DEVICE_CONFIGURATIONS,
+                &onnx__node_device_configuration_proto__descriptor, device->rest);
     for (uint32_t i = 0; i < device->spec_count; i++) {
         const ShardingSpec *spec = &device->specs[i];
-        wire_open(w, PB_DEVICE_SHARDING_SPEC, &onnx__sharding_spec_proto__descriptor, spec->rest);
+        writer_open(w, PB_DEVICE_SHARDING_SPEC, &onnx__sharding_spec_proto__descriptor, spec->rest);
         put_name_ref(plan, PB_SHARDING_TENSOR_NAME, &spec->tensor);
-        wire_close(w);
+        writer_close(w);
     }
-    wire_close(w);
+    writer_close(w);
 }
 
 static void put_value_name(WireWriter *w, uint32_t number, const Value *value) {
     if (value)
-        wire_put_sym(w, number, value->name);
+        writer_put_sym(w, number, value->name);
     else
-        wire_put_bytes(w, number, "", 0); /* an omitted operand keeps its place */
+        writer_put_bytes(w, number, "", 0); /* an omitted operand keeps its place */
 }
 
 /* Operators that only demi's own runtime knows have no meaning in a file for others. */
@@ -131,19 +132,19 @@ static bool is_exportable(ExportPlan *plan, const Node *node) {
 void put_node(ExportPlan *plan, uint32_t number, const Node *node) {
     WireWriter *w = &plan->w;
     if (node->domain && !is_exportable(plan, node)) return;
-    wire_open(w, number, &onnx__node_proto__descriptor, node->rest);
+    writer_open(w, number, &onnx__node_proto__descriptor, node->rest);
     for (uint32_t i = 0; i < node->input_count; i++)
         put_value_name(w, PB_NODE_INPUT, node->inputs[i].value);
     for (uint32_t i = 0; i < node->output_count; i++)
         put_value_name(w, PB_NODE_OUTPUT, node->outputs[i]);
-    wire_put_sym(w, PB_NODE_NAME, node->name);
-    wire_put_sym(w, PB_NODE_OP_TYPE, node->op_type);
+    writer_put_sym(w, PB_NODE_NAME, node->name);
+    writer_put_sym(w, PB_NODE_OP_TYPE, node->op_type);
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
         put_attr(plan, PB_NODE_ATTRIBUTE, attr);
-    wire_put_sym(w, PB_NODE_DOC_STRING, node->doc);
-    wire_put_sym(w, PB_NODE_DOMAIN, node->domain);
-    wire_put_sym(w, PB_NODE_OVERLOAD, node->overload);
+    writer_put_sym(w, PB_NODE_DOC_STRING, node->doc);
+    writer_put_sym(w, PB_NODE_DOMAIN, node->domain);
+    writer_put_sym(w, PB_NODE_OVERLOAD, node->overload);
     put_entries(plan, PB_NODE_METADATA_PROPS, node->metadata);
     for (uint32_t i = 0; i < node->device_count; i++) put_device(plan, &node->devices[i]);
-    wire_close(w);
+    writer_close(w);
 }

@@ -109,7 +109,7 @@ bool export_plan_checksum(const ExportPlan *plan, const Tensor *tensor, uint64_t
 /* Hands raw bytes to the data file, or, where sink is NULL, to the open bytes field. */
 static bool emit(ExportPlan *plan, const ByteSink *sink, Bytes bytes, Err *err) {
     if (sink) return sink->write(sink->data, bytes.data, bytes.size, err);
-    wire_raw_bytes(&plan->w, bytes.data, bytes.size);
+    writer_raw_bytes(&plan->w, bytes.data, bytes.size);
     return !plan->w.failed;
 }
 
@@ -167,28 +167,29 @@ bool export_stream_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
 /* The entries of a typed field, which lie in memory as an array of its C type. */
 static void put_packed(WireWriter *w, uint32_t number, const Tensor *tensor) {
     if (tensor->size == 0) return; /* an empty packed field is never written */
-    wire_open_packed(w, number);
+    writer_open_packed(w, number);
     if (tensor->storage == TENSOR_INT32S) {
         for (uint64_t i = 0; i < tensor->size; i += sizeof(int32_t)) {
             int32_t entry;
             memcpy(&entry, tensor->bytes + i, sizeof entry);
-            wire_raw_varint(w, (uint64_t)(int64_t)entry);
+            writer_raw_varint(w, (uint64_t)(int64_t)entry);
         }
     } else if (tensor->storage == TENSOR_INT64S || tensor->storage == TENSOR_UINT64S) {
         for (uint64_t i = 0; i < tensor->size; i += sizeof(uint64_t)) {
             uint64_t entry;
             memcpy(&entry, tensor->bytes + i, sizeof entry);
-            wire_raw_varint(w, entry);
+            writer_raw_varint(w, entry);
         }
     } else {
-        wire_raw_bytes(w, tensor->bytes, tensor->size);
+        writer_raw_bytes(w, tensor->bytes, tensor->size);
     }
-    wire_close(w);
+    writer_close(w);
 }
 
 static void put_strings(WireWriter *w, const Tensor *tensor) {
     for (uint64_t i = 0; i < tensor->string_count; i++)
-        wire_put_bytes(w, PB_TENSOR_STRING_DATA, tensor->strings[i].data, tensor->strings[i].size);
+        writer_put_bytes(w, PB_TENSOR_STRING_DATA, tensor->strings[i].data,
+                         tensor->strings[i].size);
 }
 
 /* The typed field of that storage, if it is the tensor's. */
@@ -203,9 +204,9 @@ static void put_typed(WireWriter *w, uint32_t number, const Tensor *tensor, Tens
 static void put_raw(ExportPlan *plan, const TensorField *field, const Tensor *tensor,
                     uint64_t size) {
     WireWriter *w = &plan->w;
-    wire_put_head(w, PB_TENSOR_RAW_DATA, size);
+    writer_put_head(w, PB_TENSOR_RAW_DATA, size);
     if (plan_counts(plan)) {
-        wire_skip(w, size);
+        writer_skip(w, size);
         if (size >= EXPORT_EXTERNAL_MIN) plan->streamed++;
         return;
     }
@@ -214,10 +215,11 @@ static void put_raw(ExportPlan *plan, const TensorField *field, const Tensor *te
 }
 
 static void put_entry(WireWriter *w, const char *key, const char *value) {
-    wire_open(w, PB_TENSOR_EXTERNAL_DATA, &onnx__string_string_entry_proto__descriptor, (Bytes){0});
-    wire_put_bytes(w, PB_ENTRY_KEY, key, strlen(key));
-    wire_put_bytes(w, PB_ENTRY_VALUE, value, strlen(value));
-    wire_close(w);
+    writer_open(w, PB_TENSOR_EXTERNAL_DATA, &onnx__string_string_entry_proto__descriptor,
+                (Bytes){0});
+    writer_put_bytes(w, PB_ENTRY_KEY, key, strlen(key));
+    writer_put_bytes(w, PB_ENTRY_VALUE, value, strlen(value));
+    writer_close(w);
 }
 
 /* The entry says where the data was, or what file that was: not true of the new one. */
@@ -269,31 +271,31 @@ void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor
     }
     bool typed = data.form == FORM_TYPED, was_external = tensor->storage == TENSOR_EXTERNAL;
     if (was_external) plan->was_external = true;
-    wire_open(w, field->number, &onnx__tensor_proto__descriptor, tensor->rest);
+    writer_open(w, field->number, &onnx__tensor_proto__descriptor, tensor->rest);
     if (was_external || data.form == FORM_SPILLED) {
-        wire_drop(w, PB_TENSOR_EXTERNAL_DATA);
-        wire_drop(w, PB_TENSOR_DATA_LOCATION);
+        writer_drop(w, PB_TENSOR_EXTERNAL_DATA);
+        writer_drop(w, PB_TENSOR_DATA_LOCATION);
     }
     for (uint32_t i = 0; i < tensor->rank; i++)
-        wire_put_varint(w, PB_TENSOR_DIMS, (uint64_t)tensor->dims[i]);
+        writer_put_varint(w, PB_TENSOR_DIMS, (uint64_t)tensor->dims[i]);
     if (tensor->has_dtype)
-        wire_put_varint(w, PB_TENSOR_DATA_TYPE, (uint64_t)(int64_t)tensor->dtype);
+        writer_put_varint(w, PB_TENSOR_DATA_TYPE, (uint64_t)(int64_t)tensor->dtype);
     if (typed) put_typed(w, PB_TENSOR_FLOAT_DATA, tensor, TENSOR_FLOATS);
     if (typed) put_typed(w, PB_TENSOR_INT32_DATA, tensor, TENSOR_INT32S);
     if (typed) put_typed(w, PB_TENSOR_STRING_DATA, tensor, TENSOR_STRINGS);
     if (typed) put_typed(w, PB_TENSOR_INT64_DATA, tensor, TENSOR_INT64S);
-    wire_put_sym(w, PB_TENSOR_NAME, field->name ? field->name : tensor->name);
+    writer_put_sym(w, PB_TENSOR_NAME, field->name ? field->name : tensor->name);
     if (data.form == FORM_RAW) put_raw(plan, field, tensor, data.size);
     if (typed) put_typed(w, PB_TENSOR_DOUBLE_DATA, tensor, TENSOR_DOUBLES);
     if (typed) put_typed(w, PB_TENSOR_UINT64_DATA, tensor, TENSOR_UINT64S);
-    wire_put_sym(w, PB_TENSOR_DOC_STRING, tensor->doc);
+    writer_put_sym(w, PB_TENSOR_DOC_STRING, tensor->doc);
     if (data.form == FORM_SPILLED) {
         Spilled spilled = spill(plan, tensor, data.size);
         put_external(plan, tensor, &spilled);
-        wire_put_varint(w, PB_TENSOR_DATA_LOCATION, ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
+        writer_put_varint(w, PB_TENSOR_DATA_LOCATION, ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
     }
     put_entries(plan, PB_TENSOR_METADATA_PROPS, tensor->metadata);
-    wire_close(w);
+    writer_close(w);
 }
 
 void put_sparse_tensor(ExportPlan *plan, const TensorField *field, const SparseTensor *sparse) {
@@ -301,10 +303,10 @@ void put_sparse_tensor(ExportPlan *plan, const TensorField *field, const SparseT
     const TensorField values = {
         .number = PB_SPARSE_VALUES, .role = ROLE_OTHER, .name = field->name};
     const TensorField indices = {.number = PB_SPARSE_INDICES, .role = ROLE_OTHER};
-    wire_open(w, field->number, &onnx__sparse_tensor_proto__descriptor, sparse->rest);
+    writer_open(w, field->number, &onnx__sparse_tensor_proto__descriptor, sparse->rest);
     if (sparse->values) put_tensor(plan, &values, sparse->values);
     if (sparse->indices) put_tensor(plan, &indices, sparse->indices);
     for (uint32_t i = 0; i < sparse->rank; i++)
-        wire_put_varint(w, PB_SPARSE_DIMS, (uint64_t)sparse->dims[i]);
-    wire_close(w);
+        writer_put_varint(w, PB_SPARSE_DIMS, (uint64_t)sparse->dims[i]);
+    writer_close(w);
 }

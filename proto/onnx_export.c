@@ -17,7 +17,7 @@ static bool count(ExportPlan *plan) {
     plan->was_external = false;
     put_model(plan);
     plan->size = plan->w.position;
-    return wire_finish(&plan->w);
+    return writer_finish(&plan->w);
 }
 
 static bool fits(const ExportPlan *plan) {
@@ -26,6 +26,10 @@ static bool fits(const ExportPlan *plan) {
 
 static bool count_until_it_fits(ExportPlan *plan, Err *err) {
     if (!count(plan)) return false;
+    if (plan->was_external && plan->spill == SPILL_NONE && plan->data_name) {
+        plan->spill = SPILL_INITIALIZERS;
+        if (!count(plan)) return false;
+    }
     while (!fits(plan) && plan->spill != SPILL_ALL) {
         if (!plan->data_name) {
             err_set(err, ERR_ENV,
@@ -47,7 +51,7 @@ ExportPlan *onnx_export_plan(const Model *model, const ExportOptions *options, A
     plan->arena = scratch;
     plan->spill = options->external && options->data_name ? SPILL_INITIALIZERS : SPILL_NONE;
     plan->data_name = options->data_name;
-    wire_init(&plan->w, scratch, err);
+    writer_init(&plan->w, scratch, err);
     if (!count_until_it_fits(plan, err)) return NULL;
     export_make_sums(plan);
     return plan;
@@ -72,9 +76,9 @@ bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
 bool onnx_export_model(ExportPlan *plan, const char *data_name, const ByteSink *sink, Err *err) {
     if (data_name) plan->data_name = data_name;
     plan->next_spilled = 0;
-    wire_start_writing(&plan->w, sink, err);
+    writer_start_writing(&plan->w, sink, err);
     put_model(plan);
-    if (!wire_finish(&plan->w)) return false;
+    if (!writer_finish(&plan->w)) return false;
     return plan->w.position == plan->size ||
            err_set(err, ERR_ENV, "internal: the model's size changed while it was written");
 }

@@ -24,7 +24,7 @@
 enum { EXPORT_EXTERNAL_MIN = 1024 };
 
 typedef struct ExportOptions {
-    bool external;         /* write external data */
+    bool external;         /* write external data; implied where the model has some */
     const char *data_name; /* name of the data file beside the model; NULL: none is possible, and a
                               model that needs one is an ERR_ENV */
 } ExportOptions;

@@ -4,24 +4,17 @@
 
 #include <string.h>
 
-enum { BUFFER = 1 << 16, VARINT_MAX = 10 };
+#include "wire_read.h"
 
-typedef enum WireType {
-    WIRE_VARINT = 0,
-    WIRE_FIXED64 = 1,
-    WIRE_BYTES = 2,
-    WIRE_GROUP = 3,
-    WIRE_GROUP_END = 4,
-    WIRE_FIXED32 = 5
-} WireType;
+enum { BUFFER = 1 << 16 };
 
-void wire_init(WireWriter *w, Arena *arena, Err *err) {
+void writer_init(WireWriter *w, Arena *arena, Err *err) {
     w->arena = arena;
     w->err = err;
     w->buffer = arena_alloc(arena, BUFFER);
 }
 
-void wire_start_writing(WireWriter *w, const ByteSink *sink, Err *err) {
+void writer_start_writing(WireWriter *w, const ByteSink *sink, Err *err) {
     w->sink = sink;
     w->err = err;
     w->failed = false;
@@ -37,7 +30,7 @@ static void flush(WireWriter *w) {
     w->filled = 0;
 }
 
-void wire_raw_bytes(WireWriter *w, const void *bytes, uint64_t size) {
+void writer_raw_bytes(WireWriter *w, const void *bytes, uint64_t size) {
     w->position += size;
     if (!w->sink || w->failed || size == 0) return;
     if (size > BUFFER - w->filled) flush(w);
@@ -49,16 +42,13 @@ void wire_raw_bytes(WireWriter *w, const void *bytes, uint64_t size) {
     }
 }
 
-void wire_skip(WireWriter *w, uint64_t size) {
+void writer_skip(WireWriter *w, uint64_t size) {
     w->position += size;
 }
 
-void wire_raw_varint(WireWriter *w, uint64_t value) {
-    unsigned char bytes[VARINT_MAX];
-    unsigned length = 0;
-    for (; value >= 0x80; value >>= 7) bytes[length++] = (unsigned char)(value | 0x80);
-    bytes[length++] = (unsigned char)value;
-    wire_raw_bytes(w, bytes, length);
+void writer_raw_varint(WireWriter *w, uint64_t value) {
+    unsigned char bytes[WIRE_VARINT_MAX];
+    writer_raw_bytes(w, bytes, wire_put_varint(bytes, value));
 }
 
 /* ---- rest
@@ -71,13 +61,9 @@ typedef struct RestField {
 } RestField;
 
 static bool read_varint(const unsigned char **at, const unsigned char *end, uint64_t *value) {
-    *value = 0;
-    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
-        unsigned char byte = *(*at)++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80)) return true;
-    }
-    return false;
+    size_t length = wire_get_varint(*at, end, value);
+    *at += length;
+    return length > 0;
 }
 
 /* Steps over the value after a tag, less the contents of a group. */
@@ -179,7 +165,7 @@ static void rest_write_known(WireWriter *w, WireFrame *frame, uint64_t limit) {
         for (Bytes rest = frame->rest; rest.size > 0 && rest_take(&rest, &field);)
             if (field.number == number && rest_is_known(frame, &field) &&
                 !rest_is_dropped(frame, number))
-                wire_raw_bytes(w, field.bytes.data, field.bytes.size);
+                writer_raw_bytes(w, field.bytes.data, field.bytes.size);
         frame->rest_next = (uint32_t)number + 1;
     }
     if (limit <= UINT32_MAX && frame->rest_next < limit) frame->rest_next = (uint32_t)limit;
@@ -188,7 +174,7 @@ static void rest_write_known(WireWriter *w, WireFrame *frame, uint64_t limit) {
 static void rest_write_unknown(WireWriter *w, WireFrame *frame) {
     RestField field;
     for (Bytes rest = frame->rest; rest.size > 0 && rest_take(&rest, &field);)
-        if (!rest_is_known(frame, &field)) wire_raw_bytes(w, field.bytes.data, field.bytes.size);
+        if (!rest_is_known(frame, &field)) writer_raw_bytes(w, field.bytes.data, field.bytes.size);
 }
 
 /* ---- fields
@@ -198,41 +184,41 @@ static void put_tag(WireWriter *w, uint32_t number, WireType type) {
     if (w->failed) return; /* frames are not kept any more */
     WireFrame *frame = &w->frames[w->depth];
     if (frame->rest.size && frame->rest_next < number) rest_write_known(w, frame, number);
-    wire_raw_varint(w, (uint64_t)number << 3 | (uint64_t)type);
+    writer_raw_varint(w, (uint64_t)number << 3 | (uint64_t)type);
 }
 
-void wire_put_varint(WireWriter *w, uint32_t number, uint64_t value) {
+void writer_put_varint(WireWriter *w, uint32_t number, uint64_t value) {
     put_tag(w, number, WIRE_VARINT);
-    wire_raw_varint(w, value);
+    writer_raw_varint(w, value);
 }
 
-void wire_put_float(WireWriter *w, uint32_t number, float value) {
+void writer_put_float(WireWriter *w, uint32_t number, float value) {
     put_tag(w, number, WIRE_FIXED32);
-    wire_raw_bytes(w, &value, sizeof value);
+    writer_raw_bytes(w, &value, sizeof value);
 }
 
-void wire_put_head(WireWriter *w, uint32_t number, uint64_t size) {
+void writer_put_head(WireWriter *w, uint32_t number, uint64_t size) {
     put_tag(w, number, WIRE_BYTES);
-    wire_raw_varint(w, size);
+    writer_raw_varint(w, size);
 }
 
-void wire_put_bytes(WireWriter *w, uint32_t number, const void *bytes, uint64_t size) {
-    wire_put_head(w, number, size);
-    wire_raw_bytes(w, bytes, size);
+void writer_put_bytes(WireWriter *w, uint32_t number, const void *bytes, uint64_t size) {
+    writer_put_head(w, number, size);
+    writer_raw_bytes(w, bytes, size);
 }
 
-void wire_put_sym(WireWriter *w, uint32_t number, Sym sym) {
-    if (sym) wire_put_bytes(w, number, sym->text, sym->length);
+void writer_put_sym(WireWriter *w, uint32_t number, Sym sym) {
+    if (sym) writer_put_bytes(w, number, sym->text, sym->length);
 }
 
-void wire_drop(WireWriter *w, uint32_t number) {
+void writer_drop(WireWriter *w, uint32_t number) {
     if (!w->failed) w->frames[w->depth].rest_drop |= UINT64_C(1) << number;
 }
 
 /* ---- messages
  * ---------------------------------------------------------------------------------------- */
 
-void wire_open_root(WireWriter *w, const ProtobufCMessageDescriptor *known, Bytes rest) {
+void writer_open_root(WireWriter *w, const ProtobufCMessageDescriptor *known, Bytes rest) {
     w->frames[0] = (WireFrame){.known = known, .rest = rest, .rest_next = 1};
 }
 
@@ -248,24 +234,24 @@ static void open_frame(WireWriter *w, uint32_t number, const WireFrame *frame) {
         VEC_PUSH(w->arena, &w->lengths, 0);
     else
         length = w->lengths.items[slot];
-    /* While counting, the length's own bytes are added by wire_close. */
-    if (w->sink) wire_raw_varint(w, length);
+    /* While counting, the length's own bytes are added by writer_close. */
+    if (w->sink) writer_raw_varint(w, length);
     w->depth++;
     w->frames[w->depth] = *frame;
     w->frames[w->depth].slot = slot;
     w->frames[w->depth].start = w->position;
 }
 
-void wire_open(WireWriter *w, uint32_t number, const ProtobufCMessageDescriptor *known,
-               Bytes rest) {
-    if (w->depth >= WIRE_DEPTH && !w->failed) {
-        err_set(w->err, ERR_MODEL, "messages are nested more than %d deep", WIRE_DEPTH);
+void writer_open(WireWriter *w, uint32_t number, const ProtobufCMessageDescriptor *known,
+                 Bytes rest) {
+    if (w->depth >= WIRE_DEPTH_MAX && !w->failed) {
+        err_set(w->err, ERR_MODEL, "messages are nested more than %d deep", WIRE_DEPTH_MAX);
         w->failed = true;
     }
     open_frame(w, number, &(WireFrame){.known = known, .rest = rest, .rest_next = 1});
 }
 
-void wire_open_packed(WireWriter *w, uint32_t number) {
+void writer_open_packed(WireWriter *w, uint32_t number) {
     open_frame(w, number, &(WireFrame){0});
 }
 
@@ -274,7 +260,7 @@ static void length_mismatch(WireWriter *w) {
     w->failed = true;
 }
 
-void wire_close(WireWriter *w) {
+void writer_close(WireWriter *w) {
     uint32_t depth = w->depth;
     if (depth > 0) w->depth--;
     if (w->failed) return;
@@ -292,10 +278,10 @@ void wire_close(WireWriter *w) {
     /* Lengths beyond 32 bits belong to a model that is refused for its size before it is written.
      */
     w->lengths.items[frame->slot] = (uint32_t)length;
-    wire_raw_varint(w, length);
+    writer_raw_varint(w, length);
 }
 
-bool wire_finish(WireWriter *w) {
+bool writer_finish(WireWriter *w) {
     if (w->sink) flush(w);
     return !w->failed;
 }

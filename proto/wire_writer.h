@@ -21,15 +21,13 @@
 #include "err.h"
 #include "sym.h"
 #include "vec.h"
+#include "wire_guard.h"
 
 /* Where bytes go. write returns false with *err set to stop everything. */
 typedef struct ByteSink {
     bool (*write)(void *data, const void *bytes, size_t size, Err *err);
     void *data;
 } ByteSink;
-
-/* Nested messages that any protobuf library reads back. */
-enum { WIRE_DEPTH = 100 };
 
 typedef struct WireFrame {
     const ProtobufCMessageDescriptor *known; /* tells known from unknown fields of rest */
@@ -46,50 +44,50 @@ typedef struct WireWriter {
     bool failed;       /* an error was set; everything that follows does nothing */
     uint64_t position; /* bytes so far */
     Arena *arena;
-    VEC(uint32_t) lengths;            /* of messages, in order of opening */
-    size_t next_length;               /* writing: the next to be used */
-    WireFrame frames[WIRE_DEPTH + 2]; /* the outermost message, nested ones, a packed field */
+    VEC(uint32_t) lengths;                /* of messages, in order of opening */
+    size_t next_length;                   /* writing: the next to be used */
+    WireFrame frames[WIRE_DEPTH_MAX + 2]; /* the outermost message, nested ones, a packed field */
     uint32_t depth;
     unsigned char *buffer;
     size_t filled;
 } WireWriter;
 
 /* Starts counting; lengths go to the arena. */
-void wire_init(WireWriter *writer, Arena *arena, Err *err);
+void writer_init(WireWriter *writer, Arena *arena, Err *err);
 
 /* Starts writing to sink what was counted before. */
-void wire_start_writing(WireWriter *writer, const ByteSink *sink, Err *err);
+void writer_start_writing(WireWriter *writer, const ByteSink *sink, Err *err);
 
 /* Opens the outermost message, which has neither number nor length. */
-void wire_open_root(WireWriter *writer, const ProtobufCMessageDescriptor *known, Bytes rest);
+void writer_open_root(WireWriter *writer, const ProtobufCMessageDescriptor *known, Bytes rest);
 
-/* Opens a nested message. More than WIRE_DEPTH of them are an ERR_MODEL. */
-void wire_open(WireWriter *writer, uint32_t number, const ProtobufCMessageDescriptor *known,
-               Bytes rest);
+/* Opens a nested message. More than WIRE_DEPTH_MAX of them are an ERR_MODEL. */
+void writer_open(WireWriter *writer, uint32_t number, const ProtobufCMessageDescriptor *known,
+                 Bytes rest);
 
-/* Opens a packed repeated field: wire_raw_* follow. */
-void wire_open_packed(WireWriter *writer, uint32_t number);
+/* Opens a packed repeated field: writer_raw_* follow. */
+void writer_open_packed(WireWriter *writer, uint32_t number);
 
 /* Writes what is left of rest and closes message or packed field. */
-void wire_close(WireWriter *writer);
+void writer_close(WireWriter *writer);
 
 /* Leaves a known field of the open message's rest out. number < 64. */
-void wire_drop(WireWriter *writer, uint32_t number);
+void writer_drop(WireWriter *writer, uint32_t number);
 
 /* One field of the open message. A NULL Sym is an absent field. */
-void wire_put_varint(WireWriter *writer, uint32_t number, uint64_t value);
-void wire_put_float(WireWriter *writer, uint32_t number, float value);
-void wire_put_bytes(WireWriter *writer, uint32_t number, const void *bytes, uint64_t size);
-void wire_put_sym(WireWriter *writer, uint32_t number, Sym sym);
+void writer_put_varint(WireWriter *writer, uint32_t number, uint64_t value);
+void writer_put_float(WireWriter *writer, uint32_t number, float value);
+void writer_put_bytes(WireWriter *writer, uint32_t number, const void *bytes, uint64_t size);
+void writer_put_sym(WireWriter *writer, uint32_t number, Sym sym);
 
-/* The head of a bytes field of `size` bytes, which wire_raw_bytes or wire_skip must follow. */
-void wire_put_head(WireWriter *writer, uint32_t number, uint64_t size);
-void wire_raw_varint(WireWriter *writer, uint64_t value);
-void wire_raw_bytes(WireWriter *writer, const void *bytes, uint64_t size);
+/* The head of a bytes field of `size` bytes, which writer_raw_bytes or writer_skip must follow. */
+void writer_put_head(WireWriter *writer, uint32_t number, uint64_t size);
+void writer_raw_varint(WireWriter *writer, uint64_t value);
+void writer_raw_bytes(WireWriter *writer, const void *bytes, uint64_t size);
 /* Counting only: as if size bytes were written. */
-void wire_skip(WireWriter *writer, uint64_t size);
+void writer_skip(WireWriter *writer, uint64_t size);
 
-/* Empties the buffer; false where anything failed since wire_init or wire_start_writing. */
-bool wire_finish(WireWriter *writer);
+/* Empties the buffer; false where anything failed since writer_init or writer_start_writing. */
+bool writer_finish(WireWriter *writer);
 
 #endif

@@ -315,9 +315,14 @@ bool outfile_commit(OutFile *file, Err *err) {
         return false;
     }
     file->temp[0] = '\0';
+    file->in_place = true;
     ok = sync_folder(file, err);
     outfile_abort(file); /* closes what is left */
     return ok;
+}
+
+bool outfile_is_in_place(const OutFile *file) {
+    return file->in_place;
 }
 
 void outfile_abort(OutFile *file) {

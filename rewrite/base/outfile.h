@@ -69,6 +69,9 @@ void outfile_set_name(OutFile *file, Arena *arena, const char *name);
  * file is then in place, but may not survive a power cut. When streaming, only closes. */
 bool outfile_commit(OutFile *file, Err *err);
 
+/* True where the new file has replaced the old one: also after a commit that failed late. */
+bool outfile_is_in_place(const OutFile *file);
+
 /* Removes the temporary; does nothing after commit or abort. */
 void outfile_abort(OutFile *file);
 

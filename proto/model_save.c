@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Write, sync, read back, compare, rename; see model_save.h for the order and its reasons. */
+#define _GNU_SOURCE
+#include "model_save.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compare.h"
+#include "hash64.h"
+#include "onnx_export.h"
+#include "onnx_import.h"
+#include "outfile.h"
+
+enum { PIECE = 1 << 20, HASH_DIGITS = 16 };
+
+typedef struct Save {
+    const Model *model;
+    const SaveOptions *options;
+    SaveInfo *info;
+    Arena *scratch;
+    MemTrap *trap;
+    OutFile *out;
+    ExportPlan *plan;
+    int folder;        /* locked descriptor of the output's folder; -1: none yet */
+    char *data_name;   /* NULL when streaming */
+    bool data_is_new;  /* a data file of that name was put there by this save */
+    VEC(char *) stale; /* data files that only the old model names */
+    unsigned char *piece;
+    Err *err;
+} Save;
+
+/* ---- reading back -------------------------------------------------------------------------------
+ */
+
+static bool read_back_failed(Save *save, const Err *inner) {
+    char what[sizeof inner->what];
+    snprintf(what, sizeof what, "%s", inner->what);
+    *save->err = *inner;
+    save->err->code = ERR_ENV;
+    save->err->file[0] = '\0';
+    err_file(save->err, save->out->path);
+    snprintf(save->err->what, sizeof save->err->what,
+             "the written file does not read back as the model: %.240s", what);
+    return false;
+}
+
+/* CompareOptions.same_data: the checksum of what was written against that of what is there. */
+static bool same_data(void *data, const Tensor *a, const Tensor *b, Err *err) {
+    Save *save = data;
+    uint64_t expected;
+    if (!export_plan_checksum(save->plan, a, &expected))
+        return tensor_compare_raw(a, b, b->size, err);
+    Hash64 hash;
+    hash64_init(&hash, 0);
+    for (uint64_t done = 0; done < b->size;) {
+        size_t now = b->size - done < PIECE ? (size_t)(b->size - done) : PIECE;
+        if (!tensor_read_raw(b, done, save->piece, now, err)) return false;
+        hash64_update(&hash, save->piece, now);
+        done += now;
+    }
+    return hash64_final(&hash) == expected ||
+           err_set(err, ERR_MODEL, "checksum of a tensor's data differs");
+}
+
+static bool read_back(Save *save) {
+    Err inner = {0};
+    const char *path =
+        arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->temp);
+    Model *again = onnx_import_file(path, NULL, save->trap, &inner);
+    if (!again) return read_back_failed(save, &inner);
+    const CompareOptions options = {.same_data = same_data, .data = save};
+    bool same = model_compare(save->model, again, &options, &inner);
+    model_free(again);
+    return same || read_back_failed(save, &inner);
+}
+
+/* An unchanged model is compared byte for byte with its source. */
+static bool read_back_copy(Save *save) {
+    const Source *source = save->model->source;
+    Source *copy = outfile_reopen(save->out, save->scratch, save->out->path, save->err);
+    if (!copy) return false;
+    size_t half = PIECE / 2;
+    for (uint64_t done = 0; done < source->size;) {
+        size_t now = source->size - done < half ? (size_t)(source->size - done) : half;
+        if (!source_read(source, done, save->piece, now, save->err)) return false;
+        if (!source_read(copy, done, save->piece + half, now, save->err)) return false;
+        if (memcmp(save->piece, save->piece + half, now) != 0)
+            return read_back_failed(save, &(Err){.what = "bytes differ"});
+        done += now;
+    }
+    return copy->size == source->size || read_back_failed(save, &(Err){.what = "sizes differ"});
+}
+
+/* ---- data files
+ * ----------------------------------------------------------------------------------- */
+
+static bool file_failed(Save *save, int error_number, const char *what) {
+    err_errno(save->err, error_number, "%s", what);
+    err_file(save->err, save->out->path);
+    return false;
+}
+
+static void close_folder(void *data) {
+    close(*(int *)data);
+}
+
+/* One save at a time from here on, of those that share the folder. Where the file system has no
+ * locks, none is needed for a single user's work. */
+static bool lock_folder(Save *save) {
+    if (save->folder >= 0) return true;
+    int *folder = ARENA_NEW(save->scratch, int);
+    *folder = -1;
+    arena_defer(save->scratch, close_folder, folder);
+    *folder = fcntl(save->out->folder, F_DUPFD_CLOEXEC, 0);
+    if (*folder < 0) return file_failed(save, errno, "cannot open its folder");
+    while (flock(*folder, LOCK_EX) != 0 && errno == EINTR) continue;
+    save->folder = *folder;
+    return true;
+}
+
+typedef struct DataSink {
+    OutFile *file;
+    Hash64 hash;
+} DataSink;
+
+static bool write_data(void *data, const void *bytes, size_t size, Err *err) {
+    DataSink *sink = data;
+    hash64_update(&sink->hash, bytes, size);
+    return outfile_write(sink->file, bytes, size, err);
+}
+
+/* Writes the data file and puts it in place under its name, which is known only now. */
+static bool save_data(Save *save) {
+    const OutFile *out = save->out;
+    const char *path = arena_printf(save->scratch, "%s/%s", out->folder_path, save->data_name);
+    DataSink data = {.file = outfile_create(save->scratch, path, save->err)};
+    const ByteSink sink = {.write = write_data, .data = &data};
+    if (!data.file) return false;
+    hash64_init(&data.hash, 0);
+    if (!onnx_export_data(save->plan, &sink, save->err)) return false;
+    if (!outfile_sync(data.file, save->err)) return false;
+    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name, hash64_final(&data.hash));
+    outfile_set_name(data.file, save->scratch, save->data_name);
+    if (!lock_folder(save)) return false;
+    struct stat old;
+    save->data_is_new = fstatat(save->folder, save->data_name, &old, AT_SYMLINK_NOFOLLOW) != 0;
+    return outfile_commit(data.file, save->err);
+}
+
+/* `name` is NAME.<16 hex digits>.data, as save_data makes it. */
+static bool is_data_of(const char *name, const char *owner) {
+    size_t length = strlen(owner);
+    if (strncmp(name, owner, length) != 0 || name[length] != '.') return false;
+    const char *digits = name + length + 1;
+    return strspn(digits, "0123456789abcdef") == HASH_DIGITS &&
+           strcmp(digits + HASH_DIGITS, ".data") == 0;
+}
+
+static bool tensor_names(const Tensor *tensor, const char *name) {
+    if (!tensor || tensor->storage != TENSOR_EXTERNAL) return false;
+    for (const KeyValue *entry = tensor->external; entry; entry = entry->next)
+        if (sym_equals(entry->key, "location") && sym_equals(entry->value, name)) return true;
+    return false;
+}
+
+/* Initializers suffice: a data file that only other tensors name is left where it is. */
+static bool model_names(const Model *model, const char *name, Arena *scratch) {
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (size_t j = 0; j < graphs.items[i]->initializers.count; j++)
+            if (tensor_names(graphs.items[i]->initializers.items[j]->init, name)) return true;
+    return false;
+}
+
+/* Files of the folder that have the form of the output's data files, less the new one. */
+static void list_data_files(Save *save, DIR *dir) {
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (!is_data_of(entry->d_name, save->out->name)) continue;
+        if (save->info->data_name[0] && strcmp(entry->d_name, save->info->data_name) == 0) continue;
+        VEC_PUSH(save->scratch, &save->stale,
+                 arena_copy(save->scratch, entry->d_name, strlen(entry->d_name)));
+    }
+}
+
+static void close_dir(void *dir) {
+    closedir(dir);
+}
+
+/* Finds the data files of the model that is about to be replaced. What can't be read is no reason
+ * to fail: its files then stay. */
+static void find_stale(Save *save) {
+    Opened *opened = ARENA_NEW(save->scratch, Opened);
+    arena_defer(save->scratch, close_opened, opened);
+    opened->dir = opendir(save->out->folder_path);
+    if (!opened->dir) return;
+    list_data_files(save, opened->dir);
+    if (save->stale.count == 0) return;
+    const char *path =
+        arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->name);
+    opened->old = onnx_import_file(path, NULL, save->trap, NULL);
+    size_t kept = 0;
+    for (size_t i = 0; opened->old && i < save->stale.count; i++)
+        if (model_names(opened->old, save->stale.items[i], save->scratch))
+            save->stale.items[kept++] = save->stale.items[i];
+    save->stale.count = kept;
+}
+
+/* ---- saving
+ * -------------------------------------------------------------------------------------------- */
+
+static bool write_model(void *data, const void *bytes, size_t size, Err *err) {
+    return outfile_write(data, bytes, size, err);
+}
+
+static bool write_and_check(Save *save) {
+    const ByteSink sink = {.write = write_model, .data = save->out};
+    const Source *source = save->model->source;
+    SaveInfo *info = save->info;
+    info->data_bytes = export_plan_data_size(save->plan);
+    info->copied = export_plan_is_unchanged(save->plan) && info->data_bytes == 0;
+    if (info->copied) {
+        if (!outfile_copy(save->out, source, 0, source->size, save->err)) return false;
+    } else {
+        if (info->data_bytes > 0 && !save_data(save)) return false;
+        if (info->data_bytes > 0)
+            snprintf(info->data_name, sizeof info->data_name, "%s", save->data_name);
+        if (!onnx_export_model(save->plan, save->data_name, &sink, save->err)) return false;
+    }
+    info->model_bytes = save->out->size;
+    if (save->out->streaming) return true;
+    if (!outfile_sync(save->out, save->err)) return false;
+    save->piece = arena_alloc(save->scratch, PIECE);
+    return info->copied ? read_back_copy(save) : read_back(save);
+}
+
+static bool replace_old(Save *save) {
+    if (save->out->streaming) return outfile_commit(save->out, save->err);
+    if (!lock_folder(save)) return false;
+    find_stale(save);
+    bool ok = outfile_commit(save->out, save->err);
+    bool replaced = ok || outfile_is_in_place(save->out);
+    if (replaced) save->data_is_new = false;
+    for (size_t i = 0; replaced && i < save->stale.count; i++)
+        unlinkat(save->folder, save->stale.items[i], 0);
+    return ok;
+}
+
+static bool save_in(Save *save, const char *path) {
+    save->out = outfile_create(save->scratch, path, save->err);
+    if (!save->out) return false;
+    if (!save->out->streaming)
+        save->data_name =
+            arena_printf(save->scratch, "%s.%0*d.data", save->out->name, HASH_DIGITS, 0);
+    const ExportOptions options = {.external = save->options->external,
+                                   .data_name = save->data_name};
+    save->plan = onnx_export_plan(save->model, &options, save->scratch, save->err);
+    if (!save->plan) return false;
+    return write_and_check(save) && replace_old(save);
+}
+
+/* Takes back a data file whose model did not come. */
+static void undo_data(Save *save) {
+    if (save->data_is_new) unlinkat(save->folder, save->data_name, 0);
+    save->data_is_new = false;
+}
+
+static bool save_trapped(Save *save, const char *path) {
+    if (setjmp(save->trap->env)) {
+        undo_data(save);
+        return err_out_of_memory(save->err);
+    }
+    bool ok = save_in(save, path);
+    undo_data(save);
+    return ok;
+}
+
+bool model_save(const Model *model, const char *path, const SaveOptions *options, Err *err) {
+    static const SaveOptions none;
+    MemTrap trap;
+    Arena scratch;
+    SaveInfo info = {0};
+    Err unseen = {0};
+    arena_init(&scratch, &trap);
+    Save save = {.model = model,
+                 .options = options ? options : &none,
+                 .info = &info,
+                 .scratch = &scratch,
+                 .trap = &trap,
+                 .folder = -1,
+                 .err = err ? err : &unseen};
+    bool ok = save_trapped(&save, path);
+    arena_free(&scratch);
+    if (!ok) err_file(err, path);
+    if (ok && options && options->info) *options->info = info;
+    return ok;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Saving a model so that nothing can go wrong unnoticed.
+ *
+ * The model goes to a temporary file (outfile.h), which is synced, read again through the importer
+ * and compared with the model in memory: the structure wholly, the data of tensors by checksums
+ * taken while it was written. Only then it replaces the destination.
+ *
+ * External data goes to one file beside the model, named by its content, `OUT.onnx.<16 hex>.data`,
+ * so that an old model and its data stay a pair until the new model is in place: data first, then
+ * the model, then the data file that only the old model named is deleted (if its name has this
+ * form: no other file is ever deleted, and none overwritten but one of equal content). A lock on
+ * the folder keeps two processes that save to one name from deleting each other's data.
+ */
+#ifndef DEMI_MODEL_SAVE_H
+#define DEMI_MODEL_SAVE_H
+
+#include "graph.h"
+
+typedef struct SaveInfo {
+    uint64_t model_bytes, data_bytes;
+    char data_name[256]; /* empty: no data file */
+    bool copied;         /* the model was unchanged: its own bytes were written */
+} SaveInfo;
+
+typedef struct SaveOptions {
+    bool external;  /* external data; implied where the model has some or passes 2^31 - 1 bytes */
+    SaveInfo *info; /* filled on success; may be NULL */
+} SaveOptions;
+
+/* Saves to path: a file, a symlink to one, a device or FIFO, '-' for standard output. What is
+ * streamed is not read again and can't have external data: it is written inside the model, and a
+ * model of more than 2^31 - 1 bytes is an ERR_ENV. options may be NULL.
+ *
+ * On error the old file is as it was and nothing else is left, except where the error says that
+ * only syncing the folder failed. Codes: those of outfile_create, onnx_export_plan, and of reading
+ * the weights; ERR_ENV also where the written file does not read back as the model. Memory running
+ * out is an error and does not jump. */
+bool model_save(const Model *model, const char *path, const SaveOptions *options, Err *err);
+
+#endif
