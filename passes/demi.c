@@ -15,6 +15,7 @@
 #include "convert_text.h"
 #include "demi_front.h"
 #include "model_save.h"
+#include "outfile.h"
 #include "onnx_export.h"
 #include "onnx_import.h"
 #include "ops.h"

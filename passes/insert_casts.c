@@ -245,7 +245,7 @@ static NodeNote note_of(Realise *r, const Node *node) {
     if (reason) return (NodeNote){DTYPE_FLOAT, reason};
     if (!fixed) return (NodeNote){any_dtype(node), "holds no float32"};
     if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
-        return (NodeNote){DTYPE_FLOAT, "constant"};
+        return (NodeNote){DTYPE_FLOAT, "a constant that is read in fp32"};
     return (NodeNote){DTYPE_FLOAT,
                       node_schema(node) ? "its float operands have a fixed type"
                                         : "an operator demi does not know"};

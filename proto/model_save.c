@@ -190,8 +190,16 @@ static void list_data_files(Save *save, DIR *dir) {
     }
 }
 
-static void close_dir(void *dir) {
-    closedir(dir);
+/* What find_stale opens, registered for closing before it is opened. */
+typedef struct Opened {
+    DIR *dir;
+    Model *old;
+} Opened;
+
+static void close_opened(void *data) {
+    Opened *opened = data;
+    if (opened->dir) closedir(opened->dir);
+    model_free(opened->old);
 }
 
 /* Finds the data files of the model that is about to be replaced. What can't be read is no reason
