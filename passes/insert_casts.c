@@ -54,13 +54,14 @@ typedef struct Realise {
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
 
-/* The default opset that a model of this IR version may import: the newest that was published with
- * it (ONNX's Versioning.md). Only for models that import none and now need Cast. */
+/* The default opset for a model that imports none and now needs Cast: the newest that was published
+ * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16. */
 static int64_t opset_of_ir(int64_t ir_version) {
     static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
     int64_t last = (int64_t)sizeof opsets - 1;
-    if (ir_version < 0) return opsets[0];
-    return opsets[ir_version > last ? last : ir_version];
+    if (ir_version < 0) ir_version = 0;
+    int64_t opset = opsets[ir_version > last ? last : ir_version];
+    return opset < 13 ? 13 : opset;
 }
 
 static void import_default_domain(Graph *graph) {

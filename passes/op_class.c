@@ -13,7 +13,8 @@ typedef enum Condition {
     DIV,        /* fp32 where the numerator is a constant */
     SCATTER,    /* fp32 where the reduction accumulates */
     CAST,       /* depends on the types it converts between */
-    DEQUANTIZE, /* fp32 before output_dtype exists */
+    DEQUANTIZE, /* fp32: what is quantized stays as it is */
+    ATTENTION,  /* fp32 where masked scores are an output */
 } Condition;
 
 typedef struct Row {
@@ -103,6 +104,18 @@ static OpClassAnswer cast_class(const Node *node) {
                           : (OpClassAnswer){CLASS_FP32, "converts to or from another kind of type"};
 }
 
+/* Scores that Attention masks itself are the type's lowest value, which is -3.4e38 in fp32 and can't
+ * be that in 16 bit: where they are an output, the node stays. Modes as of Attention-23: 1 and 2 show
+ * the scores with the mask, before softmax. */
+static OpClassAnswer attention_class(const Node *node, OpClass op_class) {
+    int64_t mode = node_attr_int(node, "qk_matmul_output_mode", 0);
+    const Value *scores = node->output_count > 3 ? node->outputs[3] : NULL;
+    bool masks = node_attr_int(node, "is_causal", 0) || input_dtype(node, 3) == DTYPE_BOOL;
+    if (scores && scores->uses && masks && (mode == 1 || mode == 2))
+        return (OpClassAnswer){CLASS_FP32, "its masked scores are an output"};
+    return (OpClassAnswer){op_class, NULL};
+}
+
 OpClassAnswer op_class_of(const Node *node, Policy policy) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     const Row *row = find_row(domain, sym_text(node->op_type));
@@ -117,10 +130,8 @@ OpClassAnswer op_class_of(const Node *node, Policy policy) {
         if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
             return (OpClassAnswer){CLASS_FP32, "divides a constant"};
         break;
-    case DEQUANTIZE:
-        if (opset_version(node->graph->opsets, NULL) < 23)
-            return (OpClassAnswer){CLASS_FP32, "dequantizes to its scale's type"};
-        break;
+    case DEQUANTIZE: return (OpClassAnswer){CLASS_FP32, "quantized"};
+    case ATTENTION: return attention_class(node, op_class);
     }
     return (OpClassAnswer){op_class, NULL};
 }
