@@ -144,6 +144,7 @@ static bool save_data(Save *save) {
     DataSink data = {.file = outfile_create(save->scratch, path, save->err)};
     const ByteSink sink = {.write = write_data, .data = &data};
     if (!data.file) return false;
+    data.file->path = out->path; /* what messages call it: the name above was never the file's */
     hash64_init(&data.hash, 0);
     if (!onnx_export_data(save->plan, &sink, save->err)) return false;
     if (!outfile_sync(data.file, save->err)) return false;
@@ -190,8 +191,16 @@ static void list_data_files(Save *save, DIR *dir) {
     }
 }
 
-static void close_dir(void *dir) {
-    closedir(dir);
+/* What find_stale opens, registered for closing before it is opened. */
+typedef struct Opened {
+    DIR *dir;
+    Model *old;
+} Opened;
+
+static void close_opened(void *data) {
+    Opened *opened = data;
+    if (opened->dir) closedir(opened->dir);
+    model_free(opened->old);
 }
 
 /* Finds the data files of the model that is about to be replaced. What can't be read is no reason

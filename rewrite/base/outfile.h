@@ -34,6 +34,7 @@ typedef struct OutFile {
     uint64_t size; /* bytes that outfile_write appended so far */
     bool streaming;
     bool synced;   /* nothing was written since outfile_sync */
+    bool in_place; /* renamed over the destination */
     char temp[40]; /* name of the temporary file; empty when streaming */
 } OutFile;
 
