@@ -298,6 +298,7 @@ bool model_save(const Model *model, const char *path, const SaveOptions *options
     SaveInfo info = {0};
     Err unseen = {0};
     arena_init(&scratch, &trap);
+    if (options && options->memory_budget) scratch.budget = options->memory_budget;
     Save save = {.model = model,
                  .options = options ? options : &none,
                  .info = &info,
