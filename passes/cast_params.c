@@ -106,6 +106,11 @@ static bool fold(PassCtx *ctx, Value *value, const Tensor *tensor, Dtype to, Err
     constant_replace(value, tensor_new_cast(arena, tensor, to));
     value_set_type(value, type_with_dtype(arena, value->type, to));
     value_sync_info(value);
+    if (value->producer && value->producer->note) {
+        NodeNote *note = ARENA_NEW(arena, NodeNote);
+        *note = (NodeNote){to, "stored low"};
+        value->producer->note = note;
+    }
     drop_casts(ctx, casts, value);
     return true;
 }

@@ -16,6 +16,7 @@
 #include "ops.h"
 #include "op_facts.h"
 #include "op_types.h"
+#include "infer_dtypes.h"
 #include "passes.h"
 
 typedef struct InferDtypesOptions {
@@ -42,6 +43,7 @@ typedef struct Infer {
     const Node *call;         /* the call whose body is being inferred, or NULL */
     const Function *function; /* its function */
     uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
+    const InferHook *hook;    /* may be NULL */
 } Infer;
 
 enum { REPEAT_BUDGET = 1000000 };
@@ -345,6 +347,7 @@ static bool infer_call(Infer *infer, Node *node, Function *function, FunctionSta
 }
 
 static bool infer_node(Infer *infer, Node *node) {
+    if (infer->hook) infer->hook->before_node(infer->hook->data, node);
     Function *function =
         infer->model->functions.count ? model_find_function(infer->model, node) : NULL;
     for (size_t i = 0; function && i < infer->model->functions.count; i++)
@@ -425,16 +428,16 @@ static void forget_types(Graph *graph, void *data) {
     }
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    const InferDtypesOptions *options = opts;
+bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook, Err *err) {
     Model *model = ctx->model;
     Infer infer = {.model = model,
                    .arena = &model->arena,
                    .scratch = ctx->scratch,
                    .err = err,
-                   .budget = REPEAT_BUDGET};
+                   .budget = REPEAT_BUDGET,
+                   .hook = hook};
     infer.functions = ARENA_ARRAY(ctx->scratch, FunctionState, model->functions.count + 1);
-    if (!set_declared_inputs(&infer, &options->inputs) || !check_inputs_known(&infer) ||
+    if ((inputs && !set_declared_inputs(&infer, inputs)) || !check_inputs_known(&infer) ||
         !infer_graph(&infer, model->graph))
         return false;
     for (size_t i = 0; i < model->functions.count; i++)
@@ -446,6 +449,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         if (info->algorithm && !infer_graph(&infer, info->algorithm)) return false;
     }
     return true;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const InferDtypesOptions *options = opts;
+    return infer_dtypes(ctx, &options->inputs, NULL, err);
 }
 
 const PassInfo infer_dtypes_pass = {

@@ -138,6 +138,11 @@ static void lower_value(Realise *r, Value *value) {
     }
 }
 
+/* strip-casts reads demi.was: the attribute, followed by "=" where the node did not have it. */
+static const char *without(const Realise *r, const char *attr) {
+    return arena_printf(r->ctx->scratch, "%s=", attr);
+}
+
 /* Rewrites the attribute that says the type of output `i`, where one does. */
 static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, uint32_t i) {
     VarId var = r->p->value_vars[node->outputs[i]->id];
@@ -151,6 +156,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     const Attr *attr = node_attr(node, rule->attr);
     if (!attr && !low && !(node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0])))
         return; /* it stays what it was without the attribute */
+    if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) set_cast_to(node, dtype);
         else if (!attr || attr->v.i != (int64_t)dtype)
@@ -176,8 +182,10 @@ static void realise_node(Realise *r, Node *node) {
     bool attention = sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
                      placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (attention && op_schema_attr(schema, "softmax_precision") &&
-        !node_attr(node, "softmax_precision"))
+        !node_attr(node, "softmax_precision")) {
         node_set_attr_int(node, "softmax_precision", DTYPE_FLOAT);
+        node_add_metadata(node, "demi.was", without(r, "softmax_precision"));
+    }
 }
 
 static void declare_outputs(Realise *r, Graph *graph) {
@@ -237,7 +245,7 @@ static NodeNote note_of(Realise *r, const Node *node) {
     if (reason) return (NodeNote){DTYPE_FLOAT, reason};
     if (!fixed) return (NodeNote){any_dtype(node), "holds no float32"};
     if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
-        return (NodeNote){DTYPE_FLOAT, "constant"};
+        return (NodeNote){DTYPE_FLOAT, "a constant that is read in fp32"};
     return (NodeNote){DTYPE_FLOAT,
                       node_schema(node) ? "its float operands have a fixed type"
                                         : "an operator demi does not know"};

@@ -12,16 +12,9 @@
 #include "graph.h"
 #include "onnx.pb-c.h"
 #include "onnx_import.h"
+#include "scope.h"
 #include "shadow.h"
 #include "unpack.h"
-
-/* The names of one graph. */
-typedef struct Scope {
-    Graph *graph;
-    struct Scope *parent; /* where captures resolve; NULL for main graph and function bodies */
-    Value **slots;        /* by name, open addressing */
-    size_t capacity, count;
-} Scope;
 
 /* A graph that was made and is still to be filled. */
 typedef struct PendingGraph {
@@ -85,21 +78,6 @@ ValueDecl *import_decl(Import *import, Onnx__ValueInfoProto *proto);
 
 Tensor *import_tensor(Import *import, Onnx__TensorProto *proto);
 SparseTensor *import_sparse(Import *import, Onnx__SparseTensorProto *proto);
-
-/* ---- import_scope.c ---- */
-
-Scope *scope_new(Import *import, Graph *graph, Scope *parent);
-/* The graph's own value of that name, also one that nothing defines; NULL where there is none. */
-Value *scope_find(const Scope *scope, Sym name);
-/* A new value of the graph under a name that scope_find does not find. */
-Value *scope_add(Import *import, Scope *scope, Sym name);
-/* The value that reading `name` in the graph means, or NULL. */
-Value *scope_lookup(const Scope *scope, Sym name);
-/* The same; a name that is defined nowhere becomes a value of graph->undefined. */
-Value *scope_resolve(Import *import, Scope *scope, Sym name);
-/* Finds a reference's value and marks it as referenced. */
-void scope_refer(const Scope *scope, NameRef *reference);
-bool value_is_defined(const Value *value);
 
 /* ---- import_node.c ---- */
 

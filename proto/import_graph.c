@@ -42,7 +42,7 @@ static bool defined_twice(Import *import, const Scope *scope, const char *what, 
 
 static bool add_input(Import *import, Scope *scope, Sym name, ValueDecl *decl) {
     if (scope_find(scope, name)) return defined_twice(import, scope, "graph input", name);
-    Value *value = scope_add(import, scope, name);
+    Value *value = scope_declare(scope, &import->scratch, name);
     value->input = decl;
     value->type = decl->type;
     VEC_PUSH(import->arena, &scope->graph->inputs, value);
@@ -61,7 +61,7 @@ static bool read_input(Import *import, Scope *scope, ShadowPiece piece) {
 /* The value that an initializer of that name defines, an input perhaps. NULL where it has one. */
 static Value *initialized_value(Import *import, Scope *scope, Sym name) {
     Value *value = scope_find(scope, name);
-    if (!value) return scope_add(import, scope, name);
+    if (!value) return scope_declare(scope, &import->scratch, name);
     if (!value->init && !value->sparse_init) return value;
     defined_twice(import, scope, "initializer", name);
     return NULL;
@@ -120,7 +120,7 @@ static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
         VEC_PUSH(&import->scratch, &import->unmodelled, piece);
         return true;
     }
-    if (!value) value = scope_add(import, scope, name); /* stale: nothing defines it */
+    if (!value) value = scope_declare(scope, &import->scratch, name); /* stale: nothing defines it */
     proto->has_name = 0;
     value->info = import_decl(import, proto);
     if (!value->type) value->type = value->info->type;
@@ -129,7 +129,7 @@ static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
 }
 
 static void add_output(Import *import, Scope *scope, Sym name, ValueDecl *decl) {
-    Value *value = scope_resolve(import, scope, name);
+    Value *value = scope_resolve(scope, &import->scratch, name);
     if (!value->type && value->graph == scope->graph) value->type = decl->type;
     graph_add_output(scope->graph, value, decl);
 }
@@ -173,7 +173,7 @@ static bool read_annotation(Import *import, Scope *scope, ShadowPiece piece) {
 static void resolve_pending(Import *import, Scope *scope) {
     for (size_t i = 0; i < import->uses.count; i++) {
         PendingUse use = import->uses.items[i];
-        node_set_input(use.node, use.index, scope_resolve(import, scope, use.name));
+        node_set_input(use.node, use.index, scope_resolve(scope, &import->scratch, use.name));
     }
     import->uses.count = 0;
     for (size_t i = 0; i < import->references.count; i++)
@@ -217,7 +217,7 @@ bool import_opsets(Import *import, const ShadowRecord *record, uint32_t field,
 
 Graph *import_queue_graph(Import *import, Graph *graph, Scope *parent,
                           const ShadowRecord *record) {
-    PendingGraph pending = {.scope = scope_new(import, graph, parent), .record = record};
+    PendingGraph pending = {.scope = scope_new(&import->scratch, graph, parent), .record = record};
     VEC_PUSH(&import->scratch, &import->graphs, pending);
     return graph;
 }
@@ -299,7 +299,7 @@ Function *import_function(Import *import, const ShadowRecord *record) {
     function->body = graph_new(import->model, NULL);
     function->body->function = function;
     function->body->opsets = &function->opsets;
-    Scope *scope = scope_new(import, function->body, NULL);
+    Scope *scope = scope_new(&import->scratch, function->body, NULL);
     Onnx__FunctionProto *proto = (Onnx__FunctionProto *)import_remainder(
         import, &onnx__function_proto__descriptor, record);
     if (!proto || !read_signature(import, scope, proto)) return NULL;

@@ -245,7 +245,7 @@ static bool import_outputs(Import *import, const Onnx__NodeProto *proto, Scope *
             err_operand(import->err, "output %u", i);
             return false;
         }
-        node_set_output(node, i, scope_add(import, scope, name));
+        node_set_output(node, i, scope_declare(scope, &import->scratch, name));
     }
     return true;
 }

@@ -1,74 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scopes of the text parser; see text_scope.h. */
+/* Readers noted by the text parser; see text_scope.h. */
 #include "text_scope.h"
-
-Scope *scope_new(Arena *scratch, Graph *graph, const Scope *parent) {
-    Scope *scope = ARENA_NEW(scratch, Scope);
-    scope->graph = graph;
-    scope->parent = parent;
-    return scope;
-}
-
-/* The slot that holds the name, or the free one where it belongs; the table is never full. */
-static Value **scope_slot(const Scope *scope, Sym name) {
-    size_t mask = scope->capacity - 1;
-    for (size_t i = name->hash & mask;; i = (i + 1) & mask)
-        if (!scope->slots[i] || scope->slots[i]->name == name) return &scope->slots[i];
-}
-
-static Value *scope_find(const Scope *scope, Sym name) {
-    return scope->capacity ? *scope_slot(scope, name) : NULL;
-}
-
-Value *scope_declare(Scope *scope, Arena *scratch, Sym name) {
-    if (scope->count * 2 >= scope->capacity) {
-        Scope old = *scope;
-        scope->capacity = old.capacity ? old.capacity * 2 : 16;
-        scope->slots = ARENA_ARRAY(scratch, Value *, scope->capacity);
-        for (size_t i = 0; i < old.capacity; i++)
-            if (old.slots[i]) *scope_slot(scope, old.slots[i]->name) = old.slots[i];
-    }
-    Value **slot = scope_slot(scope, name);
-    if (*slot) return *slot;
-    scope->count++;
-    return *slot = value_new(scope->graph, name);
-}
-
-bool value_is_defined(const Value *value) {
-    return value->producer || value->input || value->init || value->sparse_init;
-}
 
 void readers_add(Readers *readers, Reader reader) {
     VEC_PUSH(readers->scratch, &readers->list, reader);
-}
-
-/* The defined value that a name means in this graph, NULL where none. */
-static Value *visible(const Scope *scope, Sym name) {
-    for (; scope; scope = scope->parent) {
-        Value *value = scope_find(scope, name);
-        if (value && value_is_defined(value)) return value;
-    }
-    return NULL;
-}
-
-static Value *resolve(const Readers *readers, Scope *scope, Sym name) {
-    Value *value = visible(scope, name);
-    if (value) return value;
-    value = scope_declare(scope, readers->scratch, name);
-    if (value->use_count == 0)
-        VEC_PUSH(&scope->graph->model->arena, &scope->graph->undefined, value);
-    return value;
 }
 
 void readers_resolve(Readers *readers) {
     for (size_t i = 0; i < readers->list.count; i++) {
         const Reader *reader = &readers->list.items[i];
         if (reader->ref) {
-            reader->ref->value = visible(reader->scope, reader->name);
-            if (reader->ref->value) reader->ref->value->referenced = true;
+            scope_refer(reader->scope, reader->ref);
             continue;
         }
-        Value *value = resolve(readers, reader->scope, reader->name);
+        Value *value = scope_resolve(reader->scope, readers->scratch, reader->name);
         if (reader->node) node_set_input(reader->node, reader->index, value);
         else graph_add_output(reader->scope->graph, value, reader->decl);
     }

@@ -8,14 +8,7 @@
 #ifndef DEMI_TEXT_SCOPE_H
 #define DEMI_TEXT_SCOPE_H
 
-#include "graph.h"
-
-typedef struct Scope {
-    Graph *graph;
-    const struct Scope *parent;
-    Value **slots; /* by name; open addressing, a power of two */
-    size_t capacity, count;
-} Scope;
+#include "scope.h"
 
 typedef struct Reader {
     Scope *scope;
@@ -30,14 +23,6 @@ typedef struct Readers {
     Arena *scratch;
     VEC(Reader) list;
 } Readers;
-
-Scope *scope_new(Arena *scratch, Graph *graph, const Scope *parent);
-
-/* The value of that name that this graph has, defined or not; made where there is none. */
-Value *scope_declare(Scope *scope, Arena *scratch, Sym name);
-
-/* True where something gives the value its data. */
-bool value_is_defined(const Value *value);
 
 void readers_add(Readers *readers, Reader reader);
 

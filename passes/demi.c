@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The library's front: every function of demi.h that touches a model enters here.
+ *
+ * Each public function puts its arguments into a structure and calls call_run with a body. That is
+ * the one place where running out of memory (or a cancelled pipeline) arrives, scratch memory ends,
+ * and the inner Err becomes the caller's DemiError. The Call lies in the public function's frame,
+ * not in call_run's, so that what a body wrote before a jump is still defined after it.
+ */
+#include "demi.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "convert_text.h"
+#include "demi_front.h"
+#include "model_save.h"
+#include "outfile.h"
+#include "onnx_export.h"
+#include "onnx_import.h"
+#include "ops.h"
+#include "pass.h"
+#include "passes.h"
+#include "report.h"
+#include "text.h"
+#include "verify.h"
+
+enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
+
+struct DemiModel {
+    Arena arena; /* owns this and input bytes that had to be read whole */
+    Model *model;
+};
+
+typedef struct Call {
+    MemTrap trap;
+    Arena scratch;
+    Err err;
+    bool cancelled;
+} Call;
+
+const char *demi_version(void) {
+    return DEMI_VERSION_STRING;
+}
+
+uint32_t demi_version_number(void) {
+    return DEMI_VERSION_MAJOR * 10000 + DEMI_VERSION_MINOR * 100 + DEMI_VERSION_PATCH;
+}
+
+int64_t demi_newest_opset(void) {
+    return NEWEST_OPSET;
+}
+
+int64_t demi_newest_ir(void) {
+    return NEWEST_IR;
+}
+
+const Model *demi_front_model(const DemiModel *model) {
+    return model->model;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+static void error_fill(DemiError *error, DemiStatus status, const Err *err) {
+    DemiError filled = {.status = status};
+    Err line = *err;
+    line.hint[0] = '\0';
+    err_format(&line, filled.message, sizeof filled.message);
+    memcpy(filled.hint, err->hint, sizeof filled.hint);
+    memcpy(filled.file, err->file, sizeof filled.file);
+    memcpy(filled.graph, err->graph, sizeof filled.graph);
+    memcpy(filled.node, err->node, sizeof filled.node);
+    memcpy(filled.op_type, err->op_type, sizeof filled.op_type);
+    memcpy(filled.operand, err->operand, sizeof filled.operand);
+    memcpy(filled.what, err->what, sizeof filled.what);
+    memcpy(filled.expected, err->expected, sizeof filled.expected);
+    memcpy(filled.actual, err->actual, sizeof filled.actual);
+    filled.size = error->size;
+    memcpy(error, &filled, error->size < sizeof filled ? error->size : sizeof filled);
+}
+
+static DemiStatus call_end(const Call *call, DemiError *error) {
+    DemiStatus status = call->cancelled ? DEMI_ERR_CANCELLED : (DemiStatus)call->err.code;
+    bool has_room = error && error->size >= offsetof(DemiError, message);
+    if (status != DEMI_OK && has_room && error->status == DEMI_OK)
+        error_fill(error, status, &call->err);
+    return status;
+}
+
+typedef void (*Body)(Call *call, void *args);
+
+/* Runs body(call, args); it reports through call->err. */
+static DemiStatus call_run(Call *call, Body body, void *args, DemiError *error) {
+    if (call->err.code == ERR_NONE) {
+        arena_init(&call->scratch, &call->trap);
+        if (setjmp(call->trap.env) == 0)
+            body(call, args);
+        else if (call->cancelled)
+            err_set(&call->err, ERR_ENV, "cancelled");
+        else
+            err_out_of_memory(&call->err);
+        arena_free(&call->scratch);
+    }
+    return call_end(call, error);
+}
+
+/* Lets the model's memory jump to this call's trap while it lasts. */
+static void call_lend(Call *call, DemiModel *model) {
+    model->model->arena.trap = &call->trap;
+}
+
+/* Copies options of the caller's, whose header may be older (shorter: the rest keeps its defaults)
+ * or newer (longer: what this library does not know must be zero). `known` holds the defaults. */
+static void options_copy(Call *call, void *known, size_t known_size, const void *given) {
+    if (!given) return;
+    uint32_t size;
+    memcpy(&size, given, sizeof size);
+    if (size < sizeof size) {
+        err_set(&call->err, ERR_USAGE, "options without a size: use the INIT macro");
+        return;
+    }
+    memcpy(known, given, size < known_size ? size : known_size);
+    for (size_t i = known_size; i < size; i++) {
+        if (!((const unsigned char *)given)[i]) continue;
+        err_set(&call->err, ERR_USAGE, "options set that this libdemi (%s) does not know",
+                DEMI_VERSION_STRING);
+        return;
+    }
+}
+
+/* ---- reading ------------------------------------------------------------------------------------
+ */
+
+typedef struct LoadArgs {
+    DemiLoadOptions options;
+    const char *path; /* or */
+    int fd;           /* if not -1, or */
+    DemiReadFn read;  /* or */
+    void *user;
+    const void *bytes;
+    size_t size;
+    Arena arena; /* becomes the handle's */
+    DemiModel *handle;
+} LoadArgs;
+
+static ImportOptions import_options(const DemiLoadOptions *options) {
+    return (ImportOptions){.data_root = options->data_root,
+                           .allow_hardlinks = options->allow_hardlinks};
+}
+
+static const char *load_name(const LoadArgs *args) {
+    if (args->options.name) return args->options.name;
+    return args->path ? args->path : "model";
+}
+
+/* Text or protobuf, all of it in memory that stays as long as the handle. */
+static Model *load_bytes(Call *call, const LoadArgs *args, const void *bytes, size_t size) {
+    const char *name = load_name(args);
+    Model *model;
+    if (text_is_likely(bytes, size)) {
+        model = text_parse_model(bytes, size, &call->trap, &call->err);
+    } else {
+        ImportOptions options = import_options(&args->options);
+        ImportBytes input = {.bytes = bytes, .size = size, .name = name};
+        model = onnx_import_memory(&input, &options, &call->trap, &call->err);
+    }
+    if (!model) err_file(&call->err, name);
+    return model;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Decides by name, else by the first bytes. The file is opened again by the importer, which keeps
+ * it open for its weights. */
+static Model *load_path(Call *call, LoadArgs *args) {
+    enum { FIRST_BYTES = 512 };
+    Source *source = source_open(&args->arena, args->path, INT32_MAX, &call->err);
+    if (!source) return NULL;
+    if (source->memory) return load_bytes(call, args, source->memory, (size_t)source->size);
+    unsigned char first[FIRST_BYTES];
+    size_t count = source->size < FIRST_BYTES ? (size_t)source->size : FIRST_BYTES;
+    if (!source_read(source, 0, first, count, &call->err)) return NULL;
+    if (!ends_with(args->path, ".onnxtxt") && !text_is_likely(first, count)) {
+        ImportOptions options = import_options(&args->options);
+        return onnx_import_file(args->path, &options, &call->trap, &call->err);
+    }
+    if (source->size > INT32_MAX) {
+        err_set(&call->err, ERR_MODEL, "text of more than 2^31 - 1 bytes");
+        err_file(&call->err, args->path);
+        return NULL;
+    }
+    char *text = arena_alloc(&call->scratch, (size_t)source->size + 1);
+    if (!source_read(source, 0, text, source->size, &call->err)) return NULL;
+    Model *model = text_parse_model(text, (size_t)source->size, &call->trap, &call->err);
+    if (!model) err_file(&call->err, load_name(args));
+    return model;
+}
+
+static Model *load_callback(Call *call, LoadArgs *args) {
+    enum { STEP = 1 << 16 };
+    VEC(unsigned char) bytes = {0};
+    int64_t got = 0;
+    do {
+        while (bytes.capacity - bytes.count < STEP)
+            bytes.items = vec_grow(&args->arena, bytes.items, bytes.count, &bytes.capacity, 1);
+        got = args->read(args->user, bytes.items + bytes.count, STEP);
+        if (got > 0 && got <= STEP) bytes.count += (size_t)got;
+    } while (got > 0 && got <= STEP && bytes.count <= INT32_MAX);
+    if (got != 0) {
+        err_set(&call->err, got < 0 ? ERR_ENV : ERR_MODEL,
+                got < 0 ? "the read callback failed" : "more than 2^31 - 1 bytes");
+        err_file(&call->err, load_name(args));
+        return NULL;
+    }
+    return load_bytes(call, args, bytes.items, bytes.count);
+}
+
+static Model *load_descriptor(Call *call, LoadArgs *args) {
+    Source *source =
+        source_read_all(&args->arena, args->fd, load_name(args), INT32_MAX, &call->err);
+    return source ? load_bytes(call, args, source->memory, (size_t)source->size) : NULL;
+}
+
+static void load_body(Call *call, void *data) {
+    LoadArgs *args = data;
+    arena_init(&args->arena, &call->trap);
+    DemiModel *handle = ARENA_NEW(&args->arena, DemiModel);
+    if (args->path)
+        handle->model = load_path(call, args);
+    else if (args->fd >= 0)
+        handle->model = load_descriptor(call, args);
+    else if (args->read)
+        handle->model = load_callback(call, args);
+    else
+        handle->model = load_bytes(call, args, args->bytes, args->size);
+    if (!handle->model) return;
+    handle->arena = args->arena; /* nothing is allocated from it any more */
+    args->handle = handle;
+}
+
+static DemiStatus load(LoadArgs *args, const DemiLoadOptions *options, DemiModel **model,
+                       DemiError *error) {
+    Call call = {0};
+    args->options = (DemiLoadOptions)DEMI_LOAD_OPTIONS_INIT;
+    options_copy(&call, &args->options, sizeof args->options, options);
+    DemiStatus status = call_run(&call, load_body, args, error);
+    if (!args->handle) arena_free(&args->arena);
+    *model = args->handle;
+    return status;
+}
+
+DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options, DemiModel **model,
+                          DemiError *error) {
+    LoadArgs args = {.path = path, .fd = -1};
+    return load(&args, options, model, error);
+}
+
+DemiStatus demi_load_fd(int fd, const DemiLoadOptions *options, DemiModel **model,
+                        DemiError *error) {
+    LoadArgs args = {.fd = fd};
+    return load(&args, options, model, error);
+}
+
+DemiStatus demi_load_callback(DemiReadFn read, void *user, const DemiLoadOptions *options,
+                              DemiModel **model, DemiError *error) {
+    LoadArgs args = {.fd = -1, .read = read, .user = user};
+    return load(&args, options, model, error);
+}
+
+DemiStatus demi_load_memory(const void *bytes, size_t size, const DemiLoadOptions *options,
+                            DemiModel **model, DemiError *error) {
+    LoadArgs args = {.fd = -1, .bytes = bytes, .size = size};
+    return load(&args, options, model, error);
+}
+
+void demi_free(DemiModel *model) {
+    if (!model) return;
+    model_free(model->model);
+    Arena arena = model->arena; /* the handle itself lies in it */
+    arena_free(&arena);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------
+ */
+
+/* A sink that remembers that its callback has failed, since a TextSink can't say so. */
+typedef struct Output {
+    DemiWriteFn write;
+    void *user;
+    bool failed;
+} Output;
+
+static void output_text(void *data, const char *text, size_t size) {
+    Output *output = data;
+    if (!output->failed && size) output->failed = !output->write(output->user, text, size);
+}
+
+typedef struct SaveArgs {
+    DemiModel *handle;
+    DemiSaveOptions options;
+    const char *path; /* or */
+    DemiWriteFn write;
+    void *user;
+    bool full;
+} SaveArgs;
+
+static bool save_is_text(const SaveArgs *args) {
+    switch (args->options.format) {
+    case DEMI_FORMAT_ONNX: return false;
+    case DEMI_FORMAT_TEXT: return true;
+    case DEMI_FORMAT_BY_NAME: break;
+    }
+    return args->path && ends_with(args->path, ".onnxtxt");
+}
+
+static void print_body(Call *call, void *data) {
+    SaveArgs *args = data;
+    Output output = {.write = args->write, .user = args->user};
+    TextSink sink = {.write = output_text, .data = &output};
+    call_lend(call, args->handle);
+    if (!text_print_model(args->handle->model, args->full ? TEXT_FULL : TEXT_SHORT, &sink,
+                          &call->err))
+        return;
+    if (output.failed) err_set(&call->err, ERR_ENV, "the write callback failed");
+}
+
+typedef struct TextFile {
+    OutFile *file;
+    Err *err;
+} TextFile;
+
+static bool write_text_file(void *user, const void *bytes, size_t size) {
+    TextFile *text = user;
+    return outfile_write(text->file, bytes, size, text->err);
+}
+
+/* Text is written like a model: whole or not at all. */
+static void save_text(Call *call, SaveArgs *args) {
+    TextFile text = {.err = &call->err};
+    args->full = true;
+    if (args->path) {
+        text.file = outfile_create(&call->scratch, args->path, &call->err);
+        if (!text.file) return;
+        args->write = write_text_file;
+        args->user = &text;
+    }
+    print_body(call, args);
+    if (text.file && call->err.code == ERR_NONE) outfile_commit(text.file, &call->err);
+}
+
+/* A ByteSink to the caller's callback. */
+static bool write_out(void *data, const void *bytes, size_t size, Err *err) {
+    Output *output = data;
+    if (size && !output->write(output->user, bytes, size))
+        return err_set(err, ERR_ENV, "the write callback failed");
+    return true;
+}
+
+static void save_body(Call *call, void *data) {
+    SaveArgs *args = data;
+    call_lend(call, args->handle);
+    if (save_is_text(args)) {
+        save_text(call, args);
+    } else if (args->path) {
+        SaveOptions options = {0};
+        model_save(args->handle->model, args->path, &options, &call->err);
+    } else {
+        Output output = {.write = args->write, .user = args->user};
+        ByteSink sink = {.write = write_out, .data = &output};
+        onnx_export(args->handle->model, &call->scratch, &sink, &call->err);
+    }
+}
+
+DemiStatus demi_save_file(DemiModel *model, const char *path, const DemiSaveOptions *options,
+                          DemiError *error) {
+    Call call = {0};
+    SaveArgs args = {.handle = model, .path = path, .options = DEMI_SAVE_OPTIONS_INIT};
+    options_copy(&call, &args.options, sizeof args.options, options);
+    return call_run(&call, save_body, &args, error);
+}
+
+DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
+                              const DemiSaveOptions *options, DemiError *error) {
+    Call call = {0};
+    SaveArgs args = {.handle = model, .write = write, .user = user};
+    args.options = (DemiSaveOptions)DEMI_SAVE_OPTIONS_INIT;
+    options_copy(&call, &args.options, sizeof args.options, options);
+    return call_run(&call, save_body, &args, error);
+}
+
+DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user,
+                      DemiError *error) {
+    Call call = {0};
+    SaveArgs args = {.handle = model, .write = write, .user = user, .full = full};
+    return call_run(&call, print_body, &args, error);
+}
+
+/* ---- checking and rewriting ---------------------------------------------------------------------
+ */
+
+static void check_body(Call *call, void *data) {
+    DemiModel *handle = data;
+    call_lend(call, handle);
+    model_check(handle->model, &call->scratch, &call->err);
+}
+
+DemiStatus demi_check(DemiModel *model, DemiError *error) {
+    Call call = {0};
+    return call_run(&call, check_body, model, error);
+}
+
+typedef struct RunArgs {
+    DemiModel *handle;
+    const char *text;
+    DemiRunOptions options;
+    DemiReport *report; /* NULL: not wanted */
+    Call *call;
+    Arena passes; /* scratch of the passes, emptied after each */
+    Pipeline pipeline;
+    size_t done;
+} RunArgs;
+
+static void after_step(void *data, const PassStep *step, const PassCounts *counts, double seconds) {
+    RunArgs *args = data;
+    const DemiRunOptions *options = &args->options;
+    if (args->report) report_take_pass(args->report, step->info->name, counts->rewrites, seconds);
+    args->done++;
+    if (!options->progress) return;
+    if (options->progress(options->progress_user, step->info->name, args->done,
+                          args->pipeline.steps.count))
+        return;
+    args->call->cancelled = true;
+    arena_exhausted(&args->passes); /* the one way out of the middle of a pipeline */
+}
+
+static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
+    Output output = {.write = args->options.text, .user = args->options.text_user};
+    TextSink sink = {.write = output_text, .data = &output};
+    PassCtx ctx = {.model = args->handle->model,
+                   .scratch = &args->passes,
+                   .text = output.write ? &sink : NULL,
+                   .counts = counts};
+    PipelineOptions options = {
+        .verify_each = args->options.verify_each, .after = after_step, .data = args};
+    if (!pipeline_run(&args->pipeline, &ctx, &options, &call->err)) return false;
+    return !output.failed || err_set(&call->err, ERR_ENV, "the text callback failed");
+}
+
+static void run_body(Call *call, void *data) {
+    RunArgs *args = data;
+    PassCounts counts = {0};
+    call_lend(call, args->handle);
+    arena_init(&args->passes, &call->trap);
+    if (!pipeline_parse(&demi_passes, &call->scratch, args->text, &args->pipeline, &call->err) ||
+        !pipeline_check(&args->pipeline, &call->err))
+        return;
+    if (args->report) report_take_before(args->report, args->handle->model);
+    if (!run_steps(call, args, &counts)) return;
+    if (args->report) report_take_after(args->report, args->handle->model, &counts);
+}
+
+static void report_body(Call *call, void *data) {
+    DemiReport **report = data;
+    *report = report_new(&call->trap);
+}
+
+/* Runs args->text; *report gets a new report where report is not NULL. */
+static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError *error) {
+    if (report) *report = NULL;
+    args->call = call;
+    if (report && call_run(call, report_body, &args->report, error) != DEMI_OK)
+        return (DemiStatus)call->err.code;
+    DemiStatus status = call_run(call, run_body, args, error);
+    arena_free(&args->passes);
+    if (status == DEMI_OK && report)
+        *report = args->report;
+    else
+        demi_report_free(args->report);
+    return status;
+}
+
+DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiRunOptions *options,
+                             DemiReport **report, DemiError *error) {
+    Call call = {0};
+    RunArgs args = {.handle = model, .text = pipeline, .options = DEMI_RUN_OPTIONS_INIT};
+    options_copy(&call, &args.options, sizeof args.options, options);
+    return run(&call, &args, report, error);
+}
+
+/* ---- convert
+ * ---------------------------------------------------------------------------------------- */
+
+static bool opset_is_known(const Model *model, const OpsetImports *opsets, Err *err) {
+    int64_t version = opset_version(opsets, NULL);
+    if (version <= NEWEST_OPSET && model->ir_version <= NEWEST_IR) return true;
+    err_set(err, ERR_MODEL, "the model is newer than this demi knows");
+    err_expected(err, "opset up to %d and IR version up to %d", NEWEST_OPSET, NEWEST_IR);
+    err_actual(err, "opset %lld and IR version %lld", (long long)version,
+               (long long)model->ir_version);
+    err_hint(err, "show, check and opt read such models; a newer demi may convert it");
+    return false;
+}
+
+static bool model_is_known(const Model *model, Err *err) {
+    if (!opset_is_known(model, &model->opsets, err)) return false;
+    for (size_t i = 0; i < model->functions.count; i++)
+        if (!opset_is_known(model, &model->functions.items[i]->opsets, err)) return false;
+    return true;
+}
+
+typedef struct ConvertArgs {
+    RunArgs run;
+    DemiConvertOptions options;
+    char *text; /* owned by arena */
+    Arena arena;
+} ConvertArgs;
+
+static void convert_text_body(Call *call, void *data) {
+    ConvertArgs *args = data;
+    arena_init(&args->arena, &call->trap);
+    if (!model_is_known(args->run.handle->model, &call->err)) {
+        const Source *source = args->run.handle->model->source;
+        if (source) err_file(&call->err, source->name);
+        return;
+    }
+    size_t size = convert_text(&args->options, NULL, 0) + 1;
+    args->text = arena_alloc(&args->arena, size);
+    convert_text(&args->options, args->text, size);
+}
+
+DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, DemiReport **report,
+                        DemiError *error) {
+    Call call = {0};
+    ConvertArgs args = {.run = {.handle = model, .options = DEMI_RUN_OPTIONS_INIT},
+                        .options = DEMI_CONVERT_OPTIONS_INIT};
+    if (report) *report = NULL;
+    options_copy(&call, &args.options, sizeof args.options, options);
+    options_copy(&call, &args.run.options, sizeof args.run.options, args.options.run);
+    DemiStatus status = call_run(&call, convert_text_body, &args, error);
+    args.run.text = args.text;
+    if (status == DEMI_OK) status = run(&call, &args.run, report, error);
+    arena_free(&args.arena);
+    return status;
+}
+
+size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size) {
+    Call call = {0};
+    DemiConvertOptions known = DEMI_CONVERT_OPTIONS_INIT;
+    options_copy(&call, &known, sizeof known, options);
+    return convert_text(&known, buffer, size);
+}
+
+/* ---- reports
+ * -------------------------------------------------------------------------------------- */
+
+typedef struct DescribeArgs {
+    DemiModel *handle;
+    DemiReport *report;
+} DescribeArgs;
+
+static void describe_body(Call *call, void *data) {
+    DescribeArgs *args = data;
+    args->report = report_new(&call->trap);
+    report_take_before(args->report, args->handle->model);
+    report_take_after(args->report, args->handle->model, NULL);
+}
+
+DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error) {
+    Call call = {0};
+    DescribeArgs args = {.handle = model};
+    DemiStatus status = call_run(&call, describe_body, &args, error);
+    if (status != DEMI_OK) demi_report_free(args.report);
+    *report = status == DEMI_OK ? args.report : NULL;
+    return status;
+}
+
+/* ---- passes
+ * ----------------------------------------------------------------------------------------- */
+
+size_t demi_pass_count(void) {
+    return demi_passes.count;
+}
+
+const char *demi_pass_name(size_t i) {
+    return i < demi_passes.count ? demi_passes.passes[i]->name : NULL;
+}
+
+const char *demi_pass_summary(size_t i) {
+    return i < demi_passes.count ? demi_passes.passes[i]->summary : NULL;
+}
+
+static void takes_text(const PassOption *row, char *buffer, size_t size) {
+    const char *fixed = "";
+    switch (row->kind) {
+    case OPTION_BOOL: fixed = "true|false"; break;
+    case OPTION_INT: fixed = "N"; break;
+    case OPTION_STRING: fixed = "TEXT"; break;
+    case OPTION_STRINGS: fixed = "[TEXT,...]"; break;
+    case OPTION_CHOICE: break;
+    }
+    size_t length = (size_t)snprintf(buffer, size, "%s", fixed);
+    if (row->kind != OPTION_CHOICE) return;
+    for (const char *const *choice = row->choices; *choice && length < size; choice++)
+        length +=
+            (size_t)snprintf(buffer + length, size - length, "%s%s", length ? "|" : "", *choice);
+}
+
+bool demi_pass_option(size_t i, size_t j, DemiPassOption *option) {
+    if (i >= demi_passes.count || !demi_passes.passes[i]->options) return false;
+    const PassOption *row = demi_passes.passes[i]->options;
+    for (; row->name && j; j--) row++;
+    if (!row->name) return false;
+    DemiPassOption filled = {
+        .size = option->size, .name = row->name, .otherwise = row->otherwise, .help = row->help};
+    takes_text(row, filled.takes, sizeof filled.takes);
+    memcpy(option, &filled, option->size < sizeof filled ? option->size : sizeof filled);
+    return true;
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi.h: the C interface of libdemi. Reads an ONNX model, converts it to mixed precision, writes it.
+ *
+ *     DemiError error = DEMI_ERROR_INIT;
+ *     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+ *     DemiModel *model = NULL;
+ *     if (demi_load_file("in.onnx", NULL, &model, &error) == DEMI_OK &&
+ *         demi_convert(model, &options, NULL, &error) == DEMI_OK)
+ *         demi_save_file(model, "out.onnx", NULL, &error);
+ *     if (error.status != DEMI_OK) fprintf(stderr, "%s\n", error.message);
+ *     demi_free(model);
+ *
+ * Conventions
+ * - Handles (DemiModel, DemiReport) are opaque; each is made by one function and freed by its pair,
+ *   which accepts NULL.
+ * - Functions that can fail return a DemiStatus and fill a DemiError of the caller's, which may be
+ *   NULL. The first error wins: a DemiError that already holds one is left alone.
+ * - Structures of the caller's begin with `uint32_t size`, set by their INIT macro; a program built
+ *   against an older header keeps working. NULL options mean the defaults.
+ * - Threads: the library has no global state. A DemiModel, and a DemiReport while it is made, belong
+ *   to one thread at a time; different ones may be used in different threads at once. A finished
+ *   DemiReport may be read by several threads. Functions without a handle may be called anywhere.
+ * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
+ *   thread, before the function returns, and must not call the library with the same model.
+ * - Memory comes from the C library's malloc; there is no hook for another allocator.
+ * - Strings are UTF-8 as found in the file. Pointers the library returns are owned by the handle they
+ *   were asked of and live as long as it.
+ */
+#ifndef DEMI_H
+#define DEMI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define DEMI_API __attribute__((visibility("default")))
+#else
+#define DEMI_API
+#endif
+
+/* ---- version ------------------------------------------------------------------------------------ */
+
+/* Of this header. Before 1.0 a new minor version may change the interface; from 1.0 on only a new
+ * major one, which also changes the shared library's soname. */
+#define DEMI_VERSION_MAJOR  0
+#define DEMI_VERSION_MINOR  1
+#define DEMI_VERSION_PATCH  0
+#define DEMI_VERSION_STRING "0.1.0"
+
+/* Of the library that runs: "MAJOR.MINOR.PATCH", and major * 10000 + minor * 100 + patch. */
+DEMI_API const char *demi_version(void);
+DEMI_API uint32_t demi_version_number(void);
+
+/* The newest default-domain opset and the newest IR version that demi_convert accepts. */
+DEMI_API int64_t demi_newest_opset(void);
+DEMI_API int64_t demi_newest_ir(void);
+
+/* ---- errors ------------------------------------------------------------------------------------- */
+
+typedef enum DemiStatus {
+    DEMI_OK = 0,
+    DEMI_ERR_MODEL = 1,     /* the model or its data is at fault */
+    DEMI_ERR_USAGE = 2,     /* options, pipeline, unmatched pattern, missing input dtype */
+    DEMI_ERR_ENV = 3,       /* disk, memory */
+    DEMI_ERR_CANCELLED = 4, /* a progress callback asked to stop */
+} DemiStatus;
+
+/* What went wrong, whole and in parts. Parts that do not apply are empty strings. */
+typedef struct DemiError {
+    uint32_t size;
+    DemiStatus status;
+    char message[2048]; /* one line, without final newline or hint */
+    char hint[320];     /* what to do about it */
+    char file[1024];
+    char graph[160];   /* path of the graph within the model; empty for the main graph */
+    char node[160];    /* the node's name, or its first output's */
+    char op_type[64];  /* the node's operator */
+    char operand[160]; /* such as: input 'W' */
+    char what[320];
+    char expected[200];
+    char actual[200];
+} DemiError;
+
+#define DEMI_ERROR_INIT {sizeof(DemiError), DEMI_OK, "", "", "", "", "", "", "", "", "", ""}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+typedef struct DemiModel DemiModel;
+
+typedef struct DemiLoadOptions {
+    uint32_t size;
+    bool allow_hardlinks;  /* accept external data files with more than one hard link */
+    const char *data_root; /* folder that external data must lie in; NULL: the model file's own.
+                              A model that comes from no path has none unless it is given here */
+    const char *name;      /* what to call the input in messages; NULL: its path, or "model" */
+} DemiLoadOptions;
+
+#define DEMI_LOAD_OPTIONS_INIT {sizeof(DemiLoadOptions), false, NULL, NULL}
+
+/* Reads `size` bytes at most into buffer; returns the number read, 0 at the end, -1 on error. */
+typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
+
+/* Each makes a model in *model, to be freed with demi_free; on error *model is NULL. ONNX protobuf
+ * files and text (".onnxtxt") are told apart by their contents. Weights of files are read when they
+ * are needed, so the files must not change until demi_free.
+ * Errors: DEMI_ERR_USAGE where the path does not exist, DEMI_ERR_MODEL where it is no valid model,
+ * DEMI_ERR_ENV where it can't be read. */
+DEMI_API DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options,
+                                   DemiModel **model, DemiError *error);
+/* The descriptor is read to its end and not closed. */
+DEMI_API DemiStatus demi_load_fd(int fd, const DemiLoadOptions *options, DemiModel **model,
+                                 DemiError *error);
+/* Reads until `read` returns 0. */
+DEMI_API DemiStatus demi_load_callback(DemiReadFn read, void *user, const DemiLoadOptions *options,
+                                       DemiModel **model, DemiError *error);
+/* The bytes are borrowed: they must stay, unchanged, until demi_free. */
+DEMI_API DemiStatus demi_load_memory(const void *bytes, size_t size, const DemiLoadOptions *options,
+                                     DemiModel **model, DemiError *error);
+
+DEMI_API void demi_free(DemiModel *model);
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+typedef enum DemiFormat {
+    DEMI_FORMAT_BY_NAME = 0, /* text where the path ends in ".onnxtxt", protobuf otherwise */
+    DEMI_FORMAT_ONNX = 1,
+    DEMI_FORMAT_TEXT = 2,
+} DemiFormat;
+
+typedef struct DemiSaveOptions {
+    uint32_t size;
+    DemiFormat format;
+} DemiSaveOptions;
+
+#define DEMI_SAVE_OPTIONS_INIT {sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME}
+
+/* Takes `size` bytes; returns false on error, which ends the writing. */
+typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
+
+/* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames
+ * it; on any error what was at `path` is untouched. Weights go to one file beside it where the input
+ * kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is written as
+ * the bytes it was read from. */
+DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
+                                   const DemiSaveOptions *options, DemiError *error);
+/* Writes to a callback, all weights inside; DEMI_ERR_ENV above 2^31 - 1 bytes. */
+DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
+                                       const DemiSaveOptions *options, DemiError *error);
+
+/* Prints the model as text. full: everything, can be read back; otherwise tensors of more than 16
+ * elements are left out, and the text says so. */
+DEMI_API DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user,
+                               DemiError *error);
+
+/* ---- checking and rewriting ----------------------------------------------------------------------- */
+
+typedef struct DemiReport DemiReport;
+
+/* Checks names, types, and every known operator against its definition. DEMI_ERR_MODEL names the
+ * first fault. */
+DEMI_API DemiStatus demi_check(DemiModel *model, DemiError *error);
+
+/* After step `done` of `total` of a pipeline. Return false to cancel: the call then returns
+ * DEMI_ERR_CANCELLED, and the model is good only for demi_free. */
+typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t total);
+
+typedef struct DemiRunOptions {
+    uint32_t size;
+    bool verify_each;     /* check the model's structure after every pass */
+    DemiWriteFn text;     /* where the `print` pass writes; NULL: dropped */
+    void *text_user;
+    DemiProgressFn progress; /* may be NULL */
+    void *progress_user;
+} DemiRunOptions;
+
+#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL}
+
+/* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
+ * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model is
+ * good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it was. */
+DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
+                                      const DemiRunOptions *options, DemiReport **report,
+                                      DemiError *error);
+
+typedef enum DemiTarget { DEMI_TO_FLOAT16 = 0, DEMI_TO_BFLOAT16 = 1 } DemiTarget;
+
+typedef enum DemiIo {
+    DEMI_IO_KEEP = 0, /* inputs and outputs keep their types */
+    DEMI_IO_LOW = 1,  /* float inputs and outputs take the target type */
+} DemiIo;
+
+typedef struct DemiConvertOptions {
+    uint32_t size;
+    DemiTarget to;
+    DemiIo io;
+    bool allow_unmatched;            /* a pattern that matches nothing is no error */
+    const char *const *keep;         /* [keep_count] patterns of nodes that stay float */
+    size_t keep_count;
+    const char *const *keep_ops;     /* [keep_op_count] operators that stay float */
+    size_t keep_op_count;
+    const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
+    size_t input_dtype_count;
+    const DemiRunOptions *run;       /* NULL: defaults */
+} DemiConvertOptions;
+
+#define DEMI_CONVERT_OPTIONS_INIT                                                                  \
+    {sizeof(DemiConvertOptions), DEMI_TO_FLOAT16, DEMI_IO_KEEP, false, NULL, 0, NULL, 0, NULL, 0,  \
+     NULL}
+
+/* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
+ * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows; *report as for
+ * demi_run_pipeline. */
+DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
+                                 DemiReport **report, DemiError *error);
+
+/* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer may
+ * be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
+DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size);
+
+/* ---- passes ----------------------------------------------------------------------------------------- */
+
+/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings. NULL beyond. */
+DEMI_API size_t demi_pass_count(void);
+DEMI_API const char *demi_pass_name(size_t i);
+DEMI_API const char *demi_pass_summary(size_t i);
+
+/* Options of pass i: option j's name, what it takes ("true|false", "N", "TEXT", "[TEXT,...]",
+ * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option. `size` must be set. */
+typedef struct DemiPassOption {
+    uint32_t size;
+    const char *name, *otherwise, *help; /* static */
+    char takes[128];
+} DemiPassOption;
+
+#define DEMI_PASS_OPTION_INIT {sizeof(DemiPassOption), NULL, NULL, NULL, ""}
+
+DEMI_API bool demi_pass_option(size_t i, size_t j, DemiPassOption *option);
+
+/* ---- reports ------------------------------------------------------------------------------------------ */
+
+/* Facts of a model as it is: a report whose "before" and "after" are the same. */
+DEMI_API DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error);
+DEMI_API void demi_report_free(DemiReport *report);
+
+/* Structures below are made by the library alone, so that later versions can add fields at their
+ * ends. */
+typedef struct DemiReportTotals {
+    uint64_t nodes_before, nodes_after; /* in all graphs and functions */
+    uint64_t bytes_before, bytes_after; /* of weights: initializers and constants everywhere */
+    uint64_t casts_added, casts_removed, casts_fused;
+    uint64_t casts_remaining;           /* inserted casts in the model as it is now */
+    uint64_t overflow, underflow, subnormal; /* values of constants the target can't hold */
+    uint64_t rewrites;                  /* made by all passes */
+    double seconds;                     /* of all passes */
+    int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
+} DemiReportTotals;
+DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);
+
+/* One node of the model as it is now; casts that demi inserted are not listed. */
+typedef struct DemiReportNode {
+    const char *name;    /* or its first output's */
+    const char *op_type;
+    const char *domain;  /* "" for ai.onnx */
+    const char *graph;   /* path; "" for the main graph */
+    const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
+    const char *reason;  /* why it has that precision; "" where no pass decided */
+} DemiReportNode;
+DEMI_API size_t demi_report_node_count(const DemiReport *report);
+DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t i);
+
+typedef enum DemiReportList {
+    DEMI_REPORT_OPERATORS = 0, /* name: "Conv", "com.x.Op"; before, after: nodes */
+    DEMI_REPORT_WEIGHTS = 1,   /* name: dtype; before, after: bytes */
+    DEMI_REPORT_REASONS = 2,   /* name: reason; after: nodes of float type with it */
+    DEMI_REPORT_INPUTS = 3,    /* name; text_before, text_after: type such as float[N,3] */
+    DEMI_REPORT_OUTPUTS = 4,   /* as INPUTS */
+    DEMI_REPORT_OPSETS = 5,    /* name: domain, "ai.onnx" for the default; before, after: version */
+    DEMI_REPORT_PASSES = 6,    /* name; seconds; after: rewrites */
+    DEMI_REPORT_ADVICE = 7,    /* name: one sentence on what to expect of this model */
+} DemiReportList;
+
+typedef struct DemiReportRow {
+    const char *name;
+    const char *text_before, *text_after; /* "" where the list has none */
+    uint64_t before, after;
+    double seconds;
+} DemiReportRow;
+/* Rows of a list, most frequent (after, then before) first for OPERATORS, WEIGHTS and REASONS, in
+ * the file's or the pipeline's order otherwise. */
+DEMI_API size_t demi_report_row_count(const DemiReport *report, DemiReportList list);
+DEMI_API const DemiReportRow *demi_report_row(const DemiReport *report, DemiReportList list,
+                                              size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

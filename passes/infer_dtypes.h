@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Dtype inference for passes that change types as they go. */
+#ifndef DEMI_INFER_DTYPES_H
+#define DEMI_INFER_DTYPES_H
+
+#include "pass.h"
+
+/* Called with every node before its outputs' types are inferred, when its inputs' are exact. It may
+ * insert nodes before this one and set its inputs, giving new values their types. */
+typedef struct InferHook {
+    void (*before_node)(void *data, Node *node);
+    void *data;
+} InferHook;
+
+/* What the pass infer-dtypes does. inputs (NAME=DTYPE) and hook may be NULL. */
+bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook, Err *err);
+
+#endif

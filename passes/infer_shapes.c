@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/* infer-shapes: gives every value the shape that follows from inputs, constants and operators.
+ *
+ * Before: values carry what the file declares. After: what rewrite/shape can tell is added; small
+ * integer contents are followed, so shapes computed by nodes are found. Unknown stays unknown, and
+ * no new symbols are made up. A declared dim stays where it says more; where a known one and the
+ * inferred one contradict, the inferred one counts, except for graph inputs. Dtypes, kinds and
+ * declarations are not touched; a node that no valid model could hold leaves its outputs unknown
+ * (with strict, it is an error).
+ *
+ * Subgraphs are included: If meets its branches; Loop and Scan keep of a carried value what holds
+ * before and after an iteration. A function's body is inferred as if nothing were known of its
+ * inputs, and calls give nothing. Idempotent; near-linear in nodes, as bodies of loops are walked
+ * thrice, nested ones (beyond two levels) once.
+ */
+#include <stddef.h>
+
+#include "constants.h"
+#include "passes.h"
+#include "shape_args.h"
+
+typedef struct InferShapesOptions {
+    bool annotate, strict;
+} InferShapesOptions;
+
+static const PassOption options_table[] = {
+    {"annotate", OPTION_BOOL, offsetof(InferShapesOptions, annotate), NULL, NULL,
+     "add a value_info entry for every inner value of known type"},
+    {"strict", OPTION_BOOL, offsetof(InferShapesOptions, strict), NULL, NULL,
+     "refuse a model whose shapes contradict its operators"},
+    {0},
+};
+
+enum {
+    LOOP_ROUNDS = 3, /* first guess, what survives an iteration, the result */
+    LOOP_NESTING = 2 /* loops nested deeper get one round, with nothing known of carried values */
+};
+
+typedef struct Infer {
+    Model *model;
+    Arena *scratch;
+    bool strict;
+    Err *err;
+    const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
+    uint32_t loops;             /* enclosing loops of the graph being walked */
+} Infer;
+
+static bool infer_graph(Infer *infer, Graph *graph);
+
+/* ---- what is known of values ------------------------------------------------------------------------ */
+
+/* Declared and inferred together: each dim from whichever says more, the inferred one in doubt. */
+static ShapeOperand merge(Infer *infer, const ShapeOperand *declared, const ShapeOperand *inferred) {
+    ShapeOperand merged = *inferred;
+    merged.present = true;
+    if (!merged.dtype) merged.dtype = declared->dtype;
+    if (!declared->has_rank) return merged;
+    if (!merged.has_rank) {
+        merged.has_rank = true;
+        merged.rank = declared->rank;
+        merged.dims = declared->dims;
+        return merged;
+    }
+    if (merged.rank != declared->rank) return merged;
+    ShapeNum *dims = NULL;
+    for (uint32_t i = 0; i < merged.rank; i++) {
+        bool better = inferred->dims[i].kind != SHAPE_KNOWN &&
+                      declared->dims[i].kind != SHAPE_UNKNOWN &&
+                      !shape_num_same(inferred->dims[i], declared->dims[i]);
+        if (!better) continue;
+        if (!dims) {
+            dims = ARENA_ARRAY(infer->scratch, ShapeNum, merged.rank);
+            for (uint32_t k = 0; k < merged.rank; k++) dims[k] = inferred->dims[k];
+            merged.dims = dims;
+        }
+        dims[i] = declared->dims[i];
+    }
+    return merged;
+}
+
+static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOperand *shape) {
+    const ShapeOperand declared = shape_args_of_type(value->type, infer->scratch);
+    ShapeOperand *known = ARENA_NEW(infer->scratch, ShapeOperand);
+    *known = merge(infer, &declared, shape);
+    infer->known[value->id] = known;
+    return known;
+}
+
+/* An initializer that is also an input is a default that callers may override; before IR 4 every
+ * initializer had to be an input and was constant all the same. */
+static bool init_is_constant(const Infer *infer, const Value *value) {
+    bool required_input = infer->model->has_ir_version && infer->model->ir_version < 4;
+    return value->init && (!value->input || required_input);
+}
+
+static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
+    static const ShapeOperand absent = {.present = false};
+    if (!value) return &absent;
+    if (infer->known[value->id]) return infer->known[value->id];
+    ShapeOperand found = {.present = true};
+    if (init_is_constant(infer, value)) found = shape_args_of_tensor(value->init, infer->scratch);
+    return learn(infer, value, &found);
+}
+
+/* ---- subgraphs --------------------------------------------------------------------------------------- */
+
+static Graph *body_of(const Node *node, const char *name) {
+    const Attr *attr = node_attr(node, name);
+    return attr && !attr->ref && attr->type == ATTR_GRAPH ? attr->v.g : NULL;
+}
+
+/* What leaves a subgraph by output i, without contents: they may differ by iteration. */
+static ShapeOperand graph_result(Infer *infer, const Graph *graph, size_t i) {
+    const ShapeOperand nothing = {.present = true};
+    if (i >= graph->outputs.count) return nothing;
+    ShapeOperand result = *operand_of(infer, graph->outputs.items[i]->use.value);
+    result.items = NULL;
+    return result;
+}
+
+static void set_input(Infer *infer, const Graph *graph, size_t i, const ShapeOperand *shape) {
+    if (i < graph->inputs.count) learn(infer, graph->inputs.items[i], shape);
+}
+
+static void set_output(Infer *infer, const Node *node, uint32_t i, const ShapeOperand *shape) {
+    if (i < node->output_count && node->outputs[i]) learn(infer, node->outputs[i], shape);
+}
+
+static bool infer_if(Infer *infer, const Node *node) {
+    Graph *then_graph = body_of(node, "then_branch"), *else_graph = body_of(node, "else_branch");
+    if (then_graph && !infer_graph(infer, then_graph)) return false;
+    if (else_graph && !infer_graph(infer, else_graph)) return false;
+    for (uint32_t i = 0; then_graph && else_graph && i < node->output_count; i++) {
+        const ShapeOperand a = graph_result(infer, then_graph, i);
+        const ShapeOperand b = graph_result(infer, else_graph, i);
+        const ShapeOperand met = shape_meet(infer->scratch, &a, &b);
+        set_output(infer, node, i, &met);
+    }
+    return true;
+}
+
+static bool same_shape(const ShapeOperand *a, const ShapeOperand *b) {
+    if (a->has_rank != b->has_rank) return false;
+    if (!a->has_rank) return true;
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        bool both_unknown = !a->dims[i].kind && !b->dims[i].kind;
+        if (!both_unknown && !shape_num_same(a->dims[i], b->dims[i])) return false;
+    }
+    return true;
+}
+
+/* Values carried through iterations: body inputs first_in … from node inputs first …, coming back
+ * as body outputs first_out …. */
+typedef struct Carried {
+    Graph *body;
+    ShapeOperand *state; /* [count] */
+    uint32_t count;
+    size_t first_in, first_out;
+} Carried;
+
+/* Meets the state with what an iteration makes of it; true where it was the same already. */
+static bool carried_settles(Infer *infer, Carried *carried) {
+    bool settled = true;
+    for (uint32_t i = 0; i < carried->count; i++) {
+        const ShapeOperand after = graph_result(infer, carried->body, carried->first_out + i);
+        const ShapeOperand met = shape_meet(infer->scratch, &carried->state[i], &after);
+        if (!same_shape(&met, &carried->state[i])) settled = false;
+        carried->state[i] = met;
+    }
+    return settled;
+}
+
+/* Values of a graph and those inside it are inferred anew in each round. */
+static bool walk_body(Infer *infer, const Carried *carried) {
+    for (uint32_t i = 0; i < carried->count; i++)
+        set_input(infer, carried->body, carried->first_in + i, &carried->state[i]);
+    infer->loops++;
+    bool ok = infer_graph(infer, carried->body);
+    infer->loops--;
+    return ok;
+}
+
+/* Iterates until nothing changes, giving up on what still does after some rounds. */
+static bool infer_carried(Infer *infer, Carried *carried) {
+    const ShapeOperand nothing = {.present = true};
+    uint32_t rounds = infer->loops < LOOP_NESTING ? LOOP_ROUNDS : 1;
+    for (uint32_t round = 0; round < rounds; round++) {
+        if (round + 1 == rounds)
+            for (uint32_t i = 0; i < carried->count; i++) carried->state[i] = nothing;
+        if (!walk_body(infer, carried)) return false;
+        if (carried_settles(infer, carried)) return true;
+    }
+    return true;
+}
+
+static void start_state(Infer *infer, const Node *node, uint32_t first, Carried *carried) {
+    carried->state = ARENA_ARRAY(infer->scratch, ShapeOperand, carried->count);
+    for (uint32_t i = 0; i < carried->count; i++) {
+        carried->state[i] = *operand_of(infer, node->inputs[first + i].value);
+        carried->state[i].present = true;
+        carried->state[i].items = NULL;
+    }
+}
+
+/* What iterations produced, joined along a new axis of `count` elements. */
+static ShapeOperand stacked(Infer *infer, const ShapeOperand *part, int64_t axis, ShapeNum count) {
+    ShapeOperand whole = {.present = true, .dtype = part->dtype};
+    uint32_t rank = part->rank + 1;
+    int64_t place = axis < 0 ? axis + (int64_t)rank : axis;
+    if (!part->has_rank || place < 0 || place >= (int64_t)rank) return whole;
+    ShapeNum *dims = ARENA_ARRAY(infer->scratch, ShapeNum, rank);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = i == place ? count : part->dims[i < place ? i : i - 1];
+    whole.has_rank = true;
+    whole.rank = rank;
+    whole.dims = dims;
+    return whole;
+}
+
+/* Body: (iteration, condition, carried …) to (condition, carried …, parts …). How often it runs is
+ * not known: the condition may end it early. */
+static bool infer_loop(Infer *infer, const Node *node) {
+    Carried carried = {.body = body_of(node, "body"), .first_in = 2, .first_out = 1};
+    const ShapeOperand scalar = {.present = true, .has_rank = true};
+    const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
+    if (!carried.body) return true;
+    carried.count = node->input_count > 2 ? node->input_count - 2 : 0;
+    start_state(infer, node, 2, &carried);
+    set_input(infer, carried.body, 0, &scalar);
+    if (!infer_carried(infer, &carried)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ShapeOperand result = i < carried.count ? carried.state[i]
+                                                : graph_result(infer, carried.body, i + 1);
+        if (i >= carried.count) result = stacked(infer, &result, 0, unknown);
+        set_output(infer, node, i, &result);
+    }
+    return true;
+}
+
+static int64_t attr_axis(const Node *node, const char *name, uint32_t i) {
+    const Attr *attr = node_attr(node, name);
+    return attr && attr->type == ATTR_INTS && i < attr->count ? attr->v.ints[i] : 0;
+}
+
+/* One element of a scanned input, and the number of elements. */
+static ShapeOperand scan_element(Infer *infer, const ShapeOperand *whole, int64_t axis,
+                                 ShapeNum *length) {
+    ShapeOperand part = {.present = true, .dtype = whole->dtype};
+    int64_t place = axis < 0 ? axis + (int64_t)whole->rank : axis;
+    if (!whole->has_rank || place < 0 || place >= (int64_t)whole->rank) return part;
+    if (length->kind != SHAPE_KNOWN && whole->dims[place].kind) *length = whole->dims[place];
+    ShapeNum *dims = ARENA_ARRAY(infer->scratch, ShapeNum, whole->rank);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < whole->rank; i++)
+        if (i != place) dims[at++] = whole->dims[i];
+    part.has_rank = true;
+    part.rank = at;
+    part.dims = dims;
+    return part;
+}
+
+/* Scan since 9: states and scanned inputs in, states and parts out. Version 8 has a batch axis and
+ * lengths besides; nothing is told of it. */
+static bool infer_scan(Infer *infer, const Node *node) {
+    Carried carried = {.body = body_of(node, "body")};
+    int64_t scanned = node_attr_int(node, "num_scan_inputs", -1);
+    ShapeNum length = {.kind = SHAPE_UNKNOWN};
+    if (!carried.body) return true;
+    bool usable = scanned >= 1 && scanned <= node->input_count &&
+                  opset_version(node->graph->opsets, node->domain) >= 9;
+    if (!usable) return infer_graph(infer, carried.body);
+    carried.count = node->input_count - (uint32_t)scanned;
+    start_state(infer, node, 0, &carried);
+    for (uint32_t i = 0; i < (uint32_t)scanned; i++) {
+        const ShapeOperand *whole = operand_of(infer, node->inputs[carried.count + i].value);
+        int64_t axis = attr_axis(node, "scan_input_axes", i);
+        const ShapeOperand part = scan_element(infer, whole, axis, &length);
+        set_input(infer, carried.body, carried.count + i, &part);
+    }
+    if (!infer_carried(infer, &carried)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ShapeOperand result = i < carried.count ? carried.state[i]
+                                                : graph_result(infer, carried.body, i);
+        if (i >= carried.count)
+            result = stacked(infer, &result, attr_axis(node, "scan_output_axes", i - carried.count),
+                             length);
+        set_output(infer, node, i, &result);
+    }
+    return true;
+}
+
+/* Sequences hold tensors of the operand's shape already, so elements and tensors pass alike. */
+static bool infer_sequence_map(Infer *infer, const Node *node) {
+    Graph *body = body_of(node, "body");
+    if (!body) return true;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        ShapeOperand element = *operand_of(infer, node->inputs[i].value);
+        element.wrapped = false;
+        element.items = NULL;
+        set_input(infer, body, i, &element);
+    }
+    if (!infer_graph(infer, body)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ShapeOperand result = graph_result(infer, body, i);
+        result.wrapped = true;
+        set_output(infer, node, i, &result);
+    }
+    return true;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------- */
+
+typedef struct Control {
+    const char *name;
+    bool (*infer)(Infer *infer, const Node *node);
+} Control;
+
+static const Control controls[] = {
+    {"If", infer_if},
+    {"Loop", infer_loop},
+    {"Scan", infer_scan},
+    {"SequenceMap", infer_sequence_map},
+};
+
+static const Control *control_of(const Node *node) {
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+        if (sym_equals(node->op_type, controls[i].name)) return &controls[i];
+    return NULL;
+}
+
+typedef struct Visit {
+    Infer *infer;
+    bool ok;
+} Visit;
+
+static void visit_graph(Graph *graph, void *data) {
+    Visit *visit = data;
+    if (visit->ok) visit->ok = infer_graph(visit->infer, graph);
+}
+
+/* Subgraphs of operators that say nothing of how they are called. */
+static bool infer_held_graphs(Infer *infer, const Node *node) {
+    Visit visit = {infer, true};
+    node_each_graph(node, visit_graph, &visit);
+    return visit.ok;
+}
+
+static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) {
+    ShapeOperand *inputs = ARENA_ARRAY(infer->scratch, ShapeOperand, node->input_count);
+    ShapeOperand *outputs = ARENA_ARRAY(infer->scratch, ShapeOperand, node->output_count);
+    for (uint32_t i = 0; i < node->input_count; i++)
+        inputs[i] = *operand_of(infer, node->inputs[i].value);
+    for (uint32_t i = 0; i < node->output_count; i++) outputs[i].present = node->outputs[i] != NULL;
+    ShapeCall call = {.arena = infer->scratch,
+                      .attrs = shape_args_attrs(node, row, infer->scratch),
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .input_count = node->input_count,
+                      .output_count = node->output_count};
+    if (!call.attrs) return true;
+    if (!shape_infer(row, &call) && infer->strict)
+        return node_error(node, infer->err, ERR_MODEL, "shapes are invalid: %s", call.reason);
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) learn(infer, node->outputs[i], &outputs[i]);
+    return true;
+}
+
+static bool infer_node(Infer *infer, const Node *node) {
+    const ShapeRow *row = shape_args_row(node);
+    const Control *control = row && !row->domain[0] ? control_of(node) : NULL;
+    if (control) return control->infer(infer, node);
+    if (!infer_held_graphs(infer, node)) return false;
+    return !row || infer_operator(infer, node, row);
+}
+
+/* Forgets what an earlier round found inside, then goes through the nodes in order. */
+static bool infer_graph(Infer *infer, Graph *graph) {
+    for (Node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
+    for (Node *node = graph->first; node; node = node->next)
+        if (!infer_node(infer, node)) return false;
+    return true;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------- */
+
+static uint64_t commit_value(Infer *infer, Value *value) {
+    const ShapeOperand *known = infer->known[value->id];
+    if (!known) return 0;
+    const Type *type = shape_args_to_type(&infer->model->arena, value->type, known);
+    if (type == value->type) return 0;
+    value_set_type(value, type);
+    return 1;
+}
+
+/* Inputs of the main graph and functions keep what is declared; those of bodies learn from the
+ * node that runs them. */
+static uint64_t commit_graph(Infer *infer, Graph *graph) {
+    uint64_t changes = 0;
+    for (size_t i = 0; graph->owner && i < graph->inputs.count; i++)
+        changes += commit_value(infer, graph->inputs.items[i]);
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        Value *value = graph->initializers.items[i];
+        if (!value->input && operand_of(infer, value)) changes += commit_value(infer, value);
+    }
+    for (Node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) changes += commit_value(infer, node->outputs[i]);
+    return changes;
+}
+
+static bool is_graph_output(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node && use->graph == value->graph) return true;
+    return false;
+}
+
+static uint64_t annotate_graph(Graph *graph) {
+    uint64_t added = 0;
+    for (Node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            Value *value = node->outputs[i];
+            bool inner = value && !value->info && !sym_is_empty(value->name) &&
+                         type_dtype(value->type) && !is_graph_output(value);
+            if (!inner) continue;
+            value_add_info(value);
+            added++;
+        }
+    return added;
+}
+
+static bool run(PassCtx *ctx, const void *data, Err *err) {
+    const InferShapesOptions *options = data;
+    Model *model = ctx->model;
+    Infer infer = {
+        .model = model, .scratch = ctx->scratch, .strict = options->strict, .err = err};
+    infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, model->value_count);
+    GraphList graphs = model_graphs(model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        if (!graphs.items[i]->owner && !infer_graph(&infer, graphs.items[i])) return false;
+    for (size_t i = 0; i < graphs.count; i++)
+        ctx->counts->rewrites += commit_graph(&infer, graphs.items[i]);
+    for (size_t i = 0; options->annotate && i < graphs.count; i++)
+        if (!graphs.items[i]->function) ctx->counts->rewrites += annotate_graph(graphs.items[i]);
+    return true;
+}
+
+const PassInfo infer_shapes_pass = {
+    .name = "infer-shapes",
+    .summary = "find the shape of every value",
+    .gives = FACT_SHAPES,
+    .options = options_table,
+    .options_size = sizeof(InferShapesOptions),
+    .idempotent = true,
+    .run = run,
+};

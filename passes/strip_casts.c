@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/* strip-casts: takes insert-casts back.
+ *
+ * Before: x1 = Cast(x, float16) @own; y1 = Conv(x1, w1); y = Cast(y1, float) @own
+ * After:  y = Conv(x, w)
+ *
+ * Casts that demi inserted go, attributes that it changed get their old types, and float spreads
+ * again from the graph inputs. Constants that cast-params stored in 16 bit become float once more,
+ * with the rounding they have had; kept ones give back the original graph. Graph inputs and outputs
+ * that were lowered keep their types: a cast then stays, or is put, where they meet the rest.
+ */
+#include <string.h>
+
+#include "constants.h"
+#include "infer_dtypes.h"
+#include "op_types.h"
+#include "passes.h"
+
+static bool is_low(Dtype dtype) { return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16; }
+
+/* ---- removing -------------------------------------------------------------------------------------- */
+
+static void remove_cast(PassCtx *ctx, Node *cast) {
+    Value *result = cast->outputs[0], *source = cast->inputs[0].value;
+    if (value_is_named_output(result)) {
+        if (source->input || source->graph != result->graph || value_is_named_output(source))
+            return;
+        value_swap_names(result, source);
+    }
+    value_replace_uses(result, source);
+    node_remove(cast);
+    ctx->counts->casts_removed++;
+    ctx->counts->rewrites++;
+}
+
+static void restore_attr(Node *node, const char *name) {
+    Arena *arena = &node->graph->model->arena;
+    const Attr *attr = node_attr(node, name);
+    if (!attr) return;
+    if (attr->type == ATTR_INT) node_set_attr_int(node, name, DTYPE_FLOAT);
+    else if (attr->type == ATTR_STRING) node_set_attr_string(node, name, "FLOAT");
+    else if (attr->type == ATTR_TENSOR)
+        node_set_attr_tensor(node, name, tensor_new_cast(arena, attr->v.t, DTYPE_FLOAT));
+    else if (attr->type == ATTR_TYPE)
+        node_set_attr_type(node, name, type_with_dtype(arena, attr->v.tp, DTYPE_FLOAT));
+}
+
+/* demi.was entries: NAME, or NAME= where the attribute was absent. */
+static void restore_attrs(PassCtx *ctx, Node *node) {
+    for (KeyValue **at = &node->metadata; *at;) {
+        const KeyValue *entry = *at;
+        if (!sym_equals(entry->key, "demi.was") || !entry->value) {
+            at = &(*at)->next;
+            continue;
+        }
+        size_t length = entry->value->length;
+        bool absent = length && entry->value->text[length - 1] == '=';
+        char *name = arena_copy(ctx->scratch, entry->value->text, absent ? length - 1 : length);
+        if (absent) node_remove_attr(node, name);
+        else restore_attr(node, name);
+        *at = (*at)->next;
+        ctx->counts->rewrites++;
+    }
+}
+
+/* ---- bringing types together again --------------------------------------------------------------------- */
+
+static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
+    Model *model = value->graph->model;
+    const Tensor *tensor = constant_tensor(value, &model->arena);
+    const Type *type = type_with_dtype(&model->arena, value->type, DTYPE_FLOAT);
+    ctx->counts->rewrites++;
+    if (tensor && tensor_check(tensor, NULL)) {
+        constant_replace(value, tensor_new_cast(&model->arena, tensor, DTYPE_FLOAT));
+        value_set_type(value, type);
+        return value;
+    }
+    Node *cast = node_new(reader->graph, reader, sym_intern_cstr(&model->syms, "Cast"), NULL);
+    node_resize_inputs(cast, 1);
+    node_resize_outputs(cast, 1);
+    node_set_input(cast, 0, value);
+    Value *result = value_new(
+        reader->graph,
+        sym_fresh(&model->syms, arena_printf(ctx->scratch, "%s_to_float", value->name->text)));
+    node_set_output(cast, 0, result);
+    node_set_attr_int(cast, "to", DTYPE_FLOAT);
+    value_set_type(result, type);
+    return result;
+}
+
+static Dtype dtype_of(const Use *use) {
+    return use->value ? type_dtype(use->value->type) : DTYPE_UNDEFINED;
+}
+
+/* Operands of one type variable of which some are float again and some still 16 bit. */
+static void unite_operands(void *data, Node *node) {
+    PassCtx *ctx = data;
+    const OpSchema *schema = node_schema(node);
+    if (!schema) return;
+    bool is_float[256] = {false};
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const OpParam *param = op_schema_input(schema, i);
+        if (param && param->var != OP_NO_VAR && dtype_of(&node->inputs[i]) == DTYPE_FLOAT)
+            is_float[param->var] = true;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const OpParam *param = op_schema_input(schema, i);
+        bool shared = param && param->var != OP_NO_VAR &&
+                      (param->option != OP_VARIADIC || param->homogeneous);
+        if (!shared || !is_float[param->var] || !is_low(dtype_of(&node->inputs[i]))) continue;
+        node_set_input(node, i, as_float(ctx, node, node->inputs[i].value));
+    }
+}
+
+static void sync_declarations(Graph *graph) {
+    bool main_graph = graph == graph->model->graph;
+    for (size_t i = 0; !main_graph && i < graph->inputs.count; i++) {
+        Dtype dtype = type_dtype(graph->inputs.items[i]->type);
+        if (dtype) value_declare_input(graph->inputs.items[i], dtype);
+    }
+    for (size_t i = 0; !main_graph && i < graph->outputs.count; i++) {
+        Dtype dtype = type_dtype(graph->outputs.items[i]->use.value->type);
+        if (dtype) graph_declare_output(graph, (uint32_t)i, dtype);
+    }
+    for (size_t i = 0; i < graph->infos.count; i++) value_sync_info(graph->infos.items[i]);
+}
+
+/* Outputs that are declared low, by io=low, are low still. */
+static void lower_outputs(PassCtx *ctx, Graph *graph) {
+    Model *model = graph->model;
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        GraphOutput *output = graph->outputs.items[i];
+        Value *value = output->use.value;
+        Dtype declared = type_dtype(output->decl->type);
+        if (!is_low(declared) || type_dtype(value->type) != DTYPE_FLOAT) continue;
+        Node *cast = node_new(graph, NULL, sym_intern_cstr(&model->syms, "Cast"), NULL);
+        node_resize_inputs(cast, 1);
+        node_resize_outputs(cast, 1);
+        char *stem = arena_printf(ctx->scratch, "%s_float", value->name->text);
+        Value *result = value_new(graph, sym_fresh(&model->syms, stem));
+        node_set_output(cast, 0, result);
+        use_set(&output->use, result);
+        value_swap_names(value, result);
+        node_set_input(cast, 0, value);
+        node_set_attr_int(cast, "to", declared);
+        value_set_type(result, type_with_dtype(&model->arena, value->type, declared));
+        ctx->counts->rewrites++;
+    }
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    uint64_t before = ctx->counts->rewrites;
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (Node *node = graphs.items[i]->first, *next; node; node = next) {
+            next = node->next;
+            if (node_is_own_cast(node)) remove_cast(ctx, node);
+            else restore_attrs(ctx, node);
+        }
+    if (ctx->counts->rewrites == before) return true; /* nothing of ours in this model */
+    InferHook hook = {unite_operands, ctx};
+    if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
+    for (size_t i = 0; i < graphs.count; i++) sync_declarations(graphs.items[i]);
+    lower_outputs(ctx, ctx->model->graph);
+    return true;
+}
+
+const PassInfo strip_casts_pass = {
+    .name = "strip-casts",
+    .summary = "remove the casts that demi inserted and restore what they served",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .breaks = FACT_SHAPES,
+    .idempotent = true,
+    .run = run,
+};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nodes against the operators' schemas. Operators of domains that are not published are not judged;
+ * types that are unknown are not either (run infer-dtypes first to know them). */
+#include <string.h>
+
+#include "op_types.h"
+#include "ops.h"
+#include "verify.h"
+
+typedef struct Check {
+    const Node *node;
+    const OpSchema *schema;
+    Err *err;
+} Check;
+
+static bool count_error(Check *c, const char *what, uint32_t actual, unsigned least,
+                        unsigned most) {
+    node_error(c->node, c->err, ERR_MODEL, "wrong number of %s", what);
+    if (most == OP_UNBOUNDED) err_expected(c->err, "at least %u", least);
+    else if (least == most) err_expected(c->err, "%u", least);
+    else err_expected(c->err, "%u to %u", least, most);
+    err_actual(c->err, "%u", actual);
+    return false;
+}
+
+static bool check_counts(Check *c) {
+    const OpSchema *s = c->schema;
+    uint32_t inputs = c->node->input_count, outputs = c->node->output_count;
+    /* Trailing optional operands may be left out or named "": only their presence counts below. */
+    if (inputs > s->max_input || inputs < s->min_input)
+        return count_error(c, "inputs", inputs, s->min_input, s->max_input);
+    if (outputs > s->max_output || outputs < s->min_output)
+        return count_error(c, "outputs", outputs, s->min_output, s->max_output);
+    for (uint32_t i = 0; i < inputs; i++) {
+        if (c->node->inputs[i].value || !op_schema_input_is_required(s, i)) continue;
+        const OpParam *param = op_schema_input(s, i);
+        node_error(c->node, c->err, ERR_MODEL, "a required input is missing");
+        err_operand(c->err, "input '%s'", param ? param->name : "");
+        return false;
+    }
+    return true;
+}
+
+static const char *attr_type_name(int type) {
+    static const char *const names[] = {"undefined", "float",   "int",     "string",
+                                        "tensor",    "graph",   "floats",  "ints",
+                                        "strings",   "tensors", "graphs",  "sparse_tensor",
+                                        "sparse_tensors", "type_proto", "type_protos"};
+    bool known = type >= 0 && type < (int)(sizeof names / sizeof *names);
+    return known ? names[type] : "unknown";
+}
+
+static bool attr_error(Check *c, const char *name, const char *what) {
+    node_error(c->node, c->err, ERR_MODEL, "%s", what);
+    err_operand(c->err, "attribute '%s'", name);
+    return false;
+}
+
+static bool check_attrs(Check *c) {
+    for (const Attr *attr = c->node->attrs; attr; attr = attr->next) {
+        const OpAttr *formal = op_schema_attr(c->schema, sym_text(attr->name));
+        if (!formal)
+            return attr_error(c, sym_text(attr->name), "the operator has no such attribute");
+        if (attr->ref || (int)attr->type == formal->type) continue;
+        attr_error(c, formal->name, "wrong type of attribute");
+        err_expected(c->err, "%s", attr_type_name(formal->type));
+        err_actual(c->err, "%s", attr_type_name((int)attr->type));
+        return false;
+    }
+    for (uint32_t i = 0; i < c->schema->attr_count; i++) {
+        const OpAttr *formal = &c->schema->attrs[i];
+        if (formal->required && !node_attr(c->node, formal->name))
+            return attr_error(c, formal->name, "a required attribute is missing");
+    }
+    return true;
+}
+
+static const char *type_word(OpTypeKind kind) {
+    switch (kind) {
+    case OPTYPE_TENSOR: return "tensor";
+    case OPTYPE_SEQ: return "sequence";
+    case OPTYPE_OPTIONAL: return "optional";
+    case OPTYPE_OPTIONAL_SEQ: return "optional sequence";
+    case OPTYPE_SPARSE: return "sparse tensor";
+    case OPTYPE_MAP_INT64:
+    case OPTYPE_MAP_STRING: return "map";
+    case OPTYPE_SEQ_MAP_INT64:
+    case OPTYPE_SEQ_MAP_STRING: return "sequence of maps";
+    case OPTYPE_COUNT: break;
+    }
+    return "type";
+}
+
+typedef struct Bound {
+    bool set;
+    OpType type;
+    const char *by; /* operand that bound it */
+} Bound;
+
+/* One operand against its formal parameter and the type variables bound so far. */
+static bool check_operand(Check *c, const OpParam *param, const Value *value, Bound *bound) {
+    OpType type;
+    if (!value || !param || !op_type_from(value->type, &type)) return true;
+    if (type.kind == OPTYPE_SPARSE) type.kind = OPTYPE_TENSOR; /* used as if dense */
+    if (!type_set_holds(op_param_types(c->schema, param), type)) {
+        node_error(c->node, c->err, ERR_MODEL, "type not allowed at opset %lld",
+                   (long long)opset_version(c->node->graph->opsets, c->node->domain));
+        err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
+        err_actual(c->err, "%s of %s", type_word(type.kind), dtype_name(type.dtype));
+        return false;
+    }
+    bool shared = param->var != OP_NO_VAR && (param->option != OP_VARIADIC || param->homogeneous);
+    if (!shared) return true;
+    Bound *b = &bound[param->var];
+    if (!b->set) *b = (Bound){true, type, param->name};
+    if (b->type.kind == type.kind && b->type.dtype == type.dtype) return true;
+    node_error(c->node, c->err, ERR_MODEL, "operands of one type variable differ");
+    err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
+    err_expected(c->err, "%s, as '%s'", dtype_name(b->type.dtype), b->by);
+    err_actual(c->err, "%s", dtype_name(type.dtype));
+    return false;
+}
+
+static bool check_types(Check *c) {
+    Bound bound[256] = {0};
+    for (uint32_t i = 0; i < c->node->input_count; i++)
+        if (!check_operand(c, op_schema_input(c->schema, i), c->node->inputs[i].value, bound))
+            return false;
+    for (uint32_t i = 0; i < c->node->output_count; i++)
+        if (!check_operand(c, op_schema_output(c->schema, i), c->node->outputs[i], bound))
+            return false;
+    return true;
+}
+
+static bool unknown_operator(const Node *node, int64_t opset, Err *err) {
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    if (opset == 0) {
+        node_error(node, err, ERR_MODEL, "the model does not import the operator's domain");
+        err_expected(err, "an opset import of '%s'", domain);
+        return false;
+    }
+    if (ops_exists(domain, sym_text(node->op_type))) {
+        node_error(node, err, ERR_MODEL, "the operator does not exist at opset %lld",
+                   (long long)opset);
+        return false;
+    }
+    node_error(node, err, ERR_MODEL, "unknown operator");
+    const char *near = ops_nearest_name(domain, sym_text(node->op_type));
+    if (near) err_hint(err, "did you mean '%s'?", near);
+    return false;
+}
+
+static bool check_node(const Node *node, Err *err) {
+    const Model *model = node->graph->model;
+    if (model->functions.count && model_find_function(model, node)) return true;
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    int64_t opset = opset_version(node->graph->opsets, node->domain);
+    if (!ops_latest_opset(domain)) return true; /* somebody's own operators */
+    Check c = {.node = node, .schema = node_schema(node), .err = err};
+    if (!c.schema) return unknown_operator(node, opset, err);
+    if (c.schema->deprecated)
+        return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
+                          (long long)opset);
+    return check_counts(&c) && check_attrs(&c) && check_types(&c);
+}
+
+bool model_check(const Model *model, Arena *scratch, Err *err) {
+    if (!model_verify(model, scratch, err)) return false;
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+            if (!check_node(node, err)) return false;
+    return true;
+}

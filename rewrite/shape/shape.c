@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of shape functions, and the one door through which they are called.
+ *
+ * The door checks what every function relies on and must keep: inputs with sane ranks go in; dims
+ * that come out are never negative, and contents have as many items as the shape has elements.
+ */
+#include "shape.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checked.h"
+#include "shape_calc.h"
+
+static const ShapeRow rows[] = {
+#define SHAPE(domain, name, since, function, layout, variant)                                      \
+    {domain, name, since, variant, shape_##function, &shape_layout_##layout},
+#include "shape_functions.def"
+#undef SHAPE
+};
+
+size_t shape_row_count(void) { return sizeof rows / sizeof *rows; }
+
+const ShapeRow *shape_row(size_t index) { return &rows[index]; }
+
+static int row_compare(const ShapeRow *row, const char *domain, const char *name) {
+    int order = strcmp(row->domain, domain);
+    return order ? order : strcmp(row->name, name);
+}
+
+const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) {
+    size_t low = 0, high = shape_row_count(); /* low: past the last row <= (domain, name, opset) */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = row_compare(&rows[middle], domain, name);
+        if (order < 0 || (order == 0 && rows[middle].since <= opset)) low = middle + 1;
+        else high = middle;
+    }
+    if (low == 0 || row_compare(&rows[low - 1], domain, name) != 0) return NULL;
+    return &rows[low - 1];
+}
+
+static void set_absent(void *attrs, const ShapeField *field) {
+    void *place = (char *)attrs + field->offset;
+    bool number = field->kind == SHAPE_FIELD_INT || field->kind == SHAPE_FIELD_CHOICE;
+    if (number) memcpy(place, &field->otherwise, sizeof field->otherwise);
+}
+
+void *shape_attrs_new(const ShapeLayout *layout, Arena *arena) {
+    void *attrs = arena_alloc(arena, layout->size);
+    for (const ShapeField *field = layout->fields; field->name; field++) set_absent(attrs, field);
+    return attrs;
+}
+
+static void output_clear(ShapeOperand *output) {
+    *output = (ShapeOperand){.present = output->present};
+}
+
+/* Dims that came out of arithmetic may be negative; a real one is a slip of a model (a float tensor
+ * where integers belong). */
+static bool output_check(ShapeCall *call, uint32_t index) {
+    ShapeOperand *output = &call->outputs[index];
+    if (!output->has_rank) {
+        output->items = NULL;
+        return true;
+    }
+    for (uint32_t i = 0; i < output->rank; i++) {
+        ShapeNum dim = output->dims[i];
+        if (dim.kind == SHAPE_REAL) return shape_invalid(call, "a dimension is not an integer");
+        if (dim.kind == SHAPE_KNOWN && dim.value < 0)
+            return shape_invalid(call, "output %u would have dimension %lld", index,
+                                 (long long)dim.value);
+    }
+    uint64_t count;
+    if (output->items && (!shape_count(output, &count) || count != output->item_count))
+        output->items = NULL;
+    return true;
+}
+
+bool shape_infer(const ShapeRow *row, ShapeCall *call) {
+    call->row = row;
+    call->reason[0] = 0;
+    for (uint32_t i = 0; i < call->output_count; i++) output_clear(&call->outputs[i]);
+    bool valid = true;
+    for (uint32_t i = 0; valid && i < call->input_count; i++)
+        if (call->inputs[i].has_rank && call->inputs[i].rank > SHAPE_RANK_LIMIT)
+            valid = shape_invalid(call, "input %u has rank %u", i, call->inputs[i].rank);
+    if (valid) valid = row->function(call);
+    for (uint32_t i = 0; valid && i < call->output_count; i++) valid = output_check(call, i);
+    if (!valid)
+        for (uint32_t i = 0; i < call->output_count; i++) output_clear(&call->outputs[i]);
+    return valid;
+}
+
+bool shape_count(const ShapeOperand *operand, uint64_t *count) {
+    if (!operand->has_rank) return false;
+    uint64_t product = 1;
+    bool zero = false;
+    for (uint32_t i = 0; i < operand->rank; i++) {
+        if (operand->dims[i].kind != SHAPE_KNOWN || operand->dims[i].value < 0) return false;
+        uint64_t size = (uint64_t)operand->dims[i].value;
+        if (size == 0) zero = true;
+        else if (!checked_mul(product, size, &product) || product > INT64_MAX) return false;
+    }
+    *count = zero ? 0 : product;
+    return true;
+}
+
+bool shape_num_same(ShapeNum a, ShapeNum b) {
+    if (a.kind != b.kind) return false;
+    switch (a.kind) {
+    case SHAPE_UNKNOWN: return false;
+    case SHAPE_KNOWN: return a.value == b.value;
+    case SHAPE_SYMBOL: return a.symbol == b.symbol;
+    case SHAPE_REAL: return a.real == b.real;
+    }
+    return false;
+}
+
+static const ShapeNum *meet_nums(Arena *arena, const ShapeNum *a, const ShapeNum *b,
+                                 uint32_t count) {
+    uint32_t same = 0;
+    while (same < count && (a == b || shape_num_same(a[same], b[same]))) same++;
+    if (same == count) return a;
+    ShapeNum *met = ARENA_ARRAY(arena, ShapeNum, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (shape_num_same(a[i], b[i])) met[i] = a[i];
+    return met;
+}
+
+ShapeOperand shape_meet(Arena *arena, const ShapeOperand *a, const ShapeOperand *b) {
+    ShapeOperand met = {.present = true, .wrapped = a->wrapped && b->wrapped};
+    if (a->dtype == b->dtype) met.dtype = a->dtype;
+    if (!a->has_rank || !b->has_rank || a->rank != b->rank) return met;
+    met.has_rank = true;
+    met.rank = a->rank;
+    met.dims = meet_nums(arena, a->dims, b->dims, a->rank);
+    uint64_t count;
+    if (a->items && b->items && met.dtype && shape_count(&met, &count) &&
+        count == a->item_count && count == b->item_count) {
+        met.items = meet_nums(arena, a->items, b->items, a->item_count);
+        met.item_count = a->item_count;
+    }
+    return met;
+}

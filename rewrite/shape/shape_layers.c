@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole layers: RNN, GRU and LSTM, attention in its variants, Fourier transforms; and the
+ * predictors of ai.onnx.ml. */
+#include "shape_calc.h"
+
+static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
+
+static ShapeNum dim_of(const ShapeOperand *operand, uint32_t i) {
+    return operand && i < operand->rank ? operand->dims[i] : unknown;
+}
+
+/* ---- recurrent ------------------------------------------------------------------------------------ */
+
+/* layout 0: Y (seq, directions, batch, hidden), state (directions, batch, hidden)
+ * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden) */
+bool shape_recurrent(ShapeCall *call) {
+    const ShapeRecurrentAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0), *r = shape_ranked(call, 2);
+    if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 2, 3)) return false;
+    if (attrs->direction < 0) return shape_invalid(call, "direction is no known one");
+    bool batch_first = attrs->layout != 0;
+    ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, 2);
+    ShapeNum batch = dim_of(x, batch_first ? 0 : 1);
+    if (attrs->hidden_size != SHAPE_ABSENT) hidden = num_known(attrs->hidden_size);
+    ShapeNum *y = shape_output(call, 0, 4);
+    y[0] = dim_of(x, 0);
+    y[1] = batch_first ? dim_of(x, 1) : directions;
+    y[2] = batch_first ? directions : batch;
+    y[3] = hidden;
+    for (uint32_t i = 1; i < 3; i++) {
+        ShapeNum *state = shape_output(call, i, 3);
+        state[0] = batch_first ? batch : directions;
+        state[1] = batch_first ? directions : batch;
+        state[2] = hidden;
+    }
+    return true;
+}
+
+/* ---- attention ------------------------------------------------------------------------------------- */
+
+/* Sizes of one of Q, K, V as (batch, heads, sequence, size per head). */
+typedef struct Heads {
+    ShapeNum batch, heads, length, size;
+} Heads;
+
+static bool split_heads(ShapeCall *call, const ShapeOperand *x, int64_t heads, Heads *result) {
+    *result = (Heads){unknown, unknown, unknown, unknown};
+    if (!x) return true;
+    if (x->rank == 4) {
+        *result = (Heads){x->dims[0], x->dims[1], x->dims[2], x->dims[3]};
+        return true;
+    }
+    if (x->rank != 3) return shape_invalid(call, "attention of rank %u", x->rank);
+    if (heads == SHAPE_ABSENT || heads < 1)
+        return shape_invalid(call, "rank 3 needs the number of heads");
+    ShapeNum width = x->dims[2];
+    if (width.kind == SHAPE_KNOWN && width.value % heads)
+        return shape_invalid(call, "%lld is no multiple of %lld heads", (long long)width.value,
+                             (long long)heads);
+    *result = (Heads){x->dims[0], num_known(heads), x->dims[1], num_floor_div(width, heads)};
+    return true;
+}
+
+static void set_four(ShapeCall *call, uint32_t index, Heads heads) {
+    ShapeNum *dims = shape_output(call, index, 4);
+    dims[0] = heads.batch;
+    dims[1] = heads.heads;
+    dims[2] = heads.length;
+    dims[3] = heads.size;
+}
+
+/* present_key, present_value, and what query times key gives. */
+static void attention_extras(ShapeCall *call, Heads q, Heads k, Heads v) {
+    const ShapeOperand *past = shape_input(call, 4);
+    ShapeNum before = past->present ? dim_of(shape_ranked(call, 4), 2) : num_known(0);
+    ShapeNum total = num_add(before, k.length);
+    set_four(call, 1, (Heads){k.batch, k.heads, total, k.size});
+    set_four(call, 2, (Heads){v.batch, v.heads, total, v.size});
+    set_four(call, 3, (Heads){q.batch, q.heads, q.length, total});
+}
+
+bool shape_attention(ShapeCall *call) {
+    const ShapeHeadsAttrs *attrs = call->attrs;
+    const ShapeOperand *query = shape_ranked(call, 0);
+    Heads q, k, v;
+    if (!split_heads(call, query, attrs->q_num_heads, &q) ||
+        !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
+        !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))
+        return false;
+    attention_extras(call, q, k, v);
+    if (!query) return true;
+    if (query->rank == 4) {
+        set_four(call, 0, (Heads){q.batch, q.heads, q.length, v.size});
+        return true;
+    }
+    ShapeNum *dims = shape_output(call, 0, 3);
+    dims[0] = q.batch;
+    dims[1] = q.length;
+    dims[2] = num_mul(q.heads, v.size);
+    return true;
+}
+
+/* Q, K, V of rank 4, and nothing but Y */
+bool shape_flex_attention(ShapeCall *call) {
+    const ShapeOperand *q = shape_ranked(call, 0), *v = shape_ranked(call, 2);
+    for (uint32_t i = 0; i < 3; i++)
+        if (!shape_want_rank(call, i, 4)) return false;
+    set_four(call, 0, (Heads){dim_of(q, 0), dim_of(q, 1), dim_of(q, 2), dim_of(v, 3)});
+    return true;
+}
+
+/* Packed (B, T, heads * size) in and out; the state is (B, kv heads, d_k, d_v). */
+bool shape_linear_attention(ShapeCall *call) {
+    const ShapeHeadsAttrs *attrs = call->attrs;
+    Heads q, k, v;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!shape_want_rank(call, i, 3)) return false;
+    if (!split_heads(call, shape_ranked(call, 0), attrs->q_num_heads, &q) ||
+        !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
+        !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))
+        return false;
+    ShapeNum *dims = shape_output(call, 0, 3);
+    dims[0] = q.batch;
+    dims[1] = q.length;
+    dims[2] = num_mul(q.heads, v.size);
+    set_four(call, 1, (Heads){k.batch, k.heads, k.size, v.size});
+    return true;
+}
+
+/* ---- Fourier transforms ------------------------------------------------------------------------------ */
+
+/* length / 2 + 1 */
+static ShapeNum one_sided(ShapeNum length) {
+    if (length.kind != SHAPE_KNOWN) return unknown;
+    return num_add(num_floor_div(length, 2), num_known(1));
+}
+
+/* The transformed axis becomes dft_length long (one-sided: about half), the last one 2: real and
+ * imaginary parts. Since 20 a one-sided inverse gives real numbers. */
+static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
+    const ShapeSignalAttrs *attrs = call->attrs;
+    const ShapeOperand *given = shape_input(call, 1);
+    bool half = attrs->onesided == 1, inverse = half && attrs->inverse == 1;
+    uint32_t axis;
+    if (!shape_axis(call, along, x->rank, &axis)) return false;
+    if (axis + 1 == x->rank) return shape_invalid(call, "the last axis holds complex numbers");
+    ShapeNum length = given->present ? shape_single(given) : x->dims[axis];
+    if (inverse && !given->present && length.kind == SHAPE_KNOWN)
+        length = num_mul(num_sub(length, num_known(1)), num_known(2));
+    else if (inverse && !given->present) length = unknown;
+    ShapeNum *dims = shape_output(call, 0, x->rank);
+    for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+    dims[axis] = half && !inverse ? one_sided(length) : length;
+    dims[x->rank - 1] = num_known(inverse ? 1 : 2);
+    return true;
+}
+
+bool shape_dft(ShapeCall *call) {
+    const ShapeSignalAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 2);
+    ShapeNum axis = input->present ? shape_single(input) : num_known(attrs->axis);
+    if (!x) return true;
+    if (axis.kind == SHAPE_KNOWN) return dft_along(call, x, axis.value);
+    /* whichever axis it is: without a length and with both sides it keeps its size */
+    bool keeps = attrs->onesided != 1 && !shape_input(call, 1)->present;
+    ShapeNum *dims = shape_output(call, 0, x->rank);
+    for (uint32_t i = 0; keeps && i < x->rank; i++) dims[i] = x->dims[i];
+    if (keeps && x->rank) dims[x->rank - 1] = num_known(2);
+    return true;
+}
+
+/* DFT-17: the axis is an attribute; a one-sided inverse is not defined. */
+bool shape_dft_17(ShapeCall *call) {
+    const ShapeSignalAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (!x) return true;
+    if (attrs->onesided == 1 && attrs->inverse == 1)
+        return shape_output(call, 0, x->rank) != NULL;
+    return dft_along(call, x, attrs->axis);
+}
+
+/* (batch, frames, bins, 2) */
+bool shape_stft(ShapeCall *call) {
+    const ShapeSignalAttrs *attrs = call->attrs;
+    const ShapeOperand *signal = shape_ranked(call, 0), *frame = shape_input(call, 3);
+    const ShapeOperand *window = shape_input(call, 2);
+    ShapeNum step = shape_single(shape_input(call, 1)), total = dim_of(signal, 1), length = total;
+    if (!shape_want_rank(call, 0, 3)) return false;
+    if (frame->present) length = shape_single(frame);
+    else if (window->present) length = shape_length(window);
+    ShapeNum *dims = shape_output(call, 0, 4);
+    dims[0] = dim_of(signal, 0);
+    dims[2] = attrs->onesided != 0 ? one_sided(length) : length; /* one-sided by default */
+    dims[3] = num_known(2);
+    ShapeNum room = num_sub(total, length);
+    if (room.kind != SHAPE_KNOWN || step.kind != SHAPE_KNOWN) return true;
+    if (room.value < 0 || step.value < 1)
+        return shape_invalid(call, "frames of %lld every %lld in %lld samples",
+                             (long long)length.value, (long long)step.value,
+                             (long long)total.value);
+    dims[1] = num_add(num_floor_div(room, step.value), num_known(1));
+    return true;
+}
+
+/* ---- training ------------------------------------------------------------------------------------------ */
+
+/* Inputs R, T, then groups of k tensors: X, gradients, and one or two of state. Out come X and the
+ * state. */
+bool shape_optimizer(ShapeCall *call) {
+    uint32_t groups = call->row->variant == SHAPE_THREE_GROUPS ? 3 : 2, k = call->output_count / groups;
+    for (uint32_t i = 0; k && i < call->output_count; i++) {
+        uint32_t group = i / k, from = group ? group + 1 : 0;
+        shape_same_as(call, i, shape_input(call, 2 + from * k + i % k));
+    }
+    return true;
+}
+
+/* ---- ai.onnx.ml ---------------------------------------------------------------------------------------- */
+
+/* Rows of X: its first dim, or one row where X is a vector. */
+static ShapeNum rows_of(const ShapeOperand *x) {
+    if (!x) return unknown;
+    return x->rank == 1 ? num_known(1) : dim_of(x, 0);
+}
+
+/* Labels (N), scores (N, classes): how many scores a binary classifier gives is not said. */
+bool shape_classifier(ShapeCall *call) {
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (!x) return true;
+    if (x->rank != 1 && x->rank != 2) return shape_invalid(call, "rank %u", x->rank);
+    shape_output(call, 0, 1)[0] = rows_of(x);
+    shape_output(call, 1, 2)[0] = rows_of(x);
+    return true;
+}
+
+/* (N, targets) */
+bool shape_regressor(ShapeCall *call) {
+    const ShapeMlAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (!x) return true;
+    if (x->rank != 1 && x->rank != 2) return shape_invalid(call, "rank %u", x->rank);
+    ShapeNum *dims = shape_output(call, 0, 2);
+    dims[0] = rows_of(x);
+    if (attrs->targets != SHAPE_ABSENT) dims[1] = num_known(attrs->targets);
+    return true;
+}
+
+/* X with an axis of the categories added */
+bool shape_one_hot_encoder(ShapeCall *call) {
+    const ShapeMlAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (!x) return true;
+    ShapeNum *dims = shape_output(call, 0, (uint64_t)x->rank + 1);
+    if (!dims) return false;
+    for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
+    if (attrs->categories.present) dims[x->rank] = num_known(attrs->categories.count);
+    else if (attrs->category_strings.present)
+        dims[x->rank] = num_known(attrs->category_strings.count);
+    return true;
+}
+
+/* Picks from the last axis; a vector gives one row. */
+bool shape_array_feature(ShapeCall *call) {
+    const ShapeOperand *x = shape_ranked(call, 0), *y = shape_ranked(call, 1);
+    if (!x) return true;
+    if (x->rank == 0) return shape_invalid(call, "a scalar has no features");
+    uint32_t rank = x->rank == 1 ? 2 : x->rank;
+    ShapeNum *dims = shape_output(call, 0, rank);
+    for (uint32_t i = 0; i + 1 < rank; i++) dims[i] = x->rank == 1 ? num_known(1) : x->dims[i];
+    if (y) dims[rank - 1] = num_product(y->dims, 0, y->rank);
+    return true;
+}
+
+/* (1, entries of the map) */
+bool shape_cast_map(ShapeCall *call) {
+    ShapeNum *dims = shape_output(call, 0, 2);
+    dims[0] = num_known(1);
+    return true;
+}

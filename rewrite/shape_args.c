@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Building the arguments of shape functions from a node: see shape_args.h. */
+#include "shape_args.h"
+
+#include <string.h>
+
+#include "constants.h"
+#include "shape_attrs.h"
+
+enum { FLOAT_ITEMS = 64 }; /* float contents only ever are scales and bounds */
+
+const ShapeRow *shape_args_row(const Node *node) {
+    const Model *model = node->graph->model;
+    if (model->functions.count && model_find_function(model, node)) return NULL;
+    if (!node->op_type) return NULL;
+    const char *domain = domain_is_default(node->domain) ? "" : node->domain->text;
+    return shape_find(domain, node->op_type->text,
+                      opset_version(node->graph->opsets, node->domain));
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------- */
+
+static const ShapeField *field_named(const ShapeLayout *layout, Sym name) {
+    for (const ShapeField *field = layout->fields; field->name; field++)
+        if (sym_equals(name, field->name)) return field;
+    return NULL;
+}
+
+static int64_t choice_of(const ShapeField *field, Bytes text) {
+    for (int64_t i = 0; field->choices[i]; i++)
+        if (strlen(field->choices[i]) == text.size &&
+            memcmp(field->choices[i], text.data, text.size) == 0)
+            return i;
+    return -1;
+}
+
+static void fill_tensor(ShapeOperand *place, const Attr *attr, Arena *arena) {
+    if (attr->type == ATTR_TENSOR && attr->v.t) *place = shape_args_of_tensor(attr->v.t, arena);
+    if (attr->type != ATTR_SPARSE_TENSOR || !attr->v.sparse) return;
+    const Tensor dense = {.dtype = DTYPE_UNDEFINED,
+                          .rank = attr->v.sparse->rank,
+                          .dims = attr->v.sparse->dims};
+    *place = shape_args_of_tensor(&dense, arena);
+}
+
+/* One attribute into its place; the wrong type leaves it absent. */
+static void fill(void *attrs, const ShapeField *field, const Attr *attr, Arena *arena) {
+    void *place = (char *)attrs + field->offset;
+    switch (field->kind) {
+    case SHAPE_FIELD_INT:
+        if (attr->type == ATTR_INT) *(int64_t *)place = attr->v.i;
+        break;
+    case SHAPE_FIELD_INTS:
+        if (attr->type == ATTR_INTS) *(ShapeInts *)place = (ShapeInts){true, attr->count, attr->v.ints};
+        break;
+    case SHAPE_FIELD_FLOAT:
+        if (attr->type == ATTR_FLOAT) *(ShapeFloats *)place = (ShapeFloats){true, 1, &attr->v.f};
+        break;
+    case SHAPE_FIELD_FLOATS:
+        if (attr->type == ATTR_FLOATS)
+            *(ShapeFloats *)place = (ShapeFloats){true, attr->count, attr->v.floats};
+        break;
+    case SHAPE_FIELD_TEXT:
+        if (attr->type == ATTR_STRING && attr->v.s.size <= UINT32_MAX)
+            *(ShapeText *)place =
+                (ShapeText){true, (uint32_t)attr->v.s.size, (const char *)attr->v.s.data};
+        break;
+    case SHAPE_FIELD_CHOICE:
+        if (attr->type == ATTR_STRING) *(int64_t *)place = choice_of(field, attr->v.s);
+        break;
+    case SHAPE_FIELD_STRINGS:
+        if (attr->type == ATTR_STRINGS) *(ShapeInts *)place = (ShapeInts){true, attr->count, NULL};
+        break;
+    case SHAPE_FIELD_TENSOR: fill_tensor(place, attr, arena); break;
+    }
+}
+
+const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena) {
+    void *attrs = shape_attrs_new(row->layout, arena);
+    for (const Attr *attr = node->attrs; attr; attr = attr->next) {
+        const ShapeField *field = field_named(row->layout, attr->name);
+        if (!field) continue;
+        if (attr->ref) return NULL;
+        fill(attrs, field, attr, arena);
+    }
+    return attrs;
+}
+
+/* ---- operands -------------------------------------------------------------------------------------- */
+
+static const Type *innermost(const Type *type) {
+    while (type && (type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL)) type = type->elem;
+    return type && (type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR) ? type : NULL;
+}
+
+static ShapeNum num_of_dim(const Dim *dim) {
+    ShapeNum num = {.kind = SHAPE_UNKNOWN};
+    if (dim->kind == DIM_KNOWN && dim->size >= 0) {
+        num.kind = SHAPE_KNOWN;
+        num.value = dim->size;
+    }
+    if (dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol)) {
+        num.kind = SHAPE_SYMBOL;
+        num.symbol = (uintptr_t)dim->symbol;
+    }
+    return num;
+}
+
+ShapeOperand shape_args_of_type(const Type *type, Arena *arena) {
+    const Type *leaf = innermost(type);
+    ShapeOperand operand = {.present = true, .wrapped = type && leaf != type};
+    if (!leaf) return operand;
+    operand.dtype = type_dtype(leaf);
+    if (!leaf->has_shape || leaf->rank > SHAPE_RANK_LIMIT) return operand;
+    ShapeNum *dims = ARENA_ARRAY(arena, ShapeNum, leaf->rank);
+    for (uint32_t i = 0; i < leaf->rank; i++) dims[i] = num_of_dim(&leaf->dims[i]);
+    operand.has_rank = true;
+    operand.rank = leaf->rank;
+    operand.dims = dims;
+    return operand;
+}
+
+static void read_items(const Tensor *tensor, Arena *arena, ShapeOperand *operand) {
+    uint64_t count = tensor_count(tensor);
+    int64_t *values;
+    if (count > SHAPE_ITEM_LIMIT) return;
+    bool is_float = operand->dtype == DTYPE_FLOAT;
+    bool read = false;
+    ShapeNum *items = NULL;
+    if (!is_float && tensor_read_ints(tensor, arena, SHAPE_ITEM_LIMIT, &values, &count)) {
+        items = ARENA_ARRAY(arena, ShapeNum, count);
+        for (uint64_t i = 0; i < count; i++) items[i] = (ShapeNum){SHAPE_KNOWN, {values[i]}};
+        read = true;
+    } else if (is_float && count <= FLOAT_ITEMS) {
+        float floats[FLOAT_ITEMS];
+        read = tensor_read_floats(tensor, 0, count, floats, NULL);
+        items = ARENA_ARRAY(arena, ShapeNum, count);
+        for (uint64_t i = 0; i < count; i++)
+            items[i] = (ShapeNum){.kind = SHAPE_REAL, .real = (double)floats[i]};
+    }
+    if (!read) return;
+    operand->items = items;
+    operand->item_count = (uint32_t)count;
+}
+
+ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
+    ShapeOperand operand = {.present = true};
+    if (tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT) operand.dtype = (Dtype)tensor->dtype;
+    if (tensor->rank > SHAPE_RANK_LIMIT) return operand;
+    ShapeNum *dims = ARENA_ARRAY(arena, ShapeNum, tensor->rank);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->dims[i] < 0) return operand;
+        dims[i] = (ShapeNum){SHAPE_KNOWN, {tensor->dims[i]}};
+    }
+    operand.has_rank = true;
+    operand.rank = tensor->rank;
+    operand.dims = dims;
+    if (operand.dtype && tensor_check(tensor, NULL)) read_items(tensor, arena, &operand);
+    return operand;
+}
+
+/* ---- back to types ----------------------------------------------------------------------------------- */
+
+static bool dim_is(const Dim *dim, ShapeNum num) {
+    if (num.kind == SHAPE_UNKNOWN) return dim->kind == DIM_UNKNOWN;
+    return shape_num_same(num_of_dim(dim), num);
+}
+
+static Dim dim_of_num(ShapeNum num) {
+    switch (num.kind) {
+    case SHAPE_KNOWN: return (Dim){.kind = DIM_KNOWN, .size = num.value};
+    case SHAPE_SYMBOL:
+        return (Dim){.kind = DIM_SYMBOL, .symbol = (Sym)(uintptr_t)num.symbol};
+    case SHAPE_UNKNOWN:
+    case SHAPE_REAL: break;
+    }
+    return (Dim){.kind = DIM_UNKNOWN};
+}
+
+/* The leaf with other dims; a dim that says the same stays, denotation included. */
+static const Type *leaf_with_shape(Arena *arena, const Type *leaf, const ShapeOperand *shape) {
+    bool same_rank = leaf->has_shape && leaf->rank == shape->rank;
+    uint32_t same = 0;
+    while (same_rank && same < shape->rank && dim_is(&leaf->dims[same], shape->dims[same])) same++;
+    if (same_rank && same == shape->rank) return leaf;
+    Dim *dims = ARENA_ARRAY(arena, Dim, shape->rank);
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        bool keep = same_rank && dim_is(&leaf->dims[i], shape->dims[i]);
+        dims[i] = keep ? leaf->dims[i] : dim_of_num(shape->dims[i]);
+        if (same_rank) dims[i].extra = leaf->dims[i].extra;
+    }
+    Type *changed = ARENA_NEW(arena, Type);
+    *changed = *leaf;
+    changed->has_shape = true;
+    changed->rank = shape->rank;
+    changed->dims = dims;
+    return changed;
+}
+
+static const Type *with_shape(Arena *arena, const Type *type, const ShapeOperand *shape) {
+    if (type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR)
+        return leaf_with_shape(arena, type, shape);
+    bool wraps = type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL;
+    if (!wraps || !type->elem) return type;
+    const Type *elem = with_shape(arena, type->elem, shape);
+    if (elem == type->elem) return type;
+    Type *changed = ARENA_NEW(arena, Type);
+    *changed = *type;
+    changed->elem = elem;
+    return changed;
+}
+
+const Type *shape_args_to_type(Arena *arena, const Type *type, const ShapeOperand *shape) {
+    static const Type bare = {.kind = TYPE_TENSOR};
+    if (!shape->has_rank) return type;
+    if (!type || type->kind == TYPE_NONE) {
+        if (shape->wrapped) return type;
+        return leaf_with_shape(arena, &bare, shape);
+    }
+    return with_shape(arena, type, shape);
+}

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the demi command from outside: help, options, exit codes, streams, reports.
+
+usage: cli_test.py DEMI [unittest arguments]
+Models are written as text, so that nothing but the command itself is needed.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
+COMMANDS = ["convert", "opt", "show", "check", "help"]
+# A member of a later version must not be offered before it exists.
+LATER = ["--policy", "--calibrate", "--report", "--shape", "compile", "bench"]
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,3] x) => (float[N,3] y)
+<float[3,3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1}>
+{
+    [/mm] h = MatMul (x, w)
+    [/act] y = Relu (h)
+}
+"""
+
+
+def run(*words, stdin=None, **more):
+    return subprocess.run([DEMI, *words], input=stdin, capture_output=True, timeout=60, **more)
+
+
+def text(data):
+    return data.decode()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.model = self.path("model.onnxtxt")
+        with open(self.model, "w") as file:
+            file.write(MODEL)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def ok(self, *words, **more):
+        done = run(*words, **more)
+        self.assertEqual((done.returncode, text(done.stderr) if done.returncode else ""), (0, ""))
+        return done
+
+    def fails(self, code, *words, **more):
+        """Runs, expects the exit code and one line (and perhaps a hint) on standard error."""
+        done = run(*words, **more)
+        lines = text(done.stderr).splitlines()
+        self.assertEqual(done.returncode, code, lines)
+        self.assertTrue(lines and lines[0].startswith("demi: "), lines)
+        self.assertLessEqual(len(lines), 2, lines)
+        if len(lines) == 2:
+            self.assertTrue(lines[1].startswith("hint: "), lines)
+        return text(done.stderr)
+
+    def converted(self):
+        out = self.path("out.onnx")
+        self.ok("convert", self.model, "-o", out, "--quiet")
+        return out
+
+
+class Help(Case):
+    def test_overview_names_every_command(self):
+        out = text(self.ok("--help").stdout)
+        for command in COMMANDS:
+            self.assertRegex(out, rf"(?m)^  {command} ")
+        self.assertEqual(out, text(self.ok("help").stdout))
+
+    def test_every_command_explains_itself(self):
+        for command in COMMANDS:
+            out = text(self.ok(command, "--help").stdout)
+            self.assertEqual(out, text(self.ok("help", command).stdout))
+            self.assertIn(f"Usage: demi {command}", out)
+            self.assertIn("Examples:", out)
+            wide = [line for line in out.split("Examples:")[0].splitlines() if len(line) > 80]
+            self.assertEqual(wide, [])
+
+    def test_help_offers_nothing_that_does_not_exist(self):
+        for command in COMMANDS:
+            out = text(run(command, "--help").stdout)
+            for word in LATER:
+                self.assertNotRegex(out, rf"(?m)^ +(-., )?{re.escape(word)}\b")
+
+    def test_every_option_of_help_is_accepted(self):
+        for command in COMMANDS:
+            out = text(run(command, "--help").stdout)
+            for name in re.findall(r"(?m)^  (?:-., )?(--[a-z-]+)", out):
+                error = text(run(command, f"{name}=x", "--help").stderr)
+                self.assertNotIn("unknown option", error)
+
+    def test_version(self):
+        self.assertRegex(text(self.ok("--version").stdout), r"^demi \d+\.\d+\.\d+\n$")
+
+    def test_no_command(self):
+        done = run()
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn("Usage:", text(done.stderr))
+
+    def test_man_page_renders(self):
+        page = self.ok("help", "--man").stdout
+        if not shutil.which("groff"):
+            self.skipTest("groff is not installed")
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page,
+                              capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        done = subprocess.run(["groff", "-man", "-Tascii", "-P-c"], input=page,
+                              capture_output=True)
+        for command in COMMANDS:
+            self.assertIn(f"demi {command}", text(done.stdout))
+
+    def test_completions_parse(self):
+        for shell in ["bash", "zsh", "fish"]:
+            script = self.ok("help", "--completion", shell).stdout
+            self.assertIn(b"keep-ops", script)
+            if not shutil.which(shell):
+                continue
+            done = subprocess.run([shell, "-n"], input=script, capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.fails(2, "help", "--completion", "csh")
+
+    def complete(self, *words):
+        script = self.path("demi.bash")
+        with open(script, "wb") as file:
+            file.write(run("help", "--completion", "bash").stdout)
+        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _demi; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", program, script, *words], capture_output=True)
+        self.assertEqual(done.stderr, b"")
+        return text(done.stdout).split()
+
+    def test_bash_completes(self):
+        self.assertEqual(self.complete("demi", "con"), ["convert"])
+        self.assertEqual(self.complete("demi", "convert", "--keep-"), ["--keep-ops"])
+        self.assertEqual(self.complete("demi", "convert", "--io", "l"), ["low"])
+
+
+class Options(Case):
+    def test_unknown_ones_name_the_nearest(self):
+        self.assertIn("did you mean '--keep-ops'", self.fails(2, "convert", "--kep-ops", "x"))
+        self.assertIn("did you mean 'demi convert'", self.fails(2, "konvert"))
+        self.assertIn("did you mean 'show'", self.fails(2, "help", "shwo"))
+        self.assertIn("--help", self.fails(2, "show", "--xyzzyxyzzy"))
+        self.fails(2, "show", "-Z")
+        self.fails(2, "--nonsense")
+
+    def test_bad_values(self):
+        self.assertIn("float16 bfloat16", self.fails(2, "convert", self.model, "--to", "int8"))
+        self.fails(2, "convert", self.model, "o", "--io", "LOW")
+        self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to"))
+        self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to", "--io", "low"))
+        self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to="))
+        self.assertIn("takes no value", self.fails(2, "convert", "a", "b", "--dry-run=yes"))
+
+    def test_missing_and_needless_arguments(self):
+        self.fails(2, "convert")
+        self.fails(2, "convert", self.model)
+        self.fails(2, "convert", self.model, "a", "b")
+        self.fails(2, "convert", self.model, "a", "-o", "b")
+        self.fails(2, "opt", self.model)
+        self.fails(2, "show")
+        self.fails(2, "check")
+
+    def pipeline(self, *words):
+        return text(self.ok("convert", "--print-pipeline", *words).stdout)
+
+    def test_pipeline_says_what_the_options_say(self):
+        self.assertIn("to=float16,io=keep", self.pipeline())
+        out = self.pipeline("--to", "bfloat16", "--io=low", "--keep", "/a/*", "--keep", 'q"\\',
+                            "--keep-ops", "Add,Mul", "--keep-ops", "Sub", "--allow-unmatched",
+                            "--input-dtype", "x=float")
+        self.assertIn("to=bfloat16,io=low", out)
+        self.assertIn('keep=["/a/*","q\\"\\\\"]', out)
+        self.assertIn('keep-ops=["Add","Mul","Sub"]', out)
+        self.assertIn("allow-unmatched=true", out)
+        self.assertIn('infer-dtypes{inputs=["x=float"]}', out)
+
+    def test_other_spellings(self):
+        for to in ["fp16", "half"]:
+            self.assertEqual(self.pipeline("--to", to), self.pipeline())
+        self.assertEqual(self.pipeline("--to", "bf16"), self.pipeline("--to", "bfloat16"))
+        self.assertEqual(self.pipeline("--io", "low", "--keep_io_types"), self.pipeline())
+        self.assertEqual(self.pipeline("--op_block_list", "Add"),
+                         self.pipeline("--keep-ops", "Add"))
+        self.assertEqual(self.pipeline("--node-block-list=/a"), self.pipeline("--keep", "/a"))
+        self.assertEqual(self.pipeline("--op_types_to_exclude=Add"),
+                         self.pipeline("--keep_ops=Add"))
+        self.assertEqual(self.pipeline("--nodes-to-exclude", "/a"), self.pipeline("--keep", "/a"))
+
+    def test_double_dash_ends_options(self):
+        os.rename(self.model, self.path("-m.onnxtxt"))
+        done = run("show", "--", "-m.onnxtxt", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_pipeline_runs_alike(self):
+        out, again = self.converted(), self.path("again.onnx")
+        self.ok("opt", self.model, "--passes", self.pipeline().strip(), "-o", again)
+        with open(out, "rb") as a, open(again, "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_list_passes(self):
+        out = text(self.ok("opt", "--list-passes").stdout)
+        for name in ["infer-dtypes", "insert-casts", "cast-params", "fuse-casts", "eliminate-dead"]:
+            self.assertRegex(out, rf"(?m)^{name}: ")
+        self.assertRegex(out, r"(?m)^    to=float16\|bfloat16")
+
+
+class Refusals(Case):
+    def test_files(self):
+        self.assertIn("nowhere.onnx: ", self.fails(2, "show", self.path("nowhere.onnx")))
+        self.fails(2, "show", self.folder)
+        self.fails(2, "convert", self.model, "-o", self.path("no/folder/out.onnx"))
+        self.fails(2, "convert", self.model, "-o", self.folder)
+
+    def test_a_file_that_is_no_model(self):
+        bad = self.path("bad.onnx")
+        for content in [b"\xff" * 100, b"\x08", b"PK\x03\x04 zip", b"\n" * 9]:
+            with open(bad, "wb") as file:
+                file.write(content)
+            self.assertIn("bad.onnx", self.fails(1, "show", bad))
+            self.fails(1, "convert", bad, "-o", self.path("out.onnx"))
+            self.assertFalse(os.path.exists(self.path("out.onnx")))
+        with open(bad, "w") as file:
+            file.write(MODEL.replace("MatMul", "("))
+        self.fails(1, "check", bad)
+
+    def test_newer_versions(self):
+        for old, new, says in [('"" : 17', '"" : 29', "29"), ("ir_version: 8", "ir_version: 15", "15")]:
+            newer = self.path("newer.onnxtxt")
+            with open(newer, "w") as file:
+                file.write(MODEL.replace(old, new))
+            error = self.fails(1, "convert", newer, "-o", self.path("out.onnx"))
+            for word in [says, "28", "14"]:
+                self.assertIn(word, error)
+            self.ok("show", newer)
+            self.ok("opt", newer, "--passes", "eliminate-dead", "-o", self.path("out.onnx"))
+
+    def test_pipelines(self):
+        for passes in ["nonsense", "insert-casts{to=float16}", "infer-dtypes{", "infer-dtypes{x=1}"]:
+            self.fails(2, "opt", self.model, "--passes", passes)
+
+    def test_patterns_that_match_nothing(self):
+        self.assertIn("nope", self.fails(2, "convert", self.model, "x.onnx", "--keep", "nope"))
+        self.ok("convert", self.model, "-n", "--keep", "nope", "--allow-unmatched")
+        self.fails(2, "convert", self.model, "--why", "/mn")
+        self.assertIn("'/mm'", self.fails(2, "convert", self.model, "--why", "/mn"))
+
+    def test_invalid_model(self):
+        bad = self.path("bad.onnxtxt")
+        with open(bad, "w") as file:
+            file.write(MODEL.replace("Relu (h)", "Relu (h, x)"))
+        error = self.fails(1, "check", bad, "--json", self.path("r.json"))
+        self.assertIn("'/act' (Relu)", error)
+        with open(self.path("r.json")) as file:
+            result = json.load(file)
+        self.assertFalse(result["valid"])
+        self.assertEqual(result["fault"]["node"], "/act")
+
+
+class Reports(Case):
+    def test_table(self):
+        out = text(self.ok("convert", self.model, "-o", self.path("out.onnx")).stdout)
+        self.assertLessEqual(len(out.splitlines()), 30)
+        for word in ["before", "after", "nodes", "weights", "casts", "time", "float16"]:
+            self.assertIn(word, out)
+        self.assertRegex(out, r"weights +36 B +18 B")
+
+    def test_bfloat16_is_told_of_runtimes(self):
+        out = text(self.ok("convert", self.model, "--to", "bf16", "--dry-run").stdout)
+        self.assertIn("ONNX Runtime", out)
+        self.assertIn("not written", out)
+
+    def test_json_to_a_file(self):
+        report = self.path("report.json")
+        done = self.ok("convert", self.model, self.path("out.onnx"), "--json", report)
+        self.assertIn(b"before", done.stdout)
+        with open(report) as file:
+            result = json.load(file)
+        self.assertEqual(result["bytes"], {"before": 36, "after": 18})
+        self.assertEqual(set(result["casts"]), {"added", "removed", "fused", "remaining"})
+        self.assertEqual(set(result["values"]), {"overflow", "underflow", "subnormal"})
+        nodes = {node["name"]: node for node in result["nodes"]}
+        self.assertEqual(nodes["/mm"]["op_type"], "MatMul")
+        self.assertEqual(nodes["/mm"]["dtype"], "float16")
+        self.assertTrue(nodes["/mm"]["reason"])
+
+    def test_bare_json_goes_to_standard_output(self):
+        out = self.path("out.onnx")
+        for words in [["--json"], ["--json", "--io", "keep"], ["--json", "-"], ["--json=-"]]:
+            done = self.ok("convert", self.model, "-o", out, *words)
+            json.loads(done.stdout)
+            self.assertIn(b"before", done.stderr)
+        done = self.ok("convert", self.model, "-o", out, "--json", "--quiet")
+        json.loads(done.stdout)
+        self.assertEqual(done.stderr, b"")
+
+    def test_json_does_not_overwrite_models(self):
+        self.fails(2, "show", "--json", self.model)
+        self.fails(2, "check", "x.onnx", "--json", self.model)
+        with open(self.model) as file:
+            self.assertEqual(file.read(), MODEL)
+
+    def test_model_on_standard_output_moves_reports(self):
+        done = self.ok("convert", self.model, "-o", "-", "--json")
+        self.assertNotIn(b"before", done.stdout)
+        self.assertIn(b"before", done.stderr)
+        self.assertIn(b'"casts"', done.stderr)
+        self.ok("show", "-", stdin=done.stdout)
+
+    def test_dry_run_writes_nothing(self):
+        out = self.path("out.onnx")
+        self.ok("convert", self.model, "-o", out, "--dry-run")
+        self.assertFalse(os.path.exists(out))
+
+    def test_why(self):
+        out = text(self.ok("convert", self.model, "--why", "/mm").stdout)
+        self.assertRegex(out, r"^/mm \(MatMul\): float16: .+\n$")
+        out = text(self.ok("convert", self.model, "--why", "/mm", "--keep", "/mm").stdout)
+        self.assertRegex(out, r"^/mm \(MatMul\): float: .+\n$")
+
+    def test_time_passes(self):
+        out = text(self.ok("convert", self.model, "-n", "--time-passes").stdout)
+        self.assertRegex(out, r"(?m)^insert-casts +[\d.]+ ms")
+
+    def test_quiet(self):
+        done = self.ok("convert", self.model, "-o", self.path("out.onnx"), "-q")
+        self.assertEqual((done.stdout, done.stderr), (b"", b""))
+
+    def test_show(self):
+        out = text(self.ok("show", self.model).stdout)
+        self.assertRegex(out, r"(?m)^  MatMul +1$")
+        self.assertIn("float[N,3]", out)
+        result = json.loads(self.ok("show", self.model, "--json").stdout)
+        self.assertEqual([node["op_type"] for node in result["graph"]["nodes"]], ["MatMul", "Relu"])
+        self.assertEqual(result["opsets"], {"ai.onnx": 17})
+        self.assertIn("digraph", text(self.ok("show", self.model, "--dot").stdout))
+        self.assertIn("MatMul", text(self.ok("show", self.model, "--text").stdout))
+
+    def test_dot_is_read_by_graphviz(self):
+        if not shutil.which("dot"):
+            self.skipTest("Graphviz is not installed")
+        drawing = self.ok("show", self.model, "--dot").stdout
+        done = subprocess.run(["dot", "-Tplain"], input=drawing, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_check(self):
+        out = text(self.ok("check", self.model).stdout)
+        self.assertTrue(out.endswith("valid\n"))
+        self.assertIn("ai.onnx 17", out)
+        self.assertTrue(json.loads(self.ok("check", self.model, "--json").stdout)["valid"])
+
+
+class Streams(Case):
+    def test_chain(self):
+        first = self.ok("opt", "-", "--passes", "infer-dtypes", "-o", "-", stdin=MODEL.encode())
+        out = text(self.ok("show", "-", stdin=first.stdout).stdout)
+        self.assertRegex(out, r"(?m)^  MatMul +1$")
+
+    def test_text_round_trip(self):
+        full = self.ok("show", self.converted(), "--text=full").stdout
+        again = self.path("again.onnxtxt")
+        self.ok("opt", "-", "--passes", "eliminate-dead", "-o", again, stdin=full)
+        with open(again, "rb") as file:
+            self.assertEqual(file.read(), full)
+
+    def test_print_goes_where_reports_go(self):
+        passes = "infer-dtypes,print"
+        done = self.ok("opt", self.model, "--passes", passes)
+        self.assertIn(b"MatMul", done.stdout)
+        done = self.ok("opt", self.model, "--passes", passes, "-o", "-")
+        self.assertIn(b"MatMul", done.stderr)
+
+    def test_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            for words in [["show", self.model], ["convert", self.model, "-o", "-"]]:
+                done = subprocess.run([DEMI, *words], stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual(done.returncode, 3)
+                self.assertIn(b"standard output", done.stderr)
+
+    def test_reader_that_goes_away(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        for words in [["show", self.model], ["convert", self.model, "-o", "-", "-q"]]:
+            done = subprocess.run([DEMI, *words], stdout=writing, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+        os.close(writing)
+
+    def test_input_equals_output(self):
+        self.ok("convert", self.model, "-o", self.model, "-q")
+        self.ok("check", self.model)
+        self.assertEqual(os.listdir(self.folder), ["model.onnxtxt"])
+
+    def test_interrupt_leaves_no_litter(self):
+        """Interrupted at several moments, the old output is whole and nothing lies beside it."""
+        out = self.converted()
+        with open(out, "rb") as file:
+            before = file.read()
+        for number in [signal.SIGINT, signal.SIGTERM]:
+            for delay in [0.0, 0.002, 0.005, 0.01]:
+                process = subprocess.Popen([DEMI, "convert", self.model, "-o", out, "-q"],
+                                           stderr=subprocess.PIPE)
+                time.sleep(delay)
+                process.send_signal(number)
+                self.assertIn(process.wait(), (0, -number))
+                process.stderr.close()
+                with open(out, "rb") as file:
+                    self.assertEqual(file.read(), before)
+                self.assertEqual(sorted(os.listdir(self.folder)), ["model.onnxtxt", "out.onnx"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

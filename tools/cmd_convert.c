@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi convert: the main job. Options become demi_convert's, the report becomes a table or JSON. */
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "report_out.h"
+#include "text_distance.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model to convert: an ONNX file, text (.onnxtxt), or '-'."},
+    {"OUT", "Where the converted model goes; or -o OUT. It may be IN."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
+     "Where the converted model goes; '-' is standard output."},
+    {"to", 0, OPTION_ROW_VALUE, "DTYPE", "float16 bfloat16 fp16 half bf16",
+     "float16 (default; also fp16, half) or bfloat16 (also bf16)."},
+    {"io", 0, OPTION_ROW_VALUE, "keep|low", "keep low",
+     "keep (default): inputs and outputs keep their types. low: float ones take the new type."},
+    {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
+     "Nodes that stay float, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
+     "(by an output), or from:A,to:B (all between). An unnamed node is called by its first "
+     "output."},
+    {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
+     "Operators that stay float, separated by commas; may be repeated."},
+    {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
+     "Type of an input that the model declares none for; may be repeated."},
+    {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
+    {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
+    {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
+     "Print which type a node got, and why; may be repeated. OUT may then be left out."},
+    {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
+    OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
+                "option) it goes to standard output and the text report to standard error."),
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
+    OPTION_HELP,
+    {"node-block-list", 0, OPTION_ROW_ALIAS, "keep", NULL, "onnxconverter-common, ONNX Runtime"},
+    {"op-block-list", 0, OPTION_ROW_ALIAS, "keep-ops", NULL, "onnxconverter-common, ONNX Runtime"},
+    {"nodes-to-exclude", 0, OPTION_ROW_ALIAS, "keep", NULL, "Model-Optimizer"},
+    {"op-types-to-exclude", 0, OPTION_ROW_ALIAS, "keep-ops", NULL, "Model-Optimizer"},
+    {"keep-io-types", 0, OPTION_ROW_ALIAS, "io", "keep", "onnxconverter-common, ONNX Runtime"},
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+/* Everything a conversion holds while it runs. */
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *input, *output; /* output: NULL where none is written */
+    ReportPlan plan;
+    DemiRunOptions run;
+    DemiConvertOptions options;
+    Words keep_ops; /* split at commas */
+    DemiModel *model;
+    DemiReport *report;
+    ReportTitle title;
+} Job;
+
+static void split_operators(Job *job) {
+    const Words *given = parsed_list(job->parsed, "keep-ops");
+    Arena *arena = job->program->arena;
+    for (size_t i = 0; i < given->count; i++) {
+        for (const char *at = given->items[i]; *at;) {
+            size_t length = strcspn(at, ",");
+            if (length) VEC_PUSH(arena, &job->keep_ops, arena_copy(arena, at, length));
+            at += length + (at[length] == ',');
+        }
+    }
+}
+
+static void fill_options(Job *job) {
+    const Parsed *parsed = job->parsed;
+    const char *to = parsed_value(parsed, "to"), *io = parsed_value(parsed, "io");
+    const Words *keep = parsed_list(parsed, "keep");
+    const Words *inputs = parsed_list(parsed, "input-dtype");
+    split_operators(job);
+    job->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
+    job->run.verify_each = parsed_flag(parsed, "verify-each");
+    job->run.progress = console_progress;
+    job->run.progress_user = job->program;
+    DemiConvertOptions *wanted = &job->options;
+    *wanted = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
+    wanted->to = to && to[0] == 'b' ? DEMI_TO_BFLOAT16 : DEMI_TO_FLOAT16;
+    wanted->io = io && strcmp(io, "low") == 0 ? DEMI_IO_LOW : DEMI_IO_KEEP;
+    wanted->allow_unmatched = parsed_flag(parsed, "allow-unmatched");
+    wanted->keep = keep->items;
+    wanted->keep_count = keep->count;
+    wanted->keep_ops = job->keep_ops.items;
+    wanted->keep_op_count = job->keep_ops.count;
+    wanted->input_dtypes = inputs->items;
+    wanted->input_dtype_count = inputs->count;
+    wanted->run = &job->run;
+}
+
+static void print_pipeline(const Job *job) {
+    size_t size = demi_convert_pipeline(&job->options, NULL, 0) + 1;
+    char *text = arena_alloc(job->program->arena, size);
+    demi_convert_pipeline(&job->options, text, size);
+    text[size - 1] = '\n';
+    console_write(job->program, text, size);
+}
+
+/* The files of the command line: IN OUT, or IN -o OUT. */
+static bool find_files(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    const char *output = parsed_value(parsed, "output"), *second = parsed_argument(parsed, 1);
+    bool needless = parsed_flag(parsed, "dry-run") || parsed_flag(parsed, "why");
+    job->input = parsed_argument(parsed, 0);
+    if (!job->input) return console_missing(parsed, "a model to read", err);
+    if (output && second) {
+        err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, output);
+        return false;
+    }
+    job->output = output ? output : second;
+    if (!job->output && !needless) return console_missing(parsed, "an output, -o OUT", err);
+    if (parsed_flag(parsed, "dry-run")) job->output = NULL;
+    return true;
+}
+
+static const DemiReportNode *find_node(const DemiReport *report, const char *name) {
+    for (size_t i = 0; i < demi_report_node_count(report); i++) {
+        const DemiReportNode *node = demi_report_node(report, i);
+        if (strcmp(node->name, name) == 0) return node;
+    }
+    return NULL;
+}
+
+static bool no_such_node(const Job *job, const char *name, Err *err) {
+    err_set(err, ERR_USAGE, "no node is called '%s'", name);
+    err_file(err, job->input);
+    NearestName nearest = nearest_name_of(name);
+    for (size_t i = 0; i < demi_report_node_count(job->report); i++)
+        nearest_name_try(&nearest, demi_report_node(job->report, i)->name);
+    if (nearest.best)
+        err_hint(err, "did you mean '%s'?", nearest.best);
+    else
+        err_hint(err, "'demi convert %s --dry-run --json' lists the nodes", job->input);
+    return false;
+}
+
+static bool explain_nodes(const Job *job, Err *err) {
+    const Words *wanted = parsed_list(job->parsed, "why");
+    for (size_t i = 0; i < wanted->count; i++) {
+        const DemiReportNode *node = find_node(job->report, wanted->items[i]);
+        if (!node) return no_such_node(job, wanted->items[i], err);
+        FILE *out = job->plan.text ? job->plan.text : stderr;
+        fprintf(out, "%s (%s%s%s): %s: %s\n", node->name, node->domain, node->domain[0] ? "." : "",
+                node->op_type, node->dtype[0] ? node->dtype : "?",
+                node->reason[0] ? node->reason : "no pass had to decide");
+    }
+    return true;
+}
+
+static void fill_json(JsonWriter *json, void *data) {
+    const Job *job = data;
+    report_write_json(job->report, &job->title, json);
+}
+
+/* The table, unless only --why was asked. */
+static bool print_reports(Job *job, Err *err) {
+    bool only_why =
+        parsed_flag(job->parsed, "why") && !job->output && !parsed_flag(job->parsed, "dry-run");
+    job->title = (ReportTitle){.input = job->input,
+                               .output = job->output,
+                               .seconds = console_seconds() - job->program->started};
+    if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
+    if (parsed_flag(job->parsed, "time-passes"))
+        report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
+    return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
+}
+
+static bool convert(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiStatus status = demi_convert(job->model, &job->options, &job->report, &error);
+    console_progress_end(job->program);
+    if (!console_check(status, &error, err)) {
+        err_file(err, job->input);
+        return false;
+    }
+    if (!explain_nodes(job, err)) return false;
+    if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
+    return print_reports(job, err);
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program, .parsed = parsed};
+    fill_options(&job);
+    if (parsed_flag(parsed, "print-pipeline")) {
+        print_pipeline(&job);
+        return true;
+    }
+    if (!find_files(&job, err)) return false;
+    bool to_output = job.output && strcmp(job.output, "-") == 0;
+    if (!report_plan(parsed, to_output, &job.plan, err)) return false;
+    if (!console_load(program, parsed, job.input, &job.model, err)) return false;
+    bool ok = convert(&job, err);
+    demi_report_free(job.report);
+    demi_free(job.model);
+    return ok;
+}
+
+const Command command_convert = {
+    .name = "convert",
+    .summary = "convert a model to float16 or bfloat16 mixed precision",
+    .usage = "IN [-o] OUT [OPTIONS]",
+    .about =
+        "Reads IN, gives every operator the precision it can bear, inserts the casts this needs, "
+        "stores the weights in it, and writes a valid ONNX model to OUT. Inputs and outputs keep "
+        "their names and types unless --io low is given.\n"
+        "\n"
+        "Operators that lose accuracy in 16 bits, that the model's opset has no 16-bit form of, or "
+        "whose constants do not fit, stay float; the report counts them by reason and --why tells "
+        "the reason of one node. OUT appears whole or not at all: on any error what was there "
+        "before is untouched.",
+    .examples = "# the main job, then a look at what it would do with bfloat16\n"
+                "demi convert model.onnx -o model.fp16.onnx\n"
+                "demi convert model.onnx --to bfloat16 --dry-run\n"
+                "# keep the classifier head and all Softmax nodes in float, and write a report\n"
+                "demi convert model.onnx -o out.onnx --keep '/head/*' --keep-ops Softmax "
+                "--json report.json\n"
+                "# why is this node not float16?\n"
+                "demi convert model.onnx --why /head/MatMul\n",
+    .arguments = arguments,
+    .options = options,
+    .run = run,
+};

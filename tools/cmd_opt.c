@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi opt: runs any pipeline of passes on a model. */
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "report_out.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"passes", 'p', OPTION_ROW_VALUE, "PIPELINE", NULL,
+     "The passes to run, in order: pass,pass{key=value,key=[v,v]}. Values may be \"quoted\"."},
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
+     "Where the model goes; '-' is standard output. Without it nothing is written."},
+    {"list-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "List all passes and their options, and stop."},
+    OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
+                "it goes to standard output."),
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *input, *output, *pipeline;
+    ReportPlan plan;
+    DemiModel *model;
+    DemiReport *report;
+    ReportTitle title;
+} Job;
+
+static void list_passes(FILE *out) {
+    for (size_t i = 0; i < demi_pass_count(); i++) {
+        fprintf(out, "%s: %s\n", demi_pass_name(i), demi_pass_summary(i));
+        DemiPassOption option = DEMI_PASS_OPTION_INIT;
+        for (size_t j = 0; demi_pass_option(i, j, &option); j++) {
+            fprintf(out, "    %s=%s", option.name, option.takes);
+            if (option.otherwise) fprintf(out, " (default %s)", option.otherwise);
+            fprintf(out, ": %s\n", option.help ? option.help : "");
+        }
+    }
+}
+
+static void fill_json(JsonWriter *json, void *data) {
+    const Job *job = data;
+    report_write_json(job->report, &job->title, json);
+}
+
+static bool print_reports(Job *job, Err *err) {
+    job->title = (ReportTitle){.input = job->input,
+                               .output = job->output,
+                               .seconds = console_seconds() - job->program->started};
+    if (parsed_flag(job->parsed, "time-passes"))
+        report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
+    return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
+}
+
+static bool rewrite(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    run.verify_each = parsed_flag(job->parsed, "verify-each");
+    run.text = job->plan.text == stdout ? console_write : console_write_error;
+    run.text_user = job->program;
+    run.progress = console_progress;
+    run.progress_user = job->program;
+    DemiStatus status = demi_run_pipeline(job->model, job->pipeline, &run, &job->report, &error);
+    console_progress_end(job->program);
+    if (!console_check(status, &error, err)) {
+        if (err->code != ERR_USAGE) err_file(err, job->input);
+        return false;
+    }
+    if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
+    return print_reports(job, err);
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    if (parsed_flag(parsed, "list-passes")) {
+        list_passes(stdout);
+        return true;
+    }
+    Job job = {.program = program,
+               .parsed = parsed,
+               .input = parsed_argument(parsed, 0),
+               .output = parsed_value(parsed, "output"),
+               .pipeline = parsed_value(parsed, "passes")};
+    if (!job.input) return console_missing(parsed, "a model to read", err);
+    if (!job.pipeline) return console_missing(parsed, "--passes PIPELINE", err);
+    bool to_output = job.output && strcmp(job.output, "-") == 0;
+    if (!report_plan(parsed, to_output, &job.plan, err)) return false;
+    if (!console_load(program, parsed, job.input, &job.model, err)) return false;
+    bool ok = rewrite(&job, err);
+    demi_report_free(job.report);
+    demi_free(job.model);
+    return ok;
+}
+
+const Command command_opt = {
+    .name = "opt",
+    .summary = "run a pipeline of passes on a model",
+    .usage = "IN --passes PIPELINE [-o OUT] [OPTIONS]",
+    .about =
+        "Runs the passes of PIPELINE one after another and writes the model. 'demi convert' is "
+        "one such pipeline, which 'demi convert --print-pipeline' shows: start from it and "
+        "change a step.\n"
+        "\n"
+        "A pass that needs a fact (types, shapes) must follow one that gives it; this is "
+        "checked before anything runs. Text that a pass prints goes to standard output, or to "
+        "standard error with -o -.",
+    .examples = "demi opt --list-passes\n"
+                "demi opt model.onnx --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts' "
+                "-o out.onnx\n"
+                "# chain commands\n"
+                "cat model.onnx | demi opt - --passes strip-casts -o - | demi show -\n",
+    .arguments = arguments,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi show: a model for people (--stats, --text) and for programs (--json, --dot). */
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "demi_front.h"
+#include "report_out.h"
+#include "show_model.h"
+
+static const ArgumentRow arguments[] = {
+    {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"stats", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Inputs, outputs, opsets, operators, weights by type (default)."},
+    {"text", 0, OPTION_ROW_ATTACHED, "full", "full",
+     "The whole model in ONNX's textual syntax; big tensors are left out unless =full, which can "
+     "be read back."},
+    OPTION_JSON("The model's structure as JSON, without the weights' data. Without FILE (as the "
+                "last word, or before another option) to standard output."),
+    {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *file;
+    ReportPlan plan;
+    DemiModel *model;
+    DemiReport *report;
+} Job;
+
+static void fill_json(JsonWriter *json, void *data) {
+    const Job *job = data;
+    json_open(json, NULL, '{');
+    json_text(json, "file", job->file);
+    report_write_facts(job->report, json);
+    show_write_json(demi_front_model(job->model), json);
+    json_close(json, '}');
+}
+
+static bool show_text(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    bool full = strcmp(parsed_value(job->parsed, "text"), "full") == 0;
+    DemiWriteFn write = job->plan.text == stdout ? console_write : console_write_error;
+    return console_check(demi_print(job->model, full, write, job->program, &error), &error, err);
+}
+
+static bool show(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    DemiError error = DEMI_ERROR_INIT;
+    if (parsed_flag(parsed, "text") && !show_text(job, err)) return false;
+    if (parsed_flag(parsed, "dot")) show_write_dot(demi_front_model(job->model), job->plan.text);
+    bool stats = parsed_flag(parsed, "stats") ||
+                 !(parsed_flag(parsed, "text") || parsed_flag(parsed, "dot") || job->plan.json);
+    if (!stats && !job->plan.json) return true;
+    if (!console_check(demi_describe(job->model, &job->report, &error), &error, err)) return false;
+    if (stats) report_print_stats(job->report, job->file, job->plan.text);
+    return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program, .parsed = parsed, .file = parsed_argument(parsed, 0)};
+    if (!job.file) return console_missing(parsed, "a model to show", err);
+    if (!report_plan(parsed, false, &job.plan, err)) return false;
+    if (!console_load(program, parsed, job.file, &job.model, err)) return false;
+    bool ok = show(&job, err);
+    if (!ok) err_file(err, job.file);
+    demi_report_free(job.report);
+    demi_free(job.model);
+    return ok;
+}
+
+const Command command_show = {
+    .name = "show",
+    .summary = "show a model: statistics, text, JSON, or a drawing",
+    .usage = "FILE [--stats | --text[=full] | --json [FILE] | --dot]",
+    .about = "Shows what is in a model. Models of any opset and IR version can be shown.",
+    .examples = "demi show model.onnx\n"
+                "demi show model.onnx --text | less\n"
+                "demi show model.onnx --text=full > model.onnxtxt\n"
+                "demi show model.onnx --dot | dot -Tsvg -o model.svg\n"
+                "demi show model.onnx --json | jq '.operators'\n",
+    .arguments = arguments,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The subcommands of demi, one file each. */
+#ifndef DEMI_COMMANDS_H
+#define DEMI_COMMANDS_H
+
+#include "options.h"
+
+extern const Command command_convert;
+extern const Command command_opt;
+extern const Command command_show;
+extern const Command command_check;
+extern const Command command_help;
+
+#endif

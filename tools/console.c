@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Streams of the demi command; see console.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "console.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double console_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- errors -------------------------------------------------------------------------------------
+ */
+
+_Static_assert(sizeof((DemiError *)0)->file == sizeof((Err *)0)->file &&
+                   sizeof((DemiError *)0)->node == sizeof((Err *)0)->node &&
+                   sizeof((DemiError *)0)->what == sizeof((Err *)0)->what,
+               "the public error has the fields of the inner one");
+
+bool console_check(DemiStatus status, const DemiError *error, Err *err) {
+    if (status == DEMI_OK) return true;
+    if (err->code != ERR_NONE) return false;
+    *err = (Err){.code = status == DEMI_ERR_CANCELLED ? ERR_ENV : (ErrCode)status};
+    memcpy(err->file, error->file, sizeof err->file);
+    memcpy(err->graph, error->graph, sizeof err->graph);
+    memcpy(err->node, error->node, sizeof err->node);
+    memcpy(err->op_type, error->op_type, sizeof err->op_type);
+    memcpy(err->operand, error->operand, sizeof err->operand);
+    memcpy(err->what, error->what, sizeof err->what);
+    memcpy(err->expected, error->expected, sizeof err->expected);
+    memcpy(err->actual, error->actual, sizeof err->actual);
+    memcpy(err->hint, error->hint, sizeof err->hint);
+    return false;
+}
+
+void console_print_error(const Err *err) {
+    char line[4096];
+    err_format(err, line, sizeof line);
+    fprintf(stderr, "demi: %s\n", line);
+}
+
+bool console_missing(const Parsed *parsed, const char *argument, Err *err) {
+    err_set(err, ERR_USAGE, "'demi %s' needs %s", parsed->command->name, argument);
+    err_hint(err, "usage: demi %s %s", parsed->command->name, parsed->command->usage);
+    return false;
+}
+
+/* ---- standard output and error
+ * --------------------------------------------------------------------- */
+
+bool console_write(void *data, const void *bytes, size_t size) {
+    Program *program = data;
+    if (program->output_error) return false;
+    if (fwrite(bytes, 1, size, stdout) == size) return true;
+    program->output_error = errno ? errno : EIO;
+    return false;
+}
+
+bool console_write_error(void *program, const void *bytes, size_t size) {
+    (void)program;
+    return fwrite(bytes, 1, size, stderr) == size;
+}
+
+bool console_finish(Program *program, bool *gone, Err *err) {
+    errno = 0;
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (failed && !program->output_error) program->output_error = errno ? errno : EIO;
+    *gone = program->output_error == EPIPE;
+    if (!program->output_error || *gone) return true;
+    /* What the library said of it is only that its callback failed. */
+    *err = (Err){.code = ERR_NONE};
+    err_errno(err, program->output_error, "cannot write");
+    err_file(err, "standard output");
+    return false;
+}
+
+bool console_progress(void *data, const char *pass, size_t done, size_t total) {
+    static const double patience = 1.0; /* seconds before anything is shown */
+    Program *program = data;
+    if (console_seconds() - program->started < patience || !isatty(STDERR_FILENO)) return true;
+    fprintf(stderr, "\r\033[K[%zu/%zu] %s", done, total, pass);
+    program->progress_shown = true;
+    return true;
+}
+
+void console_progress_end(Program *program) {
+    if (program->progress_shown) fputs("\r\033[K", stderr);
+    program->progress_shown = false;
+}
+
+/* ---- models
+ * -------------------------------------------------------------------------------------- */
+
+bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
+                  Err *err) {
+    (void)program;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
+    options.data_root = parsed_value(parsed, "data-root");
+    options.allow_hardlinks = parsed_flag(parsed, "allow-hardlinks");
+    if (strcmp(path, "-") != 0)
+        return console_check(demi_load_file(path, &options, model, &error), &error, err);
+    options.name = "standard input";
+    return console_check(demi_load_fd(STDIN_FILENO, &options, model, &error), &error, err);
+}
+
+bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiStatus status = strcmp(path, "-") == 0
+                            ? demi_save_callback(model, console_write, program, NULL, &error)
+                            : demi_save_file(model, path, NULL, &error);
+    return console_check(status, &error, err);
+}

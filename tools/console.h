@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What every subcommand does with files and streams: load, save, print, report failure.
+ *
+ * Results go to standard output, messages and progress to standard error. Where the model itself
+ * goes to standard output, every report moves to standard error. All writing to standard output
+ * passes console_write or the stream console_report gives, so that a full disk or a reader that has
+ * gone is noticed once, in console_finish.
+ */
+#ifndef DEMI_CONSOLE_H
+#define DEMI_CONSOLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "arena.h"
+#include "demi.h"
+#include "err.h"
+#include "options.h"
+
+struct Program {
+    Arena *arena; /* lives as long as the command */
+    const CommandTable *commands;
+    int output_error; /* errno of the first write to standard output that failed, else 0 */
+    bool progress_shown;
+    double started; /* seconds, console_seconds' clock */
+};
+
+/* Seconds of a clock that only runs forward. */
+double console_seconds(void);
+
+/* Copies a library call's error; true where status is DEMI_OK. */
+bool console_check(DemiStatus status, const DemiError *error, Err *err);
+
+/* A DemiWriteFn to standard output; user is the Program. */
+bool console_write(void *program, const void *bytes, size_t size);
+
+/* A DemiWriteFn to standard error. */
+bool console_write_error(void *program, const void *bytes, size_t size);
+
+/* A DemiProgressFn: a line on standard error if that is a terminal and the work is long. */
+bool console_progress(void *program, const char *pass, size_t done, size_t total);
+/* Takes the line away. */
+void console_progress_end(Program *program);
+
+/* Prints "demi: ..." and the hint to standard error. */
+void console_print_error(const Err *err);
+
+/* Flushes standard output and turns what failed there into an error. A reader that has gone is
+ * none: then *gone is true. */
+bool console_finish(Program *program, bool *gone, Err *err);
+
+/* Loads a model by path, '-' being standard input, with the options --data-root and
+ * --allow-hardlinks of the command. */
+bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
+                  Err *err);
+
+/* Saves by path, '-' being standard output. */
+bool console_save(Program *program, DemiModel *model, const char *path, Err *err);
+
+/* ERR_USAGE naming the missing argument, with the usage line as hint. */
+bool console_missing(const Parsed *parsed, const char *argument, Err *err);
+
+#endif

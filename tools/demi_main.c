@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
+ *
+ * Signals: SIGINT, SIGTERM and SIGHUP remove temporary files and then end the program as they
+ * always do. SIGPIPE and SIGXFSZ are ignored, so that a write fails instead; a reader that has gone
+ * away ends the program quietly. Running out of memory anywhere arrives here.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+#include "commands.h"
+#include "console.h"
+#include "help.h"
+#include "outfile.h"
+#include "text_distance.h"
+
+static const Command *const commands[] = {
+    &command_convert, &command_opt, &command_show, &command_check, &command_help,
+};
+
+static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
+
+static void end_by_signal(int number) {
+    outfile_remove_all();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void set_signals(void) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        struct sigaction old, action = {.sa_handler = end_by_signal};
+        sigemptyset(&action.sa_mask);
+        /* What the caller ignores (nohup) stays ignored. */
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
+        sigaction(ends[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static bool unknown_command(const char *word, Err *err) {
+    bool option = word[0] == '-';
+    err_set(err, ERR_USAGE, "unknown %s '%s'", option ? "option" : "command", word);
+    NearestName nearest = nearest_name_of(word);
+    for (size_t i = 0; !option && i < table.count; i++)
+        nearest_name_try(&nearest, commands[i]->name);
+    if (nearest.best)
+        err_hint(err, "did you mean 'demi %s'?", nearest.best);
+    else
+        err_hint(err, "'demi --help' lists the commands");
+    return false;
+}
+
+static bool run_command(Program *program, int count, char **words, Err *err) {
+    const char *word = words[0];
+    const Command *command = command_find(&table, word);
+    if (strcmp(word, "--version") == 0) {
+        printf("demi %s\n", demi_version());
+        return true;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        help_print_all(&table, stdout);
+        return true;
+    }
+    if (!command) return unknown_command(word, err);
+    Parsed parsed;
+    if (!options_parse(command, count - 1, words + 1, program->arena, &parsed, err)) return false;
+    if (!parsed_flag(&parsed, "help")) return command->run(program, &parsed, err);
+    help_print_command(command, stdout);
+    return true;
+}
+
+/* What the program ends with; the arena and err lie in main's frame, which outlives the jump. */
+static int run(Program *program, MemTrap *trap, int count, char **words) {
+    Err err = {.code = ERR_NONE}, written = {.code = ERR_NONE};
+    Err *volatile error = &err;
+    bool gone = false;
+    if (setjmp(trap->env))
+        err_out_of_memory(error);
+    else
+        run_command(program, count, words, error);
+    console_progress_end(program);
+    bool flushed = console_finish(program, &gone, &written);
+    arena_free(program->arena);
+    if (!flushed) err = written;
+    if (gone || outfile_is_gone(&err)) return 0;
+    if (err.code != ERR_NONE) console_print_error(&err);
+    return (int)err.code;
+}
+
+int main(int argc, char **argv) {
+    MemTrap trap;
+    Arena arena;
+    set_signals();
+    arena_init(&arena, &trap);
+    Program program = {.arena = &arena, .commands = &table, .started = console_seconds()};
+    if (argc > 1) return run(&program, &trap, argc - 1, argv + 1);
+    help_print_all(&table, stderr);
+    return ERR_USAGE;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Subcommands and their options as tables.
+ *
+ * Each subcommand is one Command: its arguments, options, help texts and function. Parsing, --help,
+ * the man page and the shell completions are all drawn from these tables, so that they can't
+ * disagree. '_' and '-' are equal in option names.
+ */
+#ifndef DEMI_OPTIONS_H
+#define DEMI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "arena.h"
+#include "err.h"
+#include "vec.h"
+
+typedef enum OptionKind {
+    OPTION_ROW_FLAG,     /* no value */
+    OPTION_ROW_VALUE,    /* one value; given again, the last one counts */
+    OPTION_ROW_LIST,     /* one value each time it is given */
+    OPTION_ROW_ATTACHED, /* a value only as --name=VALUE */
+    OPTION_ROW_FILE, /* --json: the next word unless there is none or it is an option; then "-" */
+    OPTION_ROW_ALIAS /* another tool's spelling of the option named by `arg` */
+} OptionKind;
+
+typedef struct OptionRow {
+    const char *name; /* without dashes; NULL ends a table */
+    char letter;      /* one-letter form, or 0 */
+    OptionKind kind;
+    const char *arg;     /* what the value is, for help; ALIAS: the option meant */
+    const char *choices; /* the accepted values, separated by spaces; NULL: any. ALIAS: the value
+                            meant, where the alias takes none */
+    const char *help;    /* ALIAS: who spells it so */
+} OptionRow;
+
+typedef struct ArgumentRow {
+    const char *name; /* NULL ends a table */
+    const char *help;
+} ArgumentRow;
+
+typedef struct Parsed Parsed;
+typedef struct Program Program; /* console.h */
+
+typedef struct Command {
+    const char *name, *summary;
+    const char *usage;    /* what follows the name on the usage line */
+    const char *about;    /* paragraphs for help and man page, separated by empty lines */
+    const char *examples; /* lines "COMMAND\n"; a line that begins with '#' explains the next */
+    const ArgumentRow *arguments;
+    const OptionRow *options;
+    bool (*run)(Program *program, const Parsed *parsed, Err *err); /* false: err is set */
+} Command;
+
+typedef VEC(const char *) Words;
+
+struct Parsed {
+    const Command *command;
+    Words arguments;
+    Words *values; /* of each row of command->options; a flag's are "" */
+};
+
+typedef struct CommandTable {
+    const Command *const *items;
+    size_t count;
+} CommandTable;
+
+/* Rows that several commands share. */
+#define OPTION_HELP                                                                                \
+    { "help", 'h', OPTION_ROW_FLAG, NULL, NULL, "Show this help." }
+#define OPTION_QUIET                                                                               \
+    { "quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report." }
+#define OPTION_DATA_ROOT                                                                           \
+    {                                                                                              \
+        "data-root", 0, OPTION_ROW_VALUE, "DIR", NULL,                                             \
+            "Folder that external weights must lie in; default: the model's own. A model on "      \
+            "standard "                                                                            \
+            "input has none unless it is given here."                                              \
+    }
+#define OPTION_HARDLINKS                                                                           \
+    {                                                                                              \
+        "allow-hardlinks", 0, OPTION_ROW_FLAG, NULL, NULL,                                         \
+            "Accept external weight files that have more than one hard link."                      \
+    }
+#define OPTION_JSON(help)                                                                          \
+    { "json", 0, OPTION_ROW_FILE, "FILE", NULL, help }
+
+/* Parses the words after the subcommand. ERR_USAGE with the nearest name as hint. */
+bool options_parse(const Command *command, int count, char **words, Arena *arena, Parsed *parsed,
+                   Err *err);
+
+/* The option's values, its last value (NULL where not given), and whether it was given. `name` must
+ * be in the command's table. */
+const Words *parsed_list(const Parsed *parsed, const char *name);
+const char *parsed_value(const Parsed *parsed, const char *name);
+bool parsed_flag(const Parsed *parsed, const char *name);
+
+/* The argument i, or NULL. */
+const char *parsed_argument(const Parsed *parsed, size_t i);
+
+/* The row that an alias means; the row itself otherwise. */
+const OptionRow *option_target(const Command *command, const OptionRow *row);
+
+/* The command of that name, or NULL. */
+const Command *command_find(const CommandTable *table, const char *name);
+
+#endif

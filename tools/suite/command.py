@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the `demi` command and reads its reports; the only module here that knows its options."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+TIMEOUT_S = 120
+MEMORY_BYTES = 2 << 30  # free memory that makes a folder in it worthwhile
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One way to convert: the target dtype and whether graph I/O keeps its types."""
+
+    to: str
+    io: str
+
+    def __str__(self) -> str:
+        return f"{self.to}/{self.io}"
+
+
+VARIANTS = [Variant(to, io) for to in ("float16", "bfloat16") for io in ("keep", "low")]
+
+
+@dataclasses.dataclass
+class Run:
+    """What one process did."""
+
+    code: int
+    stderr: str
+    report: dict | None = None
+
+    def problem(self) -> str:
+        first = self.stderr.strip().splitlines()
+        return f"exit {self.code}: {first[0] if first else 'nothing on stderr'}"
+
+
+def work_folder() -> pathlib.Path:
+    """A new folder for outputs, in memory where there is room for them (outputs are fsynced)."""
+    memory = "/dev/shm"
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES
+    place = memory if roomy else None
+    return pathlib.Path(tempfile.mkdtemp(prefix="demi-suite-", dir=place))
+
+
+class Demi:
+    """The command under test; outputs go to a scratch folder of this process."""
+
+    def __init__(self, path: str, folder: pathlib.Path) -> None:
+        self.path, self.folder = path, folder
+
+    def run(self, *args: str) -> Run:
+        try:
+            done = subprocess.run([self.path, *args], stdin=subprocess.DEVNULL, timeout=TIMEOUT_S,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        except subprocess.TimeoutExpired:
+            return Run(-1, f"no end after {TIMEOUT_S} s")
+        return Run(done.returncode, done.stderr.decode(errors="replace"))
+
+    def _take(self, run: Run, out: pathlib.Path) -> tuple[Run, bytes | None]:
+        data = out.read_bytes() if run.code == 0 and out.exists() else None
+        out.unlink(missing_ok=True)
+        if run.code == 0 and data is None:
+            run.code, run.stderr = -2, "exit 0 without an output file"
+        return run, data
+
+    def opt(self, model: str, passes: str) -> tuple[Run, bytes | None]:
+        out = self.folder / "opt.onnx"
+        return self._take(self.run("opt", model, "--passes", passes, "-o", str(out)), out)
+
+    def convert(self, model: str, variant: Variant, *extra: str) -> tuple[Run, bytes | None]:
+        """Converts; the run's report is the parsed --json file."""
+        out, report = self.folder / "out.onnx", self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        run = self.run("convert", model, "-o", str(out), "--to", variant.to, "--io", variant.io,
+                       "--json", str(report), "--quiet", *extra)
+        if run.code == 0:
+            try:
+                run.report = json.loads(report.read_bytes())
+            except (OSError, ValueError) as error:
+                run.code, run.stderr = -3, f"--json: {error}"
+        return self._take(run, out)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs models: ONNX Runtime with optimisations off, or ONNX's reference evaluator.
+
+A pair of models is always compared in one engine. Inputs come from a test data set where there is
+one, else from a seeded generator. An engine that can't run a model raises CannotRun with its reason.
+"""
+
+import pathlib
+import warnings
+import zlib
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+ort.set_default_logger_severity(4)
+
+# Element types that ONNX Runtime's Python interface takes and gives as numpy arrays.
+ORT_TYPES = {
+    TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BOOL,
+    TensorProto.STRING, TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
+    TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
+}
+UNSET_SIZE = 2  # the size given to a dimension that the model leaves open
+
+
+class CannotRun(Exception):
+    """The engine has no kernel for, can't load, or failed on this model."""
+
+
+def element_type(proto: onnx.TypeProto) -> int:
+    """The element type of a tensor, or of a sequence's or an optional's tensors; 0 if none."""
+    kind = proto.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        return getattr(proto, kind).elem_type
+    if kind in ("sequence_type", "optional_type"):
+        return element_type(getattr(proto, kind).elem_type)
+    if kind == "map_type":
+        return element_type(proto.map_type.value_type)
+    return 0
+
+
+def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The graph inputs without a default (before IR 4 initializers are listed as inputs too)."""
+    given = {t.name for t in model.graph.initializer}
+    given |= {t.values.name for t in model.graph.sparse_initializer}
+    return [v for v in model.graph.input if v.name not in given]
+
+
+def read_value(path: pathlib.Path, proto: onnx.TypeProto) -> object:
+    """An input_N.pb as the type of its graph input says."""
+    data, kind = path.read_bytes(), proto.WhichOneof("value")
+    if kind == "sequence_type":
+        message = onnx.SequenceProto()
+        message.ParseFromString(data)
+        return numpy_helper.to_list(message)
+    if kind == "optional_type":
+        message = onnx.OptionalProto()
+        message.ParseFromString(data)
+        return numpy_helper.to_optional(message)
+    message = onnx.TensorProto()
+    message.ParseFromString(data)
+    return numpy_helper.to_array(message)
+
+
+def random_tensor(rng: np.random.Generator, elem: int, shape: list[int]) -> np.ndarray:
+    dtype = helper.tensor_dtype_to_np_dtype(elem)
+    if elem == TensorProto.STRING:
+        return np.array([f"s{i}" for i in range(int(np.prod(shape)))], dtype=object).reshape(shape)
+    if elem == TensorProto.BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        return rng.integers(0, 3, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def random_value(rng: np.random.Generator, proto: onnx.TypeProto,
+                 sizes: dict[str, int] | None = None) -> object:
+    """A random value of a type; open dimensions by name from sizes, else UNSET_SIZE."""
+    kind = proto.WhichOneof("value")
+    if kind == "sequence_type":
+        return [random_value(rng, proto.sequence_type.elem_type, sizes) for _ in range(2)]
+    if kind == "optional_type":
+        return random_value(rng, proto.optional_type.elem_type, sizes)
+    if kind != "tensor_type":
+        raise CannotRun(f"no random values of {kind}")
+    shape = [d.dim_value if d.HasField("dim_value") else (sizes or {}).get(d.dim_param, UNSET_SIZE)
+             for d in proto.tensor_type.shape.dim]
+    return random_tensor(rng, proto.tensor_type.elem_type, shape)
+
+
+def load_feeds(model: onnx.ModelProto, folder: pathlib.Path) -> list[dict[str, object]]:
+    """The inputs of every test data set in folder, or one set of seeded random inputs."""
+    inputs, feeds = fed_inputs(model), []
+    for data in sorted(folder.glob("test_data_set_*")):
+        files = sorted(data.glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+        if len(files) == len(inputs):
+            feeds.append({v.name: read_value(p, v.type) for v, p in zip(inputs, files)})
+        elif len(files) == len(model.graph.input):  # values for the defaults too
+            feeds.append({v.name: read_value(p, v.type) for v, p in zip(model.graph.input, files)})
+        elif inputs and len(files) < len(inputs):  # trailing optional inputs
+            feeds.append({v.name: read_value(p, v.type) for v, p in zip(inputs, files)})
+    if feeds or not inputs:
+        return feeds or [{}]
+    rng = np.random.default_rng(zlib.crc32(folder.name.encode()))
+    return [{v.name: random_value(rng, v.type) for v in inputs}]
+
+
+class OrtEngine:
+    """ONNX Runtime, every optimisation off, one thread."""
+
+    name = "onnxruntime"
+
+    def __init__(self, data: bytes, model: onnx.ModelProto) -> None:
+        for value in [*model.graph.input, *model.graph.output]:
+            if element_type(value.type) not in ORT_TYPES:
+                raise CannotRun(f"{value.name}: element type {element_type(value.type)}")
+            if value.type.WhichOneof("value") not in ("tensor_type", "sequence_type"):
+                raise CannotRun(f"{value.name}: {value.type.WhichOneof('value')}")
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self.session = ort.InferenceSession(data, options, ["CPUExecutionProvider"])
+        except Exception as error:
+            raise CannotRun(f"load: {first_line(error)}") from error
+
+    def run(self, feeds: dict[str, object]) -> list[object]:
+        try:
+            return self.session.run(None, feeds)
+        except Exception as error:
+            raise CannotRun(f"run: {first_line(error)}") from error
+
+
+class ReferenceEngine:
+    """ONNX's own evaluator in numpy: slow, but knows every operator and type."""
+
+    name = "reference"
+
+    def __init__(self, data: bytes, model: onnx.ModelProto) -> None:
+        del data
+        try:
+            self.evaluator = onnx.reference.ReferenceEvaluator(model)
+        except Exception as error:
+            raise CannotRun(f"load: {first_line(error)}") from error
+
+    def run(self, feeds: dict[str, object]) -> list[object]:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return self.evaluator.run(None, dict(feeds))
+        except Exception as error:
+            raise CannotRun(f"run: {first_line(error)}") from error
+
+
+ENGINES = [OrtEngine, ReferenceEngine]
+
+
+def first_line(error: Exception) -> str:
+    lines = f"{type(error).__name__}: {error}".splitlines()
+    return lines[0][:200]
+
+
+class SourceResults:
+    """The source's outputs per engine, computed once however many variants ask."""
+
+    def __init__(self, data: bytes, model: onnx.ModelProto, feeds: list[dict[str, object]]) -> None:
+        self.data, self.model, self.feeds = data, model, feeds
+        self._results: dict[str, list[list[object]] | CannotRun] = {}
+
+    def of(self, engine: type) -> list[list[object]]:
+        if engine.name not in self._results:
+            try:
+                runner = engine(self.data, self.model)
+                self._results[engine.name] = [runner.run(f) for f in self.feeds]
+            except CannotRun as error:
+                self._results[engine.name] = error
+        result = self._results[engine.name]
+        if isinstance(result, CannotRun):
+            raise result
+        return result

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tests that run the built command or look at the tree, registered with ctest. CMakeLists.txt
+# includes this where tests are on. They need the pinned Python packages and the data that tools/test
+# fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
+# Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
+set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
+if(NOT DEMI_PYTHON)
+    message(STATUS "No DEMI_PYTHON: tools/test sets it and registers the Python tests")
+    return()
+endif()
+if(NOT EXISTS ${DEMI_PYTHON})
+    message(FATAL_ERROR "DEMI_PYTHON=${DEMI_PYTHON} does not exist")
+endif()
+
+# demi_python_test(NAME SCRIPT [ARGS arg…] [LABELS label…] [TIMEOUT s] [PROCESSORS n])
+function(demi_python_test name script)
+    cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
+    add_test(NAME ${name}
+        COMMAND ${DEMI_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/${script} ${ARG_ARGS})
+    set_tests_properties(${name} PROPERTIES
+        LABELS "python;${ARG_LABELS}"
+        ENVIRONMENT "PYTHONWARNINGS=ignore;OMP_NUM_THREADS=1")
+    if(ARG_TIMEOUT)
+        set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    else()
+        set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+    endif()
+    if(ARG_PROCESSORS)
+        set_tests_properties(${name} PROPERTIES PROCESSORS ${ARG_PROCESSORS} RUN_SERIAL ON)
+    endif()
+endfunction()
+
+set(with_demi ARGS --demi $<TARGET_FILE:demi>)
+if(DEMI_SANITIZE)
+    # What the sanitizers may find that the unit tests don't.
+    if(TARGET demi)
+        demi_python_test(bad_input_asan bad_input.py ${with_demi} --number 150
+            LABELS full TIMEOUT 1200)
+        demi_python_test(fill_model_asan fill_model.py ${with_demi} --seeds 8
+            LABELS full TIMEOUT 900)
+    endif()
+    return()
+endif()
+
+demi_python_test(check_includes check_includes.py ARGS --self-test)
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
+    demi_python_test(proto_check proto_check.py ARGS --self-test)
+endif()
+demi_python_test(ops_def ops_def_test.py)
+if(TARGET demi)
+    demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
+    demi_python_test(fill_model fill_model.py ${with_demi})
+    demi_python_test(real_models real_models.py ${with_demi} PROCESSORS 2)
+    demi_python_test(backend_suite backend_suite.py ${with_demi}
+        LABELS full TIMEOUT 2400 PROCESSORS 2)
+    demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
+        LABELS quick PROCESSORS 2)
+endif()

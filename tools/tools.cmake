@@ -1,0 +1,107 @@
+# The demi command, the installable library libdemi, what goes into an installation, and the tests of
+# both. Included by the top CMakeLists.txt after all folder libraries.
+
+# ---- the command ----------------------------------------------------------------------------------
+add_executable(demi tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+    tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
+    tools/show_dot.c tools/cmd_convert.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
+    tools/cmd_help.c)
+target_include_directories(demi PRIVATE tools)
+target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_base)
+
+# ---- libdemi --------------------------------------------------------------------------------------
+# One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
+# every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
+set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_shape demi_base)
+set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
+set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
+set(demi_part_files "")
+foreach(part ${demi_parts})
+    list(APPEND demi_part_files $<TARGET_FILE:${part}>)
+endforeach()
+find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
+add_custom_command(OUTPUT ${demi_archive}
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
+            -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
+            ${demi_object}
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}
+    COMMAND ${CMAKE_AR} rcs ${demi_archive} ${demi_object}
+    DEPENDS ${demi_parts} COMMENT "Linking libdemi.a" VERBATIM)
+add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
+
+configure_file(passes/demi.h ${CMAKE_CURRENT_BINARY_DIR}/include/demi/demi.h COPYONLY)
+add_library(libdemi INTERFACE)
+add_library(demi::demi ALIAS libdemi)
+add_dependencies(libdemi libdemi_archive)
+target_include_directories(libdemi INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
+target_link_libraries(libdemi INTERFACE ${demi_archive} m)
+
+# The shared library's soname carries what an incompatible interface changes: 0.MINOR before 1.0.
+option(DEMI_SHARED "Also build libdemi as a shared library" OFF)
+if(DEMI_SHARED)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c "typedef int demi_shared_empty;\n")
+    add_library(demi_shared SHARED ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c)
+    target_link_libraries(demi_shared PRIVATE
+        "$<LINK_LIBRARY:WHOLE_ARCHIVE,demi_passes,demi_proto,demi_onnx_pb,demi_rewrite,demi_shape,demi_base>")
+    set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi VERSION ${PROJECT_VERSION}
+        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
+
+# ---- man page and completions -----------------------------------------------------------------------
+set(demi_docs ${CMAKE_CURRENT_BINARY_DIR}/docs)
+file(MAKE_DIRECTORY ${demi_docs})
+add_custom_command(
+    OUTPUT ${demi_docs}/demi.1 ${demi_docs}/demi.bash ${demi_docs}/_demi ${demi_docs}/demi.fish
+    COMMAND demi help --man > ${demi_docs}/demi.1
+    COMMAND demi help --completion bash > ${demi_docs}/demi.bash
+    COMMAND demi help --completion zsh > ${demi_docs}/_demi
+    COMMAND demi help --completion fish > ${demi_docs}/demi.fish
+    DEPENDS demi COMMENT "Man page and shell completions" VERBATIM)
+add_custom_target(demi_docs ALL DEPENDS ${demi_docs}/demi.1)
+
+# ---- installation -----------------------------------------------------------------------------------
+option(DEMI_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
+if(DEMI_INSTALL)
+    include(GNUInstallDirs)
+    include(CMakePackageConfigHelpers)
+    set(demi_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/demi)
+    # From the folder of demi.pc to the prefix, so that an installation can be moved.
+    file(RELATIVE_PATH DEMI_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+    configure_file(tools/cmake/demi.pc.in ${CMAKE_CURRENT_BINARY_DIR}/demi.pc @ONLY)
+    configure_package_config_file(tools/cmake/demiConfig.cmake.in
+        ${CMAKE_CURRENT_BINARY_DIR}/demiConfig.cmake INSTALL_DESTINATION ${demi_package_dir}
+        PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+    write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/demiConfigVersion.cmake
+        COMPATIBILITY SameMinorVersion)
+    install(TARGETS demi)
+    install(FILES passes/demi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/demi)
+    install(FILES ${demi_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/demi.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/demiConfig.cmake
+        ${CMAKE_CURRENT_BINARY_DIR}/demiConfigVersion.cmake DESTINATION ${demi_package_dir})
+    install(FILES ${demi_docs}/demi.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${demi_docs}/demi.bash RENAME demi
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${demi_docs}/_demi DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${demi_docs}/demi.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+    if(DEMI_SHARED)
+        install(TARGETS demi_shared)
+    endif()
+endif()
+
+# ---- tests --------------------------------------------------------------------------------------------
+if(DEMI_TESTS)
+    find_package(Python3 COMPONENTS Interpreter REQUIRED)
+    add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
+        $<TARGET_FILE:demi>)
+    set_tests_properties(cli PROPERTIES LABELS quick)
+    # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
+    if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
+        add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh
+            ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR} ${CMAKE_C_COMPILER})
+        set_tests_properties(link PROPERTIES LABELS link TIMEOUT 600)
+    endif()
+endif()
