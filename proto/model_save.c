@@ -144,6 +144,7 @@ static bool save_data(Save *save) {
     DataSink data = {.file = outfile_create(save->scratch, path, save->err)};
     const ByteSink sink = {.write = write_data, .data = &data};
     if (!data.file) return false;
+    data.file->path = out->path; /* what messages call it: the name above was never the file's */
     hash64_init(&data.hash, 0);
     if (!onnx_export_data(save->plan, &sink, save->err)) return false;
     if (!outfile_sync(data.file, save->err)) return false;
@@ -297,6 +298,7 @@ bool model_save(const Model *model, const char *path, const SaveOptions *options
     SaveInfo info = {0};
     Err unseen = {0};
     arena_init(&scratch, &trap);
+    if (options && options->memory_budget) scratch.budget = options->memory_budget;
     Save save = {.model = model,
                  .options = options ? options : &none,
                  .info = &info,

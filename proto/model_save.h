@@ -25,6 +25,7 @@ typedef struct SaveInfo {
 typedef struct SaveOptions {
     bool external;  /* external data; implied where the model has some or passes 2^31 - 1 bytes */
     SaveInfo *info; /* filled on success; may be NULL */
+    uint64_t memory_budget; /* most bytes of scratch memory, beside the model read back; 0: any */
 } SaveOptions;
 
 /* Saves to path: a file, a symlink to one, a device or FIFO, '-' for standard output. What is

@@ -196,10 +196,7 @@ static void shadow(Model *m) {
     Graph *inner = if_of(m)->attrs->v.g;
     Value *x = value_new(inner, name(m, "x"));
     x->init = tensor_new_float_scalar(&m->arena, 0);
-    m->graph->inputs.items[0]->init = x->init; /* so that only the place differs */
-    VEC_PUSH(&m->arena, &m->graph->initializers, m->graph->inputs.items[0]);
     node_set_input(neg_of(m), 0, x);
-    m->graph->initializers.count--;
 }
 
 typedef struct Change {
