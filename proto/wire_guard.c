@@ -49,7 +49,7 @@ typedef struct Guard {
 
 static bool refuse(Guard *guard, const char *what) {
     err_set(guard->err, ERR_MODEL, "not a valid protobuf at byte %llu: %s",
-            (unsigned long long)wire_position(&guard->reader), what);
+            (unsigned long long)reader_position(&guard->reader), what);
     err_file(guard->err, guard->reader.source->name);
     return false;
 }
@@ -86,8 +86,8 @@ static ShadowWriter *writer_of(Guard *guard, const Frame *frame) {
 
 static bool read_varint(Guard *guard, uint64_t *value) {
     const Frame *frame = top(guard);
-    if (!wire_read_varint(&guard->reader, value)) return refuse(guard, "bad varint");
-    if (wire_position(&guard->reader) > frame->end) return refuse(guard, "a field passes the end");
+    if (!reader_varint(&guard->reader, value)) return refuse(guard, "bad varint");
+    if (reader_position(&guard->reader) > frame->end) return refuse(guard, "a field passes the end");
     return true;
 }
 
@@ -101,16 +101,16 @@ static bool read_tag(Guard *guard, uint64_t *tag) {
 
 static bool read_length(Guard *guard, uint64_t *length) {
     if (!read_varint(guard, length)) return false;
-    if (*length > top(guard)->end - wire_position(&guard->reader))
+    if (*length > top(guard)->end - reader_position(&guard->reader))
         return refuse(guard, "a length passes the end of its message");
     return true;
 }
 
 static bool copy_bytes(Guard *guard, uint64_t size) {
-    if (size > top(guard)->end - wire_position(&guard->reader))
+    if (size > top(guard)->end - reader_position(&guard->reader))
         return refuse(guard, "a field passes the end");
     unsigned char *to = shadow_extend(writer_of(guard, top(guard)), (size_t)size);
-    if (wire_copy(&guard->reader, to, size)) return true;
+    if (reader_copy(&guard->reader, to, size)) return true;
     return refuse(guard, "it can't be read"); /* err is set by the reader: the first one stays */
 }
 
@@ -143,7 +143,7 @@ static bool copy_group(Guard *guard, uint32_t number) {
     open[count++] = number;
     while (count > 0) {
         uint64_t tag;
-        if (wire_position(&guard->reader) >= top(guard)->end)
+        if (reader_position(&guard->reader) >= top(guard)->end)
             return refuse(guard, "a group without end");
         if (!read_tag(guard, &tag)) return false;
         shadow_put_varint(writer_of(guard, top(guard)), tag);
@@ -190,7 +190,7 @@ static bool copy_raw_data(Guard *guard) {
         *shadow_extend(writer, 1) = SHADOW_INLINE;
         return copy_bytes(guard, length);
     }
-    uint64_t offset = wire_position(&guard->reader);
+    uint64_t offset = reader_position(&guard->reader);
     shadow_put_varint(writer, SHADOW_REFERENCE_SIZE);
     unsigned char *to = shadow_extend(writer, SHADOW_REFERENCE_SIZE);
     to[0] = SHADOW_REFERENCE;
@@ -198,7 +198,7 @@ static bool copy_raw_data(Guard *guard) {
         to[1 + i] = (unsigned char)(offset >> (8 * i));
         to[9 + i] = (unsigned char)(length >> (8 * i));
     }
-    wire_skip(&guard->reader, length);
+    reader_skip(&guard->reader, length);
     return true;
 }
 
@@ -228,12 +228,12 @@ static bool copy_packed(Guard *guard, const ProtobufCFieldDescriptor *field, uin
         return copy_bytes(guard, length);
     }
     size_t length_at = shadow_reserve_length(writer);
-    uint64_t end = wire_position(&guard->reader) + length;
-    while (wire_position(&guard->reader) < end) {
+    uint64_t end = reader_position(&guard->reader) + length;
+    while (reader_position(&guard->reader) < end) {
         if (!read_varint(guard, &value)) return false;
         shadow_put_varint(writer, value);
     }
-    if (wire_position(&guard->reader) != end) return refuse(guard, "bad packed list");
+    if (reader_position(&guard->reader) != end) return refuse(guard, "bad packed list");
     shadow_patch_length(writer, length_at);
     return true;
 }
@@ -267,7 +267,7 @@ static Frame *push(Guard *guard, const ProtobufCFieldDescriptor *field) {
     const Frame *parent = top(guard);
     Frame *frame = &guard->frames[++guard->depth];
     *frame = (Frame){.descriptor = descriptor,
-                     .end = wire_position(&guard->reader) + length,
+                     .end = reader_position(&guard->reader) + length,
                      .level = parent->level,
                      .field = field->id};
     return frame;
@@ -397,7 +397,7 @@ static bool container_field(Guard *guard, const ProtobufCFieldDescriptor *field,
 
 static bool step(Guard *guard) {
     Frame *frame = top(guard);
-    if (wire_position(&guard->reader) == frame->end) return leave(guard);
+    if (reader_position(&guard->reader) == frame->end) return leave(guard);
     uint64_t tag;
     if (!read_tag(guard, &tag)) return false;
     const ProtobufCFieldDescriptor *field =
@@ -429,7 +429,7 @@ bool wire_guard(const GuardInput *input, Arena *arena, Shadow *shadow, Err *err)
     guard->err = err;
     guard->budget = input->memory_budget ? input->memory_budget
                                          : (UINT64_C(1) << 30) + 8 * source->size;
-    wire_reader_init(&guard->reader, arena, source, err);
+    reader_init(&guard->reader, arena, source, err);
     for (int i = 0; i < LEVELS_MAX; i++) guard->writers[i].arena = arena;
     Frame *root = &guard->frames[0];
     *root = (Frame){.descriptor = input->root, .end = source->size};

@@ -6,7 +6,7 @@
 
 enum { WINDOW = 1 << 18 };
 
-void wire_reader_init(WireReader *reader, Arena *arena, const Source *source, Err *err) {
+void reader_init(WireReader *reader, Arena *arena, const Source *source, Err *err) {
     *reader = (WireReader){.source = source, .err = err};
     if (source->memory) {
         reader->next = source->memory;
@@ -18,7 +18,7 @@ void wire_reader_init(WireReader *reader, Arena *arena, const Source *source, Er
     reader->next = reader->end = reader->buffer;
 }
 
-bool wire_fill(WireReader *reader, size_t size) {
+bool reader_fill(WireReader *reader, size_t size) {
     size_t held = (size_t)(reader->end - reader->next);
     if (held >= size || reader->window_end == reader->source->size) return true;
     uint64_t left = reader->source->size - reader->window_end;
@@ -33,15 +33,15 @@ bool wire_fill(WireReader *reader, size_t size) {
     return true;
 }
 
-bool wire_read_varint(WireReader *reader, uint64_t *value) {
-    if (reader->end - reader->next < WIRE_VARINT_MAX && !wire_fill(reader, WIRE_VARINT_MAX))
+bool reader_varint(WireReader *reader, uint64_t *value) {
+    if (reader->end - reader->next < WIRE_VARINT_MAX && !reader_fill(reader, WIRE_VARINT_MAX))
         return false;
     size_t size = wire_get_varint(reader->next, reader->end, value);
     reader->next += size;
     return size > 0;
 }
 
-void wire_skip(WireReader *reader, uint64_t size) {
+void reader_skip(WireReader *reader, uint64_t size) {
     uint64_t held = (uint64_t)(reader->end - reader->next);
     if (size <= held) {
         reader->next += size;
@@ -51,7 +51,7 @@ void wire_skip(WireReader *reader, uint64_t size) {
     reader->next = reader->end = reader->buffer;
 }
 
-bool wire_copy(WireReader *reader, unsigned char *to, uint64_t size) {
+bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size) {
     uint64_t held = (uint64_t)(reader->end - reader->next);
     uint64_t first = size < held ? size : held;
     if (first) memcpy(to, reader->next, first);
@@ -59,10 +59,10 @@ bool wire_copy(WireReader *reader, unsigned char *to, uint64_t size) {
     if (first == size) return true;
     if (size - first >= WINDOW) {
         uint64_t from = reader->window_end;
-        wire_skip(reader, size - first);
+        reader_skip(reader, size - first);
         return source_read(reader->source, from, to + first, size - first, reader->err);
     }
-    if (!wire_fill(reader, (size_t)(size - first))) return false;
+    if (!reader_fill(reader, (size_t)(size - first))) return false;
     memcpy(to + first, reader->next, size - first);
     reader->next += size - first;
     return true;

@@ -34,25 +34,25 @@ typedef struct WireReader {
     Err *err;                        /* filled where reading the source fails */
 } WireReader;
 
-void wire_reader_init(WireReader *reader, Arena *arena, const Source *source, Err *err);
+void reader_init(WireReader *reader, Arena *arena, const Source *source, Err *err);
 
 /* Offset in the source of the next byte. */
-static inline uint64_t wire_position(const WireReader *reader) {
+static inline uint64_t reader_position(const WireReader *reader) {
     return reader->window_end - (uint64_t)(reader->end - reader->next);
 }
 
 /* Makes the window hold at least `size` (below 256 KiB) unread bytes, or all that are left. False where
  * reading fails. */
-bool wire_fill(WireReader *reader, size_t size);
+bool reader_fill(WireReader *reader, size_t size);
 
 /* The next varint; false where the source ends or it has more than ten bytes. */
-bool wire_read_varint(WireReader *reader, uint64_t *value);
+bool reader_varint(WireReader *reader, uint64_t *value);
 
 /* Moves past `size` bytes, which must exist. */
-void wire_skip(WireReader *reader, uint64_t size);
+void reader_skip(WireReader *reader, uint64_t size);
 
 /* Copies `size` bytes, which must exist. */
-bool wire_copy(WireReader *reader, unsigned char *to, uint64_t size);
+bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size);
 
 /* A varint in memory: its length in bytes, or 0 where it does not end before `end` or is too long. */
 static inline size_t wire_get_varint(const unsigned char *from, const unsigned char *end,

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The guard on hand-written bytes: what it refuses, and what the shadow holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "onnx.pb-c.h"
+#include "unpack.h"
+#include "wire_build.h"
+#include "wire_guard.h"
+
+typedef struct Fixture {
+    Arena arena;
+    Shadow shadow;
+    Err err;
+} Fixture;
+
+static Fixture *begin(void) {
+    static Fixture fixture;
+    fixture = (Fixture){0};
+    arena_init(&fixture.arena, NULL); /* out of memory aborts the test */
+    return &fixture;
+}
+
+static void end(Fixture *fixture) { arena_free(&fixture->arena); }
+
+static bool guard_as(Fixture *fixture, const ProtobufCMessageDescriptor *root, const Wire *wire,
+                     uint64_t budget) {
+    Source *source = source_from_memory(&fixture->arena, wire->items, wire->count, "test.onnx");
+    fixture->err = (Err){0};
+    GuardInput input = {.source = source, .root = root, .memory_budget = budget};
+    return wire_guard(&input, &fixture->arena, &fixture->shadow, &fixture->err);
+}
+
+static void refuse(Fixture *fixture, const Wire *wire, const char *what) {
+    assert_false(guard_as(fixture, &onnx__model_proto__descriptor, wire, 0));
+    assert_int_equal(fixture->err.code, ERR_MODEL);
+    if (!strstr(fixture->err.what, what))
+        fail_msg("expected '%s', got '%s'", what, fixture->err.what);
+}
+
+static ProtobufCMessage *unpack_shadow(Fixture *fixture,
+                                       const ProtobufCMessageDescriptor *descriptor) {
+    Unpacker *unpacker = ARENA_NEW(&fixture->arena, Unpacker);
+    unpacker_init(unpacker, &fixture->arena);
+    ProtobufCMessage *message = unpacker_unpack(unpacker, descriptor, fixture->shadow.message);
+    assert_non_null(message);
+    return message;
+}
+
+static void test_refuses_bad_bytes(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    const struct {
+        const char *bytes;
+        size_t size;
+        const char *what;
+    } cases[] = {
+        {"\x00\x01", 2, "field number 0"},
+        {"\x80\x80\x00\x01", 4, "field number 0"},
+        {"\x0e", 1, "bad wire type"},
+        {"\x0f\x00", 2, "bad wire type"},
+        {"\x08", 1, "bad varint"},
+        {"\x08\x80", 2, "bad varint"},
+        {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 12, "bad varint"},
+        {"\x80\x80\x80\x80\x80\x01", 6, "bad field number"},
+        {"\x12\x05""abc", 5, "passes the end"},
+        {"\x3a\x02\x0a\x05", 4, "passes the end of its message"},
+        {"\x3a\x03\x12\x81\x80\x00", 6, "passes the end"},
+        {"\x0d\x01\x02", 3, "passes the end"},
+        {"\x0c", 1, "misplaced end of a group"},
+        {"\xfb\x07\x08\x01", 4, "a group without end"},
+        {"\xfb\x07\x08\x01\x0c", 5, "misplaced end of a group"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Wire wire = {.arena = &fixture->arena};
+        build_raw(&wire, cases[i].bytes, cases[i].size);
+        refuse(fixture, &wire, cases[i].what);
+    }
+    end(fixture);
+}
+
+static void test_refuses_bad_packed_lists(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire floats = {.arena = &fixture->arena}, ints = {.arena = &fixture->arena};
+    build_bytes(&floats, 4, "12345", 5);
+    assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &floats, 0));
+    build_bytes(&ints, 1, "\x01\x80", 2);
+    assert_false(guard_as(fixture, &onnx__tensor_proto__descriptor, &ints, 0));
+    end(fixture);
+}
+
+/* A TypeProto that nests `depth` messages. */
+static Wire nested_types(Arena *arena, int depth) {
+    Wire type = {.arena = arena};
+    for (int i = 0; i < depth; i++) {
+        Wire outer = {.arena = arena};
+        build_message(&outer, i % 2 ? 4 : 1, &type); /* sequence_type, elem_type */
+        type = outer;
+    }
+    return type;
+}
+
+static void test_depth(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire most = nested_types(&fixture->arena, WIRE_DEPTH_MAX);
+    assert_true(guard_as(fixture, &onnx__type_proto__descriptor, &most, 0));
+    Wire more = nested_types(&fixture->arena, WIRE_DEPTH_MAX + 2);
+    assert_false(guard_as(fixture, &onnx__type_proto__descriptor, &more, 0));
+    assert_non_null(strstr(fixture->err.what, "nested too deeply"));
+    end(fixture);
+}
+
+static void test_group_depth(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    for (int depth = WIRE_DEPTH_MAX; depth <= WIRE_DEPTH_MAX + 1; depth++) {
+        Wire wire = {.arena = &fixture->arena};
+        for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP);
+        for (int i = 0; i < depth; i++) build_tag(&wire, 99, WIRE_GROUP_END);
+        assert_int_equal(guard_as(fixture, &onnx__model_proto__descriptor, &wire, 0),
+                         depth == WIRE_DEPTH_MAX);
+    }
+    end(fixture);
+}
+
+static void test_graph_depth(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire graph = {.arena = &fixture->arena};
+    build_text(&graph, 2, "innermost");
+    for (int i = 0; i < 33; i++) { /* graph, node, attribute: 3 each, and the model's graph */
+        Wire attribute = {.arena = &fixture->arena}, node = {.arena = &fixture->arena};
+        build_message(&attribute, 6, &graph);
+        build_message(&node, 5, &attribute);
+        graph = (Wire){.arena = &fixture->arena};
+        build_message(&graph, 1, &node);
+    }
+    Wire model = {.arena = &fixture->arena};
+    build_message(&model, 7, &graph);
+    assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, 0));
+    assert_int_equal(fixture->shadow.records.count, 35);
+    end(fixture);
+}
+
+static void test_size_limit(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Source source = {.name = "big", .size = WIRE_SIZE_MAX + 1, .memory = (const void *)"", .fd = -1};
+    GuardInput input = {.source = &source, .root = &onnx__model_proto__descriptor};
+    assert_false(wire_guard(&input, &fixture->arena, &fixture->shadow, &fixture->err));
+    assert_non_null(strstr(fixture->err.what, "too large"));
+    end(fixture);
+}
+
+static void test_empty_attributes_bomb(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    enum { SIZE = 20 << 20 };
+    Wire node = {.arena = &fixture->arena}, model = {.arena = &fixture->arena};
+    node.items = arena_alloc(&fixture->arena, SIZE);
+    for (size_t i = 0; i < SIZE; i += 2) node.items[i] = 5 << 3 | WIRE_BYTES;
+    node.count = SIZE;
+    Wire graph = {.arena = &fixture->arena};
+    build_message(&graph, 1, &node);
+    build_message(&model, 7, &graph);
+    refuse(fixture, &model, "memory budget");
+    assert_true(guard_as(fixture, &onnx__model_proto__descriptor, &model, UINT64_C(1) << 40));
+    end(fixture);
+}
+
+static const Onnx__TensorProto *tensor_with_raw(Fixture *fixture, const void *raw, size_t size) {
+    Wire wire = {.arena = &fixture->arena};
+    build_bytes(&wire, 9, raw, size);
+    assert_true(guard_as(fixture, &onnx__tensor_proto__descriptor, &wire, 0));
+    return (Onnx__TensorProto *)unpack_shadow(fixture, &onnx__tensor_proto__descriptor);
+}
+
+static void test_raw_data(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    unsigned char raw[SHADOW_INLINE_MAX + 1] = {7};
+    const Onnx__TensorProto *tensor = tensor_with_raw(fixture, raw, SHADOW_INLINE_MAX);
+    assert_int_equal(tensor->raw_data.len, SHADOW_INLINE_MAX + 1);
+    assert_int_equal(tensor->raw_data.data[0], SHADOW_INLINE);
+    assert_memory_equal(tensor->raw_data.data + 1, raw, SHADOW_INLINE_MAX);
+    tensor = tensor_with_raw(fixture, raw, SHADOW_INLINE_MAX + 1);
+    static const unsigned char reference[SHADOW_REFERENCE_SIZE] = {
+        SHADOW_REFERENCE, 3, [9] = 1, [10] = 1}; /* after tag and two bytes of length: 257 */
+    assert_int_equal(tensor->raw_data.len, SHADOW_REFERENCE_SIZE);
+    assert_memory_equal(tensor->raw_data.data, reference, SHADOW_REFERENCE_SIZE);
+    tensor = tensor_with_raw(fixture, reference, sizeof reference); /* a forged one stays data */
+    assert_int_equal(tensor->raw_data.len, SHADOW_REFERENCE_SIZE + 1);
+    assert_int_equal(tensor->raw_data.data[0], SHADOW_INLINE);
+    tensor = tensor_with_raw(fixture, raw, 0);
+    assert_int_equal(tensor->raw_data.len, 1);
+    end(fixture);
+}
+
+static void test_forged_graph_index(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire graph = {.arena = &fixture->arena}, attribute = {.arena = &fixture->arena};
+    build_bytes(&graph, 2, "\xff\xff\xff\x7f", 4);
+    build_message(&attribute, 6, &graph);
+    build_message(&attribute, 6, &graph); /* in two parts */
+    build_message(&attribute, 11, &graph);
+    assert_true(guard_as(fixture, &onnx__attribute_proto__descriptor, &attribute, 0));
+    const Onnx__AttributeProto *proto =
+        (Onnx__AttributeProto *)unpack_shadow(fixture, &onnx__attribute_proto__descriptor);
+    assert_int_equal(fixture->shadow.records.count, 2);
+    assert_memory_equal(proto->g->name.data, "\0\0\0\0", 4);
+    assert_memory_equal(proto->graphs[0]->name.data, "\1\0\0\0", 4);
+    assert_int_equal(fixture->shadow.records.items[0]->remainder.count, 2);
+    end(fixture);
+}
+
+static void test_escapes(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire wire = {.arena = &fixture->arena};
+    build_int(&wire, 2, 5);           /* dim_param as a number */
+    build_tag(&wire, 1, WIRE_FIXED32); /* dim_value as fixed32 */
+    build_raw(&wire, "abcd", 4);
+    build_tag(&wire, 50, WIRE_GROUP);
+    build_int(&wire, 1, 1);
+    build_tag(&wire, 50, WIRE_GROUP_END);
+    build_text(&wire, SHADOW_ESCAPE, "mine");
+    build_int(&wire, 51, 1); /* plainly unknown: no escape */
+    assert_true(guard_as(fixture, &onnx__tensor_shape_proto__dimension__descriptor, &wire, 0));
+    assert_true(fixture->shadow.escapes);
+    const ProtobufCMessage *message =
+        unpack_shadow(fixture, &onnx__tensor_shape_proto__dimension__descriptor);
+    assert_int_equal(message->n_unknown_fields, 5);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(message->unknown_fields[i].tag, SHADOW_ESCAPE);
+    assert_int_equal(message->unknown_fields[4].tag, 51);
+    end(fixture);
+}
+
+static void test_split_submessages(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire first = {.arena = &fixture->arena}, second = {.arena = &fixture->arena};
+    Wire sparse = {.arena = &fixture->arena};
+    build_int(&first, 1, 2);
+    build_text(&first, 8, "name");
+    build_text(&first, 9, "old");
+    build_int(&first, 99, 1);
+    build_int(&second, 1, 3);
+    build_text(&second, 9, "new");
+    build_int(&second, 99, 2);
+    build_message(&sparse, 1, &first);
+    build_int(&sparse, 3, 4);
+    build_message(&sparse, 1, &second);
+    assert_true(guard_as(fixture, &onnx__sparse_tensor_proto__descriptor, &sparse, 0));
+    const Onnx__SparseTensorProto *proto =
+        (Onnx__SparseTensorProto *)unpack_shadow(fixture, &onnx__sparse_tensor_proto__descriptor);
+    assert_int_equal(proto->n_dims, 1);
+    assert_int_equal(proto->values->n_dims, 2);
+    assert_int_equal(proto->values->dims[1], 3);
+    assert_int_equal(proto->values->name.len, 4);
+    assert_memory_equal(proto->values->raw_data.data, "\0new", 4);
+    assert_int_equal(proto->values->base.n_unknown_fields, 2);
+    end(fixture);
+}
+
+/* tensor, sequence, tensor: the first is gone, as protobuf replaces a oneof's other case. */
+static void test_split_oneof(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    Wire float_type = {.arena = &fixture->arena}, shaped = {.arena = &fixture->arena};
+    Wire empty = {.arena = &fixture->arena}, type = {.arena = &fixture->arena};
+    build_int(&float_type, 1, 1);
+    build_message(&shaped, 2, &empty);
+    build_message(&type, 1, &float_type);
+    build_message(&type, 4, &empty);
+    build_message(&type, 1, &shaped);
+    assert_true(guard_as(fixture, &onnx__type_proto__descriptor, &type, 0));
+    const Onnx__TypeProto *proto =
+        (Onnx__TypeProto *)unpack_shadow(fixture, &onnx__type_proto__descriptor);
+    assert_int_equal(proto->value_case, ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE);
+    assert_false(proto->tensor_type->has_elem_type);
+    assert_non_null(proto->tensor_type->shape);
+    end(fixture);
+}
+
+/* What the guard and wire_merge take for granted of the schema. */
+static void check_descriptor(const ProtobufCMessageDescriptor *descriptor, int depth) {
+    unsigned oneof_offset = 0;
+    assert_true(descriptor->n_fields <= 64);
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        assert_int_not_equal(field->type, PROTOBUF_C_TYPE_STRING); /* NULs must survive */
+        assert_int_not_equal(field->type, PROTOBUF_C_TYPE_FIXED32);
+        assert_int_not_equal(field->type, PROTOBUF_C_TYPE_FIXED64);
+        assert_int_not_equal(field->label, PROTOBUF_C_LABEL_REQUIRED);
+        if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
+            if (oneof_offset) assert_int_equal(oneof_offset, field->quantifier_offset);
+            oneof_offset = field->quantifier_offset;
+        }
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE && depth < 7)
+            check_descriptor(field->descriptor, depth + 1);
+    }
+}
+
+static void test_schema_facts(void **state) {
+    (void)state;
+    check_descriptor(&onnx__model_proto__descriptor, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refuses_bad_bytes),
+        cmocka_unit_test(test_refuses_bad_packed_lists),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_group_depth),
+        cmocka_unit_test(test_graph_depth),
+        cmocka_unit_test(test_size_limit),
+        cmocka_unit_test(test_empty_attributes_bomb),
+        cmocka_unit_test(test_raw_data),
+        cmocka_unit_test(test_forged_graph_index),
+        cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_split_submessages),
+        cmocka_unit_test(test_split_oneof),
+        cmocka_unit_test(test_schema_facts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
