@@ -10,6 +10,7 @@
  *              empty), an overload, an attribute's name and a subgraph's name
  *   ?          instead of a name, a string or a version: the field is absent; as a dtype: elem_type
  *              is absent; ?N as a dtype or attribute type: the number N
+ *   opaque(?)  all of the type is in @type_unknown
  *   ??         a type with nothing set;  seq(), optional(), map(K): the inner type is absent
  *   type       ::= … { @denotation("text") | @type_unknown(hex) | @inner_unknown(hex)
  *                      | @shape_unknown(hex) }
@@ -211,20 +212,10 @@ static void out_device(TextOut *out, const DeviceConfig *device) {
     out_text(out, ")");
 }
 
-/* Dot-separated identifiers can stand before an operator as they are. */
-static bool is_dotted(Sym domain) {
-    const char *at = domain->text, *end = domain->text + domain->length;
-    for (;;) {
-        const char *dot = memchr(at, '.', (size_t)(end - at));
-        if (!text_is_identifier(at, (size_t)((dot ? dot : end) - at))) return false;
-        if (!dot) return true;
-        at = dot + 1;
-    }
-}
-
 static void out_operator(TextOut *out, const Node *node) {
     if (node->domain) {
-        if (is_dotted(node->domain)) out_bytes(out, node->domain->text, node->domain->length);
+        if (text_is_dotted(node->domain->text, node->domain->length))
+            out_bytes(out, node->domain->text, node->domain->length);
         else out_string(out, node->domain);
         out_text(out, ".");
     }
@@ -369,7 +360,7 @@ static void out_graph(TextOut *out, const Graph *graph) {
 /* Begins one field of a header. */
 static void out_field_name(TextOut *out, TextField field, bool *first) {
     if (*first) out_text(out, "<");
-    else out_text(out, field == FIELD_OPSET_IMPORT ? ", " : ",\n ");
+    else out_text(out, field == FIELD_OPSET_IMPORT || field == FIELD_OVERLOAD ? ", " : ",\n ");
     *first = false;
     out_text(out, text_word_name(text_fields, (int)field));
     out_text(out, ": ");
