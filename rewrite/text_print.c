@@ -508,15 +508,14 @@ bool text_print_model(const Model *model, TextDetail detail, const TextSink *sin
 }
 
 bool text_is_likely(const unsigned char *bytes, size_t size) {
-    /* A serialized ModelProto begins with a tag whose field number is below 32 or has a varint that
-     * follows: control characters, or letters with wire types that do not fit. Text begins with
-     * '<', '#', '"', '?' or an identifier and holds no NUL. */
-    size_t i = 0;
-    while (i < size && (bytes[i] == ' ' || (bytes[i] >= '\t' && bytes[i] <= '\r'))) i++;
-    if (i == size) return false;
-    bool opening = bytes[i] == '<' || bytes[i] == '#';
-    if (!opening) return false;
-    size_t seen = size < 512 ? size : 512;
+    /* A serialized model has small lengths and versions within its first bytes, which are control
+     * characters; text has none but white space, and a header, a comment or a signature. */
+    size_t i = 0, seen = size < 512 ? size : 512;
+    while (i < seen && (bytes[i] == ' ' || (bytes[i] >= '\t' && bytes[i] <= '\r'))) i++;
+    if (i == seen) return false;
+    char first = (char)bytes[i];
+    bool plain = text_is_identifier(&first, 1) || first == '"' || first == '?';
+    if (first != '<' && first != '#' && !(plain && memchr(bytes, '(', seen))) return false;
     for (; i < seen; i++)
         if (bytes[i] < 0x20 && !(bytes[i] >= '\t' && bytes[i] <= '\r')) return false;
     return true;

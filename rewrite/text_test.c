@@ -455,6 +455,9 @@ static void test_likely(void **state) {
     assert_false(text_is_likely(protobuf, sizeof protobuf));
     assert_true(text_is_likely(text, sizeof text - 1));
     assert_true(text_is_likely((const unsigned char *)"# x\ng", 5));
+    assert_true(text_is_likely((const unsigned char *)"g (float x) => ()", 17));
+    assert_false(text_is_likely((const unsigned char *)"B\x02\x10(:)", 6));
+    assert_false(text_is_likely((const unsigned char *)"garbage", 7));
     assert_false(text_is_likely(text, 0));
 }
 

@@ -44,6 +44,7 @@ typedef struct Case {
     size_t error_length;
     const char *begin, *tail; /* whole case; where its expectation begins */
     const char *end;
+    bool last; /* in its file */
 } Case;
 
 typedef struct Runner {
@@ -312,7 +313,6 @@ static bool compare_outcome(Runner *runner, const Case *the, const Outcome *outc
 /* The case's new text, as --update writes it. Expectations that hold stay as they are written. */
 static void put_case(Runner *runner, const Case *the, const Outcome *outcome, bool holds,
                      Buffer *file) {
-    const char *last = the->end == the->tail ? "" : "\n";
     if (holds) {
         buffer_put(file, the->begin, (size_t)(the->end - the->begin));
         return;
@@ -324,7 +324,7 @@ static void put_case(Runner *runner, const Case *the, const Outcome *outcome, bo
     else if (!strcmp(text, outcome->input)) text = "--- unchanged\n";
     else buffer_put(file, "--- expect\n", strlen("--- expect\n"));
     buffer_put(file, text, strlen(text));
-    buffer_put(file, last, strlen(last));
+    if (!the->last) buffer_put(file, "\n", 1);
 }
 
 static void run_case(Runner *runner, const Case *the, Buffer *file) {
@@ -428,6 +428,7 @@ static void run_file(Runner *runner, const char *path) {
         Case the = {.begin = at};
         line_rest(at, end, 0, &next);
         the.end = at = find_line(next, end, "=== ");
+        the.last = at == end;
         if (parse_case(runner, &the)) run_case(runner, &the, &file);
         else {
             buffer_put(&file, the.begin, (size_t)(the.end - the.begin));
