@@ -166,7 +166,33 @@ static void out_dims(TextOut *out, const Type *type) {
     if (type->rank) out_text(out, "]");
 }
 
-static void out_wrapped(TextOut *out, const Type *type) {
+/* The first part may be dotted. */
+static void out_opaque_part(TextOut *out, Bytes part, bool first) {
+    const char *text = (const char *)part.data;
+    if (first ? text_is_dotted(text, part.size) : text_is_identifier(text, part.size))
+        out_bytes(out, text, part.size);
+    else out_quoted(out, text, part.size);
+}
+
+/* Prints what stands between the parentheses; false where all of it is left to @type_unknown. */
+static bool out_opaque(TextOut *out, const Type *type) {
+    Bytes domain, name;
+    bool plain = type->extra && text_opaque_decode(type->extra->rest, &domain, &name) &&
+                 (name.data || !domain.data);
+    if (!plain) {
+        out_text(out, "?");
+        return false;
+    }
+    if (domain.data) {
+        out_opaque_part(out, domain, true);
+        out_text(out, ", ");
+    }
+    if (name.data) out_opaque_part(out, name, !domain.data);
+    return true;
+}
+
+/* True where the type's rest is told. */
+static bool out_wrapped(TextOut *out, const Type *type) {
     out_text(out, text_word_name(text_type_kinds, type->kind));
     out_text(out, "(");
     if (type->kind == TYPE_MAP) {
@@ -178,10 +204,13 @@ static void out_wrapped(TextOut *out, const Type *type) {
         out_dims(out, type);
     }
     if (type->elem) out_type(out, type->elem);
+    bool told = type->kind == TYPE_OPAQUE && out_opaque(out, type);
     out_text(out, ")");
+    return told;
 }
 
 void out_type(TextOut *out, const Type *type) {
+    bool told = false;
     switch (type->kind) {
     case TYPE_NONE: out_text(out, "??"); break;
     case TYPE_TENSOR:
@@ -192,11 +221,11 @@ void out_type(TextOut *out, const Type *type) {
     case TYPE_SEQUENCE:
     case TYPE_OPTIONAL:
     case TYPE_MAP:
-    case TYPE_OPAQUE: out_wrapped(out, type); break;
+    case TYPE_OPAQUE: told = out_wrapped(out, type); break;
     }
     if (!type->extra) return;
     out_mark_string(out, "denotation", type->extra->denotation);
-    out_rest(out, "type_unknown", type->extra->rest);
+    if (!told) out_rest(out, "type_unknown", type->extra->rest);
     out_rest(out, "inner_unknown", type->extra->inner_rest);
     out_rest(out, "shape_unknown", type->extra->shape_rest);
 }

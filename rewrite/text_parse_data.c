@@ -75,41 +75,11 @@ static bool parse_dtype(Parser *p, Type *type) {
     return true;
 }
 
-static void put_varint(unsigned char **to, size_t value) {
-    for (; value >= 0x80; value >>= 7) *(*to)++ = (unsigned char)(value | 0x80);
-    *(*to)++ = (unsigned char)value;
-}
-
-/* TypeProto.opaque_type (field 7) with domain (1) and name (2) as wire bytes. */
-static Bytes opaque_bytes(Parser *p, Sym domain, Sym name) {
-    enum { OPAQUE_FIELD = 7 << 3 | 2, DOMAIN_FIELD = 1 << 3 | 2, NAME_FIELD = 2 << 3 | 2 };
-    size_t most = (domain ? domain->length : 0) + (name ? name->length : 0) + 24;
-    unsigned char *inner = arena_alloc(p->scratch, most), *end = inner;
-    if (domain) {
-        *end++ = DOMAIN_FIELD;
-        put_varint(&end, domain->length);
-        memcpy(end, domain->text, domain->length);
-        end += domain->length;
-    }
-    if (name) {
-        *end++ = NAME_FIELD;
-        put_varint(&end, name->length);
-        memcpy(end, name->text, name->length);
-        end += name->length;
-    }
-    size_t size = (size_t)(end - inner);
-    unsigned char *bytes = arena_alloc(p->arena, size + 12), *to = bytes;
-    *to++ = OPAQUE_FIELD;
-    put_varint(&to, size);
-    memcpy(to, inner, size);
-    return (Bytes){bytes, (size_t)(to - bytes) + size};
-}
-
-/* What may stand between the parentheses of opaque(…): nothing, name, or domain, name; the first may
- * be dotted. */
+/* What may stand between the parentheses of opaque(…): nothing, name, or domain, name, the first of
+ * which may be dotted; or ?. */
 static bool parse_opaque(Parser *p, TypeExtra *extra) {
     Sym first = NULL, second = NULL;
-    if (parser_at(p, ')')) return true;
+    if (parser_accept(p, '?')) return true; /* all is in @type_unknown */
     const char *text = p->token.text, *end = text;
     if (p->token.kind == TOKEN_NAME) {
         do {
@@ -117,12 +87,12 @@ static bool parse_opaque(Parser *p, TypeExtra *extra) {
             if (!parser_expect(p, TOKEN_NAME)) return false;
         } while (parser_accept(p, '.'));
         first = sym_intern(&p->model->syms, text, (size_t)(end - text));
-    } else if (!parser_string(p, &first)) {
+    } else if (!parser_at(p, ')') && !parser_string(p, &first)) {
         return false;
     }
     bool both = parser_accept(p, ',');
     if (both && !parser_name(p, &second)) return false;
-    extra->rest = both ? opaque_bytes(p, first, second) : opaque_bytes(p, NULL, first);
+    extra->rest = text_opaque_encode(p->arena, both ? first : NULL, both ? second : first);
     return true;
 }
 

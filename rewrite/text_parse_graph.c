@@ -167,19 +167,24 @@ static bool set_inputs(Parser *p, Node *node, const Names *names) {
     return true;
 }
 
+/* An op_type, or a part of the domain before it: ? and nothing stand for an absent one. */
+static bool parse_operator_part(Parser *p, Sym *name) {
+    *name = NULL;
+    return parser_accept(p, '?') || !parser_at_name(p) || parser_name(p, name);
+}
+
 /* [domain "."] op_type [":" overload]; the domain is identifiers with dots between, or a string. */
 static bool parse_operator(Parser *p, Node *node) {
     const char *first = p->token.text;
     bool plain = parser_at(p, TOKEN_NAME);
     Sym domain = NULL, last = NULL;
     const char *end = first + p->token.length;
-    if (parser_at_name(p) && !parser_name(p, &last)) return false;
+    if (!parse_operator_part(p, &last)) return false;
     while (parser_accept(p, '.')) {
         domain = plain ? sym_intern(&p->model->syms, first, (size_t)(end - first)) : last;
         if (!domain) domain = sym_intern(&p->model->syms, "", 0);
         end = p->token.text + p->token.length;
-        last = NULL;
-        if (parser_at_name(p) && !parser_name(p, &last)) return false;
+        if (!parse_operator_part(p, &last)) return false;
         if (!plain) break;
     }
     node->domain = domain;

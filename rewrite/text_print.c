@@ -10,6 +10,7 @@
  *              empty), an overload, an attribute's name and a subgraph's name
  *   ?          instead of a name, a string or a version: the field is absent; as a dtype: elem_type
  *              is absent; ?N as a dtype or attribute type: the number N
+ *   opaque(?)  all of the type is in @type_unknown
  *   ??         a type with nothing set;  seq(), optional(), map(K): the inner type is absent
  *   type       ::= … { @denotation("text") | @type_unknown(hex) | @inner_unknown(hex)
  *                      | @shape_unknown(hex) }
@@ -211,20 +212,10 @@ static void out_device(TextOut *out, const DeviceConfig *device) {
     out_text(out, ")");
 }
 
-/* Dot-separated identifiers can stand before an operator as they are. */
-static bool is_dotted(Sym domain) {
-    const char *at = domain->text, *end = domain->text + domain->length;
-    for (;;) {
-        const char *dot = memchr(at, '.', (size_t)(end - at));
-        if (!text_is_identifier(at, (size_t)((dot ? dot : end) - at))) return false;
-        if (!dot) return true;
-        at = dot + 1;
-    }
-}
-
 static void out_operator(TextOut *out, const Node *node) {
     if (node->domain) {
-        if (is_dotted(node->domain)) out_bytes(out, node->domain->text, node->domain->length);
+        if (text_is_dotted(node->domain->text, node->domain->length))
+            out_bytes(out, node->domain->text, node->domain->length);
         else out_string(out, node->domain);
         out_text(out, ".");
     }
@@ -369,7 +360,7 @@ static void out_graph(TextOut *out, const Graph *graph) {
 /* Begins one field of a header. */
 static void out_field_name(TextOut *out, TextField field, bool *first) {
     if (*first) out_text(out, "<");
-    else out_text(out, field == FIELD_OPSET_IMPORT ? ", " : ",\n ");
+    else out_text(out, field == FIELD_OPSET_IMPORT || field == FIELD_OVERLOAD ? ", " : ",\n ");
     *first = false;
     out_text(out, text_word_name(text_fields, (int)field));
     out_text(out, ": ");
@@ -517,15 +508,14 @@ bool text_print_model(const Model *model, TextDetail detail, const TextSink *sin
 }
 
 bool text_is_likely(const unsigned char *bytes, size_t size) {
-    /* A serialized ModelProto begins with a tag whose field number is below 32 or has a varint that
-     * follows: control characters, or letters with wire types that do not fit. Text begins with
-     * '<', '#', '"', '?' or an identifier and holds no NUL. */
-    size_t i = 0;
-    while (i < size && (bytes[i] == ' ' || (bytes[i] >= '\t' && bytes[i] <= '\r'))) i++;
-    if (i == size) return false;
-    bool opening = bytes[i] == '<' || bytes[i] == '#';
-    if (!opening) return false;
-    size_t seen = size < 512 ? size : 512;
+    /* A serialized model has small lengths and versions within its first bytes, which are control
+     * characters; text has none but white space, and a header, a comment or a signature. */
+    size_t i = 0, seen = size < 512 ? size : 512;
+    while (i < seen && (bytes[i] == ' ' || (bytes[i] >= '\t' && bytes[i] <= '\r'))) i++;
+    if (i == seen) return false;
+    char first = (char)bytes[i];
+    bool plain = text_is_identifier(&first, 1) || first == '"' || first == '?';
+    if (first != '<' && first != '#' && !(plain && memchr(bytes, '(', seen))) return false;
     for (; i < seen; i++)
         if (bytes[i] < 0x20 && !(bytes[i] >= '\t' && bytes[i] <= '\r')) return false;
     return true;

@@ -103,6 +103,16 @@ bool text_is_identifier(const char *text, size_t length) {
     return true;
 }
 
+bool text_is_dotted(const char *text, size_t length) {
+    const char *at = text, *end = text + length;
+    for (;;) {
+        const char *dot = memchr(at, '.', (size_t)(end - at));
+        if (!text_is_identifier(at, (size_t)((dot ? dot : end) - at))) return false;
+        if (!dot) return true;
+        at = dot + 1;
+    }
+}
+
 Dtype text_dtype(const char *text, size_t length) {
     /* Other spellings, like half, are names of values to ONNX. */
     Dtype dtype = dtype_from_name(text, length);
@@ -280,7 +290,11 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
     double value;
     if (!dtype_to_double(dtype, bits, &value) || isnan(value))
         return (size_t)snprintf(buffer, TEXT_NUMBER, "%llu", (unsigned long long)bits);
-    for (int digits = 1;; digits++) {
+    /* Whole numbers as they are, and the coarse types with four digits: their shortest decimals, like
+     * 3e+01 for 28, would be too far from the value to be read by people. */
+    int least = dtype_bits(dtype) < 16 ? 4 : 1;
+    if (fabs(value) < 1e6 && rint(value) == value) least = 6;
+    for (int digits = least;; digits++) {
         size_t length = format_digits(buffer, digits, value);
         uint64_t back = 0;
         bool same = text_read_element(dtype, buffer, length, &back) && back == bits;
@@ -288,4 +302,69 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
         memcpy(buffer + length, "v", 2);
         return length + 1;
     }
+}
+
+/* ---- opaque types ------------------------------------------------------------------------------ */
+
+/* Tags of length-delimited fields: TypeProto.opaque_type, Opaque.domain, Opaque.name. */
+enum { OPAQUE_TAG = 7 << 3 | 2, DOMAIN_TAG = 1 << 3 | 2, NAME_TAG = 2 << 3 | 2 };
+
+static size_t varint_size(size_t value) {
+    size_t size = 1;
+    for (; value >= 0x80; value >>= 7) size++;
+    return size;
+}
+
+static size_t field_size(Sym text) {
+    return text ? 1 + varint_size(text->length) + text->length : 0;
+}
+
+static unsigned char *put_varint(unsigned char *to, size_t value) {
+    for (; value >= 0x80; value >>= 7) *to++ = (unsigned char)(value | 0x80);
+    *to++ = (unsigned char)value;
+    return to;
+}
+
+static unsigned char *put_field(unsigned char *to, int tag, Sym text) {
+    if (!text) return to;
+    *to++ = (unsigned char)tag;
+    to = put_varint(to, text->length);
+    memcpy(to, text->text, text->length);
+    return to + text->length;
+}
+
+Bytes text_opaque_encode(Arena *arena, Sym domain, Sym name) {
+    size_t inner = field_size(domain) + field_size(name), size = 1 + varint_size(inner) + inner;
+    unsigned char *bytes = arena_alloc(arena, size), *to = bytes;
+    *to++ = OPAQUE_TAG;
+    to = put_varint(to, inner);
+    to = put_field(to, DOMAIN_TAG, domain);
+    put_field(to, NAME_TAG, name);
+    return (Bytes){bytes, size};
+}
+
+/* Takes a field with that tag from the front of `rest`, if it is there; lengths must be in their
+ * shortest form. */
+static bool take_field(Bytes *rest, int tag, Bytes *field) {
+    *field = (Bytes){NULL, 0};
+    if (rest->size < 2 || rest->data[0] != tag) return false;
+    size_t length = 0, at = 1;
+    for (unsigned shift = 0; shift < 35 && at < rest->size; shift += 7) {
+        unsigned char byte = rest->data[at++];
+        length |= (size_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) break;
+    }
+    if (at != 1 + varint_size(length) || length > rest->size - at) return false;
+    *field = (Bytes){rest->data + at, length};
+    rest->data += at + length;
+    rest->size -= at + length;
+    return true;
+}
+
+bool text_opaque_decode(Bytes rest, Bytes *domain, Bytes *name) {
+    Bytes inner;
+    if (!take_field(&rest, OPAQUE_TAG, &inner) || rest.size) return false;
+    take_field(&inner, DOMAIN_TAG, domain);
+    take_field(&inner, NAME_TAG, name);
+    return inner.size == 0;
 }

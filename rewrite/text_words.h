@@ -72,6 +72,8 @@ const char *text_word_name(const TextWord *words, int value);
 
 /* [A-Za-z_][A-Za-z0-9_]* */
 bool text_is_identifier(const char *text, size_t length);
+/* Identifiers with dots between. */
+bool text_is_dotted(const char *text, size_t length);
 /* A dtype's name or a word of text_type_kinds: read as the beginning of a type. */
 bool text_is_type_word(const char *text, size_t length);
 /* inf, infinity or nan in any case: read as a number. */
@@ -97,8 +99,8 @@ enum { TEXT_NUMBER = 40 }; /* bytes that any text_format_* needs, with its NUL *
 size_t text_format_float(char buffer[TEXT_NUMBER], float value);
 size_t text_format_double(char buffer[TEXT_NUMBER], double value);
 
-/* One element of a dtype that is written with suffix v (small floats, 2- and 4-bit types): the
- * shortest value, or the bits as an integer where it is a NaN. */
+/* One element of a dtype that is written with suffix v (small floats, 2- and 4-bit types): a short
+ * decimal that is read as this element and no other, or the bits as an integer where it is a NaN. */
 size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits);
 
 /* Read a decimal number, inf, nan or infinity with optional sign, independent of the locale. False
@@ -109,5 +111,11 @@ bool text_read_double(const char *text, size_t length, double *value);
 /* The bits of a value of such a dtype, its text given without the v. False where it is no number or
  * past the dtype's range. */
 bool text_read_element(Dtype dtype, const char *text, size_t length, uint64_t *bits);
+
+/* The wire bytes of a TypeProto's opaque_type with these fields; NULL Syms are absent ones. */
+Bytes text_opaque_encode(Arena *arena, Sym domain, Sym name);
+/* The inverse: false where these are not the bytes that text_opaque_encode makes. Absent fields get
+ * NULL data. */
+bool text_opaque_decode(Bytes rest, Bytes *domain, Bytes *name);
 
 #endif
