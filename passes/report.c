@@ -216,11 +216,13 @@ static void count_operator(DemiReport *report, const Node *node, Column column) 
     row_add(report, DEMI_REPORT_OPERATORS, name, column, 1);
 }
 
-static const char *node_dtype(const Node *node) {
-    if (node->note) return dtype_name(node->note->dtype);
-    if (node->output_count == 0 || !node->outputs[0]) return "";
-    Dtype dtype = type_dtype(node->outputs[0]->type);
-    return dtype == DTYPE_UNDEFINED ? "" : dtype_name(dtype);
+/* The precision a node was given. A constant's is that of its data: it is decided with its readers,
+ * by later passes. */
+static Dtype node_dtype(const Node *node) {
+    bool typed = node->output_count > 0 && node->outputs[0];
+    Dtype dtype = typed ? type_dtype(node->outputs[0]->type) : DTYPE_UNDEFINED;
+    if (!node->note || (node->input_count == 0 && dtype != DTYPE_UNDEFINED)) return dtype;
+    return node->note->dtype;
 }
 
 static void list_node(DemiReport *report, const Node *node, const char *path) {
@@ -228,6 +230,7 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         report->totals.casts_remaining++;
         return;
     }
+    Dtype dtype = node_dtype(node);
     const char *label = node_label(node);
     const char *reason = node->note && node->note->reason ? node->note->reason : "";
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;
@@ -237,13 +240,13 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         .op_type = sym_intern_cstr(syms, sym_text(node->op_type))->text,
         .domain = sym_intern_cstr(syms, sym_text(domain))->text,
         .graph = path,
-        .dtype = node_dtype(node),
+        .dtype = dtype == DTYPE_UNDEFINED ? "" : dtype_name(dtype),
         .reason = sym_intern_cstr(syms, reason)->text,
     };
     VEC_PUSH(&report->arena, &report->nodes, row);
     if (!node->note) return;
     advice_take_node(&report->facts, node);
-    if (node->note->dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, reason, AFTER, 1);
+    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, reason, AFTER, 1);
 }
 
 /* The path that messages name the graph by. */

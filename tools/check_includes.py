@@ -94,6 +94,8 @@ def include_problems(path: str, text: str, by_name: dict[str, str]) -> list[str]
             problem = third_party_problem(path, header)
         elif bare not in by_name:
             problem = "" if header.endswith((".inc", ".gen.h")) else f'"{header}" does not exist'
+        elif quote == "<" and header == f"demi/{bare}" and by_name[bare] in PUBLIC_HEADERS:
+            problem = ""  # a program of a user's, who has the installed header
         elif header != bare:
             problem = f'"{header}": our headers are included by their bare names'
         else:
@@ -146,6 +148,8 @@ CASES = [  # (file, text, must be found or None)
     ("kernels/cuda/k2.cu", '#include "a.h"\n', "a .cu file includes"),
     ("tools/t.c", '#include "w.h"\n#include "a.h"\n', None),
     ("tools/t2.c", '#include "base/a.h"\n', "bare names"),
+    ("tools/t5.c", "#include <demi/demi.h>\n", None),
+    ("tools/t6.c", "#include <demi/a.h>\n", "bare names"),
     ("tools/t3.c", '#include "nowhere.h"\n', "does not exist"),
     ("tools/t4.c", "#include <boost/any.h>\n", "no header of ours"),
     ("tools/a.c", "", "has the same name"),
@@ -159,7 +163,7 @@ def self_test() -> int:
         with tempfile.TemporaryDirectory() as place:
             root = pathlib.Path(place)
             base = {"rewrite/base/a.h": "", "rewrite/base/a.c": "", "rewrite/g.h": "",
-                    "proto/w.h": "", "kernels/kernel.h": ""}
+                    "proto/w.h": "", "kernels/kernel.h": "", "passes/demi.h": ""}
             for name, content in {**base, path: text}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(content)

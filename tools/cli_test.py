@@ -25,8 +25,8 @@ MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[N,3] x) => (float[N,3] y)
 <float[3,3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1}>
 {
-    [/mm] h = MatMul (x, w)
-    [/act] y = Relu (h)
+    ["/mm"] h = MatMul (x, w)
+    ["/act"] y = Relu (h)
 }
 """
 
@@ -329,6 +329,18 @@ class Reports(Case):
         self.assertRegex(out, r"^/mm \(MatMul\): float16: .+\n$")
         out = text(self.ok("convert", self.model, "--why", "/mm", "--keep", "/mm").stdout)
         self.assertRegex(out, r"^/mm \(MatMul\): float: .+\n$")
+
+    def test_names_of_any_bytes(self):
+        """Invalid UTF-8 still gives valid JSON, and control characters do not reach the terminal."""
+        odd = self.path("odd.onnxtxt")
+        with open(odd, "w") as file:
+            file.write(MODEL.replace('"/mm"', r'"a\xffb\u001b[2Jc"').replace("float[N", r'float["\u0007"'))
+        for words in [["show", odd, "--json"], ["convert", odd, "-n", "--json"]]:
+            done = self.ok(*words)
+            self.assertIn("a\ufffdb\u001b[2Jc", str(json.loads(done.stdout)).replace("\\x1b", "\x1b"))
+            self.assertNotRegex(done.stderr, rb"[\x00-\x09\x0b-\x1f]")
+        for words in [["show", odd], ["check", odd], ["convert", odd, "-n"]]:
+            self.assertNotRegex(self.ok(*words).stdout, rb"[\x00-\x09\x0b-\x1f]")
 
     def test_time_passes(self):
         out = text(self.ok("convert", self.model, "-n", "--time-passes").stdout)

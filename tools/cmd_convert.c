@@ -147,15 +147,21 @@ static bool no_such_node(const Job *job, const char *name, Err *err) {
     return false;
 }
 
+static void explain_node(const DemiReportNode *node, FILE *out) {
+    const char *reason = node->reason[0] ? node->reason : "no pass had to decide";
+    report_put(out, node->name, strlen(node->name));
+    fprintf(out, " (%s%s%s): %s: ", node->domain, node->domain[0] ? "." : "", node->op_type,
+            node->dtype[0] ? node->dtype : "?");
+    report_put(out, reason, strlen(reason));
+    fputc('\n', out);
+}
+
 static bool explain_nodes(const Job *job, Err *err) {
     const Words *wanted = parsed_list(job->parsed, "why");
     for (size_t i = 0; i < wanted->count; i++) {
         const DemiReportNode *node = find_node(job->report, wanted->items[i]);
         if (!node) return no_such_node(job, wanted->items[i], err);
-        FILE *out = job->plan.text ? job->plan.text : stderr;
-        fprintf(out, "%s (%s%s%s): %s: %s\n", node->name, node->domain, node->domain[0] ? "." : "",
-                node->op_type, node->dtype[0] ? node->dtype : "?",
-                node->reason[0] ? node->reason : "no pass had to decide");
+        explain_node(node, job->plan.text ? job->plan.text : stderr);
     }
     return true;
 }

@@ -101,18 +101,24 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     (void)program;
     DemiError error = DEMI_ERROR_INIT;
     DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
+    bool standard = strcmp(path, "-") == 0;
     options.data_root = parsed_value(parsed, "data-root");
     options.allow_hardlinks = parsed_flag(parsed, "allow-hardlinks");
-    if (strcmp(path, "-") != 0)
-        return console_check(demi_load_file(path, &options, model, &error), &error, err);
-    options.name = "standard input";
-    return console_check(demi_load_fd(STDIN_FILENO, &options, model, &error), &error, err);
+    options.name = standard ? "standard input" : path;
+    DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
+                                 : demi_load_file(path, &options, model, &error);
+    if (console_check(status, &error, err)) return true;
+    err_file(err, options.name);
+    return false;
 }
 
 bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = strcmp(path, "-") == 0
+    bool standard = strcmp(path, "-") == 0;
+    DemiStatus status = standard
                             ? demi_save_callback(model, console_write, program, NULL, &error)
                             : demi_save_file(model, path, NULL, &error);
-    return console_check(status, &error, err);
+    if (console_check(status, &error, err)) return true;
+    err_file(err, standard ? "standard output" : path);
+    return false;
 }

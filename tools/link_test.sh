@@ -44,14 +44,14 @@ run_client plain "$work/plain"
 
 flags=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs demi)
 # shellcheck disable=SC2086
-$cc -o "$work/pkgconfig" "$client" $flags
+$cc -o "$work/pkgconfig" "$client" $flags "-Wl,-rpath,$libdir" # for a shared libdemi
 run_client pkg-config "$work/pkgconfig"
 
 if printf 'int main() { return 0; }' | c++ -x c++ -o "$work/probe" - 2>/dev/null; then
     printf '#include <demi/demi.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
-    c++ -Wall -Werror -o "$work/cpp" "$work/client.cpp" $flags
+    c++ -Wall -Werror -o "$work/cpp" "$work/client.cpp" $flags "-Wl,-rpath,$libdir"
     "$work/cpp" || fail "c++: the client failed"
 fi
 

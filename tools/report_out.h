@@ -21,6 +21,9 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
 /* What `show` and `check` print of one model. */
 void report_print_stats(const DemiReport *report, const char *name, FILE *out);
 
+/* Prints text from a model, control characters as '?': a name must not steer the terminal. */
+void report_put(FILE *out, const char *text, size_t length);
+
 /* Seconds of each pass. */
 void report_print_times(const DemiReport *report, FILE *out);
 

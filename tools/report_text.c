@@ -10,7 +10,7 @@
 /* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
  * reasons, 4 inputs and outputs, 1 time, 3 advice: 30. */
 enum { MOST_OPERATORS = 6, MOST_WEIGHTS = 4, MOST_REASONS = 5, MOST_IO = 2, MOST_ADVICE = 3 };
-enum { NAME_WIDTH = 26, NUMBER_WIDTH = 12 };
+enum { NAME_WIDTH = 26, NUMBER_WIDTH = 12, MOST_REASON_TEXT = 100 };
 
 /* "10.9 MB": decimal units, as file managers show them. */
 static const char *size_text(uint64_t bytes, char *text, size_t size) {
@@ -28,23 +28,27 @@ static const char *size_text(uint64_t bytes, char *text, size_t size) {
     return text;
 }
 
-/* Prints a name from a model within `width` columns: control bytes shown as '?', long ones cut in
- * the middle, where names differ least. */
-static void print_name(FILE *out, const char *name, int width, int indent) {
-    char text[200];
-    size_t length = strlen(name), room = (size_t)(width - indent);
-    if (room >= sizeof text) room = sizeof text - 1;
-    if (length <= room) {
-        memcpy(text, name, length + 1);
-    } else {
-        size_t head = (room - 3) / 2, tail = room - 3 - head;
-        memcpy(text, name, head);
-        memcpy(text + head, "...", 3);
-        memcpy(text + head + 3, name + length - tail, tail + 1);
+void report_put(FILE *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
     }
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
-    fprintf(out, "%*s%-*s", indent, "", width - indent, text);
+}
+
+/* Prints a name from a model within `width` columns; long ones are cut in the middle, where names
+ * differ least. */
+static void print_name(FILE *out, const char *name, int width, int indent) {
+    size_t length = strlen(name), room = (size_t)(width - indent);
+    fprintf(out, "%*s", indent, "");
+    if (length <= room) {
+        report_put(out, name, length);
+        fprintf(out, "%*s", (int)(room - length), "");
+        return;
+    }
+    size_t head = (room - 3) / 2, tail = room - 3 - head;
+    report_put(out, name, head);
+    fputs("...", out);
+    report_put(out, name + length - tail, tail);
 }
 
 static void print_counts(FILE *out, const char *name, int indent, const DemiReportRow *row) {
@@ -105,8 +109,9 @@ static void print_reasons(const DemiReport *report, FILE *out) {
     for (size_t i = 0; i < count; i++) {
         const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_REASONS, i);
         if (i < shown) {
+            size_t length = strlen(row->name);
             fprintf(out, "%8" PRIu64 "  ", row->after);
-            print_name(out, row->name, 78, 0);
+            report_put(out, row->name, length < MOST_REASON_TEXT ? length : MOST_REASON_TEXT);
             fputc('\n', out);
         } else {
             rest += row->after;
@@ -116,10 +121,14 @@ static void print_reasons(const DemiReport *report, FILE *out) {
 }
 
 static void print_type_change(FILE *out, const DemiReportRow *row) {
+    const char *before = row->text_before[0] ? row->text_before : "-";
+    const char *after = row->text_after[0] ? row->text_after : "-";
     print_name(out, row->name, NAME_WIDTH, 2);
-    fprintf(out, "  %s", row->text_before[0] ? row->text_before : "-");
-    if (strcmp(row->text_before, row->text_after) != 0)
-        fprintf(out, " -> %s", row->text_after[0] ? row->text_after : "-");
+    fputs("  ", out);
+    report_put(out, before, strlen(before));
+    if (strcmp(before, after) == 0) return;
+    fputs(" -> ", out);
+    report_put(out, after, strlen(after));
 }
 
 /* Each line says whether it is an input or an output; the last one also how many are not shown. */

@@ -7,7 +7,7 @@ add_executable(demi tools/demi_main.c tools/options.c tools/help.c tools/complet
     tools/show_dot.c tools/cmd_convert.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c)
 target_include_directories(demi PRIVATE tools)
-target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_base)
+target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_shape demi_base)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
@@ -21,6 +21,7 @@ foreach(part ${demi_parts})
 endforeach()
 find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
 add_custom_command(OUTPUT ${demi_archive}
+    BYPRODUCTS ${demi_object}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
@@ -37,15 +38,16 @@ add_dependencies(libdemi libdemi_archive)
 target_include_directories(libdemi INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
 target_link_libraries(libdemi INTERFACE ${demi_archive} m)
 
-# The shared library's soname carries what an incompatible interface changes: 0.MINOR before 1.0.
+# The same object as a shared library. Its soname carries what an incompatible interface changes:
+# 0.MINOR before 1.0, MAJOR from then on.
 option(DEMI_SHARED "Also build libdemi as a shared library" OFF)
 if(DEMI_SHARED)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c "typedef int demi_shared_empty;\n")
-    add_library(demi_shared SHARED ${CMAKE_CURRENT_BINARY_DIR}/libdemi_shared.c)
-    target_link_libraries(demi_shared PRIVATE
-        "$<LINK_LIBRARY:WHOLE_ARCHIVE,demi_passes,demi_proto,demi_onnx_pb,demi_rewrite,demi_shape,demi_base>")
-    set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi VERSION ${PROJECT_VERSION}
-        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    set_source_files_properties(${demi_object} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
+    add_library(demi_shared SHARED ${demi_object})
+    add_dependencies(demi_shared libdemi_archive)
+    target_link_libraries(demi_shared PRIVATE m)
+    set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endif()
 
 # ---- man page and completions -----------------------------------------------------------------------
@@ -97,7 +99,7 @@ if(DEMI_TESTS)
     find_package(Python3 COMPONENTS Interpreter REQUIRED)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
-    set_tests_properties(cli PROPERTIES LABELS quick)
+    set_tests_properties(cli PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
     if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The library's front as a C program sees it: errors, options of other versions, callbacks,
+ * reports. What a conversion does to a model is tested with the passes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "demi.h"
+
+static const char model_text[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                                 "g (float[N,3] x) => (float[N,3] y)\n"
+                                 "<float[3,3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1}>\n"
+                                 "{\n"
+                                 "    [mm] h = MatMul (x, w)\n"
+                                 "    [sm] y = Softmax (h)\n"
+                                 "}\n";
+
+static DemiModel *load_text(const char *text) {
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiStatus status = demi_load_memory(text, strlen(text), NULL, &model, &error);
+    if (status != DEMI_OK) print_error("%s\n", error.message);
+    assert_int_equal(status, DEMI_OK);
+    return model;
+}
+
+typedef struct Buffer {
+    unsigned char bytes[1 << 16];
+    size_t size, most; /* most: what it takes before it fails */
+} Buffer;
+
+static bool buffer_write(void *user, const void *bytes, size_t size) {
+    Buffer *buffer = user;
+    if (size > buffer->most - buffer->size) return false;
+    memcpy(buffer->bytes + buffer->size, bytes, size);
+    buffer->size += size;
+    return true;
+}
+
+static Buffer *buffer_new(size_t most) {
+    Buffer *buffer = calloc(1, sizeof *buffer);
+    buffer->most = most;
+    return buffer;
+}
+
+static void errors_are_filled_once(void **state) {
+    (void)state;
+    DemiModel *model = (DemiModel *)&model; /* must become NULL */
+    DemiError error = DEMI_ERROR_INIT;
+    DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
+    options.name = "first";
+    assert_int_equal(demi_load_memory("\xff", 1, &options, &model, &error), DEMI_ERR_MODEL);
+    assert_null(model);
+    assert_int_equal(error.status, DEMI_ERR_MODEL);
+    assert_string_equal(error.file, "first");
+    assert_non_null(strstr(error.message, "first: "));
+    assert_null(strchr(error.message, '\n'));
+    options.name = "second";
+    assert_int_equal(demi_load_memory("\xff", 1, &options, &model, &error), DEMI_ERR_MODEL);
+    assert_string_equal(error.file, "first");
+    assert_int_equal(demi_load_memory("\xff", 1, &options, &model, NULL), DEMI_ERR_MODEL);
+    assert_int_equal(demi_load_file("/nowhere/at/all", NULL, &model, NULL), DEMI_ERR_USAGE);
+}
+
+/* A program built when DemiError ended earlier: nothing is written beyond its size. */
+static void errors_of_older_headers(void **state) {
+    (void)state;
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    error.size = offsetof(DemiError, file);
+    memset(error.file, 'x', sizeof error.file);
+    assert_int_equal(demi_load_memory("\xff", 1, NULL, &model, &error), DEMI_ERR_MODEL);
+    assert_int_equal(error.status, DEMI_ERR_MODEL);
+    assert_true(error.message[0]);
+    assert_int_equal(error.file[0], 'x');
+    assert_int_equal(error.size, offsetof(DemiError, file));
+}
+
+static void options_of_other_headers(void **state) {
+    (void)state;
+    struct {
+        DemiConvertOptions known;
+        uint64_t later;
+    } newer = {.known = DEMI_CONVERT_OPTIONS_INIT};
+    DemiError error = DEMI_ERROR_INIT;
+    DemiModel *model = load_text(model_text);
+    newer.known.size = sizeof newer;
+    assert_int_equal(demi_convert(model, &newer.known, NULL, &error), DEMI_OK);
+    newer.later = 1;
+    assert_int_equal(demi_convert(model, &newer.known, NULL, &error), DEMI_ERR_USAGE);
+    newer.known.size = 0;
+    assert_int_equal(demi_convert(model, &newer.known, NULL, NULL), DEMI_ERR_USAGE);
+    /* An older one, without the fields after io: they have their defaults. */
+    DemiConvertOptions older = DEMI_CONVERT_OPTIONS_INIT;
+    const char *keep[] = {"nothing"};
+    older.size = offsetof(DemiConvertOptions, keep);
+    older.keep = keep;
+    older.keep_count = 1;
+    assert_int_equal(demi_convert(model, &older, NULL, NULL), DEMI_OK);
+    demi_free(model);
+}
+
+typedef struct Slices {
+    const char *text;
+    size_t left;
+    bool fails;
+} Slices;
+
+static int64_t read_slice(void *user, void *buffer, size_t size) {
+    Slices *slices = user;
+    size_t count = slices->left < 7 ? slices->left : 7;
+    if (slices->fails && slices->left < 50) return -1;
+    if (count > size) count = size;
+    memcpy(buffer, slices->text, count);
+    slices->text += count;
+    slices->left -= count;
+    return (int64_t)count;
+}
+
+static void callbacks_read_and_write(void **state) {
+    (void)state;
+    Slices slices = {.text = model_text, .left = strlen(model_text)};
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    Buffer *onnx = buffer_new(sizeof onnx->bytes), *text = buffer_new(sizeof text->bytes);
+    assert_int_equal(demi_load_callback(read_slice, &slices, NULL, &model, &error), DEMI_OK);
+    assert_int_equal(demi_save_callback(model, buffer_write, onnx, NULL, &error), DEMI_OK);
+    demi_free(model);
+    /* Protobuf and back to text: nothing but the layout of the text may change. */
+    assert_int_equal(demi_load_memory(onnx->bytes, onnx->size, NULL, &model, &error), DEMI_OK);
+    assert_int_equal(demi_print(model, true, buffer_write, text, &error), DEMI_OK);
+    assert_non_null(strstr((char *)text->bytes, "MatMul (x, w)"));
+    text->most = 10;
+    text->size = 0;
+    assert_int_equal(demi_print(model, true, buffer_write, text, NULL), DEMI_ERR_ENV);
+    onnx->most = 10;
+    onnx->size = 0;
+    DemiModel *edited = load_text(model_text);
+    assert_int_equal(demi_save_callback(edited, buffer_write, onnx, NULL, NULL), DEMI_ERR_ENV);
+    demi_free(edited);
+    demi_free(model);
+    slices = (Slices){.text = model_text, .left = strlen(model_text), .fails = true};
+    assert_int_equal(demi_load_callback(read_slice, &slices, NULL, &model, NULL), DEMI_ERR_ENV);
+    assert_null(model);
+    free(onnx);
+    free(text);
+}
+
+static void convert_is_its_pipeline(void **state) {
+    (void)state;
+    char pipeline[512];
+    const char *keep[] = {"s*"};
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    options.io = DEMI_IO_LOW;
+    options.keep = keep;
+    options.keep_count = 1;
+    Buffer *a = buffer_new(sizeof a->bytes), *b = buffer_new(sizeof b->bytes);
+    size_t length = demi_convert_pipeline(&options, pipeline, sizeof pipeline);
+    assert_int_equal(length, strlen(pipeline));
+    DemiModel *first = load_text(model_text), *second = load_text(model_text);
+    assert_int_equal(demi_convert(first, &options, NULL, NULL), DEMI_OK);
+    assert_int_equal(demi_run_pipeline(second, pipeline, NULL, NULL, NULL), DEMI_OK);
+    assert_int_equal(demi_save_callback(first, buffer_write, a, NULL, NULL), DEMI_OK);
+    assert_int_equal(demi_save_callback(second, buffer_write, b, NULL, NULL), DEMI_OK);
+    assert_int_equal(a->size, b->size);
+    assert_memory_equal(a->bytes, b->bytes, a->size);
+    demi_free(first);
+    demi_free(second);
+    free(a);
+    free(b);
+}
+
+static void pipeline_text_is_cut(void **state) {
+    (void)state;
+    char whole[512], cut[16];
+    size_t length = demi_convert_pipeline(NULL, whole, sizeof whole);
+    assert_int_equal(demi_convert_pipeline(NULL, NULL, 0), length);
+    memset(cut, 'x', sizeof cut);
+    assert_int_equal(demi_convert_pipeline(NULL, cut, 8), length);
+    assert_memory_equal(cut, whole, 7);
+    assert_int_equal(cut[7], '\0');
+    assert_int_equal(cut[8], 'x');
+}
+
+static void reports_outlive_models(void **state) {
+    (void)state;
+    DemiReport *report = NULL;
+    DemiModel *model = load_text(model_text);
+    assert_int_equal(demi_convert(model, NULL, &report, NULL), DEMI_OK);
+    demi_free(model);
+    const DemiReportTotals *totals = demi_report_totals(report);
+    assert_int_equal(totals->bytes_before, 36);
+    assert_int_equal(totals->bytes_after, 18);
+    assert_int_equal(totals->nodes_before, 2);
+    assert_int_equal(totals->nodes_after, totals->nodes_before + totals->casts_remaining);
+    assert_int_equal(demi_report_node_count(report), 2);
+    const DemiReportNode *softmax = demi_report_node(report, 1);
+    assert_string_equal(softmax->name, "sm");
+    assert_string_equal(softmax->dtype, "float");
+    assert_true(softmax->reason[0]);
+    assert_string_equal(demi_report_node(report, 0)->dtype, "float16");
+    assert_null(demi_report_node(report, 2));
+    assert_string_equal(demi_report_row(report, DEMI_REPORT_INPUTS, 0)->text_after, "float[N,3]");
+    assert_int_equal(demi_report_row(report, DEMI_REPORT_OPSETS, 0)->after, 17);
+    assert_null(demi_report_row(report, (DemiReportList)99, 0));
+    demi_report_free(report);
+    demi_report_free(NULL);
+    demi_free(NULL);
+}
+
+static bool stop_at_second(void *user, const char *pass, size_t done, size_t total) {
+    assert_non_null(pass);
+    assert_true(done <= total);
+    ++*(size_t *)user;
+    return done < 2;
+}
+
+static void progress_can_cancel(void **state) {
+    (void)state;
+    size_t calls = 0;
+    DemiReport *report = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    run.progress = stop_at_second;
+    run.progress_user = &calls;
+    options.run = &run;
+    DemiModel *model = load_text(model_text);
+    assert_int_equal(demi_convert(model, &options, &report, &error), DEMI_ERR_CANCELLED);
+    assert_int_equal(error.status, DEMI_ERR_CANCELLED);
+    assert_int_equal(calls, 2);
+    assert_null(report);
+    demi_free(model);
+}
+
+static void newer_models_are_refused(void **state) {
+    (void)state;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiModel *model = load_text("<ir_version: 8, opset_import: [\"\" : 99]>\n"
+                                 "g (float[3] x) => (float[3] y) { y = Relu (x) }\n");
+    assert_int_equal(demi_convert(model, NULL, NULL, &error), DEMI_ERR_MODEL);
+    assert_non_null(strstr(error.message, "99"));
+    assert_non_null(strstr(error.message, "28"));
+    demi_free(model);
+}
+
+static void passes_are_listed(void **state) {
+    (void)state;
+    DemiPassOption option = DEMI_PASS_OPTION_INIT;
+    size_t i = 0;
+    while (i < demi_pass_count() && strcmp(demi_pass_name(i), "insert-casts") != 0) i++;
+    assert_true(i < demi_pass_count());
+    assert_true(demi_pass_option(i, 0, &option));
+    assert_string_equal(option.name, "to");
+    assert_string_equal(option.takes, "float16|bfloat16");
+    assert_false(demi_pass_option(i, 1000, &option));
+    assert_null(demi_pass_name(demi_pass_count()));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_are_filled_once),   cmocka_unit_test(errors_of_older_headers),
+        cmocka_unit_test(options_of_other_headers), cmocka_unit_test(callbacks_read_and_write),
+        cmocka_unit_test(convert_is_its_pipeline),  cmocka_unit_test(pipeline_text_is_cut),
+        cmocka_unit_test(reports_outlive_models),   cmocka_unit_test(progress_can_cancel),
+        cmocka_unit_test(newer_models_are_refused), cmocka_unit_test(passes_are_listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
