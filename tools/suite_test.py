@@ -91,7 +91,8 @@ def fix_symbol(model: onnx.ModelProto) -> None:
 
 
 FAULTS: list[tuple[str, Callable[[onnx.ModelProto], object], str]] = [
-    ("a type that does not fit", lambda m: setattr(m.graph.initializer[0], "data_type", 5), "valid"),
+    ("a type that does not fit",
+     lambda m: setattr(m.graph.initializer[0], "data_type", TensorProto.INT16), "valid"),
     ("a missing input", lambda m: m.graph.node[1].input.pop(), "valid"),
     ("a stale value_info", lambda m: m.graph.value_info.add().CopyFrom(
         helper.make_tensor_value_info("t", TensorProto.FLOAT, ["N", 4])), "valid"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests that run the built command or look at the tree, registered with ctest. CMakeLists.txt
-# includes this where tests are on. They need the pinned Python packages and the data that tools/test
-# fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
+# includes this where tests are on. They need the pinned Python packages and the data that
+# tools/test fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
 # Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
 set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
 if(NOT DEMI_PYTHON)
