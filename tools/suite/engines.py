@@ -2,7 +2,8 @@
 """Runs models: ONNX Runtime with optimisations off, or ONNX's reference evaluator.
 
 A pair of models is always compared in one engine. Inputs come from a test data set where there is
-one, else from a seeded generator. An engine that can't run a model raises CannotRun with its reason.
+one, else from a seeded generator. An engine that can't run a model raises CannotRun with the
+reason.
 """
 
 import pathlib

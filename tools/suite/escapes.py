@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External data that must not be read: paths that leave the model's folder, odd files, wrong ranges.
+"""External data that must not be read: paths out of the model's folder, odd files, wrong ranges.
 
 Each case is a folder `home` with a model in it whose one weight (4 x 4 floats) is external, and
 beside it a file that nobody may reach; the good cases show that the refusals are not for all.
@@ -77,7 +77,8 @@ def prepare(place: pathlib.Path) -> pathlib.Path:
     home = place / "home"
     for folder in (home / "sub", place / "home-sibling"):
         folder.mkdir(parents=True)
-    for path, size in ((place / SECRET, BYTES), (home / "data.bin", 256), (home / "exact.bin", BYTES),
+    for path, size in ((place / SECRET, BYTES), (home / "data.bin", 256),
+                       (home / "exact.bin", BYTES),
                        (home / "sub/data.bin", BYTES), (home / "short.bin", BYTES - 4),
                        (place / "home-sibling/data.bin", BYTES), (place / "linked.bin", BYTES)):
         path.write_bytes(b"\0\0\x80\x3f" * (size // 4))

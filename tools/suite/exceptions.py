@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checked-in list of comparisons that are not made, each by name with its reason.
 
-exceptions.tsv has four columns: model, variant (`to/io`, each part may be *), class, reason. Classes:
+exceptions.tsv has four columns: model, variant (`to/io`, * matches any), class, reason. Classes:
   no-engine         neither engine runs the source (the suite checks that this is so)
   nondeterministic  the operator draws random numbers, so that outputs can't be compared
   inputs            with low inputs the source itself, on inputs rounded the same way, gives the

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Doing nothing is a failure: every node of the LOW class is low or the report says why not.
 
-The classes are the shipped policies' LOW rows. The report is not taken at its word: the operators it
-lists are counted against the source's own nodes, and what it calls low against the types that strict
-inference finds in the result.
+The classes are the shipped policies' LOW rows. The report is not taken at its word: the operators
+it lists are counted against the source's own nodes, and what it calls low against the types that
+strict inference finds in the result.
 """
 
 import collections

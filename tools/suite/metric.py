@@ -30,8 +30,8 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 def float_error(got: np.ndarray, want: np.ndarray, peak: float = 0.0) -> tuple[float, str]:
     """(error, problem): the error by the outputs' scale; where that is 0 the absolute error, which
-    the problem "absolute" says; any other problem is a shape, NaN or Inf that differs. With peak the
-    scale is the largest finite |y0|, but at least peak."""
+    the problem "absolute" says; any other problem is a shape, NaN or Inf that differs. With peak
+    the scale is the largest finite |y0|, but at least peak."""
     if got.shape != want.shape:
         return np.inf, f"shape {got.shape}, expected {want.shape}"
     if want.size == 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a conversion keep what it does not understand?
 
-`mark` writes a doc string, a metadata entry, a denotation and an unknown field into every message of
-a model that can hold them, each with the message's own number; after a conversion `lost` looks each
+`mark` writes a doc string, a metadata entry, a denotation and an unknown field into every message
+of a model that can hold them, each with the message's own number; after a conversion `lost` looks each
 number up again. A Cast that the conversion removed may take its marks along, nothing else may.
 """
 

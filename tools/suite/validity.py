@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a converted model valid, and does it keep the source's input/output contract?
 
-Validity is what ONNX itself says: the full check and strict inference. Only a failure that the source
-does not have counts.
+Validity is what ONNX itself says: the full check and strict inference. Only a failure that the
+source does not have counts.
 """
 
 import onnx

@@ -22,7 +22,8 @@ def _serve(pipe: multiprocessing.connection.Connection, setup: Callable, args: t
 class _Worker:
     def __init__(self, setup: Callable, args: tuple) -> None:
         self.pipe, other = multiprocessing.Pipe()
-        self.process = multiprocessing.Process(target=_serve, args=(other, setup, args), daemon=True)
+        self.process = multiprocessing.Process(target=_serve, args=(other, setup, args),
+                                               daemon=True)
         self.process.start()
         other.close()
         self.item, self.since = None, 0.0
