@@ -450,6 +450,19 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     return !output.failed || err_set(&call->err, ERR_ENV, "the text callback failed");
 }
 
+/* Passes rely on a sound model, and nothing unsound is written: both ends are checked. A pipeline
+ * without passes takes any model as it is. */
+static bool run_verified(Call *call, RunArgs *args, PassCounts *counts) {
+    const Model *model = args->handle->model;
+    if (args->pipeline.steps.count == 0) return true;
+    if (!model_verify(model, &args->passes, &call->err)) return false;
+    arena_free(&args->passes);
+    if (!run_steps(call, args, counts)) return false;
+    if (model_verify(model, &args->passes, &call->err)) return true;
+    err_hint(&call->err, "the passes left the model invalid; please report this");
+    return false;
+}
+
 static void run_body(Call *call, void *data) {
     RunArgs *args = data;
     PassCounts counts = {0};
@@ -459,7 +472,11 @@ static void run_body(Call *call, void *data) {
         !pipeline_check(&args->pipeline, &call->err))
         return;
     if (args->report) report_take_before(args->report, args->handle->model);
-    if (!run_steps(call, args, &counts)) return;
+    if (!run_verified(call, args, &counts)) {
+        const Source *source = args->handle->model->source;
+        if (source) err_file(&call->err, source->name);
+        return;
+    }
     if (args->report) report_take_after(args->report, args->handle->model, &counts);
 }
 

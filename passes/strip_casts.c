@@ -169,8 +169,6 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
 const PassInfo strip_casts_pass = {
     .name = "strip-casts",
     .summary = "remove the casts that demi inserted and restore what they served",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
     .breaks = FACT_SHAPES,
     .idempotent = true,
     .run = run,

@@ -100,10 +100,7 @@ size_t err_format(const Err *err, char *buffer, size_t size) {
     line_puts(&line, err->what);
     line_part(&line, ": expected ", err->expected, "");
     line_part(&line, err->expected[0] ? ", got " : ": got ", err->actual, "");
-    if (err->hint[0]) {
-        line_put(&line, '\n');
-        line_part(&line, "hint: ", err->hint, "");
-    }
+    line_part(&line, "; hint: ", err->hint, "");
     buffer[line.length] = '\0';
     return line.length;
 }

@@ -3,10 +3,9 @@
  *
  * An Err holds fixed buffers, so that reporting never allocates; longer texts are cut with "...".
  * The first error wins: filling an Err that is already set changes nothing. `err` may be NULL.
- * The libraries never print; err_format makes the one line (and its hint) that a command prints:
+ * The libraries never print; err_format makes the one line that a command prints:
  *
- *     FILE: graph 'g/then_branch': node 'n' (Conv), input 'W': WHAT: expected E, got A
- *     hint: HINT
+ *     FILE: graph 'g/then_branch': node 'n' (Conv), input 'W': WHAT: expected E, got A; hint: HINT
  */
 #ifndef DEMI_BASE_ERR_H
 #define DEMI_BASE_ERR_H
@@ -53,8 +52,7 @@ bool err_errno(Err *err, int error_number, const char *format, ...)
 /* ERR_ENV "out of memory". Returns false. */
 bool err_out_of_memory(Err *err);
 
-/* Writes the error's line, and a second one with the hint if there is one, into buffer, always
- * NUL-terminated, without a final newline. Control characters from the file are shown as \xNN, so
+/* Writes the error's line into buffer, always NUL-terminated, without a final newline. Control characters from the file are shown as \xNN, so
  * that the line stays one line. Returns the length written. */
 size_t err_format(const Err *err, char *buffer, size_t size);
 

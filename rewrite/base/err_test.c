@@ -33,7 +33,7 @@ static void test_full_line(void **state) {
     err_hint(&err, "run it again");
     assert_string_equal(format(&err),
                         "m.onnx: graph 'g/then_branch': node 'n' (Conv), input 'W': dtype of W: "
-                        "expected float, got int8\nhint: run it again");
+                        "expected float, got int8; hint: run it again");
     assert_int_equal(err.code, ERR_MODEL);
 }
 
@@ -62,7 +62,7 @@ static void test_first_error_wins(void **state) {
     err_hint(&err, "one");
     err_hint(&err, "two");
     assert_int_equal(err.code, ERR_MODEL);
-    assert_string_equal(format(&err), "a: first\nhint: one");
+    assert_string_equal(format(&err), "a: first; hint: one");
 }
 
 /* A reused variable holds nothing of the error before. */

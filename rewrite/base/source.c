@@ -59,8 +59,8 @@ Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
 }
 
 static Source *open_failed(const char *path, int error_number, Err *err) {
-    bool usage = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR;
-    if (usage) err_set(err, ERR_USAGE, "%s", strerror(error_number));
+    bool absent = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR;
+    if (absent) err_set(err, ERR_MODEL, "%s", strerror(error_number));
     else err_errno(err, error_number, "cannot open");
     err_file(err, path);
     return NULL;

@@ -21,7 +21,7 @@ typedef struct Source {
     uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
 } Source;
 
-/* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_USAGE
+/* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_MODEL
  * where the path does not exist or is a directory, ERR_ENV where it can't be read. A pipe or
  * character device is read whole into memory, at most `limit` bytes. */
 Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err);
