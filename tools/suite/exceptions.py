@@ -4,8 +4,8 @@
 exceptions.tsv has four columns: model, variant (`to/io`, * matches any), class, reason. Classes:
   no-engine         neither engine runs the source (the suite checks that this is so)
   nondeterministic  the operator draws random numbers, so that outputs can't be compared
-  inputs            with low inputs the source itself, on inputs rounded the same way, gives the
-                    converted model's outputs and not its own (the suite checks that this is so)
+  rounding          with low I/O the source itself, its inputs and outputs rounded the same way,
+                    gives what the converted model gives (the suite checks that this is so)
   discontinuous     the outputs jump where an inner value is rounded, so that an integer, a
                     comparison or an index may differ without a fault
   engine            the engine's own kernel is at fault; the reason says how
@@ -15,7 +15,7 @@ An entry that excuses nothing is a failure too, so that the list can't outlive i
 import fnmatch
 import pathlib
 
-CLASSES = {"no-engine", "inputs", "nondeterministic", "discontinuous", "engine"}
+CLASSES = {"no-engine", "rounding", "nondeterministic", "discontinuous", "engine"}
 PATH = pathlib.Path(__file__).with_name("exceptions.tsv")
 
 

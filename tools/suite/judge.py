@@ -55,10 +55,10 @@ class Source:
             self.feeds_problem = engines.first_line(error)
 
 
-def low_inputs(model: onnx.ModelProto) -> dict[str, str]:
-    """The graph inputs of a 16-bit float type, with the type's name."""
+def low_names(values: list[onnx.ValueInfoProto]) -> dict[str, str]:
+    """Those of a graph's inputs or outputs that have a 16-bit float type, with the type's name."""
     names = {kind: to for to, kind in validity.LOW_TYPE.items()}
-    kinds = {v.name: engines.element_type(v.type) for v in model.graph.input}
+    kinds = {v.name: engines.element_type(v.type) for v in values}
     return {name: names[kind] for name, kind in kinds.items() if kind in names}
 
 
@@ -182,29 +182,32 @@ class Judge:
                 entry: exceptions.Entry | None, model: onnx.ModelProto, variant: Variant,
                 row: Row) -> None:
         """A difference is a failure unless the list names it and what it says holds."""
-        inherent = variant.io == "low" and self.from_inputs(source, engine, got, model, variant)
-        if entry and entry.kind != "no-engine" and (inherent or entry.kind != "inputs"):
+        inherent = variant.io == "low" and self.from_rounding(source, engine, got, model, variant)
+        if entry and entry.kind != "no-engine" and (inherent or entry.kind != "rounding"):
             row.skip = f"{entry.kind}: {entry.reason}"
             self.used.add(entry.key())
         else:
-            hint = " (the source says the same on the rounded inputs)" if inherent else ""
+            hint = " (the source says the same with rounded inputs, outputs)" if inherent else ""
             row.problems.append(f"{engine.name}: {text}{hint}")
 
-    def from_inputs(self, source: Source, engine: type, got: list[list[object]],
-                    model: onnx.ModelProto, variant: Variant) -> bool:
-        """Do the results agree with the source's own on inputs rounded the same way?"""
-        runner = engine(source.data, source.model)
+    def from_rounding(self, source: Source, engine: type, got: list[list[object]],
+                      model: onnx.ModelProto, variant: Variant) -> bool:
+        """Do the results agree with the source's own, inputs and outputs rounded the same way?"""
+        runner, low = engine(source.data, source.model), low_names(model.graph.input)
+        names, low_out = [o.name for o in model.graph.output], low_names(model.graph.output)
         try:
-            want = [runner.run({k: metric.rounded(v, variant.to) if k in low_inputs(model) else v
+            want = [runner.run({k: metric.rounded(v, variant.to) if k in low else v
                                 for k, v in feeds.items()}) for feeds in source.results.feeds]
         except engines.CannotRun:
             return False
+        want = [[metric.rounded(v, variant.to) if n in low_out else v for n, v in zip(names, values)]
+                for values in want]
         return not self.compare(source, got, want, variant)[1]
 
     def low_results(self, engine: type, source: Source, out: bytes,
                     model: onnx.ModelProto) -> list[list[object]]:
         """The converted model's outputs; inputs that became low are rounded for it."""
-        runner, low = engine(out, model), low_inputs(model)
+        runner, low = engine(out, model), low_names(model.graph.input)
         return [runner.run({k: metric.to_low(v, low[k]) if k in low else v
                             for k, v in feeds.items()}) for feeds in source.results.feeds]
 
