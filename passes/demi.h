@@ -24,8 +24,8 @@
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
  *   thread, before the function returns, and must not call the library with the same model.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.
- * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned by
- *   the handle they were asked of and live as long as it.
+ * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned
+ *   by the handle they were asked of and live as long as it.
  */
 #ifndef DEMI_H
 #define DEMI_H
@@ -144,9 +144,9 @@ typedef struct DemiSaveOptions {
 typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
 
 /* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames
- * it; on any error what was at `path` is untouched. Weights go to one file beside it where the input
- * kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is written as
- * the bytes it was read from. */
+ * it; on any error what was at `path` is untouched. Weights go to one file beside it where the
+ * input kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is
+ * written as the bytes it was read from. */
 DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
                                    const DemiSaveOptions *options, DemiError *error);
 /* Writes to a callback, all weights inside; DEMI_ERR_ENV above 2^31 - 1 bytes. */
@@ -182,8 +182,9 @@ typedef struct DemiRunOptions {
 #define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
- * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model is
- * good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it was. */
+ * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
+ * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
+ * was. */
 DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
@@ -219,19 +220,21 @@ typedef struct DemiConvertOptions {
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);
 
-/* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer may
- * be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
+/* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer
+ * may be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
 DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size);
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings. NULL beyond. */
+/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings, NULL
+ * beyond. */
 DEMI_API size_t demi_pass_count(void);
 DEMI_API const char *demi_pass_name(size_t i);
 DEMI_API const char *demi_pass_summary(size_t i);
 
 /* Options of pass i: option j's name, what it takes ("true|false", "N", "TEXT", "[TEXT,...]",
- * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option. `size` must be set. */
+ * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option.
+ * `size` must be set. */
 typedef struct DemiPassOption {
     uint32_t size;
     const char *name, *otherwise, *help; /* static */
