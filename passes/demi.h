@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi.h: the C interface of libdemi. Reads an ONNX model, converts it to mixed precision, writes it.
+/* libdemi's C interface. Reads an ONNX model, converts it to mixed precision, writes it.
  *
  *     DemiError error = DEMI_ERROR_INIT;
  *     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
@@ -17,14 +17,15 @@
  *   NULL. The first error wins: a DemiError that already holds one is left alone.
  * - Structures of the caller's begin with `uint32_t size`, set by their INIT macro; a program built
  *   against an older header keeps working. NULL options mean the defaults.
- * - Threads: the library has no global state. A DemiModel, and a DemiReport while it is made, belong
- *   to one thread at a time; different ones may be used in different threads at once. A finished
- *   DemiReport may be read by several threads. Functions without a handle may be called anywhere.
+ * - Threads: a DemiModel belongs to one thread at a time; different ones may be used in different
+ *   threads at once. A finished DemiReport may be read by several threads. Functions without a
+ *   handle may be called anywhere. There is no global state, but for a fixed table of the temporary
+ *   files that are open, safe for threads.
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
  *   thread, before the function returns, and must not call the library with the same model.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.
- * - Strings are UTF-8 as found in the file. Pointers the library returns are owned by the handle they
- *   were asked of and live as long as it.
+ * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned
+ *   by the handle they were asked of and live as long as it.
  */
 #ifndef DEMI_H
 #define DEMI_H
@@ -43,7 +44,7 @@ extern "C" {
 #define DEMI_API
 #endif
 
-/* ---- version ------------------------------------------------------------------------------------ */
+/* ---- version --------------------------------------------------------------------------------- */
 
 /* Of this header. Before 1.0 a new minor version may change the interface; from 1.0 on only a new
  * major one, which also changes the shared library's soname. */
@@ -60,7 +61,7 @@ DEMI_API uint32_t demi_version_number(void);
 DEMI_API int64_t demi_newest_opset(void);
 DEMI_API int64_t demi_newest_ir(void);
 
-/* ---- errors ------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 typedef enum DemiStatus {
     DEMI_OK = 0,
@@ -88,7 +89,7 @@ typedef struct DemiError {
 
 #define DEMI_ERROR_INIT {sizeof(DemiError), DEMI_OK, "", "", "", "", "", "", "", "", "", ""}
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct DemiModel DemiModel;
 
@@ -124,7 +125,7 @@ DEMI_API DemiStatus demi_load_memory(const void *bytes, size_t size, const DemiL
 
 DEMI_API void demi_free(DemiModel *model);
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef enum DemiFormat {
     DEMI_FORMAT_BY_NAME = 0, /* text where the path ends in ".onnxtxt", protobuf otherwise */
@@ -143,9 +144,9 @@ typedef struct DemiSaveOptions {
 typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
 
 /* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames
- * it; on any error what was at `path` is untouched. Weights go to one file beside it where the input
- * kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is written as
- * the bytes it was read from. */
+ * it; on any error what was at `path` is untouched. Weights go to one file beside it where the
+ * input kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is
+ * written as the bytes it was read from. */
 DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
                                    const DemiSaveOptions *options, DemiError *error);
 /* Writes to a callback, all weights inside; DEMI_ERR_ENV above 2^31 - 1 bytes. */
@@ -157,7 +158,7 @@ DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void
 DEMI_API DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user,
                                DemiError *error);
 
-/* ---- checking and rewriting ----------------------------------------------------------------------- */
+/* ---- checking and rewriting ------------------------------------------------------------------ */
 
 typedef struct DemiReport DemiReport;
 
@@ -181,8 +182,9 @@ typedef struct DemiRunOptions {
 #define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
- * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model is
- * good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it was. */
+ * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
+ * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
+ * was. */
 DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
@@ -218,19 +220,21 @@ typedef struct DemiConvertOptions {
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);
 
-/* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer may
- * be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
+/* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer
+ * may be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
 DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size);
 
-/* ---- passes ----------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings. NULL beyond. */
+/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings, NULL
+ * beyond. */
 DEMI_API size_t demi_pass_count(void);
 DEMI_API const char *demi_pass_name(size_t i);
 DEMI_API const char *demi_pass_summary(size_t i);
 
 /* Options of pass i: option j's name, what it takes ("true|false", "N", "TEXT", "[TEXT,...]",
- * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option. `size` must be set. */
+ * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option.
+ * `size` must be set. */
 typedef struct DemiPassOption {
     uint32_t size;
     const char *name, *otherwise, *help; /* static */
@@ -241,7 +245,7 @@ typedef struct DemiPassOption {
 
 DEMI_API bool demi_pass_option(size_t i, size_t j, DemiPassOption *option);
 
-/* ---- reports ------------------------------------------------------------------------------------------ */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 /* Facts of a model as it is: a report whose "before" and "after" are the same. */
 DEMI_API DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error);

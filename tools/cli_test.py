@@ -237,7 +237,8 @@ class Refusals(Case):
         self.fails(1, "check", bad)
 
     def test_newer_versions(self):
-        for old, new, says in [('"" : 17', '"" : 29', "29"), ("ir_version: 8", "ir_version: 15", "15")]:
+        for old, new, says in [('"" : 17', '"" : 29', "29"),
+                               ("ir_version: 8", "ir_version: 15", "15")]:
             newer = self.path("newer.onnxtxt")
             with open(newer, "w") as file:
                 file.write(MODEL.replace(old, new))
@@ -248,7 +249,8 @@ class Refusals(Case):
             self.ok("opt", newer, "--passes", "eliminate-dead", "-o", self.path("out.onnx"))
 
     def test_pipelines(self):
-        for passes in ["nonsense", "insert-casts{to=float16}", "infer-dtypes{", "infer-dtypes{x=1}"]:
+        for passes in ["nonsense", "insert-casts{to=float16}", "infer-dtypes{",
+                       "infer-dtypes{x=1}"]:
             self.fails(2, "opt", self.model, "--passes", passes)
 
     def test_patterns_that_match_nothing(self):
@@ -331,13 +333,15 @@ class Reports(Case):
         self.assertRegex(out, r"^/mm \(MatMul\): float: .+\n$")
 
     def test_names_of_any_bytes(self):
-        """Invalid UTF-8 still gives valid JSON, and control characters do not reach the terminal."""
+        """Invalid UTF-8 still gives valid JSON; control characters do not reach the terminal."""
         odd = self.path("odd.onnxtxt")
         with open(odd, "w") as file:
-            file.write(MODEL.replace('"/mm"', r'"a\xffb\u001b[2Jc"').replace("float[N", r'float["\u0007"'))
+            text_of = MODEL.replace('"/mm"', r'"a\xffb\xed\xa0\x80\u001b[2Jc"')
+            file.write(text_of.replace("float[N", r'float["\u0007"'))
         for words in [["show", odd, "--json"], ["convert", odd, "-n", "--json"]]:
             done = self.ok(*words)
-            self.assertIn("a\ufffdb\u001b[2Jc", str(json.loads(done.stdout)).replace("\\x1b", "\x1b"))
+            names = str(json.loads(done.stdout)).replace("\\x1b", "\x1b")
+            self.assertIn("a\ufffdb\ufffd\ufffd\ufffd\u001b[2Jc", names)
             self.assertNotRegex(done.stderr, rb"[\x00-\x09\x0b-\x1f]")
         for words in [["show", odd], ["check", odd], ["convert", odd, "-n"]]:
             self.assertNotRegex(self.ok(*words).stdout, rb"[\x00-\x09\x0b-\x1f]")
