@@ -46,15 +46,18 @@ static Fixture *begin(void) {
     sym_table_init(&fixture.syms, &fixture.arena);
     strcpy(fixture.root, "/tmp/demi_external_XXXXXX");
     assert_non_null(mkdtemp(fixture.root));
-    const char *folders[] = {"model", "model/sub", "model-2", "real", "real/sub"};
+    const char *folders[] = {"model", "model/sub", "model-2", "real",
+                             "real/sub", "real-2"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         assert_int_equal(mkdir(path_of(&fixture, folders[i]), 0700), 0);
     const char *files[] = {"model/data",   "model/sub/data", "model-2/data", "real/model.onnx",
-                           "real/blob",    "real/sub/blob",  "outside",      "model/.data"};
+                           "real/blob",    "real/sub/blob",  "outside",      "model/.data",
+                           "real-2/blob"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) write_file(&fixture, files[i]);
     link_to(&fixture, "../real/model.onnx", "model/model.onnx");
     link_to(&fixture, "../real/blob", "model/to_real");
     link_to(&fixture, "../real/sub/blob", "model/to_real_sub");
+    link_to(&fixture, "../real-2/blob", "model/to_sibling");
     link_to(&fixture, "../outside", "model/to_outside");
     link_to(&fixture, "/etc/passwd", "model/to_absolute");
     link_to(&fixture, "../model-2", "model/folder_link");
@@ -110,7 +113,8 @@ static const char *const refused[] = {
     "",           ".",          "./",        "..",          "../outside", "sub/../../outside",
     "sub/../data", "/etc/passwd", "/",        "to_outside",  "to_absolute", "folder_link/data",
     "to_magic",   "to_loop",    "fifo",      "sub",         "hard",        "missing",
-    "data/x",     "../model-2/data", "../model/data"};
+    "data/x",     "../model-2/data", "../model/data",
+    "to_sibling"};
 
 static void check_paths(bool without_openat2) {
     Fixture *fixture = begin();

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "wire_merge.h"
-#include "wire_read.h"
 
 enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
 
@@ -14,7 +13,7 @@ void shadow_begin(ShadowWriter *writer) {
     writer->split = false;
 }
 
-static void writer_grow(ShadowWriter *writer, size_t more) {
+void shadow_grow(ShadowWriter *writer, size_t more) {
     size_t held = writer->size - writer->start;
     size_t capacity = writer->capacity * 2;
     if (capacity < FIRST_BLOCK) capacity = FIRST_BLOCK;
@@ -27,19 +26,6 @@ static void writer_grow(ShadowWriter *writer, size_t more) {
     writer->start = 0;
     writer->size = held;
     writer->capacity = capacity;
-}
-
-unsigned char *shadow_extend(ShadowWriter *writer, size_t size) {
-    if (size > writer->capacity - writer->size) writer_grow(writer, size);
-    unsigned char *result = writer->block + writer->size;
-    writer->size += size;
-    return result;
-}
-
-void shadow_put_varint(ShadowWriter *writer, uint64_t value) {
-    unsigned char bytes[WIRE_VARINT_MAX];
-    size_t size = wire_put_varint(bytes, value);
-    memcpy(shadow_extend(writer, size), bytes, size);
 }
 
 size_t shadow_reserve_length(ShadowWriter *writer) {

@@ -13,6 +13,7 @@
 
 #include "arena.h"
 #include "vec.h"
+#include "wire_read.h"
 
 typedef struct ShadowWriter {
     Arena *arena;
@@ -24,10 +25,21 @@ typedef struct ShadowWriter {
 /* Ends the last piece and begins a new one. */
 void shadow_begin(ShadowWriter *writer);
 
-/* Room for `size` bytes at the end of the open piece, which becomes that much longer. */
-unsigned char *shadow_extend(ShadowWriter *writer, size_t size);
+/* Moves the open piece to a block with room for `more` bytes. */
+void shadow_grow(ShadowWriter *writer, size_t more);
 
-void shadow_put_varint(ShadowWriter *writer, uint64_t value);
+/* Room for `size` bytes at the end of the open piece, which becomes that much longer. */
+static inline unsigned char *shadow_extend(ShadowWriter *writer, size_t size) {
+    if (size > writer->capacity - writer->size) shadow_grow(writer, size);
+    unsigned char *result = writer->block + writer->size;
+    writer->size += size;
+    return result;
+}
+
+static inline void shadow_put_varint(ShadowWriter *writer, uint64_t value) {
+    if (WIRE_VARINT_MAX > writer->capacity - writer->size) shadow_grow(writer, WIRE_VARINT_MAX);
+    writer->size += wire_put_varint(writer->block + writer->size, value);
+}
 
 /* A length to be known later: its position, for shadow_patch_length, which counts everything
  * written since. */

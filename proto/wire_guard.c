@@ -29,7 +29,6 @@ typedef struct Frame {
     uint32_t field;       /* in the parent */
     size_t length_at;     /* where its length is to be patched */
     uint64_t seen;        /* singular submessages so far, by index of their field */
-    const ProtobufCFieldDescriptor *oneof; /* the case that is set */
     struct {
         uint32_t field;
         ShadowRecord *record;
@@ -241,13 +240,9 @@ static bool copy_packed(Guard *guard, const ProtobufCFieldDescriptor *field, uin
 /* A field of the schema that is no submessage. */
 static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     enum { FIELD_COST = 16, ITEM_COST = 96 };
-    Frame *frame = top(guard);
+    const Frame *frame = top(guard);
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
     if (!charge(guard, repeated ? ITEM_COST : FIELD_COST)) return false;
-    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
-        if (frame->oneof && frame->oneof != field) writer_of(guard, frame)->split = true;
-        frame->oneof = field;
-    }
     if (frame->descriptor == &onnx__tensor_proto__descriptor && field->id == TENSOR_RAW_DATA)
         return copy_raw_data(guard);
     if (wire_tag_type(tag) != field_wire_type(field)) return copy_packed(guard, field, tag);
@@ -339,7 +334,6 @@ static bool enter_message(Guard *guard, const ProtobufCFieldDescriptor *field) {
     if (field->label != PROTOBUF_C_LABEL_REPEATED && !is_container(field->descriptor)) {
         uint64_t bit = UINT64_C(1) << (field - parent->descriptor->fields);
         if (parent->seen & bit) writer->split = true;
-        if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) && parent->seen) writer->split = true;
         parent->seen |= bit;
     }
     if (is_container(field->descriptor)) return enter_graph(guard, field);

@@ -33,7 +33,7 @@ bool reader_fill(WireReader *reader, size_t size) {
     return true;
 }
 
-bool reader_varint(WireReader *reader, uint64_t *value) {
+bool reader_varint_slow(WireReader *reader, uint64_t *value) {
     if (reader->end - reader->next < WIRE_VARINT_MAX && !reader_fill(reader, WIRE_VARINT_MAX))
         return false;
     size_t size = wire_get_varint(reader->next, reader->end, value);

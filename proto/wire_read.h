@@ -45,8 +45,16 @@ static inline uint64_t reader_position(const WireReader *reader) {
  * reading fails. */
 bool reader_fill(WireReader *reader, size_t size);
 
+/* reader_varint where the next byte is not all of it. */
+bool reader_varint_slow(WireReader *reader, uint64_t *value);
+
 /* The next varint; false where the source ends or it has more than ten bytes. */
-bool reader_varint(WireReader *reader, uint64_t *value);
+static inline bool reader_varint(WireReader *reader, uint64_t *value) {
+    if (reader->next == reader->end || *reader->next >= 0x80)
+        return reader_varint_slow(reader, value);
+    *value = *reader->next++;
+    return true;
+}
 
 /* Moves past `size` bytes, which must exist. */
 void reader_skip(WireReader *reader, uint64_t size);
