@@ -6,11 +6,13 @@
 #include <string.h>
 
 void lexer_init(Lexer *lexer, const char *text, size_t size, Arena *scratch) {
-    *lexer = (Lexer){.at = text, .end = text + size, .line_start = text, .line = 1,
-                     .scratch = scratch};
+    *lexer =
+        (Lexer){.at = text, .end = text + size, .line_start = text, .line = 1, .scratch = scratch};
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -138,8 +140,8 @@ static char *put_unicode(Lexer *lexer, const char **at, char *to) {
     return to;
 }
 
-/* What the escape at `at` (after its backslash) stands for; never longer than the escape. NULL where
- * it is malformed. */
+/* What the escape at `at` (after its backslash) stands for; never longer than the escape. NULL
+ * where it is malformed. */
 static char *put_escape(Lexer *lexer, const char **at, char *to) {
     static const char names[] = "bfnrt", codes[] = "\b\f\n\r\t";
     char c = *(*at)++;
@@ -205,7 +207,9 @@ static void lex_mark(Lexer *lexer, Token *token) {
 
 Token lexer_next(Lexer *lexer) {
     skip_space(lexer);
-    Token token = {.kind = TOKEN_END, .text = "", .line = lexer->line,
+    Token token = {.kind = TOKEN_END,
+                   .text = "",
+                   .line = lexer->line,
                    .column = (uint32_t)(lexer->at - lexer->line_start) + 1};
     if (lexer->at >= lexer->end) return token;
     char c = *lexer->at;

@@ -29,7 +29,7 @@ typedef struct Token {
     int kind;
     const char *text;
     size_t length;
-    bool value; /* INT, FLOAT: followed by v, which is not in text */
+    bool value;            /* INT, FLOAT: followed by v, which is not in text */
     uint32_t line, column; /* from 1; columns count bytes */
 } Token;
 

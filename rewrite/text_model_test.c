@@ -31,8 +31,10 @@ static uint32_t pick(Maker *m, uint32_t below) {
 }
 
 static uint64_t wide(Maker *m) {
-    static const uint64_t edges[] = {0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, 0x7ff8000000000001};
-    uint64_t value = (uint64_t)pick(m, INT32_MAX) << 32 ^ (uint64_t)pick(m, INT32_MAX) << 1 ^ pick(m, 2);
+    static const uint64_t edges[] = {
+        0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, 0x7ff8000000000001};
+    uint64_t value =
+        (uint64_t)pick(m, INT32_MAX) << 32 ^ (uint64_t)pick(m, INT32_MAX) << 1 ^ pick(m, 2);
     return pick(m, 4) ? value : edges[pick(m, 6)];
 }
 
@@ -48,14 +50,17 @@ static Bytes rest(Maker *m) {
 
 /* Present text of any kind. */
 static Sym text(Maker *m) {
-    static const char *const texts[] = {"", "x", "float", "seq", "inf", "a b", "a.b", "\"q\\\"", "\n\t\r",
-                                        "\xc3\xa4", "\xff", "N", "ai.onnx", "1x", "?", "@x", "half"};
+    static const char *const texts[] = {"",        "x",       "float",  "seq",      "inf",  "a b",
+                                        "a.b",     "\"q\\\"", "\n\t\r", "\xc3\xa4", "\xff", "N",
+                                        "ai.onnx", "1x",      "?",      "@x",       "half"};
     if (pick(m, 5)) return sym_intern_cstr(&m->model->syms, texts[pick(m, 17)]);
     Bytes bytes = some_bytes(m, pick(m, 6));
     return sym_intern(&m->model->syms, (const char *)bytes.data, bytes.size);
 }
 
-static Sym maybe(Maker *m) { return pick(m, 2) ? text(m) : NULL; }
+static Sym maybe(Maker *m) {
+    return pick(m, 2) ? text(m) : NULL;
+}
 
 /* A name that nothing else has. */
 static Sym fresh(Maker *m) {
@@ -75,7 +80,8 @@ static KeyValue *entries(Maker *m) {
     return first;
 }
 
-/* ---- types --------------------------------------------------------------------------------------- */
+/* ---- types
+ * --------------------------------------------------------------------------------------- */
 
 static void some_dims(Maker *m, Type *type) {
     type->has_shape = pick(m, 4) != 0;
@@ -104,7 +110,8 @@ static const Type *some_type(Maker *m, unsigned depth) {
         if (type->has_dtype) type->dtype = (int32_t)pick(m, DTYPE_COUNT + 3);
     }
     if (tensor) some_dims(m, type);
-    bool wraps = type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL || type->kind == TYPE_MAP;
+    bool wraps =
+        type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL || type->kind == TYPE_MAP;
     if (wraps && pick(m, 5)) type->elem = some_type(m, depth + 1);
     if (pick(m, 3) && type->kind != TYPE_OPAQUE) return type;
     TypeExtra *extra = ARENA_NEW(m->arena, TypeExtra);
@@ -131,7 +138,8 @@ static ValueDecl *some_decl(Maker *m, bool typed) {
     return decl;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------- */
+/* ---- tensors
+ * ------------------------------------------------------------------------------------- */
 
 /* Data of `size` bytes as a typed field holds it. Small integers, so that packed types are met. */
 static void some_data(Maker *m, Tensor *tensor, uint32_t size, uint32_t width) {
@@ -150,7 +158,8 @@ static Tensor *some_tensor(Maker *m, Sym name) {
     if (tensor->has_dtype) tensor->dtype = (int32_t)pick(m, DTYPE_COUNT + 2);
     tensor->rank = pick(m, 3);
     int64_t *dims = ARENA_ARRAY(m->arena, int64_t, tensor->rank);
-    for (uint32_t i = 0; i < tensor->rank; i++) dims[i] = pick(m, 9) ? pick(m, 4) : (int64_t)wide(m);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        dims[i] = pick(m, 9) ? pick(m, 4) : (int64_t)wide(m);
     tensor->dims = dims;
     tensor->storage = (TensorStorage)pick(m, TENSOR_EXTERNAL + 1);
     uint32_t count = 1;
@@ -196,7 +205,8 @@ static SparseTensor *some_sparse(Maker *m, Sym name) {
     return sparse;
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------- */
+/* ---- attributes
+ * ---------------------------------------------------------------------------------- */
 
 static Graph *some_graph(Maker *m, Graph *parent, Node *owner);
 
@@ -220,17 +230,32 @@ static void some_value(Maker *m, Attr *attr, Node *node) {
     attr->has_value = pick(m, 5) != 0;
     bool there = attr->has_value;
     switch (attr->type) {
-    case ATTR_UNDEFINED: attr->has_value = false; attr->count = 0; break;
-    case ATTR_FLOAT: if (there) attr->v.f = any_float(m); break;
-    case ATTR_INT: if (there) attr->v.i = (int64_t)wide(m); break;
-    case ATTR_STRING: if (there) attr->v.s = some_bytes(m, pick(m, 6)); break;
-    case ATTR_TENSOR: if (there) attr->v.t = some_tensor(m, maybe(m)); break;
+    case ATTR_UNDEFINED:
+        attr->has_value = false;
+        attr->count = 0;
+        break;
+    case ATTR_FLOAT:
+        if (there) attr->v.f = any_float(m);
+        break;
+    case ATTR_INT:
+        if (there) attr->v.i = (int64_t)wide(m);
+        break;
+    case ATTR_STRING:
+        if (there) attr->v.s = some_bytes(m, pick(m, 6));
+        break;
+    case ATTR_TENSOR:
+        if (there) attr->v.t = some_tensor(m, maybe(m));
+        break;
     case ATTR_GRAPH:
         if (attr->count) attr->v.g = some_graph(m, node->graph, node);
         attr->has_value = attr->v.g != NULL;
         break;
-    case ATTR_SPARSE_TENSOR: if (there) attr->v.sparse = some_sparse(m, NULL); break;
-    case ATTR_TYPE: if (there) attr->v.tp = some_type(m, 0); break;
+    case ATTR_SPARSE_TENSOR:
+        if (there) attr->v.sparse = some_sparse(m, NULL);
+        break;
+    case ATTR_TYPE:
+        if (there) attr->v.tp = some_type(m, 0);
+        break;
     case ATTR_FLOATS: FILL(float, floats, any_float(m)); break;
     case ATTR_INTS: FILL(int64_t, ints, (int64_t)wide(m)); break;
     case ATTR_STRINGS: FILL(Bytes, strings, some_bytes(m, pick(m, 4))); break;
@@ -241,8 +266,10 @@ static void some_value(Maker *m, Attr *attr, Node *node) {
     }
     bool list = (attr->type >= ATTR_FLOATS && attr->type <= ATTR_GRAPHS) ||
                 attr->type == ATTR_SPARSE_TENSORS || attr->type == ATTR_TYPES;
-    if (!list) attr->count = 0;
-    else attr->has_value = attr->count > 0;
+    if (!list)
+        attr->count = 0;
+    else
+        attr->has_value = attr->count > 0;
 }
 
 static Attr *some_attr(Maker *m, Node *node) {
@@ -261,7 +288,8 @@ static Attr *some_attr(Maker *m, Node *node) {
     return attr;
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------- */
+/* ---- graphs
+ * -------------------------------------------------------------------------------------- */
 
 typedef VEC(Value *) Values;
 
@@ -390,7 +418,8 @@ static Graph *some_graph(Maker *m, Graph *parent, Node *owner) {
     return graph;
 }
 
-/* ---- models -------------------------------------------------------------------------------------- */
+/* ---- models
+ * -------------------------------------------------------------------------------------- */
 
 static void some_opsets(Maker *m, OpsetImports *opsets) {
     for (uint32_t n = pick(m, 3); n > 0; n--) {
@@ -402,8 +431,12 @@ static void some_opsets(Maker *m, OpsetImports *opsets) {
 
 static void some_function(Maker *m) {
     Function *function = ARENA_NEW(m->arena, Function);
-    *function = (Function){.name = maybe(m), .domain = maybe(m), .overload = maybe(m),
-                           .doc = maybe(m), .metadata = entries(m), .rest = rest(m)};
+    *function = (Function){.name = maybe(m),
+                           .domain = maybe(m),
+                           .overload = maybe(m),
+                           .doc = maybe(m),
+                           .metadata = entries(m),
+                           .rest = rest(m)};
     some_opsets(m, &function->opsets);
     for (uint32_t n = pick(m, 3); n > 0; n--) VEC_PUSH(m->arena, &function->attributes, text(m));
     Attr **tail = &function->attribute_protos;
@@ -424,9 +457,10 @@ static void some_training(Maker *m) {
     if (pick(m, 3)) info->algorithm = some_graph(m, main_graph, NULL);
     Values none = {0};
     for (uint32_t n = pick(m, 3); n > 0; n--) {
-        TrainingBinding binding = {some_ref(m, &none), some_ref(m, &none), rest(m)};
-        VEC_PUSH(m->arena, &info->initialization_bindings, binding);
-        VEC_PUSH(m->arena, &info->update_bindings, binding);
+        TrainingBinding first = {some_ref(m, &none), some_ref(m, &none), rest(m)};
+        TrainingBinding second = {some_ref(m, &none), some_ref(m, &none), rest(m)};
+        VEC_PUSH(m->arena, &info->initialization_bindings, first);
+        VEC_PUSH(m->arena, &info->update_bindings, second);
     }
     info->rest = rest(m);
     VEC_PUSH(m->arena, &m->model->training, info);
@@ -453,7 +487,8 @@ static Model *some_model(uint64_t seed) {
     return model;
 }
 
-/* ---- the property -------------------------------------------------------------------------------- */
+/* ---- the property
+ * -------------------------------------------------------------------------------- */
 
 typedef struct Buffer {
     Arena *arena;

@@ -22,7 +22,9 @@ void out_bytes(TextOut *out, const char *text, size_t length) {
     out->used += length;
 }
 
-void out_text(TextOut *out, const char *text) { out_bytes(out, text, strlen(text)); }
+void out_text(TextOut *out, const char *text) {
+    out_bytes(out, text, strlen(text));
+}
 
 void out_int(TextOut *out, int64_t value) {
     char digits[24];
@@ -59,10 +61,14 @@ void out_quoted(TextOut *out, const char *text, size_t length) {
             continue;
         }
         char escape[8];
-        if (c == '"' || c == '\\') snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c == '\n') snprintf(escape, sizeof escape, "\\n");
-        else if (c == '\t') snprintf(escape, sizeof escape, "\\t");
-        else snprintf(escape, sizeof escape, "\\x%02x", c);
+        if (c == '"' || c == '\\')
+            snprintf(escape, sizeof escape, "\\%c", c);
+        else if (c == '\n')
+            snprintf(escape, sizeof escape, "\\n");
+        else if (c == '\t')
+            snprintf(escape, sizeof escape, "\\t");
+        else
+            snprintf(escape, sizeof escape, "\\x%02x", c);
         out_text(out, escape);
         i++;
     }
@@ -70,16 +76,20 @@ void out_quoted(TextOut *out, const char *text, size_t length) {
 }
 
 void out_string(TextOut *out, Sym sym) {
-    if (sym) out_quoted(out, sym->text, sym->length);
-    else out_text(out, "?");
+    if (sym)
+        out_quoted(out, sym->text, sym->length);
+    else
+        out_text(out, "?");
 }
 
 void out_name(TextOut *out, Sym sym) {
     bool plain = sym && text_is_identifier(sym->text, sym->length) &&
                  !text_is_type_word(sym->text, sym->length) &&
                  !text_is_float_word(sym->text, sym->length);
-    if (plain) out_bytes(out, sym->text, sym->length);
-    else out_string(out, sym);
+    if (plain)
+        out_bytes(out, sym->text, sym->length);
+    else
+        out_string(out, sym);
 }
 
 void out_hex(TextOut *out, const unsigned char *bytes, size_t size) {
@@ -131,7 +141,8 @@ void out_extras(TextOut *out, Sym doc, const KeyValue *metadata, Bytes rest) {
     out_rest(out, "unknown", rest);
 }
 
-/* ---- types ------------------------------------------------------------------------------------- */
+/* ---- types -------------------------------------------------------------------------------------
+ */
 
 static void out_dtype(TextOut *out, int32_t dtype, bool present) {
     if (present && dtype > 0 && dtype < DTYPE_COUNT) {
@@ -156,7 +167,8 @@ static void out_dims(TextOut *out, const Type *type) {
         case DIM_SYMBOL:
             if (text_is_identifier(sym_text(dim->symbol), dim->symbol ? dim->symbol->length : 0))
                 out_bytes(out, dim->symbol->text, dim->symbol->length);
-            else out_quoted(out, sym_text(dim->symbol), dim->symbol ? dim->symbol->length : 0);
+            else
+                out_quoted(out, sym_text(dim->symbol), dim->symbol ? dim->symbol->length : 0);
             break;
         }
         if (!dim->extra) continue;
@@ -171,7 +183,8 @@ static void out_opaque_part(TextOut *out, Bytes part, bool first) {
     const char *text = (const char *)part.data;
     if (first ? text_is_dotted(text, part.size) : text_is_identifier(text, part.size))
         out_bytes(out, text, part.size);
-    else out_quoted(out, text, part.size);
+    else
+        out_quoted(out, text, part.size);
 }
 
 /* Prints what stands between the parentheses; false where all of it is left to @type_unknown. */
@@ -193,7 +206,7 @@ static bool out_opaque(TextOut *out, const Type *type) {
 
 /* True where the type's rest is told. */
 static bool out_wrapped(TextOut *out, const Type *type) {
-    out_text(out, text_word_name(text_type_kinds, type->kind));
+    out_text(out, text_word_name(text_type_kinds, (int)type->kind));
     out_text(out, "(");
     if (type->kind == TYPE_MAP) {
         out_dtype(out, type->dtype, type->has_dtype);

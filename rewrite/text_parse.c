@@ -6,7 +6,8 @@
 
 #include "text_parser.h"
 
-/* ---- headers ------------------------------------------------------------------------------------ */
+/* ---- headers ------------------------------------------------------------------------------------
+ */
 
 typedef struct Header {
     uint32_t seen; /* bit per TextField */
@@ -70,8 +71,7 @@ static bool parse_header(Parser *p, uint32_t allowed, Header *header) {
     if (!parser_accept(p, '<') || parser_accept(p, '>')) return true;
     do {
         TextField field;
-        if (!parse_field_name(p, allowed, &header->seen, &field) ||
-            !parse_field(p, field, header))
+        if (!parse_field_name(p, allowed, &header->seen, &field) || !parse_field(p, field, header))
             return false;
     } while (parser_accept(p, ','));
     return parser_expect(p, '>');
@@ -97,7 +97,8 @@ static bool parse_model_header(Parser *p, Model *model) {
     return true;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------------------------------
+ */
 
 /* <name, name: type = default, …> where there is one. */
 static bool parse_parameters(Parser *p, Function *function) {
@@ -145,27 +146,29 @@ static bool parse_function(Parser *p) {
     return true;
 }
 
-/* ---- training ----------------------------------------------------------------------------------- */
+/* ---- training -----------------------------------------------------------------------------------
+ */
 
 typedef VEC(TrainingBinding) Bindings;
 #define MOVE_VEC(to, from)                                                                         \
     ((to).items = (from).items, (to).count = (from).count, (to).capacity = (from).capacity)
 
-/* Keys name values of the main graph, values those of the training graph `scope` (NULL where it is
- * absent) or of the main graph. */
-static void take_bindings(Parser *p, const KeyValue *entries, Scope *scope, Bindings *bindings) {
+/* Where the two sides of a binding look for their names; NULL: nowhere. */
+typedef struct BindingScopes {
+    Scope *keys, *values;
+} BindingScopes;
+
+static void take_bindings(Parser *p, const KeyValue *entries, BindingScopes scopes,
+                          Bindings *bindings) {
     for (const KeyValue *entry = entries; entry; entry = entry->next) {
-        TrainingBinding binding = {.key = {.name = entry->key}, .value = {.name = entry->value},
-                                   .rest = entry->rest};
+        TrainingBinding binding = {
+            .key = {.name = entry->key}, .value = {.name = entry->value}, .rest = entry->rest};
         VEC_PUSH(p->arena, bindings, binding);
     }
     for (size_t i = 0; i < bindings->count; i++) {
         TrainingBinding *binding = &bindings->items[i];
-        Reader key = {.scope = p->scope, .name = binding->key.name, .ref = &binding->key};
-        Reader value = {.scope = scope ? scope : p->scope, .name = binding->value.name,
-                        .ref = &binding->value};
-        if (key.name) readers_add(&p->readers, key);
-        if (value.name) readers_add(&p->readers, value);
+        scope_refer(scopes.keys, &binding->key);
+        scope_refer(scopes.values, &binding->value);
     }
 }
 
@@ -198,16 +201,18 @@ static bool parse_training(Parser *p) {
     }
     if (!empty && !parser_expect(p, '>')) return false;
     Bindings initial_bindings = {0}, update_bindings = {0};
-    take_bindings(p, initial, initialization, &initial_bindings);
-    take_bindings(p, update, algorithm, &update_bindings);
     readers_resolve(&p->readers);
+    Scope *keys = algorithm ? algorithm : p->scope;
+    take_bindings(p, initial, (BindingScopes){keys, initialization}, &initial_bindings);
+    take_bindings(p, update, (BindingScopes){keys, algorithm}, &update_bindings);
     MOVE_VEC(info->initialization_bindings, initial_bindings);
     MOVE_VEC(info->update_bindings, update_bindings);
     VEC_PUSH(p->arena, &p->model->training, info);
     return true;
 }
 
-/* ---- models ------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------------
+ */
 
 static bool parse_model(Parser *p) {
     Model *model = p->model;
@@ -236,7 +241,10 @@ Model *text_parse_model(const char *text, size_t size, MemTrap *trap, Err *err) 
         longjmp(trap->env, 1);
     }
     Model *model = unfinished = model_new(&inner);
-    Parser p = {.model = model, .arena = &model->arena, .scratch = &scratch, .err = err,
+    Parser p = {.model = model,
+                .arena = &model->arena,
+                .scratch = &scratch,
+                .err = err,
                 .readers = {.scratch = &scratch}};
     lexer_init(&p.lexer, text, size, &scratch);
     parser_advance(&p);

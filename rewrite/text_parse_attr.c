@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses attributes. The type of a value is told by how it is written; a declared type (`x: floats`)
- * must agree, makes integers floats, and is needed for empty lists and absent values. */
+/* Parses attributes. The type of a value is told by how it is written; a declared type (`x:
+ * floats`) must agree, makes integers floats, and is needed for empty lists and absent values. */
 #include <string.h>
 
 #include "text_parser.h"

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parses types, tensors and sparse tensors. Elements go as they are read into the bytes of the field
- * that will hold them; a number that the field or the dtype can't hold is an error where it stands. */
+/* Parses types, tensors and sparse tensors. Elements go as they are read into the bytes of the
+ * field that will hold them; a number that the field or the dtype can't hold is an error where it
+ * stands. */
 #include <string.h>
 
 #include "text_parser.h"
 
-/* ---- types ------------------------------------------------------------------------------------- */
+/* ---- types -------------------------------------------------------------------------------------
+ */
 
 bool parser_at_type(const Parser *p) {
     if (p->token.kind == '?') return true;
@@ -118,13 +120,16 @@ static bool parse_wrapped(Parser *p, Type *type, TypeExtra *extra) {
 static bool parse_type_extra(Parser *p, TypeExtra *extra) {
     for (;;) {
         bool ok = true;
-        if (parser_at_mark(p, MARK_DENOTATION)) ok = parser_mark_string(p, &extra->denotation);
-        else if (parser_at_mark(p, MARK_TYPE_UNKNOWN)) ok = parser_mark_hex(p, &extra->rest);
+        if (parser_at_mark(p, MARK_DENOTATION))
+            ok = parser_mark_string(p, &extra->denotation);
+        else if (parser_at_mark(p, MARK_TYPE_UNKNOWN))
+            ok = parser_mark_hex(p, &extra->rest);
         else if (parser_at_mark(p, MARK_INNER_UNKNOWN))
             ok = parser_mark_hex(p, &extra->inner_rest);
         else if (parser_at_mark(p, MARK_SHAPE_UNKNOWN))
             ok = parser_mark_hex(p, &extra->shape_rest);
-        else return true;
+        else
+            return true;
         if (!ok) return false;
     }
 }
@@ -156,7 +161,8 @@ bool parser_type(Parser *p, const Type **result) {
     return true;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
 
 bool parser_number(Parser *p, Number *number) {
     Token *token = &number->token;
@@ -203,7 +209,8 @@ static bool parse_double(Parser *p, const Number *number, double *value) {
            parser_fail(p, token, "not a number of type double");
 }
 
-/* ---- elements ---------------------------------------------------------------------------------- */
+/* ---- elements ----------------------------------------------------------------------------------
+ */
 
 /* Where a list of elements goes. */
 typedef struct Elements {
@@ -240,7 +247,8 @@ static bool put_int(Parser *p, Elements *to, const Token *token, IntFormat forma
     uint64_t size = 0, most = format.bits == 64 ? UINT64_MAX : (UINT64_C(1) << format.bits) - 1;
     if (format.is_signed) most >>= 1;
     bool ok = token_integer(token, &negative, &size) && !token->value &&
-              size <= most + (negative && format.is_signed) && !(negative && !format.is_signed && size);
+              size <= most + (negative && format.is_signed) &&
+              !(negative && !format.is_signed && size);
     if (!ok)
         return parser_fail(p, token, "not an integer of %u bits%s", format.bits,
                            format.is_signed ? "" : " without sign");
@@ -285,12 +293,13 @@ static bool put_entry(Parser *p, Elements *to, const Number *number) {
     }
     bool small = to->usual && text_is_small_float(to->dtype);
     bool packed = to->usual && text_is_packed(to->dtype);
-    if (!token->value || (!small && !packed))
-        return put_int(p, to, token, (IntFormat){32, true});
+    if (!token->value || (!small && !packed)) return put_int(p, to, token, (IntFormat){32, true});
     uint64_t bits;
     if (!element_bits(p, to, token, &bits)) return false;
-    if (packed) VEC_PUSH(p->scratch, &to->packed, (unsigned char)bits);
-    else put_bytes(p, to, &bits, 4);
+    if (packed)
+        VEC_PUSH(p->scratch, &to->packed, (unsigned char)bits);
+    else
+        put_bytes(p, to, &bits, 4);
     return true;
 }
 
@@ -373,7 +382,8 @@ static bool parse_elements(Parser *p, Elements *to) {
     return true;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
 
 bool parser_at_data(const Parser *p) {
     return p->token.kind == '{' || p->token.kind == '=' || parser_at_name(p) ||
@@ -482,7 +492,8 @@ bool parser_tensor(Parser *p, const Type *type, Sym name, Tensor **result) {
     return true;
 }
 
-/* ---- sparse tensors ---------------------------------------------------------------------------- */
+/* ---- sparse tensors ----------------------------------------------------------------------------
+ */
 
 bool parser_accept_sparse(Parser *p) {
     if (p->token.kind != TOKEN_NAME ||

@@ -20,7 +20,8 @@ bool parser_ref(Parser *p, NameRef *ref, Bytes *rest) {
     return !parser_at_mark(p, MARK_UNKNOWN) || parser_mark_hex(p, rest);
 }
 
-/* ---- declarations ------------------------------------------------------------------------------- */
+/* ---- declarations -------------------------------------------------------------------------------
+ */
 
 /* [type] name extras; *at is the name's token. */
 static bool parse_decl(Parser *p, ValueDecl **result, Sym *name, Token *at) {
@@ -55,8 +56,7 @@ static bool move_function_type(Parser *p, const Token *at, Sym name, ValueDecl *
 }
 
 static bool add_initializer(Parser *p, const Token *at, Value *value, const Tensor *tensor) {
-    if (value->init || value->sparse_init || value->producer)
-        return fail_twice(p, at, value->name);
+    if (value->init || value->sparse_init || value->producer) return fail_twice(p, at, value->name);
     value_set_init(value, tensor);
     return true;
 }
@@ -126,11 +126,11 @@ static bool parse_value_item(Parser *p) {
     Tensor *tensor;
     if (!decl->type) return parser_fail(p, &at, "an initializer needs a type");
     if (!parser_tensor(p, decl->type, name, &tensor)) return false;
-    if (!value->type) value->type = decl->type;
     return add_initializer(p, &at, value, tensor);
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------
+ */
 
 typedef VEC(Sym) Names;
 
@@ -162,8 +162,9 @@ static bool set_inputs(Parser *p, Node *node, const Names *names) {
     node_resize_inputs(node, (uint32_t)names->count);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (!sym_is_empty(names->items[i]))
-            readers_add(&p->readers, (Reader){.scope = p->scope, .name = names->items[i],
-                                              .node = node, .index = i});
+            readers_add(
+                &p->readers,
+                (Reader){.scope = p->scope, .name = names->items[i], .node = node, .index = i});
     return true;
 }
 
@@ -236,14 +237,14 @@ static bool parse_node(Parser *p) {
     Token at = p->token;
     bool ok = parse_names(p, '=', &outputs) && set_outputs(p, node, &outputs, &at) &&
               parse_operator(p, node) && parser_attrs(p, node, &node->attrs) &&
-              parser_expect(p, '(') && parse_names(p, ')', &inputs) &&
-              set_inputs(p, node, &inputs);
+              parser_expect(p, '(') && parse_names(p, ')', &inputs) && set_inputs(p, node, &inputs);
     if (!ok) return false;
     if (!node->attrs && !parser_attrs(p, node, &node->attrs)) return false;
     return parse_node_marks(p, node);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------------
+ */
 
 /* @quant(tensor, "KEY": name, …) */
 static bool parse_annotation(Parser *p, Graph *graph) {

@@ -17,9 +17,13 @@ bool parser_fail(Parser *p, const Token *at, const char *format, ...) {
     return false;
 }
 
-void parser_advance(Parser *p) { p->token = lexer_next(&p->lexer); }
+void parser_advance(Parser *p) {
+    p->token = lexer_next(&p->lexer);
+}
 
-bool parser_at(const Parser *p, int kind) { return p->token.kind == kind; }
+bool parser_at(const Parser *p, int kind) {
+    return p->token.kind == kind;
+}
 
 bool parser_accept(Parser *p, int kind) {
     if (p->token.kind != kind) return false;
@@ -57,7 +61,9 @@ bool parser_enter(Parser *p) {
     return true;
 }
 
-void parser_leave(Parser *p) { p->depth--; }
+void parser_leave(Parser *p) {
+    p->depth--;
+}
 
 bool parser_at_mark(const Parser *p, TextMark mark) {
     return p->token.kind == TOKEN_MARK &&
@@ -97,8 +103,8 @@ static bool decimal_integer(const char *text, size_t length, uint64_t *size) {
 static bool hex_integer(const char *text, size_t length, uint64_t *size) {
     *size = 0;
     for (size_t i = 0; i < length; i++) {
-        unsigned digit = text[i] <= '9' ? (unsigned)(text[i] - '0')
-                                        : (unsigned)((text[i] | 0x20) - 'a' + 10);
+        unsigned digit =
+            text[i] <= '9' ? (unsigned)(text[i] - '0') : (unsigned)((text[i] | 0x20) - 'a' + 10);
         if (*size >> 60) return false;
         *size = *size << 4 | digit;
     }

@@ -53,11 +53,14 @@ static void out_graph(TextOut *out, const Graph *graph);
 
 /* A name where nothing else than a name can stand. */
 static void out_plain_name(TextOut *out, Sym sym) {
-    if (sym && text_is_identifier(sym->text, sym->length)) out_bytes(out, sym->text, sym->length);
-    else out_string(out, sym);
+    if (sym && text_is_identifier(sym->text, sym->length))
+        out_bytes(out, sym->text, sym->length);
+    else
+        out_string(out, sym);
 }
 
-/* ---- attributes --------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------
+ */
 
 static void out_float_attr(TextOut *out, float value) {
     char text[TEXT_NUMBER];
@@ -195,7 +198,8 @@ static void out_attrs(TextOut *out, const Attr *attrs) {
     out_text(out, ">");
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------
+ */
 
 static void out_ref(TextOut *out, const NameRef *ref, Bytes rest) {
     out_name(out, ref->value ? ref->value->name : ref->name);
@@ -216,7 +220,8 @@ static void out_operator(TextOut *out, const Node *node) {
     if (node->domain) {
         if (text_is_dotted(node->domain->text, node->domain->length))
             out_bytes(out, node->domain->text, node->domain->length);
-        else out_string(out, node->domain);
+        else
+            out_string(out, node->domain);
         out_text(out, ".");
     }
     out_plain_name(out, node->op_type);
@@ -238,8 +243,10 @@ static void out_node(TextOut *out, const Node *node) {
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (i) out_text(out, ", ");
-        if (node->outputs[i]) out_name(out, node->outputs[i]->name);
-        else out_text(out, "\"\"");
+        if (node->outputs[i])
+            out_name(out, node->outputs[i]->name);
+        else
+            out_text(out, "\"\"");
     }
     out_text(out, node->output_count ? " = " : "= ");
     out_operator(out, node);
@@ -252,8 +259,10 @@ static void out_node(TextOut *out, const Node *node) {
     out_text(out, " (");
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (i) out_text(out, ", ");
-        if (node->inputs[i].value) out_name(out, node->inputs[i].value->name);
-        else out_text(out, "\"\"");
+        if (node->inputs[i].value)
+            out_name(out, node->inputs[i].value->name);
+        else
+            out_text(out, "\"\"");
     }
     out_text(out, ")");
     if (graphs) {
@@ -264,7 +273,8 @@ static void out_node(TextOut *out, const Node *node) {
     out_extras(out, node->doc, node->metadata, node->rest);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------------
+ */
 
 static void out_decl(TextOut *out, const ValueDecl *decl, Sym name) {
     if (decl->type) {
@@ -332,8 +342,10 @@ static void out_annotation(TextOut *out, const QuantAnnotation *annotation) {
 }
 
 static void out_body(TextOut *out, const Graph *graph) {
-    if (out_values(out, graph)) out_line(out, 0);
-    else out_text(out, " ");
+    if (out_values(out, graph))
+        out_line(out, 0);
+    else
+        out_text(out, " ");
     out_text(out, "{");
     out->indent++;
     for (const Node *node = graph->first; node; node = node->next) {
@@ -355,12 +367,15 @@ static void out_graph(TextOut *out, const Graph *graph) {
     out_body(out, graph);
 }
 
-/* ---- models ------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------------
+ */
 
 /* Begins one field of a header. */
 static void out_field_name(TextOut *out, TextField field, bool *first) {
-    if (*first) out_text(out, "<");
-    else out_text(out, field == FIELD_OPSET_IMPORT || field == FIELD_OVERLOAD ? ", " : ",\n ");
+    if (*first)
+        out_text(out, "<");
+    else
+        out_text(out, field == FIELD_OPSET_IMPORT || field == FIELD_OVERLOAD ? ", " : ",\n ");
     *first = false;
     out_text(out, text_word_name(text_fields, (int)field));
     out_text(out, ": ");
@@ -386,8 +401,10 @@ static void out_opsets(TextOut *out, const OpsetImports *opsets, bool *first) {
         out_text(out, i ? ", " : "[");
         out_string(out, import->domain);
         out_text(out, " : ");
-        if (import->has_version) out_int(out, import->version);
-        else out_text(out, "?");
+        if (import->has_version)
+            out_int(out, import->version);
+        else
+            out_text(out, "?");
         out_rest(out, "unknown", import->rest);
     }
     out_text(out, "]");

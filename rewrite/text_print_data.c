@@ -60,8 +60,7 @@ static void out_element(TextOut *out, Dtype dtype, const unsigned char *bytes, u
     } else if (is_signed(dtype)) {
         out_int(out, (int64_t)bits);
     } else {
-        out_bytes(out, text,
-                  (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)bits));
+        out_bytes(out, text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)bits));
     }
 }
 
@@ -83,7 +82,8 @@ static void out_packed(TextOut *out, Dtype dtype, const unsigned char *bytes, ui
     }
 }
 
-/* ---- typed fields ------------------------------------------------------------------------------ */
+/* ---- typed fields ------------------------------------------------------------------------------
+ */
 
 static unsigned field_width(TensorStorage storage) {
     switch (storage) {
@@ -115,8 +115,8 @@ static Dtype field_dtype(TensorStorage storage) {
     return DTYPE_UNDEFINED;
 }
 
-/* Bytes of the packed form that `tensor`'s dims ask for, and its elements; false where that can't be
- * said. */
+/* Bytes of the packed form that `tensor`'s dims ask for, and its elements; false where that can't
+ * be said. */
 static bool packed_size(const Tensor *tensor, uint64_t *count, uint64_t *size) {
     return checked_count(tensor->dims, tensor->rank, count) &&
            dtype_bytes((Dtype)tensor->dtype, *count, size);
@@ -157,24 +157,25 @@ static void out_entry(TextOut *out, const Tensor *tensor, uint64_t index, bool u
     bool element = usual && tensor->storage == TENSOR_INT32S &&
                    text_is_small_float((Dtype)tensor->dtype) && entry >= 0 &&
                    entry >> dtype_bits((Dtype)tensor->dtype) == 0;
-    if (element) out_element(out, (Dtype)tensor->dtype, bytes, 4);
-    else out_element(out, field_dtype(tensor->storage), bytes, width);
+    if (element)
+        out_element(out, (Dtype)tensor->dtype, bytes, 4);
+    else
+        out_element(out, field_dtype(tensor->storage), bytes, width);
 }
 
 static void out_field(TextOut *out, const Tensor *tensor) {
     bool strings = tensor->storage == TENSOR_STRINGS;
-    uint64_t entries = strings ? tensor->string_count
-                               : tensor->size / field_width(tensor->storage);
+    uint64_t entries = strings ? tensor->string_count : tensor->size / field_width(tensor->storage);
     bool usual = entries && text_default_storage((Dtype)tensor->dtype) == tensor->storage;
     if (!usual) {
         out_text(out, "@store(");
-        out_text(out, text_word_name(text_storages, tensor->storage));
+        out_text(out, text_word_name(text_storages, (int)tensor->storage));
         out_text(out, ") ");
     }
     uint64_t count = entries;
-    bool packed = usual && !strings &&
-                  entries_are_packed(tensor, (const int32_t *)(const void *)tensor->bytes, entries,
-                                     &count);
+    bool packed =
+        usual && !strings &&
+        entries_are_packed(tensor, (const int32_t *)(const void *)tensor->bytes, entries, &count);
     if (!packed) count = entries;
     if (elide(out, count)) return;
     out_text(out, "{");
@@ -183,20 +184,24 @@ static void out_field(TextOut *out, const Tensor *tensor) {
         out_separator(out, i);
         if (strings)
             out_quoted(out, (const char *)tensor->strings[i].data, tensor->strings[i].size);
-        else out_entry(out, tensor, i, usual);
+        else
+            out_entry(out, tensor, i, usual);
     }
     out_text(out, "}");
 }
 
-/* ---- raw data ---------------------------------------------------------------------------------- */
+/* ---- raw data ----------------------------------------------------------------------------------
+ */
 
 /* Reads stored bytes; those of a lazy cast are converted. */
 static bool read_raw(TextOut *out, const Tensor *tensor, uint64_t offset, void *to, uint64_t size) {
     bool ok = true;
-    if (tensor->cast_of) ok = tensor_read_raw(tensor, offset, to, size, out->err);
+    if (tensor->cast_of)
+        ok = tensor_read_raw(tensor, offset, to, size, out->err);
     else if (tensor->source)
         ok = source_read(tensor->source, tensor->offset + offset, to, size, out->err);
-    else if (size) memcpy(to, tensor->bytes + offset, size);
+    else if (size)
+        memcpy(to, tensor->bytes + offset, size);
     if (!ok) out->failed = true;
     return ok;
 }
@@ -286,7 +291,8 @@ static void out_raw(TextOut *out, const Tensor *tensor) {
     out_text(out, "}");
 }
 
-/* ---- whole tensors ------------------------------------------------------------------------------ */
+/* ---- whole tensors ------------------------------------------------------------------------------
+ */
 
 static void out_tensor_type(TextOut *out, const Tensor *tensor) {
     if (tensor->has_dtype && tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT) {
@@ -341,11 +347,15 @@ void out_sparse(TextOut *out, const SparseTensor *sparse, Sym name) {
         out_text(out, " =");
     }
     out_text(out, " {");
-    if (sparse->values) out_tensor(out, sparse->values, name ? NULL : sparse->values->name, false);
-    else out_text(out, "!");
+    if (sparse->values)
+        out_tensor(out, sparse->values, name ? NULL : sparse->values->name, false);
+    else
+        out_text(out, "!");
     out_text(out, ", ");
-    if (sparse->indices) out_tensor(out, sparse->indices, sparse->indices->name, false);
-    else out_text(out, "!");
+    if (sparse->indices)
+        out_tensor(out, sparse->indices, sparse->indices->name, false);
+    else
+        out_text(out, "!");
     out_text(out, "}");
     out_rest(out, "unknown", sparse->rest);
 }

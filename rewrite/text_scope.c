@@ -14,8 +14,13 @@ void readers_resolve(Readers *readers) {
             continue;
         }
         Value *value = scope_resolve(reader->scope, readers->scratch, reader->name);
-        if (reader->node) node_set_input(reader->node, reader->index, value);
-        else graph_add_output(reader->scope->graph, value, reader->decl);
+        if (reader->node) {
+            node_set_input(reader->node, reader->index, value);
+            continue;
+        }
+        Graph *graph = reader->scope->graph;
+        if (!value->type && value->graph == graph) value->type = reader->decl->type;
+        graph_add_output(graph, value, reader->decl);
     }
     readers->list.count = 0;
 }

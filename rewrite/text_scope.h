@@ -13,7 +13,7 @@
 typedef struct Reader {
     Scope *scope;
     Sym name;
-    Node *node;      /* a node's input `index`, or */
+    Node *node; /* a node's input `index`, or */
     uint32_t index;
     ValueDecl *decl; /* a graph's output, or */
     NameRef *ref;    /* a reference */

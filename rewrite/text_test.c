@@ -67,7 +67,8 @@ static const char *canonical(const char *text, Arena *arena) {
 static const char *const fixed_points[] = {
     "g () => () {\n}\n",
     HEAD "g (float[N,3] x) => (float[N,3] y) {\n  y = Relu (x)\n}\n",
-    "<ir_version: 10, opset_import: [\"\" : 20, \"com.x\" : 1, ? : ?, \"q\" : 2 @unknown(\"1801\")],\n"
+    "<ir_version: 10, opset_import: [\"\" : 20, \"com.x\" : 1, ? : ?, \"q\" : 2 "
+    "@unknown(\"1801\")],\n"
     " producer_name: \"p\",\n producer_version: \"\",\n domain: \"d\",\n model_version: -3,\n"
     " doc_string: \"line\\nnext \\\"q\\\" \\\\ \\x00\\xff \xc3\xa4\",\n"
     " metadata_props: [\"k\": \"v\", ?: \"\", \"z\": ? @unknown(\"1a00\")],\n unknown: \"aabb\">\n"
@@ -75,23 +76,32 @@ static const char *const fixed_points[] = {
     "<producer_name: \"only\">\n\"\" () => () {\n}\n",
     "? () => () {\n}\n",
     /* types */
-    HEAD "g (float a, float[] b, float[?,-1,N,\"a b\",\"\"] c, seq(float[2]) d, optional(seq(int64)) e, "
+    HEAD
+    "g (float a, float[] b, float[?,-1,N,\"a b\",\"\"] c, seq(float[2]) d, optional(seq(int64)) e, "
     "map(string, float[N]) f, sparse_tensor(double[2,?]) h, opaque() i, opaque(n.m) j, "
-    "opaque(a.b, c) k, opaque(\"x y\", \"z-\") l, opaque(?) @type_unknown(\"3a0112\") m, \"float\", "
-    "seq() n, optional() o, map(int64) q, map(?) r, ?[2] s, ?99[3] t, ?0 u, ?? v, ?-7 w) => () {\n}\n",
-    HEAD "g (float[N @denotation(\"DATA_BATCH\"),3 @dim_unknown(\"2a00\")] @denotation(\"TENSOR\") "
+    "opaque(a.b, c) k, opaque(\"x y\", \"z-\") l, opaque(?) @type_unknown(\"3a0112\") m, "
+    "\"float\", "
+    "seq() n, optional() o, map(int64) q, map(?) r, ?[2] s, ?99[3] t, ?0 u, ?? v, ?-7 w) => () "
+    "{\n}\n",
+    HEAD
+    "g (float[N @denotation(\"DATA_BATCH\"),3 @dim_unknown(\"2a00\")] @denotation(\"TENSOR\") "
     "@type_unknown(\"5000\") @inner_unknown(\"18\") @shape_unknown(\"1901\") x @doc(\"input\") "
-    "@meta[\"a\": \"b\"] @unknown(\"2801\"), seq(float @denotation(\"IN\")) @denotation(\"OUT\") y) => "
+    "@meta[\"a\": \"b\"] @unknown(\"2801\"), seq(float @denotation(\"IN\")) @denotation(\"OUT\") "
+    "y) => "
     "(x @doc(\"\")) {\n}\n",
-    HEAD "g (uint8 a, int8 b, uint16 c, int16 d, int32 e, int64 f, string h, bool i, float16 j, double k, "
+    HEAD
+    "g (uint8 a, int8 b, uint16 c, int16 d, int32 e, int64 f, string h, bool i, float16 j, double "
+    "k, "
     "uint32 l, uint64 m, complex64 n, complex128 o, bfloat16 p, float8e4m3fn q, float8e4m3fnuz r, "
     "float8e5m2 s, float8e5m2fnuz t, uint4 u, int4 v, float4e2m1 w, float8e8m0 x, uint2 y, int2 z, "
     "float6e2m3 a1, float6e3m2 a2) => () {\n}\n",
     /* initializers: usual fields */
-    HEAD "g () => ()\n<float[4] a = {1, -0, 0.1, 1e+20},\n float b = {inf},\n"
+    HEAD
+    "g () => ()\n<float[4] a = {1, -0, 0.1, 1e+20},\n float b = {inf},\n"
     " float[6] c = {nan, -nan, -inf, nan(0x7f800001), 1e-45, 3.4028235e+38},\n"
     " double[4] d = {0.1, 5e-324, nan(0xfff8000000000001), 1.7976931348623157e+308},\n"
-    " float16[6] e = {1v, -0v, 0.333v, infv, 32257, 65504v},\n bfloat16[3] f = {1v, 3.39e+38v, -infv},\n"
+    " float16[6] e = {1v, -0v, 0.333v, infv, 32257, 65504v},\n bfloat16[3] f = {1v, 3.39e+38v, "
+    "-infv},\n"
     " float8e4m3fn[4] h = {1v, 448v, 127, -0v},\n float8e4m3fnuz[2] i = {240v, 128},\n"
     " float8e5m2[2] j = {infv, 125},\n float8e5m2fnuz[1] k = {57344v},\n"
     " float8e8m0[3] l = {1v, 1.701e+38v, 255},\n float4e2m1[3] m = {1v, -6v, 0.5v},\n"
@@ -99,54 +109,68 @@ static const char *const fixed_points[] = {
     " uint2[1] q = {3v},\n float6e2m3[2] r = {7.5v, -0v},\n float6e3m2[2] s = {28v, 0.0625v},\n"
     " int64[2] t = {-9223372036854775808, 9223372036854775807},\n"
     " uint64[1] u = {18446744073709551615},\n uint32[1] v = {4294967295},\n bool[2] w = {1, 0},\n"
-    " string[2] x = {\"a\", \"\\xff\\x00\"},\n complex64[1] y = {1, -2.5},\n complex128[1] z = {1, nan},\n"
+    " string[2] x = {\"a\", \"\\xff\\x00\"},\n complex64[1] y = {1, -2.5},\n complex128[1] z = {1, "
+    "nan},\n"
     " int8[2] a1 = {-128, 127},\n uint16[0] a2 = {}>\n{\n}\n",
     /* initializers: other fields, wrong lengths, what goes beyond */
     HEAD "g () => ()\n<float[2] a = @raw {1, 2.5},\n float[2] b = @raw(\"0000803f00\"),\n"
-    " float16[3] c = @raw {1v, 31745, -infv},\n int4[3] d = @raw {1v, -8v, 7v},\n"
-    " int4[3] e = @raw(\"ffff\"),\n float6e2m3[5] f = @raw {1v, 0.125v, -7.5v, 0v, 2v},\n"
-    " complex128[1] h = @raw {1, -0},\n bool[2] i = @raw {1, 255},\n uint64[1] j = @raw {18446744073709551615},\n"
-    " int8[2] k = @raw {-128, 127},\n string[1] l = @raw(\"61\"),\n ?99[1] m = @raw(\"00\"),\n"
-    " ?99[1] n = @store(int32_data) {-5},\n float[1] o = @store(double_data) {0.1},\n"
-    " float[1] p = @store(float_data) {},\n int4[3] q = {1, 2, 3},\n int4[3] r = {-1, 300},\n"
-    " float16[1] s = {-1},\n ?[2] t = {},\n float[0] u = @raw {},\n string[1] v = @store(int64_data) {1},\n"
-    " float[2] w = [\"location\": \"w.bin\", \"offset\": \"0\"] @doc(\"ext\"),\n"
-    " float[2] x = @raw {1, 2} @external[\"a\": \"b\"],\n"
-    " float[-1] y = {1} @doc(\"t\") @meta[\"k\": \"v\"] @unknown(\"1a02\"),\n"
-    " float[1] \"odd name\" = {1},\n"
-    " sparse_tensor[3,4] z = {float[1] {5}, int64[1] idx {7}} @unknown(\"2a00\"),\n"
-    " sparse_tensor a1 = {!, !},\n float[N] known,\n stale @doc(\"d\")>\n{\n"
-    "  known = Relu (a)\n}\n",
+         " float16[3] c = @raw {1v, 31745, -infv},\n int4[3] d = @raw {1v, -8v, 7v},\n"
+         " int4[3] e = @raw(\"ffff\"),\n float6e2m3[5] f = @raw {1v, 0.125v, -7.5v, 0v, 2v},\n"
+         " complex128[1] h = @raw {1, -0},\n bool[2] i = @raw {1, 255},\n uint64[1] j = @raw "
+         "{18446744073709551615},\n"
+         " int8[2] k = @raw {-128, 127},\n string[1] l = @raw(\"61\"),\n ?99[1] m = @raw(\"00\"),\n"
+         " ?99[1] n = @store(int32_data) {-5},\n float[1] o = @store(double_data) {0.1},\n"
+         " float[1] p = @store(float_data) {},\n int4[3] q = {1, 2, 3},\n int4[3] r = {-1, 300},\n"
+         " float16[1] s = {-1},\n ?[2] t = {},\n float[0] u = @raw {},\n string[1] v = "
+         "@store(int64_data) {1},\n"
+         " float[2] w = [\"location\": \"w.bin\", \"offset\": \"0\"] @doc(\"ext\"),\n"
+         " float[2] x = @raw {1, 2} @external[\"a\": \"b\"],\n"
+         " float[-1] y = {1} @doc(\"t\") @meta[\"k\": \"v\"] @unknown(\"1a02\"),\n"
+         " float[1] \"odd name\" = {1},\n"
+         " sparse_tensor[3,4] z = {float[1] {5}, int64[1] idx {7}} @unknown(\"2a00\"),\n"
+         " sparse_tensor a1 = {!, !},\n float[N] known,\n stale @doc(\"d\")>\n{\n"
+         "  known = Relu (a)\n}\n",
     /* nodes */
-    HEAD "g (float x) => (y) {\n  [n1] y = com.x.Op:o (x, \"\", x)\n  [\"\"] a, \"\", b = \"\".Relu (y, x)\n"
-    "  = NoOutput ()\n  \"o.1\" = \"my-domain\".\"Op!\":\"\" (x) @doc(\"d\") @meta[\"demi.inserted\": \"cast\"] "
-    "@unknown(\"7801\")\n  c = ? (x)\n  d = \"\" (x)\n  e = com.? (x)\n  \"\" = Dropout (x)\n"
-    "  f = ?:ov (x) @device(\"\") @device(\"0a03\", x @unknown(\"1001\"), ?, nothing)\n}\n",
-    HEAD "g () => () {\n  y = Op <i = -5, f = 1.0, s = \"a\\\"b\", fs = [1.0, 2.5, inf, nan], is = [1, 2], "
-    "ss = [\"a\", \"\"], t = float[2] {1, 2}, n = float16 name {1v}, tp = float[N], "
-    "tps = [seq(float), float[2]], ts = [float {1}, int64[1] x @raw {2}], e = float[1] = "
-    "[\"location\": \"f\"], sp = sparse_tensor[2] {float[1] {1}, int64[1] {0}}, sps = "
-    "[sparse_tensor {!, !}], \"odd name\" = 1, float = 2.0, ?: ints = []> ()\n}\n",
-    HEAD "g () => () {\n  y = Op <i: int = !, f: float = ! @untyped, l: floats = [], r: float = @ref, "
+    HEAD "g (float x) => (y) {\n  [n1] y = com.x.Op:o (x, \"\", x)\n  [\"\"] a, \"\", b = "
+         "\"\".Relu (y, x)\n"
+         "  = NoOutput ()\n  \"o.1\" = \"my-domain\".\"Op!\":\"\" (x) @doc(\"d\") "
+         "@meta[\"demi.inserted\": \"cast\"] "
+         "@unknown(\"7801\")\n  c = ? (x)\n  d = \"\" (x)\n  e = com.? (x)\n  \"\" = Dropout (x)\n"
+         "  f = ?:ov (x) @device(\"\") @device(\"0a03\", x @unknown(\"1001\"), ?, nothing)\n}\n",
+    HEAD "g () => () {\n  y = Op <i = -5, f = 1.0, s = \"a\\\"b\", fs = [1.0, 2.5, inf, nan], is = "
+         "[1, 2], "
+         "ss = [\"a\", \"\"], t = float[2] {1, 2}, n = float16 name {1v}, tp = float[N], "
+         "tps = [seq(float), float[2]], ts = [float {1}, int64[1] x @raw {2}], e = float[1] = "
+         "[\"location\": \"f\"], sp = sparse_tensor[2] {float[1] {1}, int64[1] {0}}, sps = "
+         "[sparse_tensor {!, !}], \"odd name\" = 1, float = 2.0, ?: ints = []> ()\n}\n",
+    HEAD
+    "g () => () {\n  y = Op <i: int = !, f: float = ! @untyped, l: floats = [], r: float = @ref, "
     "q: int = @\"a b\" = 3, p = @ref, u: ?0 = !, v: ?0 = ! @untyped, w: ?77 = !, x = 1 @untyped "
     "@attr_doc(\"doc\") @attr_unknown(\"aa\"), t: tensor = !, g: graph = !, tp: type_proto = !, "
     "z = 1 | floats = [1.0, 2.0] | tensor = float {1} | string = \"s\"> ()\n}\n",
     /* subgraphs */
     HEAD "g (bool c, float x) => (float y) {\n  y = If (c) <then_branch = t () => (float a) {\n"
-    "    a = Relu (x)\n  }, else_branch = \"e-1\" () => (float b)\n  <float w = {1}>\n  {\n    b = Add (x, w)\n  } "
-    "@doc(\"else\")>\n}\n",
-    HEAD "g () => () {\n  y = Op () <gs = [a () => () {\n  }, ? () => () {\n  }, \"float\" () => () {\n  }]>\n}\n",
+         "    a = Relu (x)\n  }, else_branch = \"e-1\" () => (float b)\n  <float w = {1}>\n  {\n   "
+         " b = Add (x, w)\n  } "
+         "@doc(\"else\")>\n}\n",
+    HEAD "g () => () {\n  y = Op () <gs = [a () => () {\n  }, ? () => () {\n  }, \"float\" () => "
+         "() {\n  }]>\n}\n",
     /* quantization, functions, training */
-    HEAD "g (float x) => ()\n<float s = {1}>\n{\n} @quant(x @unknown(\"1a00\"), \"SCALE_TENSOR\": s, "
+    HEAD
+    "g (float x) => ()\n<float s = {1}>\n{\n} @quant(x @unknown(\"1a00\"), \"SCALE_TENSOR\": s, "
     "\"Z\": none @unknown(\"08\"), ?: ?) @quant(?)\n",
-    HEAD "g (float x) => (y) {\n  y = f.F <a = 1> (x)\n}\n<domain: \"f\", overload: \"o\", opset_import: "
-    "[\"\" : 17],\n doc_string: \"d\",\n metadata_props: [\"a\": \"b\"],\n unknown: \"08\">\n"
-    "F <a, \"b c\", d = 1.5, e: ints = []> (x, \"y 1\") => (z)\n<float[N] x,\n float z>\n{\n  z = Op <v: int = @a> "
-    "(x)\n}\n? () => () {\n}\n",
-    HEAD "g (float x) => (y)\n<float w = {1}>\n{\n  y = Mul (x, w)\n}\n@training <initialization: i () => (float w0)"
-    " {\n  w0 = Op ()\n},\n algorithm: a () => (float w1) {\n  w1 = Sub (w, x)\n},\n"
-    " initialization_binding: [\"w\": \"w0\"],\n update_binding: [\"w\": \"w1\", ?: ? @unknown(\"00\")],\n"
-    " unknown: \"aa\">\n@training <>\n",
+    HEAD "g (float x) => (y) {\n  y = f.F <a = 1> (x)\n}\n<domain: \"f\", overload: \"o\", "
+         "opset_import: "
+         "[\"\" : 17],\n doc_string: \"d\",\n metadata_props: [\"a\": \"b\"],\n unknown: \"08\">\n"
+         "F <a, \"b c\", d = 1.5, e: ints = []> (x, \"y 1\") => (z)\n<float[N] x,\n float z>\n{\n  "
+         "z = Op <v: int = @a> "
+         "(x)\n}\n? () => () {\n}\n",
+    HEAD "g (float x) => (y)\n<float w = {1}>\n{\n  y = Mul (x, w)\n}\n@training <initialization: "
+         "i () => (float w0)"
+         " {\n  w0 = Op ()\n},\n algorithm: a () => (float w1) {\n  w1 = Sub (w, x)\n},\n"
+         " initialization_binding: [\"w\": \"w0\"],\n update_binding: [\"w\": \"w1\", ?: ? "
+         "@unknown(\"00\")],\n"
+         " unknown: \"aa\">\n@training <>\n",
 };
 
 static void test_fixed_points(void **state) {
@@ -160,7 +184,8 @@ static void test_fixed_points(void **state) {
 
 /* Other spellings that ONNX's syntax allows, and what they mean. */
 static const char *const spellings[][2] = {
-    {"# comment\n<\n ir_version: 8,\n opset_import: [ \"\" : 17 ]\n>\ng(float[N, 3] x)=>(float y){y=Relu(x)}#end",
+    {"# comment\n<\n ir_version: 8,\n opset_import: [ \"\" : 17 ]\n>\ng(float[N, 3] x)=>(float "
+     "y){y=Relu(x)}#end",
      HEAD "g (float[N,3] x) => (float y) {\n  y = Relu (x)\n}\n"},
     {"g (float[2] x = {1,2}) => () {}", "g (float[2] x) => ()\n<float[2] x = {1, 2}>\n{\n}\n"},
     {"g () => () < > {y = Op(,x,) <a:int=1>}", "g () => () {\n  y = Op <a = 1> (\"\", x)\n}\n"},
@@ -172,9 +197,11 @@ static const char *const spellings[][2] = {
     {"g () => () {\"a\" = \"Op\" (\"\\u0041\\u00e4\\n\\q\")}",
      "g () => () {\n  a = Op (\"A\xc3\xa4\\nq\")\n}\n"},
     {"g () => () {y = If(c) <then_branch = inf1 () => () {}, else_branch = opaque1 () => () {}>}",
-     "g () => () {\n  y = If (c) <then_branch = inf1 () => () {\n  }, else_branch = opaque1 () => () {\n  }>\n}\n"},
+     "g () => () {\n  y = If (c) <then_branch = inf1 () => () {\n  }, else_branch = opaque1 () => "
+     "() {\n  }>\n}\n"},
     {"g () => () {} f (float[2] x, y) => (float z) <int64 t> {z = Add(x, y)}",
-     "g () => () {\n}\nf (x, y) => (z)\n<float[2] x,\n float z,\n int64 t>\n{\n  z = Add (x, y)\n}\n"},
+     "g () => () {\n}\nf (x, y) => (z)\n<float[2] x,\n float z,\n int64 t>\n{\n  z = Add (x, "
+     "y)\n}\n"},
     {"g () => () <float a = {1}> {y = Op<x=[1,2,]>()}", NULL},
 };
 
@@ -263,7 +290,8 @@ static void test_errors(void **state) {
     }
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------
+ */
 
 static void test_elements(void **state) {
     (void)state;
@@ -317,20 +345,22 @@ static void test_floats(void **state) {
     }
 }
 
-/* ---- names -------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------
+ */
 
 static void test_names(void **state) {
     (void)state;
-    Model *model = parse("g (float x) => (y) <float w = {1}> { late = Relu (later)\n later = Relu (x)\n"
-                         " y = If (x) <b = s () => (x, q) { x = Add (w, nowhere) \n z = Neg (w) }> }"
-                         " @quant(x, \"S\": w, \"Z\": gone)");
+    Model *model =
+        parse("g (float x) => (y) <float w = {1}> { late = Relu (later)\n later = Relu (x)\n"
+              " y = If (x) <b = s () => (x, q) { x = Add (w, nowhere) \n z = Neg (w) }> }"
+              " @quant(x, \"S\": w, \"Z\": gone)");
     Graph *graph = model->graph;
     assert_ptr_equal(graph->first->inputs[0].value, graph->first->next->outputs[0]);
     Node *branch = graph->last;
     Graph *inner = branch->attrs->v.g;
     assert_ptr_equal(inner->owner, branch);
     assert_ptr_equal(inner->parent, graph);
-    assert_ptr_equal(inner->first->inputs[0].value, graph->initializers.items[0]); /* captured */
+    assert_ptr_equal(inner->first->inputs[0].value, graph->initializers.items[0]);  /* captured */
     assert_ptr_equal(inner->outputs.items[0]->use.value, inner->first->outputs[0]); /* shadows x */
     assert_int_equal(inner->undefined.count, 2);
     assert_string_equal(inner->undefined.items[0]->name->text, "q");
@@ -339,15 +369,17 @@ static void test_names(void **state) {
     assert_true(graph->inputs.items[0]->referenced);
     assert_ptr_equal(graph->annotations.items[0].params[0].value, graph->initializers.items[0]);
     assert_null(graph->annotations.items[0].params[1].value);
-    assert_int_equal(type_dtype(graph->initializers.items[0]->type), DTYPE_FLOAT);
+    assert_int_equal(type_dtype(graph->inputs.items[0]->type), DTYPE_FLOAT);
+    assert_null(graph->initializers.items[0]->type); /* nothing declares it: its data tells */
     model_free(model);
 }
 
 static void test_verified(void **state) {
     (void)state;
-    Model *model = parse(HEAD "g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => "
-                              "(float a) { a = Relu (x) }, else_branch = e () => (float b) { b = Neg "
-                              "(x) }> }");
+    Model *model =
+        parse(HEAD "g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => "
+                   "(float a) { a = Relu (x) }, else_branch = e () => (float b) { b = Neg "
+                   "(x) }> }");
     Err err = {0};
     Arena arena;
     arena_init(&arena, &trap);
@@ -356,18 +388,21 @@ static void test_verified(void **state) {
     model_free(model);
 }
 
-/* ---- short form --------------------------------------------------------------------------------- */
+/* ---- short form ---------------------------------------------------------------------------------
+ */
 
 static void test_short(void **state) {
     (void)state;
     Arena arena;
     arena_init(&arena, &trap);
-    Model *model = parse("g () => () <float[2] a = {1, 2}, float[17] b = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-                         "11, 12, 13, 14, 15, 16, 17}, int8[20] c = @raw {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-                         "11, 12, 13, 14, 15, 16, 17, 18, 19, 20}> {}");
+    Model *model =
+        parse("g () => () <float[2] a = {1, 2}, float[17] b = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+              "11, 12, 13, 14, 15, 16, 17}, int8[20] c = @raw {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+              "11, 12, 13, 14, 15, 16, 17, 18, 19, 20}> {}");
     const char *text = print_as(model, &arena, TEXT_SHORT);
-    assert_string_equal(text, "g () => ()\n<float[2] a = {1, 2},\n float[17] b = {\xe2\x80\xa6 17 elements},\n"
-                              " int8[20] c = @raw {\xe2\x80\xa6 20 elements}>\n{\n}\n");
+    assert_string_equal(
+        text, "g () => ()\n<float[2] a = {1, 2},\n float[17] b = {\xe2\x80\xa6 17 elements},\n"
+              " int8[20] c = @raw {\xe2\x80\xa6 20 elements}>\n{\n}\n");
     Err err = {0};
     assert_null(text_parse_model(text, strlen(text), &trap, &err));
     assert_non_null(strstr(err.what, "left out"));
@@ -375,7 +410,8 @@ static void test_short(void **state) {
     arena_free(&arena);
 }
 
-/* ---- hostile texts ------------------------------------------------------------------------------- */
+/* ---- hostile texts
+ * ------------------------------------------------------------------------------- */
 
 static void try_text(const char *text, size_t size) {
     /* A copy of exactly this size, so that reading beyond it is seen by the sanitizer. */

@@ -29,15 +29,19 @@ const TextWord text_attr_types[] = {
 };
 
 const TextWord text_storages[] = {
-    {"float_data", TENSOR_FLOATS},   {"int32_data", TENSOR_INT32S},
-    {"int64_data", TENSOR_INT64S},   {"double_data", TENSOR_DOUBLES},
-    {"uint64_data", TENSOR_UINT64S}, {"string_data", TENSOR_STRINGS},
+    {"float_data", TENSOR_FLOATS},
+    {"int32_data", TENSOR_INT32S},
+    {"int64_data", TENSOR_INT64S},
+    {"double_data", TENSOR_DOUBLES},
+    {"uint64_data", TENSOR_UINT64S},
+    {"string_data", TENSOR_STRINGS},
     {NULL, 0},
 };
 
 const TextWord text_type_kinds[] = {
-    {"seq", TYPE_SEQUENCE},   {"map", TYPE_MAP}, {"optional", TYPE_OPTIONAL},
-    {"sparse_tensor", TYPE_SPARSE_TENSOR}, {"opaque", TYPE_OPAQUE}, {NULL, 0},
+    {"seq", TYPE_SEQUENCE},      {"map", TYPE_MAP},
+    {"optional", TYPE_OPTIONAL}, {"sparse_tensor", TYPE_SPARSE_TENSOR},
+    {"opaque", TYPE_OPAQUE},     {NULL, 0},
 };
 
 const TextWord text_fields[] = {
@@ -179,7 +183,8 @@ bool text_is_packed(Dtype dtype) {
     return bits == 2 || bits == 4;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
 
 /* snprintf and strtod write and read the locale's decimal point, which a program that uses the
  * library may have changed. */
@@ -290,8 +295,8 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
     double value;
     if (!dtype_to_double(dtype, bits, &value) || isnan(value))
         return (size_t)snprintf(buffer, TEXT_NUMBER, "%llu", (unsigned long long)bits);
-    /* Whole numbers as they are, and the coarse types with four digits: their shortest decimals, like
-     * 3e+01 for 28, would be too far from the value to be read by people. */
+    /* Whole numbers as they are, and the coarse types with four digits: their shortest decimals,
+     * like 3e+01 for 28, would be too far from the value to be read by people. */
     int least = dtype_bits(dtype) < 16 ? 4 : 1;
     if (fabs(value) < 1e6 && rint(value) == value) least = 6;
     for (int digits = least;; digits++) {
@@ -304,7 +309,8 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
     }
 }
 
-/* ---- opaque types ------------------------------------------------------------------------------ */
+/* ---- opaque types ------------------------------------------------------------------------------
+ */
 
 /* Tags of length-delimited fields: TypeProto.opaque_type, Opaque.domain, Opaque.name. */
 enum { OPAQUE_TAG = 7 << 3 | 2, DOMAIN_TAG = 1 << 3 | 2, NAME_TAG = 2 << 3 | 2 };

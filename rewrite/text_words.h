@@ -100,7 +100,8 @@ size_t text_format_float(char buffer[TEXT_NUMBER], float value);
 size_t text_format_double(char buffer[TEXT_NUMBER], double value);
 
 /* One element of a dtype that is written with suffix v (small floats, 2- and 4-bit types): a short
- * decimal that is read as this element and no other, or the bits as an integer where it is a NaN. */
+ * decimal that is read as this element and no other, or the bits as an integer where it is a NaN.
+ */
 size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits);
 
 /* Read a decimal number, inf, nan or infinity with optional sign, independent of the locale. False

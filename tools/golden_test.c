@@ -13,10 +13,10 @@
  *     --- unchanged                nothing may change, or
  *     --- error model: MESSAGE     model | usage | env, and the error's line
  *
- * Of every model, before and after the pipeline: structure is verified, its text is read back as the
- * same model, and so is its ONNX form. Passes are verified one by one; a pipeline of idempotent
- * passes runs a second time and must find nothing to do. Expectations are compared in their canonical
- * print. --update writes what came out into the files; review the difference.
+ * Of every model, before and after the pipeline: structure is verified, its text is read back as
+ * the same model, and so is its ONNX form. Passes are verified one by one; a pipeline of idempotent
+ * passes runs a second time and must find nothing to do. Expectations are compared in their
+ * canonical print. --update writes what came out into the files; review the difference.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
@@ -75,7 +75,8 @@ static bool buffer_bytes(void *data, const void *bytes, size_t size, Err *err) {
     return true;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------- */
+/* ---- messages
+ * ------------------------------------------------------------------------------------- */
 
 static bool case_failed(const Runner *runner, const Case *the, const char *what, const Err *err) {
     char line[2048] = "";
@@ -156,7 +157,8 @@ static void print_diff(Arena *arena, const char *wanted, const char *got) {
     print_lines(' ', &a, head + n, head + n + (tail < CONTEXT ? tail : CONTEXT));
 }
 
-/* ---- one model ------------------------------------------------------------------------------------ */
+/* ---- one model
+ * ------------------------------------------------------------------------------------ */
 
 static const char *print_model(Runner *runner, const Model *model, Err *err) {
     Buffer buffer = {.arena = runner->arena};
@@ -201,10 +203,11 @@ static bool check_model(Runner *runner, const Case *the, const Model *model, con
     return true;
 }
 
-/* ---- running a case ------------------------------------------------------------------------------- */
+/* ---- running a case
+ * ------------------------------------------------------------------------------- */
 
 typedef struct Outcome {
-    const char *text; /* what came out; NULL: the error */
+    const char *text;  /* what came out; NULL: the error */
     const char *input; /* canonical print of what went in */
     Err err;
 } Outcome;
@@ -320,9 +323,12 @@ static void put_case(Runner *runner, const Case *the, const Outcome *outcome, bo
     runner->changed = true;
     buffer_put(file, the->begin, (size_t)(the->tail - the->begin));
     const char *text = outcome->text;
-    if (!text) text = arena_printf(runner->arena, "--- error %s\n", error_line(runner, &outcome->err));
-    else if (!strcmp(text, outcome->input)) text = "--- unchanged\n";
-    else buffer_put(file, "--- expect\n", strlen("--- expect\n"));
+    if (!text)
+        text = arena_printf(runner->arena, "--- error %s\n", error_line(runner, &outcome->err));
+    else if (!strcmp(text, outcome->input))
+        text = "--- unchanged\n";
+    else
+        buffer_put(file, "--- expect\n", strlen("--- expect\n"));
     buffer_put(file, text, strlen(text));
     if (!the->last) buffer_put(file, "\n", 1);
 }
@@ -341,7 +347,8 @@ static void run_case(Runner *runner, const Case *the, Buffer *file) {
     if (!ok) runner->failed++;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files
+ * ---------------------------------------------------------------------------------------- */
 
 /* The next line that begins with `mark` at or after `at`; `end` where there is none. */
 static const char *find_line(const char *at, const char *end, const char *mark) {
@@ -382,10 +389,14 @@ static bool parse_case(const Runner *runner, Case *the) {
     if (the->tail == the->end) return true;
     line_rest(the->tail, the->end, 0, &the->expectation);
     the->expectation_length = (size_t)(the->end - the->expectation);
-    if (begins(the->tail, the->end, "--- expect\n")) the->wanted = WANT_TEXT;
-    else if (begins(the->tail, the->end, "--- unchanged")) the->wanted = WANT_UNCHANGED;
-    else if (begins(the->tail, the->end, error)) the->wanted = WANT_ERROR;
-    else return case_failed(runner, the, "unknown --- line", NULL);
+    if (begins(the->tail, the->end, "--- expect\n"))
+        the->wanted = WANT_TEXT;
+    else if (begins(the->tail, the->end, "--- unchanged"))
+        the->wanted = WANT_UNCHANGED;
+    else if (begins(the->tail, the->end, error))
+        the->wanted = WANT_ERROR;
+    else
+        return case_failed(runner, the, "unknown --- line", NULL);
     the->error = the->tail + strlen(error);
     if (the->wanted == WANT_ERROR)
         the->error_length = line_rest(the->tail, the->end, strlen(error), &at);
@@ -429,7 +440,8 @@ static void run_file(Runner *runner, const char *path) {
         line_rest(at, end, 0, &next);
         the.end = at = find_line(next, end, "=== ");
         the.last = at == end;
-        if (parse_case(runner, &the)) run_case(runner, &the, &file);
+        if (parse_case(runner, &the))
+            run_case(runner, &the, &file);
         else {
             buffer_put(&file, the.begin, (size_t)(the.end - the.begin));
             runner->failed++;
@@ -448,7 +460,8 @@ static void run_folder(Runner *runner, const char *path) {
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
         size_t length = strlen(entry->d_name);
         if (length > 4 && !strcmp(entry->d_name + length - 4, ".txt"))
-            VEC_PUSH(runner->arena, &names, arena_printf(runner->arena, "%s/%s", path, entry->d_name));
+            VEC_PUSH(runner->arena, &names,
+                     arena_printf(runner->arena, "%s/%s", path, entry->d_name));
     }
     if (folder) closedir(folder);
     if (names.count == 0) {
@@ -480,8 +493,10 @@ int main(int argc, char **argv) {
     }
     for (int i = first; i < argc; i++) {
         struct stat status;
-        if (stat(argv[i], &status) == 0 && S_ISDIR(status.st_mode)) run_folder(&runner, argv[i]);
-        else run_file(&runner, argv[i]);
+        if (stat(argv[i], &status) == 0 && S_ISDIR(status.st_mode))
+            run_folder(&runner, argv[i]);
+        else
+            run_file(&runner, argv[i]);
     }
     printf("%u cases, %u failed\n", runner.cases, runner.failed);
     arena_free(&arena);
