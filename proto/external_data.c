@@ -47,11 +47,10 @@ ExternalData *external_data_new(Arena *arena, const ExternalOptions *options) {
     return external;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_beneath(int folder, const char *path) {
-    struct open_how how = {.flags = OPEN_FILE,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = OPEN_FILE, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     for (int tries = 0; tries < 16; tries++) {
         long fd = syscall(SYS_openat2, folder, path, &how, sizeof how);
         /* EAGAIN: something was renamed meanwhile, so that the kernel can't be sure. */
@@ -130,15 +129,14 @@ static int open_linked(const ExternalData *external, const char *location) {
 
 static int open_location(ExternalData *external, const char *location) {
     if (external->folder.fd < 0)
-        external->folder.fd =
-            open(external->options.folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        external->folder.fd = open(external->options.folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (external->folder.fd < 0) return -1;
     int fd = open_inside(external, external->folder.fd, location);
     if (fd >= 0 || (errno != EXDEV && errno != ELOOP && errno != ENOTDIR)) return fd;
     return open_linked(external, location);
 }
 
-/* ---- checks -------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Says which tensor and location an error that was just set is about. */
 static bool refused(const Tensor *tensor, Err *err) {
@@ -187,7 +185,7 @@ static bool file_is_allowed(const ExternalData *external, int fd, const char *lo
     return false;
 }
 
-/* ---- one Source per location ----------------------------------------------------------------------- */
+/* ---- one Source per location ----------------------------------------------------------------- */
 
 static CachedSource *slot_of(const ExternalData *external, Sym location) {
     size_t mask = external->capacity - 1;
@@ -226,8 +224,8 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
         close(fd);
         return NULL;
     }
-    const char *name = arena_printf(external->arena, "%s/%s", external->options.folder,
-                                    location->text);
+    const char *name =
+        arena_printf(external->arena, "%s/%s", external->options.folder, location->text);
     Source *source = source_from_fd(external->arena, fd, name, err);
     if (!source) return NULL;
     *slot = (CachedSource){.location = location, .source = source};
@@ -235,7 +233,7 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
     return source;
 }
 
-/* ---- entries ----------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 typedef struct Entries {
     Sym location, offset, length;

@@ -21,11 +21,11 @@ typedef struct ExternalOptions {
     const char *folder;     /* data lies in here; NULL: there is no folder, all data is refused */
     const char *model_path; /* whose real path's folder links may lead to; NULL: `folder` alone */
     bool allow_hardlinks;
-    bool without_openat2;   /* resolve component by component, as on kernels before 5.6 */
+    bool without_openat2; /* resolve component by component, as on kernels before 5.6 */
 } ExternalOptions;
 
 typedef struct ExternalRange {
-    const Source *source; /* owned by the arena; one per location */
+    const Source *source;  /* owned by the arena; one per location */
     uint64_t offset, size; /* a range inside the source */
 } ExternalRange;
 

@@ -46,13 +46,12 @@ static Fixture *begin(void) {
     sym_table_init(&fixture.syms, &fixture.arena);
     strcpy(fixture.root, "/tmp/demi_external_XXXXXX");
     assert_non_null(mkdtemp(fixture.root));
-    const char *folders[] = {"model", "model/sub", "model-2", "real",
-                             "real/sub", "real-2"};
+    const char *folders[] = {"model", "model/sub", "model-2", "real", "real/sub", "real-2"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         assert_int_equal(mkdir(path_of(&fixture, folders[i]), 0700), 0);
-    const char *files[] = {"model/data",   "model/sub/data", "model-2/data", "real/model.onnx",
-                           "real/blob",    "real/sub/blob",  "outside",      "model/.data",
-                           "real-2/blob"};
+    const char *files[] = {"model/data",      "model/sub/data", "model-2/data",
+                           "real/model.onnx", "real/blob",      "real/sub/blob",
+                           "outside",         "model/.data",    "real-2/blob"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) write_file(&fixture, files[i]);
     link_to(&fixture, "../real/model.onnx", "model/model.onnx");
     link_to(&fixture, "../real/blob", "model/to_real");
@@ -107,22 +106,37 @@ static bool find(Fixture *fixture, ExternalOptions options, const char *location
     return true;
 }
 
-static const char *const inside[] = {"data",    "sub/data", "./data", "sub//data",
+static const char *const inside[] = {"data",       "sub/data", "./data", "sub//data",
                                      "sub/./data", "to_real",  ".data",  "to_real_sub"};
-static const char *const refused[] = {
-    "",           ".",          "./",        "..",          "../outside", "sub/../../outside",
-    "sub/../data", "/etc/passwd", "/",        "to_outside",  "to_absolute", "folder_link/data",
-    "to_magic",   "to_loop",    "fifo",      "sub",         "hard",        "missing",
-    "data/x",     "../model-2/data", "../model/data",
-    "to_sibling"};
+static const char *const refused[] = {"",
+                                      ".",
+                                      "./",
+                                      "..",
+                                      "../outside",
+                                      "sub/../../outside",
+                                      "sub/../data",
+                                      "/etc/passwd",
+                                      "/",
+                                      "to_outside",
+                                      "to_absolute",
+                                      "folder_link/data",
+                                      "to_magic",
+                                      "to_loop",
+                                      "fifo",
+                                      "sub",
+                                      "hard",
+                                      "missing",
+                                      "data/x",
+                                      "../model-2/data",
+                                      "../model/data",
+                                      "to_sibling"};
 
 static void check_paths(bool without_openat2) {
     Fixture *fixture = begin();
     ExternalOptions options = options_of(fixture);
     options.without_openat2 = without_openat2;
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
-        if (!find(fixture, options, inside[i]))
-            fail_msg("'%s': %s", inside[i], fixture->err.what);
+        if (!find(fixture, options, inside[i])) fail_msg("'%s': %s", inside[i], fixture->err.what);
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         if (find(fixture, options, refused[i])) fail_msg("'%s' was opened", refused[i]);
         assert_int_equal(fixture->err.code, ERR_MODEL);
@@ -197,11 +211,21 @@ static void test_ranges(void **state) {
     assert_true(find_range(fixture, "10", "0", &range));
     assert_true(find_range(fixture, NULL, "4", &range));
     assert_int_equal(range.size, 4);
-    const char *bad[][2] = {
-        {"3", "8"}, {"11", NULL}, {"11", "0"}, {"-1", NULL}, {"0", "-1"}, {"", NULL},
-        {"0x1", NULL}, {" 1", NULL}, {"1 ", NULL}, {"+1", NULL}, {"1e0", NULL},
-        {"9223372036854775807", "9223372036854775807"}, {"18446744073709551615", "2"},
-        {"9223372036854775808", NULL}, {"99999999999999999999999999", NULL}};
+    const char *bad[][2] = {{"3", "8"},
+                            {"11", NULL},
+                            {"11", "0"},
+                            {"-1", NULL},
+                            {"0", "-1"},
+                            {"", NULL},
+                            {"0x1", NULL},
+                            {" 1", NULL},
+                            {"1 ", NULL},
+                            {"+1", NULL},
+                            {"1e0", NULL},
+                            {"9223372036854775807", "9223372036854775807"},
+                            {"18446744073709551615", "2"},
+                            {"9223372036854775808", NULL},
+                            {"99999999999999999999999999", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (find_range(fixture, bad[i][0], bad[i][1], &range))
             fail_msg("offset '%s', length '%s'", bad[i][0], bad[i][1] ? bad[i][1] : "-");
@@ -217,8 +241,8 @@ static void test_entries(void **state) {
     ExternalOptions options = options_of(fixture);
     KeyValue *location = entry(fixture, "location", "data", NULL);
     assert_true(find_entries(fixture, options, entry(fixture, "checksum", "x", location), &range));
-    assert_false(find_entries(fixture, options, entry(fixture, "location", "data", location),
-                              &range));
+    assert_false(
+        find_entries(fixture, options, entry(fixture, "location", "data", location), &range));
     assert_false(find_entries(fixture, options, entry(fixture, "offset", NULL, location), &range));
     assert_false(find_entries(fixture, options, entry(fixture, "offset", "0", NULL), &range));
     assert_false(find_entries(fixture, options, NULL, &range));
@@ -240,14 +264,10 @@ static void test_one_source_for_a_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_paths_without_openat2),
-        cmocka_unit_test(test_name_with_nul),
-        cmocka_unit_test(test_links_of_a_plain_model),
-        cmocka_unit_test(test_hard_links),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_one_source_for_a_file),
+        cmocka_unit_test(test_paths),         cmocka_unit_test(test_paths_without_openat2),
+        cmocka_unit_test(test_name_with_nul), cmocka_unit_test(test_links_of_a_plain_model),
+        cmocka_unit_test(test_hard_links),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_entries),       cmocka_unit_test(test_one_source_for_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

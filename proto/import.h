@@ -39,16 +39,17 @@ typedef struct Import {
     ExternalData *external;
     Err *err;
     MemTrap trap;
-    VEC(PendingGraph) graphs;   /* filled in this order */
+    VEC(PendingGraph) graphs; /* filled in this order */
     size_t graphs_done;
-    VEC(PendingUse) uses;       /* of the graph being filled */
-    VEC(NameRef *) references;  /* of the graph being filled */
+    VEC(PendingUse) uses;        /* of the graph being filled */
+    VEC(NameRef *) references;   /* of the graph being filled */
     VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
 } Import;
 
-/* ---- import_common.c: strings, lists, what remains ---- */
+/* ---- import_common.c: strings, lists, what remains ------------------------------------------- */
 
-/* The message in a piece; NULL (err set) where protobuf-c refuses it. Earlier ones are forgotten. */
+/* The message in a piece; NULL (err set) where protobuf-c refuses it. Earlier ones are forgotten.
+ */
 ProtobufCMessage *import_unpack(Import *import, const ProtobufCMessageDescriptor *descriptor,
                                 ShadowPiece piece);
 /* Everything of a record but its pieces, as one message, with the pieces listed in
@@ -68,25 +69,25 @@ KeyValue *import_key_values(Import *import, size_t count, Onnx__StringStringEntr
 /* The record that a GraphProto inside a piece stands for. */
 const ShadowRecord *import_graph_record(Import *import, const Onnx__GraphProto *graph);
 
-/* ---- import_type.c ---- */
+/* ---- import_type.c --------------------------------------------------------------------------- */
 
 const Type *import_type(Import *import, Onnx__TypeProto *proto);
 /* All of a ValueInfoProto but its name, which the caller took before. */
 ValueDecl *import_decl(Import *import, Onnx__ValueInfoProto *proto);
 
-/* ---- import_tensor.c: NULL (err set) where data is out of reach ---- */
+/* ---- import_tensor.c: NULL (err set) where data is out of reach ------------------------------ */
 
 Tensor *import_tensor(Import *import, Onnx__TensorProto *proto);
 SparseTensor *import_sparse(Import *import, Onnx__SparseTensorProto *proto);
 
-/* ---- import_node.c ---- */
+/* ---- import_node.c --------------------------------------------------------------------------- */
 
 /* The attribute, its subgraphs queued with `scope` as parent; owner may be NULL. NULL on error. */
 Attr *import_attr(Import *import, Onnx__AttributeProto *proto, Scope *scope, Node *owner);
 /* Appends the node to the graph; inputs not defined so far are left in import->uses. */
 bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope);
 
-/* ---- import_graph.c ---- */
+/* ---- import_graph.c -------------------------------------------------------------------------- */
 
 /* Makes a graph whose contents import_graphs will read. */
 Graph *import_queue_graph(Import *import, Graph *graph, Scope *parent, const ShadowRecord *record);

@@ -38,7 +38,7 @@ static bool defined_twice(Import *import, const Scope *scope, const char *what, 
     return false;
 }
 
-/* ---- definitions --------------------------------------------------------------------------------- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 
 static bool add_input(Import *import, Scope *scope, Sym name, ValueDecl *decl) {
     if (scope_find(scope, name)) return defined_twice(import, scope, "graph input", name);
@@ -50,8 +50,8 @@ static bool add_input(Import *import, Scope *scope, Sym name, ValueDecl *decl) {
 }
 
 static bool read_input(Import *import, Scope *scope, ShadowPiece piece) {
-    Onnx__ValueInfoProto *proto = (Onnx__ValueInfoProto *)import_unpack(
-        import, &onnx__value_info_proto__descriptor, piece);
+    Onnx__ValueInfoProto *proto =
+        (Onnx__ValueInfoProto *)import_unpack(import, &onnx__value_info_proto__descriptor, piece);
     if (!proto) return false;
     Sym name = import_name(import, proto->has_name, proto->name);
     proto->has_name = 0;
@@ -107,11 +107,11 @@ static bool read_node(Import *import, Scope *scope, ShadowPiece piece) {
     return proto && import_node(import, proto, scope);
 }
 
-/* ---- what refers to definitions -------------------------------------------------------------------- */
+/* ---- what refers to definitions -------------------------------------------------------------- */
 
 static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
-    Onnx__ValueInfoProto *proto = (Onnx__ValueInfoProto *)import_unpack(
-        import, &onnx__value_info_proto__descriptor, piece);
+    Onnx__ValueInfoProto *proto =
+        (Onnx__ValueInfoProto *)import_unpack(import, &onnx__value_info_proto__descriptor, piece);
     if (!proto) return false;
     Sym name = import_name(import, proto->has_name, proto->name);
     Value *value = scope_find(scope, name);
@@ -120,7 +120,8 @@ static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
         VEC_PUSH(&import->scratch, &import->unmodelled, piece);
         return true;
     }
-    if (!value) value = scope_declare(scope, &import->scratch, name); /* stale: nothing defines it */
+    if (!value)
+        value = scope_declare(scope, &import->scratch, name); /* stale: nothing defines it */
     proto->has_name = 0;
     value->info = import_decl(import, proto);
     if (!value->type) value->type = value->info->type;
@@ -135,8 +136,8 @@ static void add_output(Import *import, Scope *scope, Sym name, ValueDecl *decl) 
 }
 
 static bool read_output(Import *import, Scope *scope, ShadowPiece piece) {
-    Onnx__ValueInfoProto *proto = (Onnx__ValueInfoProto *)import_unpack(
-        import, &onnx__value_info_proto__descriptor, piece);
+    Onnx__ValueInfoProto *proto =
+        (Onnx__ValueInfoProto *)import_unpack(import, &onnx__value_info_proto__descriptor, piece);
     if (!proto) return false;
     Sym name = import_name(import, proto->has_name, proto->name);
     proto->has_name = 0;
@@ -181,7 +182,7 @@ static void resolve_pending(Import *import, Scope *scope) {
     import->references.count = 0;
 }
 
-/* ---- lists of small messages -------------------------------------------------------------------------- */
+/* ---- lists of small messages ----------------------------------------------------------------- */
 
 KeyValue *import_metadata(Import *import, const ShadowRecord *record, uint32_t field) {
     KeyValue *first = NULL, **next = &first;
@@ -213,10 +214,9 @@ bool import_opsets(Import *import, const ShadowRecord *record, uint32_t field,
     return true;
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
-Graph *import_queue_graph(Import *import, Graph *graph, Scope *parent,
-                          const ShadowRecord *record) {
+Graph *import_queue_graph(Import *import, Graph *graph, Scope *parent, const ShadowRecord *record) {
     PendingGraph pending = {.scope = scope_new(&import->scratch, graph, parent), .record = record};
     VEC_PUSH(&import->scratch, &import->graphs, pending);
     return graph;
@@ -235,8 +235,8 @@ static bool read_graph(Import *import, Scope *scope, const ShadowRecord *record)
         !each_piece(import, scope, record, GRAPH_ANNOTATION, read_annotation))
         return false;
     graph->metadata = import_metadata(import, record, GRAPH_METADATA);
-    Onnx__GraphProto *proto = (Onnx__GraphProto *)import_remainder(
-        import, &onnx__graph_proto__descriptor, record);
+    Onnx__GraphProto *proto =
+        (Onnx__GraphProto *)import_remainder(import, &onnx__graph_proto__descriptor, record);
     if (!proto) return false;
     graph->name = import_sym(import, proto->has_name, proto->name);
     graph->doc = import_sym(import, proto->has_doc_string, proto->doc_string);
@@ -253,14 +253,14 @@ bool import_graphs(Import *import) {
     return true;
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static bool read_attributes(Import *import, Scope *scope, const ShadowRecord *record) {
     Attr **next = &scope->graph->function->attribute_protos;
     for (size_t i = 0; i < record->pieces.count; i++) {
         if (record->pieces.items[i].field != FUNCTION_ATTRIBUTE) continue;
-        ProtobufCMessage *proto = import_unpack(import, &onnx__attribute_proto__descriptor,
-                                                record->pieces.items[i]);
+        ProtobufCMessage *proto =
+            import_unpack(import, &onnx__attribute_proto__descriptor, record->pieces.items[i]);
         if (!proto) return false;
         *next = import_attr(import, (Onnx__AttributeProto *)proto, scope, NULL);
         if (!*next) return false;
@@ -300,8 +300,8 @@ Function *import_function(Import *import, const ShadowRecord *record) {
     function->body->function = function;
     function->body->opsets = &function->opsets;
     Scope *scope = scope_new(&import->scratch, function->body, NULL);
-    Onnx__FunctionProto *proto = (Onnx__FunctionProto *)import_remainder(
-        import, &onnx__function_proto__descriptor, record);
+    Onnx__FunctionProto *proto =
+        (Onnx__FunctionProto *)import_remainder(import, &onnx__function_proto__descriptor, record);
     if (!proto || !read_signature(import, scope, proto)) return NULL;
     VEC(Sym) outputs = {0};
     for (size_t i = 0; i < proto->n_output; i++)
@@ -312,8 +312,8 @@ Function *import_function(Import *import, const ShadowRecord *record) {
     if (!import_opsets(import, record, FUNCTION_OPSET, &function->opsets)) return NULL;
     function->metadata = import_metadata(import, record, FUNCTION_METADATA);
     /* Once more, now with the value_info entries that body reading set aside. */
-    proto = (Onnx__FunctionProto *)import_remainder(import, &onnx__function_proto__descriptor,
-                                                    record);
+    proto =
+        (Onnx__FunctionProto *)import_remainder(import, &onnx__function_proto__descriptor, record);
     if (!proto) return NULL;
     proto->n_input = proto->n_output = proto->n_attribute = 0;
     proto->has_name = proto->has_domain = proto->has_overload = proto->has_doc_string = 0;

@@ -5,7 +5,7 @@
 
 #include "import.h"
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 typedef struct AttrReader {
     Import *import;
@@ -43,7 +43,8 @@ static Graph *attr_graph(const AttrReader *reader, const Onnx__GraphProto *proto
 }
 
 /* A list's items and count into the attribute, the field cleared. */
-static const void *attr_copy(const AttrReader *reader, Attr *attr, const void *items, size_t width) {
+static const void *attr_copy(const AttrReader *reader, Attr *attr, const void *items,
+                             size_t width) {
     return arena_copy(reader->import->arena, items, attr->count * width);
 }
 
@@ -210,7 +211,7 @@ Attr *import_attr(Import *import, Onnx__AttributeProto *proto, Scope *scope, Nod
     return attr;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void import_devices(Import *import, Onnx__NodeProto *proto, Node *node) {
     node->device_count = (uint32_t)proto->n_device_configurations;
@@ -258,8 +259,10 @@ static void import_inputs(Import *import, const Onnx__NodeProto *proto, const Sc
         Sym name = import_sym(import, 1, proto->input[i]);
         Value *value = scope_find(scope, name);
         PendingUse use = {.node = node, .index = i, .name = name};
-        if (value) node_set_input(node, i, value);
-        else VEC_PUSH(&import->scratch, &import->uses, use);
+        if (value)
+            node_set_input(node, i, value);
+        else
+            VEC_PUSH(&import->scratch, &import->uses, use);
     }
 }
 
@@ -272,8 +275,9 @@ static bool attr_failed(const Node *node, Err *err) {
 }
 
 bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope) {
-    Node *node = node_new(scope->graph, NULL, import_sym(import, proto->has_op_type, proto->op_type),
-                          import_sym(import, proto->has_domain, proto->domain));
+    Node *node =
+        node_new(scope->graph, NULL, import_sym(import, proto->has_op_type, proto->op_type),
+                 import_sym(import, proto->has_domain, proto->domain));
     node->name = import_sym(import, proto->has_name, proto->name);
     node->overload = import_sym(import, proto->has_overload, proto->overload);
     node->doc = import_sym(import, proto->has_doc_string, proto->doc_string);

@@ -3,7 +3,9 @@
  * guard lets messages nest. */
 #include "import.h"
 
-static bool is_empty(Bytes bytes) { return bytes.size == 0; }
+static bool is_empty(Bytes bytes) {
+    return bytes.size == 0;
+}
 
 static Dim import_dim(Import *import, Onnx__TensorShapeProto__Dimension *proto) {
     Dim dim = {.kind = DIM_UNKNOWN};

@@ -27,7 +27,7 @@ typedef struct Bench {
     Arena arena; /* of one case */
     MemTrap trap;
     const char *damage;
-    uint64_t which;        /* the case, for messages */
+    uint64_t which; /* the case, for messages */
     uint64_t read, refused;
 } Bench;
 

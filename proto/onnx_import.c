@@ -23,7 +23,7 @@ typedef struct ImportFrom {
     const ImportFd *fd;
 } ImportFrom;
 
-/* ---- training ------------------------------------------------------------------------------------ */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static Scope *queue_training_graph(Import *import, const Onnx__GraphProto *proto, Scope *main,
                                    Graph **graph) {
@@ -38,8 +38,8 @@ static Scope *queue_training_graph(Import *import, const Onnx__GraphProto *proto
 static TrainingBinding import_binding(Import *import, Onnx__StringStringEntryProto *entry,
                                       const Scope *keys, const Scope *values) {
     KeyValue *pair = import_key_value(import, entry);
-    TrainingBinding binding = {.key.name = pair->key, .value.name = pair->value,
-                               .rest = pair->rest};
+    TrainingBinding binding = {
+        .key.name = pair->key, .value.name = pair->value, .rest = pair->rest};
     scope_refer(keys, &binding.key);
     scope_refer(values, &binding.value);
     return binding;
@@ -55,8 +55,8 @@ static bool import_training(Import *import, ShadowPiece piece, Scope *main) {
     Scope *algorithm = queue_training_graph(import, proto->algorithm, main, &info->algorithm);
     if (!import_graphs(import)) return false;
     /* Reading the graphs has used the unpacker again. */
-    proto = (Onnx__TrainingInfoProto *)import_unpack(
-        import, &onnx__training_info_proto__descriptor, piece);
+    proto = (Onnx__TrainingInfoProto *)import_unpack(import, &onnx__training_info_proto__descriptor,
+                                                     piece);
     if (!proto) return false;
     const Scope *keys = algorithm ? algorithm : main;
     for (size_t i = 0; i < proto->n_initialization_binding; i++)
@@ -72,7 +72,7 @@ static bool import_training(Import *import, ShadowPiece piece, Scope *main) {
     return true;
 }
 
-/* ---- the model -------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static bool missing(const Import *import, const char *what) {
     err_set(import->err, ERR_MODEL, "not an ONNX model: %s is missing", what);
@@ -106,8 +106,8 @@ static bool read_model_fields(Import *import, const ShadowRecord *record) {
     for (size_t i = 0; i < record->pieces.count; i++)
         if (record->pieces.items[i].field == MODEL_CONFIGURATION)
             VEC_PUSH(&import->scratch, &import->unmodelled, record->pieces.items[i]);
-    Onnx__ModelProto *proto = (Onnx__ModelProto *)import_remainder(
-        import, &onnx__model_proto__descriptor, record);
+    Onnx__ModelProto *proto =
+        (Onnx__ModelProto *)import_remainder(import, &onnx__model_proto__descriptor, record);
     if (!proto) return false;
     if (!proto->has_ir_version) return missing(import, "ir_version");
     model->ir_version = proto->ir_version;
@@ -135,7 +135,7 @@ static bool read_model(Import *import) {
     return import->err->code == ERR_NONE && read_graphs(import, record);
 }
 
-/* ---- sources and errors --------------------------------------------------------------------------------- */
+/* ---- sources and errors ---------------------------------------------------------------------- */
 
 /* The folder part of a path. */
 static const char *folder_of(Arena *arena, const char *path) {
@@ -156,8 +156,8 @@ static bool open_source(Import *import, const ImportFrom *from) {
             external.model_path = arena_copy(arena, from->path, strlen(from->path));
         }
     } else if (from->memory) {
-        model->source = source_from_memory(arena, from->memory->bytes, from->memory->size,
-                                           from->memory->name);
+        model->source =
+            source_from_memory(arena, from->memory->bytes, from->memory->size, from->memory->name);
     } else {
         model->source =
             source_read_all(arena, from->fd->fd, from->fd->name, WIRE_SIZE_MAX, import->err);

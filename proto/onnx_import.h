@@ -20,9 +20,9 @@
 #include "graph.h"
 
 typedef struct ImportOptions {
-    const char *data_root; /* folder that external data is confined to; NULL: the model file's own,
-                              or none where the model is no file */
-    bool allow_hardlinks;  /* of external data files */
+    const char *data_root;  /* folder that external data is confined to; NULL: the model file's own,
+                               or none where the model is no file */
+    bool allow_hardlinks;   /* of external data files */
     uint64_t memory_budget; /* as in GuardInput; 0: the default */
 } ImportOptions;
 
@@ -45,7 +45,6 @@ typedef struct ImportFd {
     const char *name; /* for messages, e.g. "stdin" */
 } ImportFd;
 
-Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap,
-                      Err *err);
+Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap, Err *err);
 
 #endif

@@ -34,7 +34,9 @@ static void end(Fixture *fixture) {
     arena_free(&fixture->arena);
 }
 
-static Wire wire_new(Fixture *fixture) { return (Wire){.arena = &fixture->arena}; }
+static Wire wire_new(Fixture *fixture) {
+    return (Wire){.arena = &fixture->arena};
+}
 
 /* A node; inputs and outputs are space-separated names, "-" for an omitted one. */
 static void add_names(Wire *node, uint32_t field, const char *names) {
@@ -134,7 +136,7 @@ static void assert_same(const Wire *a, const Wire *b) {
     assert_memory_equal(a->items, b->items, a->count);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void test_unsorted_graph(void **state) {
     (void)state;
@@ -224,15 +226,21 @@ static void test_second_definitions(void **state) {
     Fixture *fixture = begin();
     const struct {
         uint32_t first, second;
-    } cases[] = {{GRAPH_INPUT, GRAPH_INPUT}, {GRAPH_INIT, GRAPH_INIT}, {GRAPH_NODE, GRAPH_NODE},
-                 {GRAPH_INPUT, GRAPH_NODE},  {GRAPH_NODE, GRAPH_INIT}};
+    } cases[] = {{GRAPH_INPUT, GRAPH_INPUT},
+                 {GRAPH_INIT, GRAPH_INIT},
+                 {GRAPH_NODE, GRAPH_NODE},
+                 {GRAPH_INPUT, GRAPH_NODE},
+                 {GRAPH_NODE, GRAPH_INIT}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Wire graph = wire_new(fixture);
         for (int k = 0; k < 2; k++) {
             uint32_t field = k ? cases[i].second : cases[i].first;
-            if (field == GRAPH_NODE) ADD_NODE(&graph, "Op", "", "twice");
-            else if (field == GRAPH_INIT) add_init(fixture, &graph, "twice");
-            else add_value(fixture, &graph, field, "twice");
+            if (field == GRAPH_NODE)
+                ADD_NODE(&graph, "Op", "", "twice");
+            else if (field == GRAPH_INIT)
+                add_init(fixture, &graph, "twice");
+            else
+                add_value(fixture, &graph, field, "twice");
         }
         refuse_graph(fixture, &graph, "a second definition of 'twice'");
     }
@@ -245,7 +253,7 @@ static void test_second_definitions(void **state) {
     end(fixture);
 }
 
-/* ---- what a file must have ---------------------------------------------------------------------------- */
+/* ---- what a file must have ------------------------------------------------------------------- */
 
 static void test_required_fields(void **state) {
     (void)state;
@@ -287,7 +295,7 @@ static void test_external_without_folder(void **state) {
     end(fixture);
 }
 
-/* ---- attributes and tensors ------------------------------------------------------------------------------ */
+/* ---- attributes and tensors ------------------------------------------------------------------ */
 
 static Attr *import_attribute(Fixture *fixture, const Wire *attribute) {
     Wire graph = wire_new(fixture), node = node_wire(fixture, "Op", "", "y");
@@ -352,7 +360,7 @@ static void test_tensor_storage(void **state) {
     end(fixture);
 }
 
-/* ---- nothing is lost ---------------------------------------------------------------------------------------- */
+/* ---- nothing is lost ------------------------------------------------------------------------- */
 
 /* Unknown fields, strange wire types and groups come back from every level of a changed model. */
 static void test_unknown_fields_survive(void **state) {

@@ -31,11 +31,13 @@ static void release(void *data, void *pointer) {
     (void)pointer; /* freed by unpacker_reset */
 }
 
-static void free_large(void *data) { arena_free(&((Unpacker *)data)->large); }
+static void free_large(void *data) {
+    arena_free(&((Unpacker *)data)->large);
+}
 
 void unpacker_init(Unpacker *unpacker, Arena *owner) {
-    *unpacker = (Unpacker){
-        .allocator = {.alloc = allocate, .free = release, .allocator_data = unpacker}};
+    *unpacker =
+        (Unpacker){.allocator = {.alloc = allocate, .free = release, .allocator_data = unpacker}};
     arena_init(&unpacker->large, owner->trap);
     unpacker->large.budget = owner->budget;
     unpacker->block = arena_alloc(owner, BLOCK_SIZE);

@@ -21,7 +21,8 @@ typedef struct Unpacker {
     size_t used;
 } Unpacker;
 
-/* `owner` holds the block and frees the unpacker with itself; its trap and budget are taken over. */
+/* `owner` holds the block and frees the unpacker with itself; its trap and budget are taken over.
+ */
 void unpacker_init(Unpacker *unpacker, Arena *owner);
 
 /* Forgets every message unpacked so far. */

@@ -26,9 +26,9 @@ typedef struct Frame {
     ShadowRecord *record; /* of a container; of its parent where the frame is a piece's root */
     bool container, root; /* root: the frame is a whole piece */
     unsigned level;
-    uint32_t field;       /* in the parent */
-    size_t length_at;     /* where its length is to be patched */
-    uint64_t seen;        /* singular submessages so far, by index of their field */
+    uint32_t field;   /* in the parent */
+    size_t length_at; /* where its length is to be patched */
+    uint64_t seen;    /* singular submessages so far, by index of their field */
     struct {
         uint32_t field;
         ShadowRecord *record;
@@ -75,18 +75,21 @@ static ShadowRecord *record_new(Guard *guard) {
     return record;
 }
 
-static Frame *top(Guard *guard) { return &guard->frames[guard->depth]; }
+static Frame *top(Guard *guard) {
+    return &guard->frames[guard->depth];
+}
 
 static ShadowWriter *writer_of(Guard *guard, const Frame *frame) {
     return &guard->writers[frame->level];
 }
 
-/* ---- fields other than submessages --------------------------------------------------------- */
+/* ---- fields other than submessages ----------------------------------------------------------- */
 
 static bool read_varint(Guard *guard, uint64_t *value) {
     const Frame *frame = top(guard);
     if (!reader_varint(&guard->reader, value)) return refuse(guard, "bad varint");
-    if (reader_position(&guard->reader) > frame->end) return refuse(guard, "a field passes the end");
+    if (reader_position(&guard->reader) > frame->end)
+        return refuse(guard, "a field passes the end");
     return true;
 }
 
@@ -250,7 +253,7 @@ static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint
     return copy_value(guard, wire_tag_type(tag));
 }
 
-/* ---- submessages ------------------------------------------------------------------------------ */
+/* ---- submessages ----------------------------------------------------------------------------- */
 
 static Frame *push(Guard *guard, const ProtobufCFieldDescriptor *field) {
     enum { POINTER_COST = 64 };
@@ -366,7 +369,7 @@ static bool leave(Guard *guard) {
     return true;
 }
 
-/* ---- the walk --------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 /* Whether a value of this wire type belongs to the field, rather than being unknown to protobuf. */
 static bool field_accepts(const ProtobufCFieldDescriptor *field, WireType type) {
@@ -421,8 +424,8 @@ bool wire_guard(const GuardInput *input, Arena *arena, Shadow *shadow, Err *err)
     guard->arena = arena;
     guard->shadow = shadow;
     guard->err = err;
-    guard->budget = input->memory_budget ? input->memory_budget
-                                         : (UINT64_C(1) << 30) + 8 * source->size;
+    guard->budget =
+        input->memory_budget ? input->memory_budget : (UINT64_C(1) << 30) + 8 * source->size;
     reader_init(&guard->reader, arena, source, err);
     for (int i = 0; i < LEVELS_MAX; i++) guard->writers[i].arena = arena;
     Frame *root = &guard->frames[0];

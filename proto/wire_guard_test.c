@@ -25,7 +25,9 @@ static Fixture *begin(void) {
     return &fixture;
 }
 
-static void end(Fixture *fixture) { arena_free(&fixture->arena); }
+static void end(Fixture *fixture) {
+    arena_free(&fixture->arena);
+}
 
 static bool guard_as(Fixture *fixture, const ProtobufCMessageDescriptor *root, const Wire *wire,
                      uint64_t budget) {
@@ -67,7 +69,9 @@ static void test_refuses_bad_bytes(void **state) {
         {"\x08\x80", 2, "bad varint"},
         {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 12, "bad varint"},
         {"\x80\x80\x80\x80\x80\x01", 6, "bad field number"},
-        {"\x12\x05""abc", 5, "passes the end"},
+        {"\x12\x05"
+         "abc",
+         5, "passes the end"},
         {"\x3a\x02\x0a\x05", 4, "passes the end of its message"},
         {"\x3a\x03\x12\x81\x80\x00", 6, "passes the end"},
         {"\x0d\x01\x02", 3, "passes the end"},
@@ -151,7 +155,8 @@ static void test_graph_depth(void **state) {
 static void test_size_limit(void **state) {
     (void)state;
     Fixture *fixture = begin();
-    Source source = {.name = "big", .size = WIRE_SIZE_MAX + 1, .memory = (const void *)"", .fd = -1};
+    Source source = {
+        .name = "big", .size = WIRE_SIZE_MAX + 1, .memory = (const void *)"", .fd = -1};
     GuardInput input = {.source = &source, .root = &onnx__model_proto__descriptor};
     assert_false(wire_guard(&input, &fixture->arena, &fixture->shadow, &fixture->err));
     assert_non_null(strstr(fixture->err.what, "too large"));
@@ -224,7 +229,7 @@ static void test_escapes(void **state) {
     (void)state;
     Fixture *fixture = begin();
     Wire wire = {.arena = &fixture->arena};
-    build_int(&wire, 2, 5);           /* dim_param as a number */
+    build_int(&wire, 2, 5);            /* dim_param as a number */
     build_tag(&wire, 1, WIRE_FIXED32); /* dim_value as fixed32 */
     build_raw(&wire, "abcd", 4);
     build_tag(&wire, 50, WIRE_GROUP);

@@ -15,18 +15,22 @@ typedef struct Element {
     Bytes payload;                         /* WIRE_BYTES only */
 } Element;
 
-/* The element at *at, which moves past it. Escapes are fields of their own, so groups don't occur. */
-static Element element_next(const ProtobufCMessageDescriptor *descriptor,
-                            const unsigned char **at, const unsigned char *end) {
+/* The element at *at, which moves past it. Escapes are fields of their own, so groups don't occur.
+ */
+static Element element_next(const ProtobufCMessageDescriptor *descriptor, const unsigned char **at,
+                            const unsigned char *end) {
     const unsigned char *from = *at, *next = from;
     uint64_t tag = 0, value = 0;
     next += wire_get_varint(next, end, &tag);
     Element element = {
         .field = protobuf_c_message_descriptor_get_field(descriptor, wire_tag_number(tag))};
     WireType type = wire_tag_type(tag);
-    if (type == WIRE_FIXED64) next += 8;
-    else if (type == WIRE_FIXED32) next += 4;
-    else next += wire_get_varint(next, end, &value);
+    if (type == WIRE_FIXED64)
+        next += 8;
+    else if (type == WIRE_FIXED32)
+        next += 4;
+    else
+        next += wire_get_varint(next, end, &value);
     if (type == WIRE_BYTES) {
         element.payload = (Bytes){next, (size_t)value};
         next += value;

@@ -41,8 +41,8 @@ static inline uint64_t reader_position(const WireReader *reader) {
     return reader->window_end - (uint64_t)(reader->end - reader->next);
 }
 
-/* Makes the window hold at least `size` (below 256 KiB) unread bytes, or all that are left. False where
- * reading fails. */
+/* Makes the window hold at least `size` (below 256 KiB) unread bytes, or all that are left. False
+ * where reading fails. */
 bool reader_fill(WireReader *reader, size_t size);
 
 /* reader_varint where the next byte is not all of it. */
@@ -62,7 +62,8 @@ void reader_skip(WireReader *reader, uint64_t size);
 /* Copies `size` bytes, which must exist. */
 bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size);
 
-/* A varint in memory: its length in bytes, or 0 where it does not end before `end` or is too long. */
+/* A varint in memory: its length in bytes, or 0 where it does not end before `end` or is too long.
+ */
 static inline size_t wire_get_varint(const unsigned char *from, const unsigned char *end,
                                      uint64_t *value) {
     uint64_t result = 0;
@@ -91,7 +92,11 @@ static inline void wire_put_padded(unsigned char *to, uint64_t value) {
     to[WIRE_LENGTH_PADDED - 1] = (unsigned char)(value & 0x7f);
 }
 
-static inline uint32_t wire_tag_number(uint64_t tag) { return (uint32_t)(tag >> 3); }
-static inline WireType wire_tag_type(uint64_t tag) { return (WireType)(tag & 7); }
+static inline uint32_t wire_tag_number(uint64_t tag) {
+    return (uint32_t)(tag >> 3);
+}
+static inline WireType wire_tag_type(uint64_t tag) {
+    return (WireType)(tag & 7);
+}
 
 #endif
