@@ -46,8 +46,10 @@ static bool window_check(ShapeCall *call, uint32_t spatial) {
 static Window window_at(const ShapeWindowAttrs *attrs, const ShapeOperand *weights, uint32_t i,
                         uint32_t spatial) {
     Window window = {.kernel = unknown, .stride = 1, .dilation = 1};
-    if (attrs->kernel_shape.present) window.kernel = num_known(attrs->kernel_shape.items[i]);
-    else if (weights && weights->rank == spatial + 2) window.kernel = weights->dims[i + 2];
+    if (attrs->kernel_shape.present)
+        window.kernel = num_known(attrs->kernel_shape.items[i]);
+    else if (weights && weights->rank == spatial + 2)
+        window.kernel = weights->dims[i + 2];
     if (attrs->strides.present) window.stride = attrs->strides.items[i];
     if (attrs->dilations.present) window.dilation = attrs->dilations.items[i];
     if (attrs->pads.present && attrs->auto_pad == SHAPE_PAD_NOTSET) {
@@ -184,8 +186,8 @@ bool shape_conv_transpose(ShapeCall *call) {
         Window window = window_at(attrs, w, i, spatial);
         ShapeNum in = x->dims[i + 2];
         int64_t extra = attrs->output_padding.present ? attrs->output_padding.items[i] : 0;
-        dims[i + 2] = same ? num_mul(in, num_known(window.stride))
-                           : transposed_size(&window, in, extra);
+        dims[i + 2] =
+            same ? num_mul(in, num_known(window.stride)) : transposed_size(&window, in, extra);
     }
     return true;
 }
