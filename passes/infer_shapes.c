@@ -43,14 +43,18 @@ typedef struct Infer {
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
+    ShapeOperand *operands;     /* [operand_capacity]: the node at hand's, one node at a time */
+    size_t operand_capacity;
 } Infer;
 
 static bool infer_graph(Infer *infer, Graph *graph);
 
-/* ---- what is known of values ------------------------------------------------------------------------ */
+/* ---- what is known of values
+ * ------------------------------------------------------------------------ */
 
 /* Declared and inferred together: each dim from whichever says more, the inferred one in doubt. */
-static ShapeOperand merge(Infer *infer, const ShapeOperand *declared, const ShapeOperand *inferred) {
+static ShapeOperand merge(Infer *infer, const ShapeOperand *declared,
+                          const ShapeOperand *inferred) {
     ShapeOperand merged = *inferred;
     merged.present = true;
     if (!merged.dtype) merged.dtype = declared->dtype;
@@ -102,20 +106,19 @@ static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
     return learn(infer, value, &found);
 }
 
-/* ---- subgraphs --------------------------------------------------------------------------------------- */
+/* ---- subgraphs
+ * --------------------------------------------------------------------------------------- */
 
 static Graph *body_of(const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);
     return attr && !attr->ref && attr->type == ATTR_GRAPH ? attr->v.g : NULL;
 }
 
-/* What leaves a subgraph by output i, without contents: they may differ by iteration. */
+/* What leaves a subgraph by output i. */
 static ShapeOperand graph_result(Infer *infer, const Graph *graph, size_t i) {
     const ShapeOperand nothing = {.present = true};
     if (i >= graph->outputs.count) return nothing;
-    ShapeOperand result = *operand_of(infer, graph->outputs.items[i]->use.value);
-    result.items = NULL;
-    return result;
+    return *operand_of(infer, graph->outputs.items[i]->use.value);
 }
 
 static void set_input(Infer *infer, const Graph *graph, size_t i, const ShapeOperand *shape) {
@@ -150,8 +153,8 @@ static bool same_shape(const ShapeOperand *a, const ShapeOperand *b) {
     return true;
 }
 
-/* Values carried through iterations: body inputs first_in … from node inputs first …, coming back
- * as body outputs first_out …. */
+/* Values carried through iterations: body inputs from first_in on, which come back as body
+ * outputs from first_out on. */
 typedef struct Carried {
     Graph *body;
     ShapeOperand *state; /* [count] */
@@ -194,6 +197,7 @@ static bool infer_carried(Infer *infer, Carried *carried) {
     return true;
 }
 
+/* Contents are not carried: they are what iterations change. */
 static void start_state(Infer *infer, const Node *node, uint32_t first, Carried *carried) {
     carried->state = ARENA_ARRAY(infer->scratch, ShapeOperand, carried->count);
     for (uint32_t i = 0; i < carried->count; i++) {
@@ -218,8 +222,8 @@ static ShapeOperand stacked(Infer *infer, const ShapeOperand *part, int64_t axis
     return whole;
 }
 
-/* Body: (iteration, condition, carried …) to (condition, carried …, parts …). How often it runs is
- * not known: the condition may end it early. */
+/* Body: (iteration, condition, carried...) to (condition, carried..., parts...). How often it runs
+ * is not known: the condition may end it early. */
 static bool infer_loop(Infer *infer, const Node *node) {
     Carried carried = {.body = body_of(node, "body"), .first_in = 2, .first_out = 1};
     const ShapeOperand scalar = {.present = true, .has_rank = true};
@@ -230,8 +234,8 @@ static bool infer_loop(Infer *infer, const Node *node) {
     set_input(infer, carried.body, 0, &scalar);
     if (!infer_carried(infer, &carried)) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
-        ShapeOperand result = i < carried.count ? carried.state[i]
-                                                : graph_result(infer, carried.body, i + 1);
+        ShapeOperand result =
+            i < carried.count ? carried.state[i] : graph_result(infer, carried.body, i + 1);
         if (i >= carried.count) result = stacked(infer, &result, 0, unknown);
         set_output(infer, node, i, &result);
     }
@@ -280,8 +284,8 @@ static bool infer_scan(Infer *infer, const Node *node) {
     }
     if (!infer_carried(infer, &carried)) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
-        ShapeOperand result = i < carried.count ? carried.state[i]
-                                                : graph_result(infer, carried.body, i);
+        ShapeOperand result =
+            i < carried.count ? carried.state[i] : graph_result(infer, carried.body, i);
         if (i >= carried.count)
             result = stacked(infer, &result, attr_axis(node, "scan_output_axes", i - carried.count),
                              length);
@@ -304,12 +308,14 @@ static bool infer_sequence_map(Infer *infer, const Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         ShapeOperand result = graph_result(infer, body, i);
         result.wrapped = true;
+        result.items = NULL;
         set_output(infer, node, i, &result);
     }
     return true;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct Control {
     const char *name;
@@ -346,9 +352,18 @@ static bool infer_held_graphs(Infer *infer, const Node *node) {
     return visit.ok;
 }
 
+/* Room for a node's operands, used again for the next node. */
+static ShapeOperand *operand_room(Infer *infer, const Node *node) {
+    size_t wanted = (size_t)node->input_count + node->output_count;
+    if (wanted > infer->operand_capacity) {
+        infer->operand_capacity = wanted * 2;
+        infer->operands = ARENA_ARRAY(infer->scratch, ShapeOperand, infer->operand_capacity);
+    }
+    return infer->operands;
+}
+
 static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) {
-    ShapeOperand *inputs = ARENA_ARRAY(infer->scratch, ShapeOperand, node->input_count);
-    ShapeOperand *outputs = ARENA_ARRAY(infer->scratch, ShapeOperand, node->output_count);
+    ShapeOperand *inputs = operand_room(infer, node), *outputs = inputs + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++)
         inputs[i] = *operand_of(infer, node->inputs[i].value);
     for (uint32_t i = 0; i < node->output_count; i++) outputs[i].present = node->outputs[i] != NULL;
@@ -384,7 +399,8 @@ static bool infer_graph(Infer *infer, Graph *graph) {
     return true;
 }
 
-/* ---- the model --------------------------------------------------------------------------------------- */
+/* ---- the model
+ * --------------------------------------------------------------------------------------- */
 
 static uint64_t commit_value(Infer *infer, Value *value) {
     const ShapeOperand *known = infer->known[value->id];
@@ -431,13 +447,25 @@ static uint64_t annotate_graph(Graph *graph) {
     return added;
 }
 
+/* What is declared of an output counts as what is known of its value, where nothing better is. */
+static void adopt_outputs(Infer *infer, const Graph *graph) {
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        Value *value = graph->outputs.items[i]->use.value;
+        const Type *type = graph->outputs.items[i]->decl->type;
+        const ShapeOperand declared = shape_args_of_type(type, infer->scratch);
+        if (value->graph != graph || shape_args_of_type(value->type, infer->scratch).has_rank)
+            continue;
+        value_set_type(value, shape_args_to_type(&infer->model->arena, value->type, &declared));
+    }
+}
+
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const InferShapesOptions *options = data;
     Model *model = ctx->model;
-    Infer infer = {
-        .model = model, .scratch = ctx->scratch, .strict = options->strict, .err = err};
+    Infer infer = {.model = model, .scratch = ctx->scratch, .strict = options->strict, .err = err};
     infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, model->value_count);
     GraphList graphs = model_graphs(model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) adopt_outputs(&infer, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++)
         if (!graphs.items[i]->owner && !infer_graph(&infer, graphs.items[i])) return false;
     for (size_t i = 0; i < graphs.count; i++)

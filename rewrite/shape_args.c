@@ -18,7 +18,8 @@ const ShapeRow *shape_args_row(const Node *node) {
                       opset_version(node->graph->opsets, node->domain));
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------- */
+/* ---- attributes
+ * ---------------------------------------------------------------------------------- */
 
 static const ShapeField *field_named(const ShapeLayout *layout, Sym name) {
     for (const ShapeField *field = layout->fields; field->name; field++)
@@ -37,9 +38,8 @@ static int64_t choice_of(const ShapeField *field, Bytes text) {
 static void fill_tensor(ShapeOperand *place, const Attr *attr, Arena *arena) {
     if (attr->type == ATTR_TENSOR && attr->v.t) *place = shape_args_of_tensor(attr->v.t, arena);
     if (attr->type != ATTR_SPARSE_TENSOR || !attr->v.sparse) return;
-    const Tensor dense = {.dtype = DTYPE_UNDEFINED,
-                          .rank = attr->v.sparse->rank,
-                          .dims = attr->v.sparse->dims};
+    const Tensor dense = {
+        .dtype = DTYPE_UNDEFINED, .rank = attr->v.sparse->rank, .dims = attr->v.sparse->dims};
     *place = shape_args_of_tensor(&dense, arena);
 }
 
@@ -51,7 +51,8 @@ static void fill(void *attrs, const ShapeField *field, const Attr *attr, Arena *
         if (attr->type == ATTR_INT) *(int64_t *)place = attr->v.i;
         break;
     case SHAPE_FIELD_INTS:
-        if (attr->type == ATTR_INTS) *(ShapeInts *)place = (ShapeInts){true, attr->count, attr->v.ints};
+        if (attr->type == ATTR_INTS)
+            *(ShapeInts *)place = (ShapeInts){true, attr->count, attr->v.ints};
         break;
     case SHAPE_FIELD_FLOAT:
         if (attr->type == ATTR_FLOAT) *(ShapeFloats *)place = (ShapeFloats){true, 1, &attr->v.f};
@@ -86,7 +87,8 @@ const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena
     return attrs;
 }
 
-/* ---- operands -------------------------------------------------------------------------------------- */
+/* ---- operands
+ * -------------------------------------------------------------------------------------- */
 
 static const Type *innermost(const Type *type) {
     while (type && (type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL)) type = type->elem;
@@ -159,7 +161,8 @@ ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
     return operand;
 }
 
-/* ---- back to types ----------------------------------------------------------------------------------- */
+/* ---- back to types
+ * ----------------------------------------------------------------------------------- */
 
 static bool dim_is(const Dim *dim, ShapeNum num) {
     if (num.kind == SHAPE_UNKNOWN) return dim->kind == DIM_UNKNOWN;
@@ -169,8 +172,7 @@ static bool dim_is(const Dim *dim, ShapeNum num) {
 static Dim dim_of_num(ShapeNum num) {
     switch (num.kind) {
     case SHAPE_KNOWN: return (Dim){.kind = DIM_KNOWN, .size = num.value};
-    case SHAPE_SYMBOL:
-        return (Dim){.kind = DIM_SYMBOL, .symbol = (Sym)(uintptr_t)num.symbol};
+    case SHAPE_SYMBOL: return (Dim){.kind = DIM_SYMBOL, .symbol = (Sym)(uintptr_t)num.symbol};
     case SHAPE_UNKNOWN:
     case SHAPE_REAL: break;
     }

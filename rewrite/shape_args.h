@@ -29,8 +29,8 @@ ShapeOperand shape_args_of_type(const Type *type, Arena *arena);
 ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena);
 
 /* `type` with its innermost tensor's shape replaced where `shape` differs; dtype, kinds, and what
- * else is known of equal dims stay. `type` itself where nothing changes. NULL and TYPE_NONE become a
- * tensor without dtype, unless the operand is wrapped. New types are allocated in `arena`. */
+ * else is known of equal dims stay. `type` itself where nothing changes. NULL and TYPE_NONE become
+ * a tensor without dtype, unless the operand is wrapped. New types are allocated in `arena`. */
 const Type *shape_args_to_type(Arena *arena, const Type *type, const ShapeOperand *shape);
 
 #endif

@@ -20,9 +20,13 @@ static const ShapeRow rows[] = {
 #undef SHAPE
 };
 
-size_t shape_row_count(void) { return sizeof rows / sizeof *rows; }
+size_t shape_row_count(void) {
+    return sizeof rows / sizeof *rows;
+}
 
-const ShapeRow *shape_row(size_t index) { return &rows[index]; }
+const ShapeRow *shape_row(size_t index) {
+    return &rows[index];
+}
 
 static int row_compare(const ShapeRow *row, const char *domain, const char *name) {
     int order = strcmp(row->domain, domain);
@@ -34,8 +38,10 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = row_compare(&rows[middle], domain, name);
-        if (order < 0 || (order == 0 && rows[middle].since <= opset)) low = middle + 1;
-        else high = middle;
+        if (order < 0 || (order == 0 && rows[middle].since <= opset))
+            low = middle + 1;
+        else
+            high = middle;
     }
     if (low == 0 || row_compare(&rows[low - 1], domain, name) != 0) return NULL;
     return &rows[low - 1];
@@ -100,8 +106,10 @@ bool shape_count(const ShapeOperand *operand, uint64_t *count) {
     for (uint32_t i = 0; i < operand->rank; i++) {
         if (operand->dims[i].kind != SHAPE_KNOWN || operand->dims[i].value < 0) return false;
         uint64_t size = (uint64_t)operand->dims[i].value;
-        if (size == 0) zero = true;
-        else if (!checked_mul(product, size, &product) || product > INT64_MAX) return false;
+        if (size == 0)
+            zero = true;
+        else if (!checked_mul(product, size, &product) || product > INT64_MAX)
+            return false;
     }
     *count = zero ? 0 : product;
     return true;
@@ -137,8 +145,8 @@ ShapeOperand shape_meet(Arena *arena, const ShapeOperand *a, const ShapeOperand 
     met.rank = a->rank;
     met.dims = meet_nums(arena, a->dims, b->dims, a->rank);
     uint64_t count;
-    if (a->items && b->items && met.dtype && shape_count(&met, &count) &&
-        count == a->item_count && count == b->item_count) {
+    if (a->items && b->items && met.dtype && shape_count(&met, &count) && count == a->item_count &&
+        count == b->item_count) {
         met.items = meet_nums(arena, a->items, b->items, a->item_count);
         met.item_count = a->item_count;
     }

@@ -6,16 +6,19 @@
 #include "shape_attrs.h"
 
 #define INT(Struct, member, text, absent)                                                          \
-    {.name = text, .kind = SHAPE_FIELD_INT, .offset = offsetof(Struct, member), .otherwise = absent}
+    {                                                                                              \
+        .name = text, .kind = SHAPE_FIELD_INT, .offset = offsetof(Struct, member),                 \
+        .otherwise = absent                                                                        \
+    }
 #define FIELD(Struct, member, text, what)                                                          \
-    {.name = text, .kind = SHAPE_FIELD_##what, .offset = offsetof(Struct, member)}
+    { .name = text, .kind = SHAPE_FIELD_##what, .offset = offsetof(Struct, member) }
 #define CHOICE(Struct, member, text, list, absent)                                                 \
-    {.name = text,                                                                                 \
-     .kind = SHAPE_FIELD_CHOICE,                                                                   \
-     .offset = offsetof(Struct, member),                                                           \
-     .otherwise = absent,                                                                          \
-     .choices = list}
-#define END {.name = NULL}
+    {                                                                                              \
+        .name = text, .kind = SHAPE_FIELD_CHOICE, .offset = offsetof(Struct, member),              \
+        .otherwise = absent, .choices = list                                                       \
+    }
+#define END                                                                                        \
+    { .name = NULL }
 
 #define LAYOUT(id, Struct, ...)                                                                    \
     static const ShapeField id##_fields[] = {__VA_ARGS__};                                         \
@@ -99,12 +102,13 @@ LAYOUT(roi, ShapeRoiAttrs, INT(ShapeRoiAttrs, output_height, "output_height", 1)
 LAYOUT(dft_17, ShapeSignalAttrs, INT(ShapeSignalAttrs, axis, "axis", 1),
        INT(ShapeSignalAttrs, inverse, "inverse", 0), INT(ShapeSignalAttrs, onesided, "onesided", 0),
        END);
-LAYOUT(signal, ShapeSignalAttrs, INT(ShapeSignalAttrs, axis, "axis", -2),
-       INT(ShapeSignalAttrs, inverse, "inverse", 0),
-       INT(ShapeSignalAttrs, onesided, "onesided", SHAPE_ABSENT), END);
+LAYOUT(dft, ShapeSignalAttrs, INT(ShapeSignalAttrs, axis, "axis", -2),
+       INT(ShapeSignalAttrs, inverse, "inverse", 0), INT(ShapeSignalAttrs, onesided, "onesided", 0),
+       END);
+LAYOUT(stft, ShapeSignalAttrs, INT(ShapeSignalAttrs, onesided, "onesided", 1), END);
 LAYOUT(mod, ShapeModAttrs, INT(ShapeModAttrs, fmod, "fmod", 0), END);
 LAYOUT(ml, ShapeMlAttrs, INT(ShapeMlAttrs, targets, "n_targets", SHAPE_ABSENT),
-       INT(ShapeMlAttrs, targets, "targets", SHAPE_ABSENT),
        FIELD(ShapeMlAttrs, categories, "cats_int64s", INTS),
        FIELD(ShapeMlAttrs, category_strings, "cats_strings", STRINGS),
        FIELD(ShapeMlAttrs, indexes, "ngram_indexes", INTS), END);
+LAYOUT(linear, ShapeMlAttrs, INT(ShapeMlAttrs, targets, "targets", 1), END);

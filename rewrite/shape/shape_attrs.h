@@ -107,7 +107,11 @@ typedef struct ShapeSampleAttrs {
     int64_t sample_size;
 } ShapeSampleAttrs;
 
-typedef enum ShapeReduction { SHAPE_REDUCE_NONE, SHAPE_REDUCE_SUM, SHAPE_REDUCE_MEAN } ShapeReduction;
+typedef enum ShapeReduction {
+    SHAPE_REDUCE_NONE,
+    SHAPE_REDUCE_SUM,
+    SHAPE_REDUCE_MEAN
+} ShapeReduction;
 
 typedef struct ShapeLossAttrs {
     int64_t reduction; /* a ShapeReduction */
@@ -149,6 +153,7 @@ extern const ShapeLayout shape_layout_none, shape_layout_axis_0, shape_layout_ax
     shape_layout_pad, shape_layout_block, shape_layout_resize, shape_layout_gather,
     shape_layout_shape, shape_layout_constant, shape_layout_cast, shape_layout_sample,
     shape_layout_loss, shape_layout_recurrent, shape_layout_heads, shape_layout_roi,
-    shape_layout_dft_17, shape_layout_signal, shape_layout_mod, shape_layout_ml;
+    shape_layout_dft_17, shape_layout_dft, shape_layout_stft, shape_layout_mod, shape_layout_ml,
+    shape_layout_linear;
 
 #endif

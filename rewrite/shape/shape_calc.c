@@ -87,7 +87,9 @@ ShapeNum *shape_output(ShapeCall *call, uint32_t index, uint64_t rank) {
     return dims;
 }
 
-void shape_scalar(ShapeCall *call, uint32_t index) { shape_output(call, index, 0); }
+void shape_scalar(ShapeCall *call, uint32_t index) {
+    shape_output(call, index, 0);
+}
 
 void shape_same_as(ShapeCall *call, uint32_t index, const ShapeOperand *from) {
     if (index >= call->output_count || !from || !from->present) return;
@@ -118,8 +120,8 @@ bool shape_unify(ShapeCall *call, ShapeNum *into, ShapeNum other) {
     if (into->kind == SHAPE_KNOWN && other.kind == SHAPE_KNOWN && into->value != other.value)
         return shape_invalid(call, "dimensions %lld and %lld should be equal",
                              (long long)into->value, (long long)other.value);
-    bool better = into->kind == SHAPE_UNKNOWN ||
-                  (into->kind == SHAPE_SYMBOL && other.kind == SHAPE_KNOWN);
+    bool better =
+        into->kind == SHAPE_UNKNOWN || (into->kind == SHAPE_SYMBOL && other.kind == SHAPE_KNOWN);
     if (better) *into = other;
     return true;
 }
@@ -135,8 +137,10 @@ bool shape_broadcast_dim(ShapeCall *call, ShapeNum *into, ShapeNum other) {
     if (into->kind == SHAPE_KNOWN && other.kind == SHAPE_KNOWN)
         return shape_invalid(call, "dimensions %lld and %lld do not broadcast",
                              (long long)into->value, (long long)other.value);
-    if (other.kind == SHAPE_KNOWN) *into = other;
-    else if (into->kind != SHAPE_KNOWN) *into = unknown;
+    if (other.kind == SHAPE_KNOWN)
+        *into = other;
+    else if (into->kind != SHAPE_KNOWN)
+        *into = unknown;
     return true;
 }
 

@@ -11,7 +11,8 @@
 #include "shape.h"
 #include "shape_attrs.h"
 
-#define SHAPE(domain, name, since, function, layout, variant) bool shape_##function(ShapeCall *call);
+#define SHAPE(domain, name, since, function, layout, variant)                                      \
+    bool shape_##function(ShapeCall *call);
 #include "shape_functions.def"
 #undef SHAPE
 

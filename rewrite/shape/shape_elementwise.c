@@ -12,9 +12,12 @@
 
 static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
 
-static ShapeNum boolean(bool value) { return num_known(value); }
+static ShapeNum boolean(bool value) {
+    return num_known(value);
+}
 
-/* ---- contents --------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------------
+ */
 
 static ShapeNum real_binary(int32_t variant, double a, double b) {
     switch (variant) {
@@ -52,7 +55,8 @@ static ShapeNum integer_binary(int32_t variant, int64_t a, int64_t b) {
 /* A symbol stands for a dimension: equal to itself, never negative. */
 static ShapeNum symbol_binary(int32_t variant, ShapeNum a, ShapeNum b) {
     bool same = shape_num_same(a, b);
-    bool negative = (a.kind == SHAPE_KNOWN && a.value < 0) || (b.kind == SHAPE_KNOWN && b.value < 0);
+    bool negative =
+        (a.kind == SHAPE_KNOWN && a.value < 0) || (b.kind == SHAPE_KNOWN && b.value < 0);
     switch (variant) {
     case SHAPE_DIV: return num_is(b, 1) ? a : unknown;
     case SHAPE_MIN:
@@ -104,7 +108,8 @@ static ShapeNum unary(int32_t variant, ShapeNum a) {
     return unknown;
 }
 
-/* ---- one input --------------------------------------------------------------------------------- */
+/* ---- one input ---------------------------------------------------------------------------------
+ */
 
 bool shape_unary(ShapeCall *call) {
     const ShapeOperand *input = shape_input(call, 0);
@@ -173,7 +178,8 @@ bool shape_cast_like(ShapeCall *call) {
     return true;
 }
 
-/* ---- broadcasting ------------------------------------------------------------------------------ */
+/* ---- broadcasting ------------------------------------------------------------------------------
+ */
 
 /* The item of `operand` that broadcasts to place `at` (row-major) of the output. */
 static ShapeNum broadcast_item(const ShapeOperand *operand, const ShapeOperand *output,
@@ -192,7 +198,8 @@ static ShapeNum broadcast_item(const ShapeOperand *operand, const ShapeOperand *
 
 /* All present inputs into output 0; unknown as soon as one rank is. */
 static bool broadcast_inputs(ShapeCall *call) {
-    const ShapeOperand **operands = ARENA_ARRAY(call->arena, const ShapeOperand *, call->input_count);
+    const ShapeOperand **operands =
+        ARENA_ARRAY(call->arena, const ShapeOperand *, call->input_count);
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!call->inputs[i].present) continue;
         if (!call->inputs[i].has_rank) return true;
@@ -216,7 +223,8 @@ static void broadcast_contents(ShapeCall *call) {
         return;
     for (uint32_t i = 0; i < call->input_count; i++)
         if (!call->inputs[i].items || call->inputs[i].dtype != call->inputs[0].dtype) return;
-    Dtype dtype = call->inputs[0].dtype, out = is_comparison(call->row->variant) ? DTYPE_BOOL : dtype;
+    Dtype dtype = call->inputs[0].dtype,
+          out = is_comparison(call->row->variant) ? DTYPE_BOOL : dtype;
     ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, count);
     for (uint32_t i = 0; i < count; i++) {
         ShapeNum item = broadcast_item(&call->inputs[0], &call->outputs[0], i);

@@ -80,7 +80,9 @@ bool shape_one_hot(ShapeCall *call) {
     ShapeNum *dims = shape_output(call, 0, (uint64_t)indices->rank + 1);
     if (!dims) return false;
     ShapeNum depth = shape_single(shape_input(call, 1));
-    if (depth.kind == SHAPE_REAL) depth = unknown;
+    if (depth.kind == SHAPE_REAL) /* depth may be of any numeric type */
+        depth = depth.real >= 0 && depth.real < 9007199254740992.0 ? num_known((int64_t)depth.real)
+                                                                   : unknown;
     for (uint32_t i = 0; i <= indices->rank; i++)
         dims[i] = i == axis ? depth : indices->dims[i < axis ? i : i - 1];
     return true;

@@ -9,7 +9,8 @@ static ShapeNum dim_of(const ShapeOperand *operand, uint32_t i) {
     return operand && i < operand->rank ? operand->dims[i] : unknown;
 }
 
-/* ---- recurrent ------------------------------------------------------------------------------------ */
+/* ---- recurrent
+ * ------------------------------------------------------------------------------------ */
 
 /* layout 0: Y (seq, directions, batch, hidden), state (directions, batch, hidden)
  * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden) */
@@ -36,7 +37,8 @@ bool shape_recurrent(ShapeCall *call) {
     return true;
 }
 
-/* ---- attention ------------------------------------------------------------------------------------- */
+/* ---- attention
+ * ------------------------------------------------------------------------------------- */
 
 /* Sizes of one of Q, K, V as (batch, heads, sequence, size per head). */
 typedef struct Heads {
@@ -127,7 +129,8 @@ bool shape_linear_attention(ShapeCall *call) {
     return true;
 }
 
-/* ---- Fourier transforms ------------------------------------------------------------------------------ */
+/* ---- Fourier transforms
+ * ------------------------------------------------------------------------------ */
 
 /* length / 2 + 1 */
 static ShapeNum one_sided(ShapeNum length) {
@@ -147,7 +150,8 @@ static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
     ShapeNum length = given->present ? shape_single(given) : x->dims[axis];
     if (inverse && !given->present && length.kind == SHAPE_KNOWN)
         length = num_mul(num_sub(length, num_known(1)), num_known(2));
-    else if (inverse && !given->present) length = unknown;
+    else if (inverse && !given->present)
+        length = unknown;
     ShapeNum *dims = shape_output(call, 0, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
     dims[axis] = half && !inverse ? one_sided(length) : length;
@@ -162,10 +166,10 @@ bool shape_dft(ShapeCall *call) {
     if (!x) return true;
     if (axis.kind == SHAPE_KNOWN) return dft_along(call, x, axis.value);
     /* whichever axis it is: without a length and with both sides it keeps its size */
-    bool keeps = attrs->onesided != 1 && !shape_input(call, 1)->present;
+    bool half = attrs->onesided == 1, keeps = !half && !shape_input(call, 1)->present;
     ShapeNum *dims = shape_output(call, 0, x->rank);
     for (uint32_t i = 0; keeps && i < x->rank; i++) dims[i] = x->dims[i];
-    if (keeps && x->rank) dims[x->rank - 1] = num_known(2);
+    if (x->rank) dims[x->rank - 1] = num_known(half && attrs->inverse == 1 ? 1 : 2);
     return true;
 }
 
@@ -174,8 +178,7 @@ bool shape_dft_17(ShapeCall *call) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return true;
-    if (attrs->onesided == 1 && attrs->inverse == 1)
-        return shape_output(call, 0, x->rank) != NULL;
+    if (attrs->onesided == 1 && attrs->inverse == 1) return shape_output(call, 0, x->rank) != NULL;
     return dft_along(call, x, attrs->axis);
 }
 
@@ -186,11 +189,13 @@ bool shape_stft(ShapeCall *call) {
     const ShapeOperand *window = shape_input(call, 2);
     ShapeNum step = shape_single(shape_input(call, 1)), total = dim_of(signal, 1), length = total;
     if (!shape_want_rank(call, 0, 3)) return false;
-    if (frame->present) length = shape_single(frame);
-    else if (window->present) length = shape_length(window);
+    if (frame->present)
+        length = shape_single(frame);
+    else if (window->present)
+        length = shape_length(window);
     ShapeNum *dims = shape_output(call, 0, 4);
     dims[0] = dim_of(signal, 0);
-    dims[2] = attrs->onesided != 0 ? one_sided(length) : length; /* one-sided by default */
+    dims[2] = attrs->onesided != 0 ? one_sided(length) : length;
     dims[3] = num_known(2);
     ShapeNum room = num_sub(total, length);
     if (room.kind != SHAPE_KNOWN || step.kind != SHAPE_KNOWN) return true;
@@ -202,12 +207,14 @@ bool shape_stft(ShapeCall *call) {
     return true;
 }
 
-/* ---- training ------------------------------------------------------------------------------------------ */
+/* ---- training
+ * ------------------------------------------------------------------------------------------ */
 
 /* Inputs R, T, then groups of k tensors: X, gradients, and one or two of state. Out come X and the
  * state. */
 bool shape_optimizer(ShapeCall *call) {
-    uint32_t groups = call->row->variant == SHAPE_THREE_GROUPS ? 3 : 2, k = call->output_count / groups;
+    uint32_t groups = call->row->variant == SHAPE_THREE_GROUPS ? 3 : 2,
+             k = call->output_count / groups;
     for (uint32_t i = 0; k && i < call->output_count; i++) {
         uint32_t group = i / k, from = group ? group + 1 : 0;
         shape_same_as(call, i, shape_input(call, 2 + from * k + i % k));
@@ -215,7 +222,8 @@ bool shape_optimizer(ShapeCall *call) {
     return true;
 }
 
-/* ---- ai.onnx.ml ---------------------------------------------------------------------------------------- */
+/* ---- ai.onnx.ml
+ * ---------------------------------------------------------------------------------------- */
 
 /* Rows of X: its first dim, or one row where X is a vector. */
 static ShapeNum rows_of(const ShapeOperand *x) {
@@ -253,7 +261,8 @@ bool shape_one_hot_encoder(ShapeCall *call) {
     ShapeNum *dims = shape_output(call, 0, (uint64_t)x->rank + 1);
     if (!dims) return false;
     for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-    if (attrs->categories.present) dims[x->rank] = num_known(attrs->categories.count);
+    if (attrs->categories.present)
+        dims[x->rank] = num_known(attrs->categories.count);
     else if (attrs->category_strings.present)
         dims[x->rank] = num_known(attrs->category_strings.count);
     return true;

@@ -93,7 +93,8 @@ bool shape_shape(ShapeCall *call) {
     int64_t end = clamp(attrs->end < 0 ? attrs->end + rank : attrs->end, 0, rank);
     uint32_t count = end > start ? (uint32_t)(end - start) : 0;
     dims[0] = num_known(count);
-    shape_contents(call, 0, DTYPE_INT64, x->dims + start, count);
+    const ShapeNum *items = count ? x->dims + start : ARENA_NEW(call->arena, ShapeNum);
+    shape_contents(call, 0, DTYPE_INT64, items, count);
     return true;
 }
 
@@ -107,7 +108,8 @@ bool shape_size(ShapeCall *call) {
     return true;
 }
 
-/* ---- Range --------------------------------------------------------------------------------------- */
+/* ---- Range
+ * --------------------------------------------------------------------------------------- */
 
 static ShapeNum range_count(ShapeNum start, ShapeNum limit, ShapeNum delta) {
     if (num_is(start, 0) && num_is(delta, 1) && limit.kind == SHAPE_SYMBOL) return limit;
@@ -142,7 +144,8 @@ bool shape_range(ShapeCall *call) {
     return true;
 }
 
-/* ---- random numbers -------------------------------------------------------------------------------- */
+/* ---- random numbers
+ * -------------------------------------------------------------------------------- */
 
 bool shape_random(ShapeCall *call) {
     const ShapeReshapeAttrs *attrs = call->attrs;

@@ -52,7 +52,8 @@ bool shape_det(ShapeCall *call) {
     return true;
 }
 
-/* ---- Einsum ------------------------------------------------------------------------------------ */
+/* ---- Einsum ------------------------------------------------------------------------------------
+ */
 
 enum { LETTERS = 52, ELLIPSIS = LETTERS, ARROW, COMMA, END, OTHER };
 
@@ -85,8 +86,10 @@ static bool einsum_measure(Einsum sum, uint32_t *letters, bool *ellipsis) {
     *ellipsis = false;
     for (int token = einsum_next(&sum); token <= ELLIPSIS; token = einsum_next(&sum)) {
         if (token == ELLIPSIS && *ellipsis) return false;
-        if (token == ELLIPSIS) *ellipsis = true;
-        else ++*letters;
+        if (token == ELLIPSIS)
+            *ellipsis = true;
+        else
+            ++*letters;
     }
     return true;
 }
@@ -107,8 +110,10 @@ static bool einsum_ellipsis(ShapeCall *call, Einsum *sum, const ShapeOperand *op
 static bool einsum_letter(ShapeCall *call, Einsum *sum, int letter, const ShapeNum *dim) {
     ShapeNum size = dim ? *dim : unknown;
     sum->uses[letter]++;
-    if (!sum->seen[letter]) sum->dims[letter] = size;
-    else if (!shape_broadcast_dim(call, &sum->dims[letter], size)) return false;
+    if (!sum->seen[letter])
+        sum->dims[letter] = size;
+    else if (!shape_broadcast_dim(call, &sum->dims[letter], size))
+        return false;
     sum->seen[letter] = true;
     return true;
 }
@@ -179,6 +184,6 @@ bool shape_einsum(ShapeCall *call) {
     }
     if (token == ARROW) return einsum_explicit(call, &sum);
     if (token == END) return einsum_implicit(call, &sum);
-    return shape_invalid(call, token == COMMA ? "more terms than inputs"
-                                              : "the equation can't be read");
+    return shape_invalid(call,
+                         token == COMMA ? "more terms than inputs" : "the equation can't be read");
 }

@@ -21,8 +21,10 @@ static bool reduce_dims(ShapeCall *call, const ShapeOperand *x, const bool *redu
     for (uint32_t i = 0; i < x->rank; i++) rank += keepdims || !reduced[i];
     ShapeNum *dims = shape_output(call, 0, rank);
     for (uint32_t i = 0; i < x->rank; i++)
-        if (!reduced[i]) dims[at++] = x->dims[i];
-        else if (keepdims) dims[at++] = num_known(1);
+        if (!reduced[i])
+            dims[at++] = x->dims[i];
+        else if (keepdims)
+            dims[at++] = num_known(1);
     return dims != NULL;
 }
 
@@ -108,7 +110,8 @@ bool shape_along_axis(ShapeCall *call) {
            shape_axis(call, attrs->axis, x->rank, &axis);
 }
 
-/* ---- norms --------------------------------------------------------------------------------------- */
+/* ---- norms
+ * --------------------------------------------------------------------------------------- */
 
 /* Outputs beyond Y are statistics, shaped as the inputs mean and var. */
 bool shape_batch_norm(ShapeCall *call) {
@@ -139,7 +142,8 @@ bool shape_layer_norm(ShapeCall *call) {
     return true;
 }
 
-/* ---- losses -------------------------------------------------------------------------------------- */
+/* ---- losses
+ * -------------------------------------------------------------------------------------- */
 
 static bool loss_dims(ShapeCall *call) {
     const ShapeLossAttrs *attrs = call->attrs;
@@ -163,7 +167,9 @@ static bool loss_dims(ShapeCall *call) {
 }
 
 /* Scores (N, C, …), target (N, …): a loss per target, or one number. */
-bool shape_loss(ShapeCall *call) { return loss_dims(call); }
+bool shape_loss(ShapeCall *call) {
+    return loss_dims(call);
+}
 
 bool shape_cross_entropy(ShapeCall *call) {
     if (!loss_dims(call)) return false;

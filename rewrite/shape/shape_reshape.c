@@ -10,7 +10,8 @@ static void keep_contents(ShapeCall *call) {
     if (x->items) shape_contents(call, 0, x->dtype, x->items, x->item_count);
 }
 
-/* ---- Reshape ----------------------------------------------------------------------------------- */
+/* ---- Reshape -----------------------------------------------------------------------------------
+ */
 
 /* What remains of a product when factors of another are taken out. */
 typedef struct Factors {
@@ -39,8 +40,10 @@ static bool infer_minus_one(ShapeCall *call, const ShapeOperand *x, ShapeDims ou
         while (match < x->rank && (used[match] || x->dims[match].kind != SHAPE_SYMBOL ||
                                    !shape_num_same(x->dims[match], out.dims[i])))
             match++;
-        if (match < x->rank) used[match] = true;
-        else factors_add(&below, out.dims[i]);
+        if (match < x->rank)
+            used[match] = true;
+        else
+            factors_add(&below, out.dims[i]);
     }
     for (uint32_t i = 0; i < x->rank; i++)
         if (!used[i]) factors_add(&above, x->dims[i]);
@@ -113,7 +116,8 @@ static bool reshape_to(ShapeCall *call, const ShapeNum *target, uint32_t rank) {
 bool shape_reshape(ShapeCall *call) {
     const ShapeOperand *wanted = shape_input(call, 1);
     ShapeNum length = shape_length(wanted);
-    if (wanted->items && wanted->rank == 1) return reshape_to(call, wanted->items, wanted->item_count);
+    if (wanted->items && wanted->rank == 1)
+        return reshape_to(call, wanted->items, wanted->item_count);
     if (wanted->has_rank && wanted->rank != 1)
         return shape_invalid(call, "the shape has rank %u", wanted->rank);
     return length.kind != SHAPE_KNOWN || shape_output(call, 0, (uint64_t)length.value) != NULL;
@@ -143,7 +147,8 @@ bool shape_flatten(ShapeCall *call) {
     return true;
 }
 
-/* ---- Squeeze, Unsqueeze ------------------------------------------------------------------------- */
+/* ---- Squeeze, Unsqueeze -------------------------------------------------------------------------
+ */
 
 /* Axes from the attribute or, since 13, from input 1. False: not known (and, with `count`, how
  * many there are). Absent axes are a list of none that is not `present`. */
@@ -171,7 +176,8 @@ static bool squeeze_marked(ShapeCall *call, const ShapeOperand *x, const bool *m
     for (uint32_t i = 0; i < x->rank; i++) rank += !marked[i];
     ShapeNum *dims = shape_output(call, 0, rank);
     for (uint32_t i = 0; i < x->rank; i++) {
-        if (!marked[i]) dims[at++] = x->dims[i];
+        if (!marked[i])
+            dims[at++] = x->dims[i];
         else if (x->dims[i].kind == SHAPE_KNOWN && x->dims[i].value != 1)
             return shape_invalid(call, "axis %u of size %lld can't be squeezed", i,
                                  (long long)x->dims[i].value);
@@ -216,7 +222,8 @@ bool shape_unsqueeze(ShapeCall *call) {
     return true;
 }
 
-/* ---- Transpose ---------------------------------------------------------------------------------- */
+/* ---- Transpose ----------------------------------------------------------------------------------
+ */
 
 bool shape_transpose(ShapeCall *call) {
     const ShapeTransposeAttrs *attrs = call->attrs;
@@ -237,7 +244,8 @@ bool shape_transpose(ShapeCall *call) {
     return true;
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------- */
+/* ---- blocks
+ * -------------------------------------------------------------------------------------- */
 
 static bool divide_exactly(ShapeCall *call, ShapeNum num, int64_t divisor, ShapeNum *result) {
     if (num.kind == SHAPE_KNOWN && num.value % divisor)

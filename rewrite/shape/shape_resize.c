@@ -54,7 +54,8 @@ bool shape_upsample_1(ShapeCall *call) {
     return scaled(call, x->dims[2], height, &dims[2]) && scaled(call, x->dims[3], width, &dims[3]);
 }
 
-/* ---- Resize since 11 ------------------------------------------------------------------------------- */
+/* ---- Resize since 11
+ * ------------------------------------------------------------------------------- */
 
 typedef struct ResizeAxes {
     const uint32_t *axis; /* [count] */
@@ -118,8 +119,8 @@ static bool resize_to_sizes(ShapeCall *call, const ShapeOperand *sizes, ResizeAx
  * differ unless it is the whole axis: unknown. */
 static ShapeNum crop_scale(const ShapeOperand *roi, ResizeAxes axes, uint32_t i, ShapeNum scale) {
     ShapeNum start = shape_item(roi, i), end = shape_item(roi, i + axes.count);
-    bool whole = start.kind == SHAPE_REAL && end.kind == SHAPE_REAL && start.real == 0 &&
-                 end.real == 1;
+    bool whole =
+        start.kind == SHAPE_REAL && end.kind == SHAPE_REAL && start.real == 0 && end.real == 1;
     return whole ? scale : unknown;
 }
 

@@ -28,7 +28,8 @@ static ShapeOperand operand_of_ints(ShapeCall *call, const ShapeInts *ints) {
                           .item_count = ints->count};
 }
 
-/* ---- Concat ------------------------------------------------------------------------------------- */
+/* ---- Concat -------------------------------------------------------------------------------------
+ */
 
 /* Contents of vectors one after another; the contents of those whose length alone is known are
  * unknown numbers. */
@@ -84,7 +85,8 @@ bool shape_concat(ShapeCall *call) {
     return true;
 }
 
-/* ---- Split --------------------------------------------------------------------------------------- */
+/* ---- Split
+ * --------------------------------------------------------------------------------------- */
 
 /* The size of part i along the axis. Given sizes must add up to the whole. */
 static bool split_sizes(ShapeCall *call, const ShapeOperand *sizes, ShapeNum whole,
@@ -145,7 +147,8 @@ bool shape_split(ShapeCall *call) {
     return true;
 }
 
-/* ---- Slice --------------------------------------------------------------------------------------- */
+/* ---- Slice
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct Cut {
     ShapeNum start, end, step;
@@ -222,8 +225,8 @@ static bool slice_axes(ShapeCall *call, const ShapeOperand *x, const SliceArgs *
                        ShapeNum *dims) {
     ShapeNum count = slice_count(args);
     ShapeInts axes = {0};
-    bool known = args->axes->present ? shape_known_ints(call, args->axes, &axes)
-                                     : count.kind == SHAPE_KNOWN;
+    bool known =
+        args->axes->present ? shape_known_ints(call, args->axes, &axes) : count.kind == SHAPE_KNOWN;
     for (uint32_t i = 0; !known && i < x->rank; i++) dims[i] = unknown;
     if (!known) return true;
     uint32_t cuts = args->axes->present ? axes.count : (uint32_t)clamp(count.value, 0, UINT32_MAX);
@@ -263,7 +266,8 @@ bool shape_slice_attr(ShapeCall *call) {
     return slice_axes(call, x, &args, copy_dims(call, 0, x));
 }
 
-/* ---- Tile, Pad ------------------------------------------------------------------------------------ */
+/* ---- Tile, Pad
+ * ------------------------------------------------------------------------------------ */
 
 bool shape_tile(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *repeats = shape_input(call, 1);

@@ -6,8 +6,9 @@
  *     explicit pads: out = floor((in + pads - effective) / stride) + 1   (ceil with ceil_mode,
  *                    less a last window that would begin in the right padding)
  *     SAME_*:        out = ceil(in / stride)
- *     VALID:         out = floor((in - effective) / stride) + 1
- * Transposed: out = stride * (in - 1) + output_padding + effective - pads.
+ *     VALID:         as with explicit pads of 0; so implementations do, while the pools' prose
+ * would have ceil_mode change nothing Transposed: out = stride * (in - 1) + output_padding +
+ * effective - pads, where SAME_* chooses pads for out = in * stride, but none below 0.
  */
 #include "shape_calc.h"
 
@@ -46,8 +47,10 @@ static bool window_check(ShapeCall *call, uint32_t spatial) {
 static Window window_at(const ShapeWindowAttrs *attrs, const ShapeOperand *weights, uint32_t i,
                         uint32_t spatial) {
     Window window = {.kernel = unknown, .stride = 1, .dilation = 1};
-    if (attrs->kernel_shape.present) window.kernel = num_known(attrs->kernel_shape.items[i]);
-    else if (weights && weights->rank == spatial + 2) window.kernel = weights->dims[i + 2];
+    if (attrs->kernel_shape.present)
+        window.kernel = num_known(attrs->kernel_shape.items[i]);
+    else if (weights && weights->rank == spatial + 2)
+        window.kernel = weights->dims[i + 2];
     if (attrs->strides.present) window.stride = attrs->strides.items[i];
     if (attrs->dilations.present) window.dilation = attrs->dilations.items[i];
     if (attrs->pads.present && attrs->auto_pad == SHAPE_PAD_NOTSET) {
@@ -82,7 +85,7 @@ static bool window_count(ShapeCall *call, const Window *window, ShapeNum in, Sha
     ShapeNum room = num_add(in, change);
     if (room.kind != SHAPE_KNOWN || in.kind != SHAPE_KNOWN) return true;
     if (room.value < 0) return shape_invalid(call, "the window is larger than the padded input");
-    bool ceil = attrs->ceil_mode && attrs->auto_pad == SHAPE_PAD_NOTSET;
+    bool ceil = attrs->ceil_mode != 0;
     int64_t steps = room.value / window->stride + (ceil && room.value % window->stride != 0);
     /* steps * stride < room + stride: it fits, unless the sum below overflowed to unknown */
     ShapeNum last = num_mul(num_known(steps), num_known(window->stride));
@@ -157,6 +160,15 @@ static ShapeNum transposed_size(const Window *window, ShapeNum in, int64_t extra
     return num_sub(size, pads);
 }
 
+/* in * stride, or what there is without pads where that is less. */
+static ShapeNum same_size(const Window *window, ShapeNum in, int64_t extra) {
+    ShapeNum wanted = num_mul(in, num_known(window->stride));
+    ShapeNum whole = transposed_size(window, in, extra);
+    if (wanted.kind == SHAPE_KNOWN && whole.kind == SHAPE_KNOWN)
+        return whole.value < wanted.value ? whole : wanted;
+    return window->stride == 1 ? wanted : unknown;
+}
+
 /* output_shape gives the spatial sizes; some exporters give all dimensions. */
 static bool given_sizes(ShapeCall *call, const ShapeInts *sizes, uint32_t rank, ShapeNum *dims) {
     if (sizes->count != rank - 2 && sizes->count != rank)
@@ -184,8 +196,7 @@ bool shape_conv_transpose(ShapeCall *call) {
         Window window = window_at(attrs, w, i, spatial);
         ShapeNum in = x->dims[i + 2];
         int64_t extra = attrs->output_padding.present ? attrs->output_padding.items[i] : 0;
-        dims[i + 2] = same ? num_mul(in, num_known(window.stride))
-                           : transposed_size(&window, in, extra);
+        dims[i + 2] = same ? same_size(&window, in, extra) : transposed_size(&window, in, extra);
     }
     return true;
 }

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table and its door: order and versions, meeting of operands, and every function called with
+ * random operands and hostile attributes: it must return, with dims no valid model lacks. */
+#include "shape_case_test.h"
+
+static const int64_t nasty[] = {0,  1,         2,         3,         -1,        -2,        7,
+                                64, INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, 1LL << 40, -7};
+
+static uint64_t random_next(uint64_t *state) {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static uint32_t random_below(uint64_t *state, uint32_t limit) {
+    return (uint32_t)(random_next(state) >> 33) % limit;
+}
+
+static int64_t random_nasty(uint64_t *state) {
+    return nasty[random_below(state, sizeof nasty / sizeof *nasty)];
+}
+
+static ShapeNum random_num(uint64_t *state, bool negative) {
+    ShapeNum num = {.kind = SHAPE_UNKNOWN};
+    uint32_t pick = random_below(state, 8);
+    if (pick == 0) return num;
+    num.kind = pick == 1 ? SHAPE_SYMBOL : SHAPE_KNOWN;
+    num.value = pick == 1 ? random_below(state, 3) : random_nasty(state);
+    if (pick > 5) num.value = random_below(state, 9);
+    if (!negative && num.kind == SHAPE_KNOWN && num.value < 0) num.value = 4;
+    return num;
+}
+
+static ShapeOperand random_operand(uint64_t *state, Arena *arena) {
+    ShapeOperand operand = {.present = random_below(state, 12) != 0};
+    operand.wrapped = random_below(state, 20) == 0;
+    if (!operand.present || random_below(state, 10) == 0) return operand;
+    operand.has_rank = true;
+    bool vector = random_below(state, 3) == 0;
+    operand.rank = vector ? 1 : random_below(state, 6);
+    ShapeNum *dims = ARENA_ARRAY(arena, ShapeNum, operand.rank);
+    for (uint32_t i = 0; i < operand.rank; i++) dims[i] = random_num(state, false);
+    operand.dims = dims;
+    uint64_t count = random_below(state, 6);
+    if (vector)
+        dims[0] = (ShapeNum){SHAPE_KNOWN, {(int64_t)count}};
+    else if (!shape_count(&operand, &count) || count > 64)
+        return operand;
+    ShapeNum *items = ARENA_ARRAY(arena, ShapeNum, count);
+    bool real = random_below(state, 4) == 0;
+    for (uint64_t i = 0; i < count; i++) {
+        items[i] = random_num(state, true);
+        if (real) items[i] = (ShapeNum){.kind = SHAPE_REAL, .real = (double)items[i].value};
+    }
+    operand.items = items;
+    operand.item_count = (uint32_t)count;
+    operand.dtype = real ? DTYPE_FLOAT : random_below(state, 5) ? DTYPE_INT64 : DTYPE_INT8;
+    return operand;
+}
+
+static void random_field(uint64_t *state, Arena *arena, char *attrs, const ShapeField *field) {
+    static const char *const equations[] = {"ij,jk->ik", "...i->i...", "i", "->", "..", "a->,"};
+    void *place = attrs + field->offset;
+    uint32_t count = random_below(state, 7);
+    int64_t *ints = ARENA_ARRAY(arena, int64_t, count);
+    float *floats = ARENA_ARRAY(arena, float, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        ints[i] = random_below(state, 2) ? random_nasty(state) : random_below(state, 4);
+        floats[i] = (float)ints[i] / 4;
+    }
+    switch (field->kind) {
+    case SHAPE_FIELD_INT: *(int64_t *)place = random_nasty(state); break;
+    case SHAPE_FIELD_INTS: *(ShapeInts *)place = (ShapeInts){true, count, ints}; break;
+    case SHAPE_FIELD_FLOAT: *(ShapeFloats *)place = (ShapeFloats){true, 1, floats}; break;
+    case SHAPE_FIELD_FLOATS: *(ShapeFloats *)place = (ShapeFloats){true, count, floats}; break;
+    case SHAPE_FIELD_TEXT: {
+        const char *text = equations[random_below(state, 6)];
+        *(ShapeText *)place = (ShapeText){true, (uint32_t)strlen(text), text};
+        break;
+    }
+    case SHAPE_FIELD_CHOICE: *(int64_t *)place = (int64_t)random_below(state, 4) - 1; break;
+    case SHAPE_FIELD_STRINGS: *(ShapeInts *)place = (ShapeInts){true, count, NULL}; break;
+    case SHAPE_FIELD_TENSOR: *(ShapeOperand *)place = random_operand(state, arena); break;
+    }
+}
+
+static void check_output(const ShapeRow *row, const ShapeOperand *output) {
+    uint64_t count;
+    if (!output->has_rank) {
+        assert_null(output->items);
+        return;
+    }
+    assert_in_range(output->rank, 0, SHAPE_RANK_LIMIT);
+    for (uint32_t i = 0; i < output->rank; i++) {
+        ShapeNum dim = output->dims[i];
+        if (dim.kind == SHAPE_REAL || (dim.kind == SHAPE_KNOWN && dim.value < 0))
+            fail_msg("%s gives dim %lld", row->name, (long long)dim.value);
+    }
+    if (!output->items) return;
+    assert_true(shape_count(output, &count));
+    assert_int_equal(count, output->item_count);
+}
+
+static bool call_randomly(uint64_t *state, Arena *arena, const ShapeRow *row) {
+    ShapeOperand inputs[8], outputs[4];
+    uint32_t input_count = random_below(state, 7), output_count = random_below(state, 5);
+    char *attrs = shape_attrs_new(row->layout, arena);
+    for (const ShapeField *field = row->layout->fields; field->name; field++)
+        if (random_below(state, 3) == 0) random_field(state, arena, attrs, field);
+    for (uint32_t i = 0; i < input_count; i++) inputs[i] = random_operand(state, arena);
+    for (uint32_t i = 0; i < output_count; i++)
+        outputs[i] = (ShapeOperand){.present = random_below(state, 9) != 0};
+    ShapeCall call = {.arena = arena,
+                      .attrs = attrs,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .input_count = input_count,
+                      .output_count = output_count};
+    bool valid = shape_infer(row, &call);
+    if (!valid) assert_true(call.reason[0]);
+    for (uint32_t i = 0; i < output_count; i++) check_output(row, &outputs[i]);
+    return valid;
+}
+
+static void test_hostile(void **test_state) {
+    (void)test_state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    uint64_t state = 0x9e3779b97f4a7c15u;
+    uint32_t valid = 0, calls = 0;
+    for (size_t i = 0; i < shape_row_count(); i++) {
+        for (int k = 0; k < 1500; k++, calls++)
+            valid += call_randomly(&state, &arena, shape_row(i));
+        arena_free(&arena);
+    }
+    assert_in_range(valid, calls / 10, calls - calls / 10); /* both ways out are taken */
+}
+
+static void test_table(void **state) {
+    (void)state;
+    for (size_t i = 1; i < shape_row_count(); i++) {
+        const ShapeRow *a = shape_row(i - 1), *b = shape_row(i);
+        int domain = strcmp(a->domain, b->domain), name = strcmp(a->name, b->name);
+        bool ordered =
+            domain < 0 || (domain == 0 && (name < 0 || (name == 0 && a->since < b->since)));
+        if (!ordered) fail_msg("%s %d after %s %d", b->name, b->since, a->name, a->since);
+    }
+    assert_null(shape_find("", "NoSuchOperator", 13));
+    assert_null(shape_find("com.example", "Relu", 13));
+    assert_null(shape_find("", "Resize", 9));
+    assert_int_equal(shape_find("", "Resize", 10)->since, 10);
+    assert_int_equal(shape_find("", "Resize", 28)->since, 11);
+    assert_int_equal(shape_find("", "Slice", 9)->since, 1);
+    assert_string_equal(shape_find("ai.onnx.ml", "TreeEnsemble", 5)->name, "TreeEnsemble");
+}
+
+static void test_meet(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    static const char *const rows[][3] = {
+        {"2,N,3", "2,N,4", "2,N,?"},
+        {"2,N", "2,N", "2,N"},
+        {"N", "M", "?"},
+        {"N", "3", "?"},
+        {"2,3", "2", "*"},
+        {"*", "2", "*"},
+        {".", ".", "."},
+        {"=1,2", "=1,3", "=1,?"},
+        {"=1,2", "=1", "?"},
+        {"=1,2", "2", "2"},
+        {"0", "0", "0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ShapeOperand a = case_operand(&arena, rows[i][0]), b = case_operand(&arena, rows[i][1]);
+        ShapeOperand want = case_operand(&arena, rows[i][2]);
+        ShapeOperand ab = shape_meet(&arena, &a, &b), ba = shape_meet(&arena, &b, &a);
+        if (!case_matches(&ab, &want) || !case_matches(&ba, &want)) fail_msg("row %zu", i);
+    }
+    arena_free(&arena);
+}
+
+/* Rank is bounded, however it grows. */
+static void test_rank_limit(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    ShapeNum *dims = ARENA_ARRAY(&arena, ShapeNum, SHAPE_RANK_LIMIT + 1);
+    ShapeOperand inputs[2] = {{.present = true, .has_rank = true, .rank = 600, .dims = dims},
+                              {.present = true, .has_rank = true, .rank = 600, .dims = dims}};
+    ShapeOperand output = {.present = true};
+    const ShapeRow *row = shape_find("", "Gather", 13);
+    ShapeCall call = {.arena = &arena,
+                      .attrs = shape_attrs_new(row->layout, &arena),
+                      .inputs = inputs,
+                      .outputs = &output,
+                      .input_count = 2,
+                      .output_count = 1};
+    assert_false(shape_infer(row, &call));
+    assert_false(output.has_rank);
+    inputs[0].rank = inputs[1].rank = 400;
+    assert_true(shape_infer(row, &call));
+    assert_int_equal(output.rank, 799);
+    inputs[0].rank = SHAPE_RANK_LIMIT + 1;
+    assert_false(shape_infer(row, &call));
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_meet),
+        cmocka_unit_test(test_rank_limit),
+        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
