@@ -36,12 +36,17 @@ static bool tensor_has_typed_field(const Tensor *tensor) {
            tensor->storage != TENSOR_STRINGS;
 }
 
+/* The data was read from an external file, cast since or not. */
+static bool tensor_was_external(const Tensor *tensor) {
+    while (tensor->cast_of) tensor = tensor->cast_of;
+    return tensor->storage == TENSOR_EXTERNAL;
+}
+
 static bool tensor_must_leave(const ExportPlan *plan, const TensorField *field,
                               const Tensor *tensor) {
     if (plan->spill == SPILL_ALL) return true;
     if (plan->spill == SPILL_NONE || !tensor_is_raw(tensor)) return false;
-    bool was_external = tensor->storage == TENSOR_EXTERNAL && !tensor->cast_of;
-    return field->role == ROLE_INITIALIZER || was_external;
+    return field->role == ROLE_INITIALIZER || tensor_was_external(tensor);
 }
 
 static void tensor_fail(ExportPlan *plan, const TensorField *field, const Tensor *tensor) {
@@ -76,7 +81,8 @@ static bool tensor_decide(ExportPlan *plan, const TensorField *field, const Tens
         return true;
     }
     if (!raw_size(plan, tensor, &data->size)) return false;
-    data->form = leave && data->size >= EXPORT_EXTERNAL_MIN ? FORM_SPILLED : FORM_RAW;
+    bool large = data->size >= EXPORT_EXTERNAL_MIN || tensor_was_external(tensor);
+    data->form = leave && large ? FORM_SPILLED : FORM_RAW;
     return true;
 }
 
@@ -269,7 +275,7 @@ void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor
         tensor_fail(plan, field, tensor);
         return;
     }
-    bool typed = data.form == FORM_TYPED, was_external = tensor->storage == TENSOR_EXTERNAL;
+    bool typed = data.form == FORM_TYPED, was_external = tensor_was_external(tensor);
     if (was_external) plan->was_external = true;
     writer_open(w, field->number, &onnx__tensor_proto__descriptor, tensor->rest);
     if (was_external || data.form == FORM_SPILLED) {

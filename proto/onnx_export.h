@@ -8,7 +8,8 @@
  * bytes a message beside the graph.
  *
  * With external data, the data of large tensors goes to a second stream that becomes one file:
- *   - initializers of EXPORT_EXTERNAL_MIN bytes and more; smaller ones stay inside the model;
+ *   - initializers of EXPORT_EXTERNAL_MIN bytes and more; smaller ones stay inside the model, unless
+ *     they were external before;
  *   - a tensor in an attribute or a sparse initializer only where it was external before, or where
  *     the model would otherwise pass 2^31 - 1 bytes (then tensors in typed fields, too);
  *   - offsets are multiples of 64 KiB for data of 1 MiB and more (a page of any system can be

@@ -219,8 +219,8 @@ class Options(Case):
 
 class Refusals(Case):
     def test_files(self):
-        self.assertIn("nowhere.onnx: ", self.fails(2, "show", self.path("nowhere.onnx")))
-        self.fails(2, "show", self.folder)
+        self.assertIn("nowhere.onnx: ", self.fails(1, "show", self.path("nowhere.onnx")))
+        self.fails(1, "show", self.folder)
         self.fails(2, "convert", self.model, "-o", self.path("no/folder/out.onnx"))
         self.fails(2, "convert", self.model, "-o", self.folder)
 

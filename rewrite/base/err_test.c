@@ -139,7 +139,7 @@ static void test_control_characters_are_shown(void **state) {
     err_set(&err, ERR_MODEL, "a\nb\x1b[31m\x7f");
     err_file(&err, "new\nline");
     err_hint(&err, "one\ntwo");
-    assert_string_equal(format(&err), "new\\x0aline: a\\x0ab\\x1b[31m\\x7f\nhint: one\\x0atwo");
+    assert_string_equal(format(&err), "new\\x0aline: a\\x0ab\\x1b[31m\\x7f; hint: one\\x0atwo");
 }
 
 static void test_small_buffers(void **state) {
