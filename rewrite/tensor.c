@@ -19,8 +19,7 @@ static Dtype dtype_of(const Tensor *tensor) {
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Width in bytes of one entry of a typed field. */
-static unsigned field_width(TensorStorage storage) {
+unsigned tensor_field_width(TensorStorage storage) {
     switch (storage) {
     case TENSOR_FLOATS:
     case TENSOR_INT32S: return 4;
@@ -35,8 +34,7 @@ static unsigned field_width(TensorStorage storage) {
     return 1;
 }
 
-/* The field of a dtype besides raw_data, as the ONNX IR specification lists them. */
-static TensorStorage field_of(Dtype dtype) {
+TensorStorage tensor_field_of(Dtype dtype) {
     switch (dtype) {
     case DTYPE_FLOAT:
     case DTYPE_COMPLEX64: return TENSOR_FLOATS;
@@ -97,7 +95,7 @@ static bool check_stored(const Tensor *tensor, Dtype dtype, uint64_t count, Err 
             return err_set(err, ERR_MODEL, "the shape's number of elements is too large");
         return wanted == tensor->size || wrong_length(err, "bytes", wanted, tensor->size);
     }
-    if (tensor->storage != field_of(dtype))
+    if (tensor->storage != tensor_field_of(dtype))
         return err_set(err, ERR_MODEL, "data of type %s is stored in a field that is not its own",
                        dtype_name(dtype));
     if (tensor->storage == TENSOR_STRINGS)
@@ -105,7 +103,7 @@ static bool check_stored(const Tensor *tensor, Dtype dtype, uint64_t count, Err 
                wrong_length(err, "strings", count, tensor->string_count);
     if (!field_entries(dtype, count, &wanted))
         return err_set(err, ERR_MODEL, "the shape's number of elements is too large");
-    uint64_t entries = tensor->size / field_width(tensor->storage);
+    uint64_t entries = tensor->size / tensor_field_width(tensor->storage);
     return wanted == entries || wrong_length(err, "entries", wanted, entries);
 }
 
@@ -150,7 +148,7 @@ static bool read_stored(const Tensor *tensor, uint64_t offset, void *buffer, uin
  * the low bytes come first. */
 static bool read_narrowed(const Tensor *tensor, unsigned width, uint64_t offset, void *buffer,
                           uint64_t size, Err *err) {
-    unsigned field = field_width(tensor->storage);
+    unsigned field = tensor_field_width(tensor->storage);
     unsigned char window[WINDOW], *to = buffer;
     for (uint64_t first = offset / width, end = first + size / width; first < end;) {
         uint64_t count = end - first < WINDOW / field ? end - first : WINDOW / field;

@@ -65,6 +65,13 @@ typedef struct Tensor {
  * data has exactly the length these need. ERR_MODEL otherwise; the caller adds node or value. */
 bool tensor_check(const Tensor *tensor, Err *err);
 
+/* The field that holds a dtype's data where raw_data does not, as the ONNX IR specification lists
+ * them; NO_DATA for UNDEFINED. */
+TensorStorage tensor_field_of(Dtype dtype);
+
+/* Bytes of one entry of a typed field: 4 or 8; 1 for the other storages. */
+unsigned tensor_field_width(TensorStorage storage);
+
 /* Number of elements; 1 for rank 0. The tensor must have passed tensor_check. */
 uint64_t tensor_count(const Tensor *tensor);
 

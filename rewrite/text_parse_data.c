@@ -443,7 +443,7 @@ static bool parse_store(Parser *p, Tensor *tensor) {
     int storage = text_word_value(text_storages, field.text, field.length);
     if (storage < 0) return parser_fail(p, &field, "not a data field of a tensor");
     Elements elements = {.dtype = (Dtype)tensor->dtype, .storage = (TensorStorage)storage};
-    elements.usual = text_default_storage(elements.dtype) == elements.storage;
+    elements.usual = tensor_field_of(elements.dtype) == elements.storage;
     if (!parse_elements(p, &elements)) return false;
     take_elements(p, &elements, tensor);
     return true;
@@ -451,7 +451,7 @@ static bool parse_store(Parser *p, Tensor *tensor) {
 
 static bool parse_usual(Parser *p, Tensor *tensor) {
     Elements elements = {.dtype = (Dtype)tensor->dtype, .usual = true};
-    elements.storage = text_default_storage(elements.dtype);
+    elements.storage = tensor_field_of(elements.dtype);
     Token open = p->token;
     if (!parse_elements(p, &elements)) return false;
     if (elements.count == 0 && elements.strings.count == 0) return true; /* no data field */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Prints tensors: their elements in the form that reads back as the same bits in the same field.
  *
- * A tensor's usual field (text_default_storage) needs no word; raw_data is @raw{…}, any other field
+ * A tensor's usual field (tensor_field_of) needs no word; raw_data is @raw{…}, any other field
  * @store(field){…}. Data that its dtype and dims don't explain, wrong lengths for instance, is
  * printed as the field's numbers or as hexadecimal bytes, so that nothing is lost.
  */
@@ -85,21 +85,6 @@ static void out_packed(TextOut *out, Dtype dtype, const unsigned char *bytes, ui
 /* ---- typed fields ------------------------------------------------------------------------------
  */
 
-static unsigned field_width(TensorStorage storage) {
-    switch (storage) {
-    case TENSOR_FLOATS:
-    case TENSOR_INT32S: return 4;
-    case TENSOR_INT64S:
-    case TENSOR_DOUBLES:
-    case TENSOR_UINT64S: return 8;
-    case TENSOR_NO_DATA:
-    case TENSOR_RAW:
-    case TENSOR_STRINGS:
-    case TENSOR_EXTERNAL: break;
-    }
-    return 0;
-}
-
 static Dtype field_dtype(TensorStorage storage) {
     switch (storage) {
     case TENSOR_FLOATS: return DTYPE_FLOAT;
@@ -150,7 +135,7 @@ static void out_packed_entries(TextOut *out, const Tensor *tensor, uint64_t coun
 }
 
 static void out_entry(TextOut *out, const Tensor *tensor, uint64_t index, bool usual) {
-    unsigned width = field_width(tensor->storage);
+    unsigned width = tensor_field_width(tensor->storage);
     const unsigned char *bytes = tensor->bytes + index * width;
     int32_t entry;
     memcpy(&entry, bytes, sizeof entry);
@@ -165,8 +150,8 @@ static void out_entry(TextOut *out, const Tensor *tensor, uint64_t index, bool u
 
 static void out_field(TextOut *out, const Tensor *tensor) {
     bool strings = tensor->storage == TENSOR_STRINGS;
-    uint64_t entries = strings ? tensor->string_count : tensor->size / field_width(tensor->storage);
-    bool usual = entries && text_default_storage((Dtype)tensor->dtype) == tensor->storage;
+    uint64_t entries = strings ? tensor->string_count : tensor->size / tensor_field_width(tensor->storage);
+    bool usual = entries && tensor_field_of((Dtype)tensor->dtype) == tensor->storage;
     if (!usual) {
         out_text(out, "@store(");
         out_text(out, text_word_name(text_storages, (int)tensor->storage));

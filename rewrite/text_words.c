@@ -137,42 +137,6 @@ bool text_is_float_word(const char *text, size_t length) {
     return !strcmp(lower, "inf") || !strcmp(lower, "nan") || !strcmp(lower, "infinity");
 }
 
-TensorStorage text_default_storage(Dtype dtype) {
-    switch (dtype) {
-    case DTYPE_FLOAT:
-    case DTYPE_COMPLEX64: return TENSOR_FLOATS;
-    case DTYPE_DOUBLE:
-    case DTYPE_COMPLEX128: return TENSOR_DOUBLES;
-    case DTYPE_INT64: return TENSOR_INT64S;
-    case DTYPE_UINT32:
-    case DTYPE_UINT64: return TENSOR_UINT64S;
-    case DTYPE_STRING: return TENSOR_STRINGS;
-    case DTYPE_UINT8:
-    case DTYPE_INT8:
-    case DTYPE_UINT16:
-    case DTYPE_INT16:
-    case DTYPE_INT32:
-    case DTYPE_BOOL:
-    case DTYPE_FLOAT16:
-    case DTYPE_BFLOAT16:
-    case DTYPE_FLOAT8E4M3FN:
-    case DTYPE_FLOAT8E4M3FNUZ:
-    case DTYPE_FLOAT8E5M2:
-    case DTYPE_FLOAT8E5M2FNUZ:
-    case DTYPE_UINT4:
-    case DTYPE_INT4:
-    case DTYPE_FLOAT4E2M1:
-    case DTYPE_FLOAT8E8M0:
-    case DTYPE_UINT2:
-    case DTYPE_INT2:
-    case DTYPE_FLOAT6E2M3:
-    case DTYPE_FLOAT6E3M2: return TENSOR_INT32S;
-    case DTYPE_UNDEFINED:
-    case DTYPE_COUNT: break;
-    }
-    return TENSOR_NO_DATA;
-}
-
 bool text_is_small_float(Dtype dtype) {
     unsigned bits = dtype_bits(dtype);
     return dtype_is_float(dtype) && bits >= 6 && bits <= 16;

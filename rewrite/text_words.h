@@ -82,10 +82,6 @@ bool text_is_float_word(const char *text, size_t length);
 /* The dtype of exactly ONNX's name; DTYPE_UNDEFINED where none. */
 Dtype text_dtype(const char *text, size_t length);
 
-/* The field that holds a dtype's elements where no other is named; TENSOR_NO_DATA for numbers that
- * are no dtype. */
-TensorStorage text_default_storage(Dtype dtype);
-
 /* True where one entry of the typed field holds one element that is written as a value with suffix
  * v: floats of 16, 8 and 6 bits. */
 bool text_is_small_float(Dtype dtype);
