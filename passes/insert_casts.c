@@ -25,7 +25,7 @@ typedef struct InsertCastsOptions {
 } InsertCastsOptions;
 
 static const char *const to_names[] = {"float16", "bfloat16", NULL};
-static const char *const placement_names[] = {"greedy", NULL};
+static const char *const placement_names[] = {"greedy", "mincut", NULL};
 static const char *const io_names[] = {"keep", "low", NULL};
 static const char *const policy_names[] = {"auto", "float16", "bfloat16", "fast", NULL};
 static const char *const overflow_names[] = {"pin", "inf", NULL};
@@ -283,7 +283,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                                    .excluded = excluded,
                                    .guard = options->overflow == 0};
     if (!placement_build(&p, err)) return false;
-    placement_solve_greedy(&p);
+    if (options->placement == 1) placement_solve_mincut(&p);
+    else placement_solve_greedy(&p);
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
     note_nodes(&r);
     for (VarId v = 0; v < p.vars.count; v++)

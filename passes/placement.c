@@ -199,6 +199,24 @@ static bool is_training(const Model *model, const Graph *graph) {
     return false;
 }
 
+/* A node's variable is flexible where all it reads is: judged in the graph's order. */
+static void mark_flexible(Placement *p, const Node *node) {
+    const VarId *uses = p->use_vars[node->id];
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        const Value *out = node->outputs[o];
+        VarId var = out ? p->value_vars[out->id] : VAR_NONE;
+        if (var == VAR_NONE || p->constant[out->id] || placement_root(p, var) == VAR_FP32) continue;
+        PlaceVar *own = &p->vars.items[placement_root(p, var)];
+        if (own->node != node || own->slot || own->wants_low || own->pinned) continue;
+        bool flexible = true;
+        for (uint32_t i = 0; flexible && i < node->input_count; i++)
+            if (uses[i] != VAR_NONE && placement_root(p, uses[i]) == placement_root(p, var))
+                flexible = p->flexible[node->inputs[i].value->id];
+        own->flexible = flexible;
+        p->flexible[out->id] = flexible;
+    }
+}
+
 static void init_tables(Placement *p) {
     p->value_count = p->model->value_count;
     p->node_count = p->model->node_count;
@@ -225,5 +243,9 @@ bool placement_build(Placement *p, Err *err) {
         if (!is_training(p->model, p->graphs.items[i])) build_nodes(p, p->graphs.items[i]);
     build_training(p);
     tie_sequences(p);
-    return !p->request.guard || placement_guard_values(p, err);
+    if (p->request.guard && !placement_guard_values(p, err)) return false;
+    for (size_t i = 0; i < p->graphs.count; i++)
+        for (const Node *node = p->graphs.items[i]->first; node; node = node->next)
+            mark_flexible(p, node);
+    return true;
 }

@@ -66,6 +66,27 @@ bool placement_build(Placement *placement, Err *err);
  * is, WIDEST operators where every input is; constants adapt. Linear in the number of uses. */
 void placement_solve_greedy(Placement *placement);
 
+/* The optimum: least elements converted, then least elements moved in fp32, under the same pins, ties
+ * and rules. Near-linear (placement_mincut.c). */
+void placement_solve_mincut(Placement *placement);
+
+/* What a decision costs, in elements. */
+typedef struct PlacementCost {
+    uint64_t converted;  /* by casts at run time, each shared cast once */
+    uint64_t moved_fp32; /* of values that stay fp32, constants apart */
+    uint64_t casts;
+} PlacementCost;
+PlacementCost placement_cost(Placement *placement);
+
+/* Elements of a value: symbolic and unknown dimensions count as 64, an unknown rank as 4096 in all. */
+uint64_t placement_elements(const Value *value);
+
+/* By root: whether some value has that variable. In scratch. */
+bool *placement_producers(Placement *placement);
+
+/* True where the group may go low only if all it reads, constants apart, is low. */
+bool placement_needs_low_sources(Placement *placement, VarId var, const bool *produces);
+
 /* The root of a variable's tie group. */
 VarId placement_root(Placement *placement, VarId var);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The greedy solver: MXNet's operator-list rules as a least fixed point.
+/* The greedy solver: MXNet's operator-list rules as a least fixed point. MXNet decided in visiting
+ * order; here order cannot matter.
  *
- * 1. What reads constants only is flexible: it has no precision of its own and will follow its
- *    readers. (MXNet decided in visiting order; here order cannot matter.)
- * 2. From the LOW operators on, low spreads forward: a FOLLOW variable goes low when one of its
+ * 1. From the LOW operators on, low spreads forward: a FOLLOW variable goes low when one of its
  *    sources that are not flexible is low, an `all` variable when all of them are.
- * 3. Flexible variables, readers first, go low where every reader is low, so that a constant behind
+ * 2. Flexible variables (they read constants only), readers first, go low where every reader is low, so that a constant behind
  *    a Transpose or Reshape is stored low like any other.
  */
 #include "placement.h"
@@ -20,24 +19,6 @@ typedef struct Greedy {
 
 static VarId root_of(Greedy *g, VarId var) {
     return var == VAR_NONE ? VAR_NONE : placement_root(g->p, var);
-}
-
-/* A node's variable is flexible where all it reads is: judged in the graph's order. */
-static void mark_flexible(Placement *p, const Node *node) {
-    const VarId *uses = p->use_vars[node->id];
-    for (uint32_t o = 0; o < node->output_count; o++) {
-        const Value *out = node->outputs[o];
-        VarId var = out ? p->value_vars[out->id] : VAR_NONE;
-        if (var == VAR_NONE || p->constant[out->id] || placement_root(p, var) == VAR_FP32) continue;
-        PlaceVar *own = &p->vars.items[placement_root(p, var)];
-        if (own->node != node || own->slot || own->wants_low || own->pinned) continue;
-        bool flexible = true;
-        for (uint32_t i = 0; flexible && i < node->input_count; i++)
-            if (uses[i] != VAR_NONE && placement_root(p, uses[i]) == placement_root(p, var))
-                flexible = p->flexible[node->inputs[i].value->id];
-        own->flexible = flexible;
-        p->flexible[out->id] = flexible;
-    }
 }
 
 static void count_sources(Greedy *g) {
@@ -122,9 +103,6 @@ void placement_solve_greedy(Placement *p) {
     g.first_value = ARENA_ARRAY(p->scratch, uint32_t, count);
     g.next_value = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
     for (size_t i = 0; i < count; i++) g.first_value[i] = UINT32_MAX;
-    for (size_t i = 0; i < p->graphs.count; i++)
-        for (const Node *node = p->graphs.items[i]->first; node; node = node->next)
-            mark_flexible(p, node);
     count_sources(&g);
     solve(&g);
 }

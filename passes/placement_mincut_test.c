@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The exact solver against all 2^n decisions on small random graphs with shared values, constants,
+ * If branches and sequences; and the max-flow code against all cuts of random networks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "infer_dtypes.h"
+#include "max_flow.h"
+#include "placement.h"
+#include "text.h"
+
+enum { TRIALS = 4000, MOST_FREE = 14 };
+
+static uint32_t random_next(uint64_t *state) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33);
+}
+
+static uint32_t random_below(uint64_t *state, uint32_t limit) { return random_next(state) % limit; }
+
+typedef struct Text {
+    char bytes[1 << 14];
+    size_t length;
+} Text;
+
+static void say(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(Text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format,
+                            args);
+    va_end(args);
+    text->length += (size_t)written;
+    assert_true(text->length < sizeof text->bytes);
+}
+
+/* One random node that reads values v0 .. v(count - 1) and makes v(count). */
+static void say_node(Text *text, uint64_t *state, uint32_t count) {
+    uint32_t a = random_below(state, count), b = random_below(state, count);
+    uint32_t kind = random_below(state, 12);
+    if (kind < 2) say(text, "  v%u = MatMul (v%u, v%u)\n", count, a, b);
+    else if (kind < 4) say(text, "  v%u = Exp (v%u)\n", count, a);
+    else if (kind < 6) say(text, "  v%u = Relu (v%u)\n", count, a);
+    else if (kind < 7) say(text, "  v%u = Transpose (v%u)\n", count, a);
+    else if (kind < 9) say(text, "  v%u = Add (v%u, v%u)\n", count, a, b);
+    else if (kind < 10) say(text, "  v%u = Max (v%u, v%u, v%u)\n", count, a, b, a);
+    else if (kind < 11)
+        say(text,
+            "  v%u = If <then_branch = t%u () => (float t%ua) { t%ua = Relu (v%u) }, "
+            "else_branch = e%u () => (float e%ua) { e%ua = Neg (v%u) }> (c)\n",
+            count, count, count, count, a, count, count, count, b);
+    else
+        say(text, "  s%u = SequenceConstruct (v%u, v%u)\n  v%u = SequenceAt (s%u, i)\n", count, a,
+            b, count, count);
+}
+
+static void say_model(Text *text, uint64_t *state) {
+    text->length = 0;
+    uint32_t nodes = 2 + random_below(state, 9), count = 3;
+    say(text, "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+              "g (float v0, float v1, bool c) => (float v%u) <float[2] v2 = {1, 2}, int64 i = {0}> {\n",
+        count + nodes - 1);
+    for (uint32_t n = 0; n < nodes; n++, count++) say_node(text, state, count);
+    say(text, "}\n");
+}
+
+typedef struct Trial {
+    Placement p;
+    VarId free_vars[MOST_FREE + 1];
+    size_t free_count;
+    bool *produces;
+} Trial;
+
+static void list_free(Trial *t) {
+    t->free_count = 0;
+    for (VarId v = 1; v < t->p.vars.count; v++) {
+        const PlaceVar *var = &t->p.vars.items[v];
+        if (placement_root(&t->p, v) != v || var->pinned || var->wants_low) continue;
+        if (t->free_count <= MOST_FREE) t->free_vars[t->free_count] = v;
+        t->free_count++;
+    }
+}
+
+static bool is_feasible(Trial *t) {
+    Placement *p = &t->p;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE || p->flexible[id]) continue;
+        bool low = placement_is_low(p, p->value_vars[id]);
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            VarId var = placement_use_var(p, use);
+            if (var != VAR_NONE && placement_is_low(p, var) && !low &&
+                placement_needs_low_sources(p, var, t->produces))
+                return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t brute_force(Trial *t) {
+    uint64_t best = UINT64_MAX;
+    for (uint32_t mask = 0; mask < 1u << t->free_count; mask++) {
+        for (size_t i = 0; i < t->free_count; i++)
+            t->p.vars.items[t->free_vars[i]].low = mask >> i & 1;
+        if (!is_feasible(t)) continue;
+        uint64_t cost = placement_cost(&t->p).converted;
+        if (cost < best) best = cost;
+    }
+    return best;
+}
+
+static void clear_decision(Placement *p) {
+    for (VarId v = 0; v < p->vars.count; v++) p->vars.items[v].low = false;
+}
+
+static void random_shapes(Model *model, Placement *p, uint64_t *state) {
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        Value *value = p->values[id];
+        if (!value || !value->type || value->type->kind != TYPE_TENSOR) continue;
+        Dim *dim = ARENA_NEW(&model->arena, Dim);
+        *dim = (Dim){.kind = DIM_KNOWN, .size = 1 + random_below(state, 9)};
+        value_set_type(value, type_new_shaped(&model->arena, type_dtype(value->type), dim, 1));
+    }
+}
+
+/* Returns false where the graph has too many free variables to enumerate. */
+static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
+    static Text text; /* large; tests run one at a time */
+    say_model(&text, state);
+    Err err = {0};
+    Model *model = text_parse_model(text.bytes, text.length, trap, &err);
+    if (!model) fail_msg("%s\n%s", err.what, text.bytes);
+    PassCounts counts = {0};
+    PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};
+    assert_true(infer_dtypes(&ctx, NULL, NULL, &err));
+    Trial t = {.p = {.model = model, .scratch = scratch, .counts = &counts}};
+    t.p.request = (PlacementRequest){.target = DTYPE_FLOAT16, .guard = true,
+                                     .io_low = random_below(state, 4) == 0};
+    assert_true(placement_build(&t.p, &err));
+    random_shapes(model, &t.p, state);
+    t.produces = placement_producers(&t.p);
+    list_free(&t);
+    bool small = t.free_count <= MOST_FREE;
+    placement_solve_greedy(&t.p);
+    uint64_t greedy = placement_cost(&t.p).converted;
+    clear_decision(&t.p);
+    placement_solve_mincut(&t.p);
+    uint64_t exact = placement_cost(&t.p).converted;
+    if (!is_feasible(&t)) fail_msg("infeasible:\n%s", text.bytes);
+    if (exact > greedy) fail_msg("exact %lu, greedy %lu:\n%s", exact, greedy, text.bytes);
+    uint64_t best = small ? brute_force(&t) : exact;
+    if (exact != best) fail_msg("exact %lu, best %lu:\n%s", exact, best, text.bytes);
+    model_free(model);
+    arena_free(scratch);
+    return small;
+}
+
+static void test_against_all_decisions(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena scratch;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&scratch, &trap);
+    uint64_t state = 42;
+    int enumerated = 0;
+    for (int i = 0; i < TRIALS; i++) enumerated += run_trial(&state, &scratch, &trap);
+    assert_true(enumerated > 500);
+}
+
+enum { NETWORK_NODES = 9, NETWORKS = 3000 };
+
+static int64_t cut_value(int64_t caps[NETWORK_NODES][NETWORK_NODES], uint32_t side) {
+    int64_t value = 0;
+    for (uint32_t i = 0; i < NETWORK_NODES; i++)
+        for (uint32_t j = 0; j < NETWORK_NODES; j++)
+            if ((side >> i & 1) && !(side >> j & 1)) value += caps[i][j];
+    return value;
+}
+
+static void test_flow_against_all_cuts(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    uint64_t state = 7;
+    for (int trial = 0; trial < NETWORKS; trial++) {
+        int64_t caps[NETWORK_NODES][NETWORK_NODES] = {{0}};
+        FlowNetwork flow;
+        flow_init(&flow, &arena);
+        for (uint32_t i = 2; i < NETWORK_NODES; i++) flow_add_node(&flow);
+        for (uint32_t i = 0; i < NETWORK_NODES; i++)
+            for (uint32_t j = 0; j < NETWORK_NODES; j++) {
+                if (i == j || j == FLOW_SOURCE || i == FLOW_SINK || random_below(&state, 3)) continue;
+                caps[i][j] = random_below(&state, 6);
+                flow_add_arc(&flow, i, j, caps[i][j], 0);
+            }
+        flow_solve(&flow);
+        uint32_t side = 0, largest = 0;
+        for (uint32_t v = 0; v < NETWORK_NODES; v++)
+            side |= (uint32_t)flow_on_source_side(&flow, v) << v;
+        int64_t best = INT64_MAX;
+        for (uint32_t s = 0; s < 1u << NETWORK_NODES; s++) {
+            if (!(s & 1) || (s & 2)) continue;
+            int64_t value = cut_value(caps, s);
+            if (value < best) largest = 0;
+            if (value <= best) largest |= s; /* minimum cuts are closed under union */
+            if (value < best) best = value;
+        }
+        assert_int_equal(cut_value(caps, side), best);
+        assert_int_equal(side, largest);
+        arena_free(&arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flow_against_all_cuts),
+        cmocka_unit_test(test_against_all_decisions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
