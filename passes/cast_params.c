@@ -108,7 +108,9 @@ static bool fold(PassCtx *ctx, Value *value, const Tensor *tensor, Dtype to, Err
     value_sync_info(value);
     if (value->producer && value->producer->note) {
         NodeNote *note = ARENA_NEW(arena, NodeNote);
-        *note = (NodeNote){to, "stored low"};
+        *note = *value->producer->note;
+        note->dtype = to;
+        note->reason = "stored low";
         value->producer->note = note;
     }
     drop_casts(ctx, casts, value);

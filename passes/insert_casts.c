@@ -239,17 +239,17 @@ static NodeNote note_of(Realise *r, const Node *node) {
         const Value *out = i < node->input_count ? NULL : node->outputs[i - node->input_count];
         if (i >= node->input_count && !out) continue;
         VarId var = out ? r->p->value_vars[out->id] : uses[i];
-        if (placement_is_low(r->p, var)) return (NodeNote){r->target, "runs low"};
+        if (placement_is_low(r->p, var)) return (NodeNote){.dtype = r->target, .reason = "runs low"};
         fixed |= var == VAR_FP32;
         if (!reason) reason = pin_reason(r, node, var);
     }
-    if (reason) return (NodeNote){DTYPE_FLOAT, reason};
-    if (!fixed) return (NodeNote){any_dtype(node), "holds no float32"};
+    if (reason) return (NodeNote){.dtype = DTYPE_FLOAT, .reason = reason};
+    if (!fixed) return (NodeNote){.dtype = any_dtype(node), .reason = "holds no float32"};
     if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
-        return (NodeNote){DTYPE_FLOAT, "a constant that is read in fp32"};
-    return (NodeNote){DTYPE_FLOAT,
-                      node_schema(node) ? "its float operands have a fixed type"
-                                        : "an operator demi does not know"};
+        return (NodeNote){.dtype = DTYPE_FLOAT, .reason = "a constant that is read in fp32"};
+    return (NodeNote){.dtype = DTYPE_FLOAT,
+                      .reason = node_schema(node) ? "its float operands have a fixed type"
+                                                  : "an operator demi does not know"};
 }
 
 static void note_nodes(Realise *r) {
@@ -258,6 +258,7 @@ static void note_nodes(Realise *r) {
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
             NodeNote *note = ARENA_NEW(arena, NodeNote);
             *note = note_of(r, node);
+            note->label = node_label(node); /* Syms live as long as the model */
             node->note = note;
         }
 }

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "ops.h"
+#include "regex_match.h"
 #include "text_distance.h"
 
 typedef struct Match {
     const Model *model;
     const GraphList *graphs;
     const char **matched;
+    Regex *regex; /* of the pattern being matched */
     Arena *scratch;
     Err *err;
 } Match;
@@ -49,10 +51,17 @@ static bool matches_op(const Node *node, const char *op) {
     return strlen(domain) == length && memcmp(domain, op, length) == 0;
 }
 
-typedef enum MatchKind { MATCH_EXACT, MATCH_GLOB, MATCH_OUTPUT, MATCH_OP } MatchKind;
+typedef enum MatchKind {
+    MATCH_EXACT,
+    MATCH_GLOB,
+    MATCH_REGEX,
+    MATCH_OUTPUT,
+    MATCH_OP
+} MatchKind;
 
-static bool node_matches(const Node *node, const char *text, MatchKind kind) {
+static bool node_matches(const Match *m, const Node *node, const char *text, MatchKind kind) {
     switch (kind) {
+    case MATCH_REGEX: return regex_matches(m->regex, node_label(node), strlen(node_label(node)));
     case MATCH_EXACT: return strcmp(node_label(node), text) == 0;
     case MATCH_GLOB: return glob_match(text, node_label(node));
     case MATCH_OUTPUT: return matches_output(node, text);
@@ -65,7 +74,7 @@ static bool mark(Match *m, const char *pattern, const char *text, MatchKind kind
     bool any = false;
     for (size_t i = 0; i < m->graphs->count; i++)
         for (const Node *node = m->graphs->items[i]->first; node; node = node->next) {
-            if (!node_matches(node, text, kind)) continue;
+            if (!node_matches(m, node, text, kind)) continue;
             any = true;
             if (!m->matched[node->id]) m->matched[node->id] = pattern;
         }
@@ -89,7 +98,133 @@ static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind
     return false;
 }
 
+/* ---- from:A,to:B -------------------------------------------------------------------------------- */
+
+static bool value_reached(const Value *value, const bool *reached) {
+    return value && reached[value->id];
+}
+
+/* Values that a node of this graph reads, also in its subgraphs. */
+typedef struct Reads {
+    const bool *reached;
+    bool any;
+} Reads;
+
+static void reads_in_graph(Graph *graph, void *data) {
+    Reads *reads = data;
+    for (const Node *node = graph->first; node && !reads->any; node = node->next) {
+        for (uint32_t i = 0; i < node->input_count; i++)
+            reads->any |= value_reached(node->inputs[i].value, reads->reached);
+        node_each_graph(node, reads_in_graph, reads);
+    }
+    for (size_t i = 0; i < graph->outputs.count; i++)
+        reads->any |= value_reached(graph->outputs.items[i]->use.value, reads->reached);
+}
+
+static bool node_reads(const Node *node, const bool *reached) {
+    Reads reads = {.reached = reached};
+    for (uint32_t i = 0; i < node->input_count; i++)
+        reads.any |= value_reached(node->inputs[i].value, reached);
+    node_each_graph(node, reads_in_graph, &reads);
+    return reads.any;
+}
+
+static void mark_outputs(const Node *node, bool *reached) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) reached[node->outputs[i]->id] = true;
+}
+
+static bool writes_reached(const Node *node, const bool *reached) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (value_reached(node->outputs[i], reached)) return true;
+    return false;
+}
+
+static void mark_reads(Graph *graph, void *data);
+
+static void mark_inputs(const Node *node, bool *reached) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value) reached[node->inputs[i].value->id] = true;
+    node_each_graph(node, mark_reads, reached);
+}
+
+static void mark_reads(Graph *graph, void *data) {
+    for (const Node *node = graph->first; node; node = node->next) mark_inputs(node, data);
+}
+
+typedef struct MarkAll {
+    Match *m;
+    const char *pattern;
+} MarkAll;
+
+static void mark_graph(Graph *graph, void *data) {
+    MarkAll *all = data;
+    for (const Node *node = graph->first; node; node = node->next) {
+        if (!all->m->matched[node->id]) all->m->matched[node->id] = all->pattern;
+        node_each_graph(node, mark_graph, all);
+    }
+}
+
+/* Nodes that read something computed from A, and from which B is computed. */
+static bool mark_between(Match *m, const char *pattern, const Value *from, const Value *to) {
+    bool *forward = ARENA_ARRAY(m->scratch, bool, m->model->value_count + 1u);
+    bool *backward = ARENA_ARRAY(m->scratch, bool, m->model->value_count + 1u);
+    MarkAll all = {m, pattern};
+    bool any = false;
+    forward[from->id] = backward[to->id] = true;
+    for (const Node *node = from->graph->first; node; node = node->next)
+        if (node_reads(node, forward)) mark_outputs(node, forward);
+    for (const Node *node = from->graph->last; node; node = node->prev) {
+        if (!writes_reached(node, backward)) continue;
+        mark_inputs(node, backward);
+        if (!node_reads(node, forward)) continue;
+        any = true;
+        if (!m->matched[node->id]) m->matched[node->id] = pattern;
+        node_each_graph(node, mark_graph, &all);
+    }
+    return any;
+}
+
+static const Value *value_named(const Match *m, Sym name, const Graph *graph) {
+    for (size_t i = 0; name && i < m->graphs->count; i++) {
+        const Graph *g = m->graphs->items[i];
+        if (graph && g != graph) continue;
+        for (size_t k = 0; k < g->inputs.count; k++)
+            if (g->inputs.items[k]->name == name) return g->inputs.items[k];
+        for (size_t k = 0; k < g->initializers.count; k++)
+            if (g->initializers.items[k]->name == name) return g->initializers.items[k];
+        for (const Node *node = g->first; node; node = node->next)
+            for (uint32_t k = 0; k < node->output_count; k++)
+                if (node->outputs[k] && node->outputs[k]->name == name) return node->outputs[k];
+    }
+    return NULL;
+}
+
+/* "from:A,to:B"; a name may hold a comma, so the last ",to:" divides. */
+static bool match_range(Match *m, const char *pattern) {
+    const char *start = pattern + 5, *split = NULL;
+    for (const char *at = strstr(start, ",to:"); at; at = strstr(at + 1, ",to:")) split = at;
+    if (!split) {
+        err_set(m->err, ERR_USAGE, "'%s' lacks ',to:NAME'", pattern);
+        return false;
+    }
+    const SymTable *syms = &m->model->syms;
+    const Value *from =
+        value_named(m, sym_find(syms, start, (size_t)(split - start)), NULL);
+    const Value *to =
+        from ? value_named(m, sym_find(syms, split + 4, strlen(split + 4)), from->graph) : NULL;
+    if (!from) return unmatched(m, pattern, start, MATCH_OUTPUT);
+    if (!to) return unmatched(m, pattern, split + 4, MATCH_OUTPUT);
+    return mark_between(m, pattern, from, to) || unmatched(m, pattern, pattern, MATCH_EXACT);
+}
+
 static bool match_pattern(Match *m, const char *pattern) {
+    if (strncmp(pattern, "from:", 5) == 0) return match_range(m, pattern);
+    if (strncmp(pattern, "re:", 3) == 0) {
+        m->regex = regex_compile(m->scratch, pattern + 3, m->err);
+        return m->regex && (mark(m, pattern, pattern, MATCH_REGEX) ||
+                            unmatched(m, pattern, pattern + 3, MATCH_REGEX));
+    }
     if (strncmp(pattern, "out:", 4) == 0)
         return mark(m, pattern, pattern + 4, MATCH_OUTPUT) ||
                unmatched(m, pattern, pattern + 4, MATCH_OUTPUT);

@@ -2,7 +2,10 @@
 /* Choosing nodes by name. A PATTERN is
  *   NAME      a node's name, or an unnamed node's first output; exact match first,
  *   GLOB      else with * (any characters, '/' too), ? (one character),
- *   out:NAME  the node that produces the value NAME (may be a glob).
+ *   re:REGEX  the whole name matches (regex_match.h has the syntax),
+ *   out:NAME  the node that produces the value NAME (may be a glob),
+ *   from:A,to:B  every node on a path from the value A to the value B, which are names of values of
+ *             one graph; nodes within those nodes' subgraphs, too.
  * Nodes of all subgraphs and functions are looked at. Matching takes linear time. */
 #ifndef DEMI_NODE_PATTERN_H
 #define DEMI_NODE_PATTERN_H

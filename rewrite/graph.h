@@ -217,6 +217,7 @@ typedef struct DeviceConfig {
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports. */
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
+    const char *label;  /* node_label before outputs were renamed: what its author calls it */
     const char *reason; /* one phrase, static or in the model's arena */
 } NodeNote;
 

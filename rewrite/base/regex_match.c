@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A recursive-descent parser to a small tree, code for a virtual machine of four instructions, and
+ * its simulation with a set of states per text position. */
+#include "regex_match.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "vec.h"
+
+enum { DEEPEST = 100, LONGEST = 20000, MOST_REPEATS = 1000, NO_LIMIT = -1 };
+
+typedef struct ByteSet {
+    uint64_t bits[4];
+} ByteSet;
+
+typedef enum TreeKind { TREE_EMPTY, TREE_BYTES, TREE_THEN, TREE_OR, TREE_REPEAT } TreeKind;
+
+typedef struct Tree {
+    TreeKind kind;
+    ByteSet set;
+    struct Tree *a, *b;
+    int least, most; /* REPEAT; most may be NO_LIMIT */
+} Tree;
+
+typedef enum Op { OP_BYTES, OP_SPLIT, OP_JUMP, OP_MATCH } Op;
+
+typedef struct Step {
+    Op op;
+    uint32_t x, y; /* where to go on */
+    ByteSet set;
+} Step;
+
+struct Regex {
+    VEC(Step) steps;
+    uint32_t *now, *next; /* lists of steps */
+    uint32_t *stamp;      /* by step: the last position that listed it, plus 1 */
+    uint32_t *stack;
+};
+
+typedef struct Parser {
+    Arena *arena;
+    const char *pattern, *at;
+    int depth;
+    Err *err;
+    Regex *regex;
+} Parser;
+
+/* ---- parsing ------------------------------------------------------------------------------------- */
+
+static Tree *fail(Parser *p, const char *what) {
+    err_set(p->err, ERR_USAGE, "regular expression: %s", what);
+    err_operand(p->err, "'%s', character %zu", p->pattern, (size_t)(p->at - p->pattern) + 1);
+    return NULL;
+}
+
+static void set_add(ByteSet *set, unsigned char c) { set->bits[c >> 6] |= UINT64_C(1) << (c & 63); }
+
+static bool set_has(const ByteSet *set, unsigned char c) {
+    return set->bits[c >> 6] >> (c & 63) & 1;
+}
+
+static void set_invert(ByteSet *set) {
+    for (int i = 0; i < 4; i++) set->bits[i] = ~set->bits[i];
+}
+
+static void set_add_all(ByteSet *set, const ByteSet *other) {
+    for (int i = 0; i < 4; i++) set->bits[i] |= other->bits[i];
+}
+
+static bool in_class(char name, unsigned char c) {
+    bool digit = c >= '0' && c <= '9';
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (name == 'd') return digit;
+    if (name == 's') return c == ' ' || (c >= '\t' && c <= '\r');
+    return digit || letter || c == '_';
+}
+
+/* What follows a backslash: a class, or the byte itself. */
+static ByteSet escaped(char c) {
+    ByteSet set = {{0}};
+    char lower = (char)(c | 0x20);
+    if (lower != 'd' && lower != 'w' && lower != 's') {
+        set_add(&set, (unsigned char)c);
+        return set;
+    }
+    for (int i = 0; i < 256; i++)
+        if (in_class(lower, (unsigned char)i)) set_add(&set, (unsigned char)i);
+    if (c != lower) set_invert(&set);
+    return set;
+}
+
+static Tree *tree_new(Parser *p, TreeKind kind, Tree *a, Tree *b) {
+    Tree *tree = ARENA_NEW(p->arena, Tree);
+    *tree = (Tree){.kind = kind, .a = a, .b = b};
+    return tree;
+}
+
+/* After '['. */
+static Tree *parse_class(Parser *p) {
+    Tree *tree = tree_new(p, TREE_BYTES, NULL, NULL);
+    bool inverted = *p->at == '^';
+    if (inverted) p->at++;
+    for (bool first = true; *p->at != ']' || first; first = false) {
+        unsigned char low = (unsigned char)*p->at;
+        if (!low) return fail(p, "'[' is not closed");
+        p->at++;
+        if (low == '\\' && *p->at) {
+            ByteSet set = escaped(*p->at++);
+            set_add_all(&tree->set, &set);
+            continue;
+        }
+        unsigned char high = low;
+        if (p->at[0] == '-' && p->at[1] && p->at[1] != ']') {
+            high = (unsigned char)p->at[1];
+            p->at += 2;
+        }
+        if (high < low) return fail(p, "a range runs backwards");
+        for (unsigned c = low; c <= high; c++) set_add(&tree->set, (unsigned char)c);
+    }
+    p->at++;
+    if (inverted) set_invert(&tree->set);
+    return tree;
+}
+
+static Tree *parse_either(Parser *p);
+
+static Tree *parse_group(Parser *p) {
+    if (++p->depth > DEEPEST) return fail(p, "nested too deeply");
+    Tree *tree = parse_either(p);
+    p->depth--;
+    if (!tree) return NULL;
+    if (*p->at != ')') return fail(p, "'(' is not closed");
+    p->at++;
+    return tree;
+}
+
+static Tree *parse_atom(Parser *p) {
+    char c = *p->at++;
+    if (c == '(') return parse_group(p);
+    if (c == '[') return parse_class(p);
+    if (c == '*' || c == '+' || c == '?' || c == '{') return fail(p, "nothing to repeat");
+    if (c == '\\' && !*p->at) return fail(p, "ends in a backslash");
+    Tree *tree = tree_new(p, TREE_BYTES, NULL, NULL);
+    if (c == '\\') tree->set = escaped(*p->at++);
+    else if (c == '.') set_invert(&tree->set);
+    else set_add(&tree->set, (unsigned char)c);
+    return tree;
+}
+
+static bool parse_number(Parser *p, int *number) {
+    if (*p->at < '0' || *p->at > '9') return false;
+    for (*number = 0; *p->at >= '0' && *p->at <= '9'; p->at++) {
+        *number = *number * 10 + (*p->at - '0');
+        if (*number > MOST_REPEATS) *number = MOST_REPEATS + 1;
+    }
+    return true;
+}
+
+/* After '{'. */
+static bool parse_bounds(Parser *p, Tree *repeat) {
+    if (!parse_number(p, &repeat->least)) return fail(p, "a number must follow '{'");
+    repeat->most = repeat->least;
+    if (*p->at == ',') {
+        p->at++;
+        if (!parse_number(p, &repeat->most)) repeat->most = NO_LIMIT;
+    }
+    if (*p->at++ != '}') return fail(p, "'{' is not closed");
+    bool ordered = repeat->most == NO_LIMIT || repeat->least <= repeat->most;
+    if (!ordered || repeat->least > MOST_REPEATS || repeat->most > MOST_REPEATS)
+        return fail(p, "repetition out of range");
+    return true;
+}
+
+static Tree *parse_repeat(Parser *p) {
+    Tree *tree = parse_atom(p);
+    while (tree && *p->at && strchr("*+?{", *p->at)) {
+        Tree *repeat = tree_new(p, TREE_REPEAT, tree, NULL);
+        char c = *p->at++;
+        repeat->least = c == '+';
+        repeat->most = c == '?' ? 1 : NO_LIMIT;
+        if (c == '{' && !parse_bounds(p, repeat)) return NULL;
+        if (++p->depth > DEEPEST) return fail(p, "nested too deeply");
+        tree = repeat;
+    }
+    return tree;
+}
+
+static Tree *parse_sequence(Parser *p) {
+    Tree *tree = tree_new(p, TREE_EMPTY, NULL, NULL);
+    int depth = p->depth;
+    while (*p->at && *p->at != '|' && *p->at != ')') {
+        Tree *next = parse_repeat(p);
+        if (!next) return NULL;
+        p->depth = depth;
+        tree = tree_new(p, TREE_THEN, tree, next);
+    }
+    return tree;
+}
+
+static Tree *parse_either(Parser *p) {
+    Tree *tree = parse_sequence(p);
+    while (tree && *p->at == '|') {
+        p->at++;
+        Tree *other = parse_sequence(p);
+        tree = other ? tree_new(p, TREE_OR, tree, other) : NULL;
+    }
+    return tree;
+}
+
+/* ---- code ------------------------------------------------------------------------------------------ */
+
+static uint32_t emit(Parser *p, Op op, const ByteSet *set) {
+    Regex *regex = p->regex;
+    Step step = {.op = op, .x = (uint32_t)regex->steps.count + 1};
+    if (set) step.set = *set;
+    VEC_PUSH(p->arena, &regex->steps, step);
+    return (uint32_t)regex->steps.count - 1;
+}
+
+static uint32_t here(const Parser *p) { return (uint32_t)p->regex->steps.count; }
+
+static bool generate(Parser *p, const Tree *tree);
+
+static bool generate_repeat(Parser *p, const Tree *tree) {
+    for (int i = 0; i < tree->least; i++)
+        if (!generate(p, tree->a)) return false;
+    if (tree->most == NO_LIMIT) {
+        uint32_t split = emit(p, OP_SPLIT, NULL);
+        if (!generate(p, tree->a)) return false;
+        uint32_t jump = emit(p, OP_JUMP, NULL);
+        p->regex->steps.items[jump].x = split;
+        p->regex->steps.items[split].y = here(p);
+        return true;
+    }
+    VEC(uint32_t) splits = {0};
+    for (int i = tree->least; i < tree->most; i++) {
+        VEC_PUSH(p->arena, &splits, emit(p, OP_SPLIT, NULL));
+        if (!generate(p, tree->a)) return false;
+    }
+    for (size_t i = 0; i < splits.count; i++) p->regex->steps.items[splits.items[i]].y = here(p);
+    return true;
+}
+
+/* Alternatives are a left-leaning chain, like sequences below. */
+static bool generate_or(Parser *p, const Tree *tree) {
+    VEC(const Tree *) parts = {0};
+    VEC(uint32_t) jumps = {0};
+    for (; tree->kind == TREE_OR; tree = tree->a) VEC_PUSH(p->arena, &parts, tree->b);
+    VEC_PUSH(p->arena, &parts, tree);
+    for (size_t i = parts.count; i-- > 1;) {
+        uint32_t split = emit(p, OP_SPLIT, NULL);
+        if (!generate(p, parts.items[i])) return false;
+        VEC_PUSH(p->arena, &jumps, emit(p, OP_JUMP, NULL));
+        p->regex->steps.items[split].y = here(p);
+    }
+    if (!generate(p, parts.items[0])) return false;
+    for (size_t i = 0; i < jumps.count; i++) p->regex->steps.items[jumps.items[i]].x = here(p);
+    return true;
+}
+
+/* A sequence is a left-leaning chain as long as the pattern: its parts are collected, not recursed
+ * into. */
+static bool generate_sequence(Parser *p, const Tree *tree) {
+    VEC(const Tree *) parts = {0};
+    for (; tree->kind == TREE_THEN; tree = tree->a) VEC_PUSH(p->arena, &parts, tree->b);
+    for (size_t i = parts.count; i-- > 0;)
+        if (!generate(p, parts.items[i])) return false;
+    return true;
+}
+
+static bool generate(Parser *p, const Tree *tree) {
+    if (here(p) > LONGEST) return fail(p, "too long once its repetitions are written out");
+    switch (tree->kind) {
+    case TREE_EMPTY: return true;
+    case TREE_BYTES: emit(p, OP_BYTES, &tree->set); return true;
+    case TREE_THEN: return generate_sequence(p, tree);
+    case TREE_OR: return generate_or(p, tree);
+    case TREE_REPEAT: return generate_repeat(p, tree);
+    }
+    return false;
+}
+
+Regex *regex_compile(Arena *arena, const char *pattern, Err *err) {
+    Parser p = {.arena = arena, .pattern = pattern, .at = pattern, .err = err};
+    p.regex = ARENA_NEW(arena, Regex);
+    Tree *tree = parse_either(&p);
+    if (tree && *p.at) tree = fail(&p, "')' without '('");
+    if (!tree || !generate(&p, tree)) return NULL;
+    emit(&p, OP_MATCH, NULL);
+    size_t count = p.regex->steps.count;
+    p.regex->now = ARENA_ARRAY(arena, uint32_t, count);
+    p.regex->next = ARENA_ARRAY(arena, uint32_t, count);
+    p.regex->stamp = ARENA_ARRAY(arena, uint32_t, count);
+    p.regex->stack = ARENA_ARRAY(arena, uint32_t, 2 * count + 1);
+    return p.regex;
+}
+
+/* ---- matching -------------------------------------------------------------------------------------- */
+
+/* Adds the steps that `start` leads to without reading; each at most once a position. */
+static uint32_t follow(Regex *regex, uint32_t start, uint32_t stamp, uint32_t count) {
+    uint32_t depth = 0;
+    regex->stack[depth++] = start;
+    while (depth > 0) {
+        uint32_t i = regex->stack[--depth];
+        if (regex->stamp[i] == stamp) continue;
+        regex->stamp[i] = stamp;
+        const Step *step = &regex->steps.items[i];
+        if (step->op == OP_BYTES || step->op == OP_MATCH) {
+            regex->next[count++] = i;
+            continue;
+        }
+        if (step->op == OP_SPLIT) regex->stack[depth++] = step->y;
+        regex->stack[depth++] = step->x;
+    }
+    return count;
+}
+
+bool regex_matches(Regex *regex, const char *text, size_t length) {
+    memset(regex->stamp, 0, regex->steps.count * sizeof *regex->stamp);
+    uint32_t count = follow(regex, 0, 1, 0);
+    for (size_t at = 0; at < length && count > 0; at++) {
+        uint32_t *swap = regex->now;
+        regex->now = regex->next;
+        regex->next = swap;
+        uint32_t now_count = count;
+        count = 0;
+        for (uint32_t i = 0; i < now_count; i++) {
+            const Step *step = &regex->steps.items[regex->now[i]];
+            if (step->op == OP_BYTES && set_has(&step->set, (unsigned char)text[at]))
+                count = follow(regex, step->x, (uint32_t)at + 2, count);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (regex->steps.items[regex->next[i]].op == OP_MATCH) return true;
+    return false;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Regular expressions that match in linear time, whatever the pattern: Thompson's simulation of the
+ * automaton, without backtracking. Patterns and texts are bytes.
+ *
+ *   c          that byte            .           any byte
+ *   [a-z_] [^/] one of, none of     \d \w \s    digit, word byte, space; \D \W \S the others
+ *   \c         c itself             ( )         group
+ *   |          either               * + ? {m} {m,} {m,n}   repetition
+ */
+#ifndef DEMI_BASE_REGEX_MATCH_H
+#define DEMI_BASE_REGEX_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "arena.h"
+#include "err.h"
+
+typedef struct Regex Regex;
+
+/* Compiles a pattern. NULL with ERR_USAGE (what, and the position as operand) where it is malformed,
+ * nested over 100 deep, or longer than 20,000 steps once its repetitions are written out. */
+Regex *regex_compile(Arena *arena, const char *pattern, Err *err);
+
+/* True where the whole text matches. Memory for the states is the Regex's own: one call at a time. */
+bool regex_matches(Regex *regex, const char *text, size_t length);
+
+#endif
