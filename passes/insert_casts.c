@@ -107,6 +107,16 @@ static Value *insert_cast(Realise *r, Value *value, Dtype to) {
 /* The outputs of the main graph and of functions have names that others know. */
 static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
 
+/* The cast takes over the name that an output of the model or function has; what it reads is called
+ * by its own type then. */
+static void name_output(Realise *r, Value *value, Value *cast) {
+    Model *model = value->graph->model;
+    value_swap_names(value, cast);
+    char *stem = arena_printf(r->ctx->scratch, "%s_%s", sym_text(cast->name),
+                              dtype_name(type_dtype(value->type)));
+    value_rename(value, sym_fresh(&model->syms, stem));
+}
+
 /* Gives every use of value that needs the other precision one shared cast. */
 static void realise_value(Realise *r, Value *value) {
     bool low = placement_is_low(r->p, r->p->value_vars[value->id]);
@@ -122,7 +132,7 @@ static void realise_value(Realise *r, Value *value) {
         named |= is_named_output(use);
         use_set(use, cast);
     }
-    if (named) value_swap_names(value, cast); /* the output keeps its name */
+    if (named) name_output(r, value, cast);
 }
 
 /* ---- types and attributes ----------------------------------------------------------------------------- */
@@ -202,7 +212,9 @@ static void realise(Realise *r) {
             realise_node(r, node);
     for (uint32_t id = 0; id < p->value_count; id++)
         if (p->values[id] && p->value_vars[id] != VAR_NONE) lower_value(r, p->values[id]);
-    for (uint32_t id = 0; id < p->value_count; id++)
+    /* Each cast goes right behind its producer, or first in the graph: backwards, casts of several
+     * inputs or outputs end up in their order. */
+    for (uint32_t id = p->value_count; id-- > 0;)
         if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, p->values[id]);
     for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
     for (uint32_t id = 0; id < p->value_count; id++)
