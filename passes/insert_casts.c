@@ -165,8 +165,9 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low = placement_is_low(r->p, var);
     Dtype dtype = low ? r->target : DTYPE_FLOAT;
     const Attr *attr = node_attr(node, rule->attr);
-    if (!attr && !low && !(node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0])))
-        return; /* it stays what it was without the attribute */
+    /* Without the attribute, the output is as its first operand is, or float. */
+    bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
+    if (!attr && low == low_input) return;
     if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) set_cast_to(node, dtype);
@@ -189,8 +190,10 @@ static void realise_node(Realise *r, Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] && !r->p->constant[node->outputs[i]->id])
             realise_output_type(r, node, schema, i);
-    /* Scores of a low Attention are summed over long rows: its softmax keeps fp32. */
-    bool attention = sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
+    /* Scores of a low Attention are summed over long rows: its softmax keeps fp32, but where the policy
+     * leaves that to the kernels. */
+    bool attention = r->p->request.policy != POLICY_FAST &&
+                     sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
                      placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (attention && op_schema_attr(schema, "softmax_precision") &&
         !node_attr(node, "softmax_precision")) {

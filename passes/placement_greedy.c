@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The greedy solver: MXNet's operator-list rules as a least fixed point. MXNet decided in visiting
- * order; here order cannot matter.
+/* The greedy solver: MXNet's operator-list rules as a fixed point. MXNet decided in visiting order;
+ * here order cannot matter.
  *
- * 1. From the LOW operators on, low spreads forward: a FOLLOW variable goes low when one of its
- *    sources that are not flexible is low, an `all` variable when all of them are.
- * 2. Flexible variables (they read constants only), readers first, go low where every reader is low, so that a constant behind
- *    a Transpose or Reshape is stored low like any other.
+ * 1. What lies behind LOW operators may be low. Of that, an `all` variable with a source that is
+ *    fp32 and not flexible goes back, and so does a FOLLOW variable without a low one, until nothing
+ *    changes. A loop's state, or the formal of a function that is called twice in a row, is among
+ *    its own sources and does not stand in its own way: a loop is decided as if it were unrolled.
+ * 2. Flexible variables (they read constants only), readers first, go low where every reader is low,
+ *    so that a constant behind a Transpose or Reshape is stored low like any other.
  */
 #include "placement.h"
 
@@ -13,6 +15,7 @@ typedef struct Greedy {
     Placement *p;
     uint32_t *sources;  /* by root: sources that are not flexible */
     uint32_t *low_sources;
+    bool *refused; /* by root: can't be low */
     uint32_t *first_value, *next_value; /* by root: list of the values it produces */
     VEC(VarId) queue;
 } Greedy;
@@ -37,25 +40,38 @@ static void count_sources(Greedy *g) {
     }
 }
 
-static void go_low(Greedy *g, VarId root) {
-    PlaceVar *var = &g->p->vars.items[root];
-    if (var->low || var->pinned) return;
-    var->low = true;
-    VEC_PUSH(g->p->scratch, &g->queue, root);
-}
-
-/* The values of `root` are low now: tells their readers. */
-static void spread(Greedy *g, VarId root) {
+/* Calls visit for each reader of what `root` produces, once a use. */
+static void each_reader(Greedy *g, VarId root, void (*visit)(Greedy *g, VarId reader)) {
     for (uint32_t id = g->first_value[root]; id != UINT32_MAX; id = g->next_value[id]) {
         if (g->p->flexible[id]) continue;
         for (const Use *use = g->p->values[id]->uses; use; use = use->next) {
             VarId reader = root_of(g, placement_use_var(g->p, use));
-            if (reader == VAR_NONE || reader == root) continue;
-            g->low_sources[reader]++;
-            const PlaceVar *var = &g->p->vars.items[reader];
-            if (!var->all || g->low_sources[reader] == g->sources[reader]) go_low(g, reader);
+            if (reader != VAR_NONE && reader != root) visit(g, reader);
         }
     }
+}
+
+static void reach(Greedy *g, VarId root) {
+    PlaceVar *var = &g->p->vars.items[root];
+    if (var->low || var->pinned || g->refused[root]) return;
+    var->low = true;
+    VEC_PUSH(g->p->scratch, &g->queue, root);
+}
+
+static void gain_source(Greedy *g, VarId root) { g->low_sources[root]++; }
+
+static void check(Greedy *g, VarId root) {
+    PlaceVar *var = &g->p->vars.items[root];
+    bool kept = var->all ? g->low_sources[root] == g->sources[root] : g->low_sources[root] > 0;
+    if (!var->low || var->wants_low || kept) return;
+    var->low = false;
+    g->refused[root] = true;
+    VEC_PUSH(g->p->scratch, &g->queue, root);
+}
+
+static void lose_source(Greedy *g, VarId root) {
+    g->low_sources[root]--;
+    check(g, root);
 }
 
 /* A value's readers that care are all low. Variables that produce nothing (Shape's input) do not
@@ -85,11 +101,28 @@ static void settle_flexible(Greedy *g, const Node *node) {
     }
 }
 
+/* One round: low is what can be reached from LOW operators, less what has to go back. True where
+ * something had to: what was reached through it alone is then still there. */
+static bool spread(Greedy *g) {
+    Placement *p = g->p;
+    g->queue.count = 0;
+    for (VarId v = 0; v < p->vars.count; v++) {
+        g->low_sources[v] = 0;
+        p->vars.items[v].low = false;
+    }
+    for (VarId v = 1; v < p->vars.count; v++)
+        if (placement_root(p, v) == v && p->vars.items[v].wants_low) reach(g, v);
+    for (size_t i = 0; i < g->queue.count; i++) each_reader(g, g->queue.items[i], reach);
+    size_t reached = g->queue.count;
+    for (size_t i = 0; i < reached; i++) each_reader(g, g->queue.items[i], gain_source);
+    for (size_t i = 0; i < reached; i++) check(g, g->queue.items[i]);
+    for (size_t i = reached; i < g->queue.count; i++) each_reader(g, g->queue.items[i], lose_source);
+    return g->queue.count > reached;
+}
+
 static void solve(Greedy *g) {
     Placement *p = g->p;
-    for (VarId v = 1; v < p->vars.count; v++)
-        if (placement_root(p, v) == v && p->vars.items[v].wants_low) go_low(g, v);
-    for (size_t i = 0; i < g->queue.count; i++) spread(g, g->queue.items[i]);
+    while (spread(g)) continue;
     for (size_t i = p->graphs.count; i-- > 0;)
         for (const Node *node = p->graphs.items[i]->last; node; node = node->prev)
             settle_flexible(g, node);
@@ -100,6 +133,7 @@ void placement_solve_greedy(Placement *p) {
     size_t count = p->vars.count;
     g.sources = ARENA_ARRAY(p->scratch, uint32_t, count);
     g.low_sources = ARENA_ARRAY(p->scratch, uint32_t, count);
+    g.refused = ARENA_ARRAY(p->scratch, bool, count);
     g.first_value = ARENA_ARRAY(p->scratch, uint32_t, count);
     g.next_value = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
     for (size_t i = 0; i < count; i++) g.first_value[i] = UINT32_MAX;

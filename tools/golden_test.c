@@ -271,9 +271,7 @@ static bool run_model(Runner *runner, const Case *the, Model *model, Outcome *ou
 static const char *error_line(Runner *runner, const Err *err) {
     static const char *const codes[] = {"none", "model", "usage", "env"};
     char line[2048];
-    Err shown = *err;
-    shown.hint[0] = '\0';
-    err_format(&shown, line, sizeof line);
+    err_format(err, line, sizeof line);
     return arena_printf(runner->arena, "%s: %s", codes[err->code], line);
 }
 
