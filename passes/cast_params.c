@@ -136,11 +136,13 @@ static Value *constant_beside(Value *value, const Tensor *tensor, Dtype to) {
     return copy;
 }
 
+/* The last type takes the constant's own place where nobody reads it as it is. */
 static bool store_both(PassCtx *ctx, Value *value, const Tensor *tensor, Err *err) {
     static const Dtype targets[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         NodeList casts = casts_to(ctx, value, targets[i]);
         if (casts.count == 0) continue;
+        if (common_target(value) == targets[i]) return fold(ctx, value, tensor, targets[i], err);
         if (!count_values(ctx, tensor, targets[i], err)) return false;
         drop_casts(ctx, casts, constant_beside(value, tensor, targets[i]));
     }

@@ -451,9 +451,24 @@ bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook
     return true;
 }
 
+/* What a given input type makes of the outputs must be what the model says they are. */
+static bool check_outputs(const Graph *graph, Err *err) {
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        const GraphOutput *output = graph->outputs.items[i];
+        Dtype declared = type_dtype(output->decl->type), found = type_dtype(output->use.value->type);
+        if (!declared || !found || declared == found) continue;
+        err_set(err, ERR_USAGE, "with the given input types it is %s, declared %s",
+                dtype_name(found), dtype_name(declared));
+        err_operand(err, "output '%s'", sym_text(output->use.value->name));
+        return false;
+    }
+    return true;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InferDtypesOptions *options = opts;
-    return infer_dtypes(ctx, &options->inputs, NULL, err);
+    if (!infer_dtypes(ctx, &options->inputs, NULL, err)) return false;
+    return options->inputs.count == 0 || check_outputs(ctx->model->graph, err);
 }
 
 const PassInfo infer_dtypes_pass = {
