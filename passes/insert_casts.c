@@ -137,12 +137,18 @@ static void realise_value(Realise *r, Value *value) {
 
 /* ---- types and attributes ----------------------------------------------------------------------------- */
 
+/* strip-casts reads it; of formals it knows the types without. */
+static void mark_interface(const Graph *graph, ValueDecl *decl) {
+    if (graph == graph->model->graph) decl_add_metadata(graph->model, decl, "demi.was", "float");
+}
+
 static void lower_value(Realise *r, Value *value) {
     if (!placement_is_low(r->p, r->p->value_vars[value->id])) return;
     value_set_type(value, type_with_dtype(&value->graph->model->arena, value->type, r->target));
     r->ctx->counts->rewrites++;
     if (value->input) {
         value_declare_input(value, r->target);
+        mark_interface(value->graph, value->input);
         if (value->init)
             value_set_init(value, tensor_new_cast(&value->graph->model->arena, value->init,
                                                   r->target));
@@ -204,8 +210,10 @@ static void realise_node(Realise *r, Node *node) {
 
 static void declare_outputs(Realise *r, Graph *graph) {
     for (size_t i = 0; i < graph->outputs.count; i++)
-        if (placement_is_low(r->p, r->p->output_vars[graph->id][i]))
+        if (placement_is_low(r->p, r->p->output_vars[graph->id][i])) {
             graph_declare_output(graph, (uint32_t)i, r->target);
+            mark_interface(graph, graph->outputs.items[i]->decl);
+        }
 }
 
 static void realise(Realise *r) {

@@ -5,9 +5,9 @@
  * After:  y = Conv(x, w)
  *
  * Casts that demi inserted go, attributes that it changed get their old types, and float spreads
- * again from the graph inputs. Constants that cast-params stored in 16 bit become float once more,
- * with the rounding they have had; kept ones give back the original graph. Graph inputs and outputs
- * that were lowered keep their types: a cast then stays, or is put, where they meet the rest.
+ * again from the graph inputs; inputs and outputs that it lowered are float again. Constants that
+ * cast-params stored in 16 bit become float once more, with the rounding they have had; kept ones give
+ * back the original graph. Where something else is 16 bit, a cast is put where it meets the rest.
  */
 #include <string.h>
 
@@ -45,22 +45,47 @@ static void restore_attr(Node *node, const char *name) {
         node_set_attr_type(node, name, type_with_dtype(arena, attr->v.tp, DTYPE_FLOAT));
 }
 
+/* The next entry of demi.was in a list of metadata, or the list's end. */
+static KeyValue **find_was(KeyValue **at) {
+    while (*at && !(sym_equals((*at)->key, "demi.was") && (*at)->value)) at = &(*at)->next;
+    return at;
+}
+
 /* demi.was entries: NAME, or NAME= where the attribute was absent. */
 static void restore_attrs(PassCtx *ctx, Node *node) {
-    for (KeyValue **at = &node->metadata; *at;) {
+    for (KeyValue **at = find_was(&node->metadata); *at; at = find_was(at)) {
         const KeyValue *entry = *at;
-        if (!sym_equals(entry->key, "demi.was") || !entry->value) {
-            at = &(*at)->next;
-            continue;
-        }
         size_t length = entry->value->length;
         bool absent = length && entry->value->text[length - 1] == '=';
         char *name = arena_copy(ctx->scratch, entry->value->text, absent ? length - 1 : length);
         if (absent) node_remove_attr(node, name);
         else restore_attr(node, name);
-        *at = (*at)->next;
+        *at = entry->next;
         ctx->counts->rewrites++;
     }
+}
+
+/* True where the declaration is of an input or output that demi lowered; forgets it. */
+static bool was_float(PassCtx *ctx, ValueDecl *decl) {
+    KeyValue **at = find_was(&decl->metadata);
+    if (!*at) return false;
+    *at = (*at)->next;
+    ctx->counts->rewrites++;
+    return true;
+}
+
+static void restore_interface(PassCtx *ctx, Graph *graph) {
+    Arena *arena = &graph->model->arena;
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        Value *value = graph->inputs.items[i];
+        if (!was_float(ctx, value->input)) continue;
+        value_declare_input(value, DTYPE_FLOAT);
+        value_set_type(value, type_with_dtype(arena, value->type, DTYPE_FLOAT));
+        if (value->init) value_set_init(value, tensor_new_cast(arena, value->init, DTYPE_FLOAT));
+    }
+    for (size_t i = 0; i < graph->outputs.count; i++)
+        if (was_float(ctx, graph->outputs.items[i]->decl))
+            graph_declare_output(graph, (uint32_t)i, DTYPE_FLOAT);
 }
 
 /* ---- bringing types together again --------------------------------------------------------------------- */
@@ -125,7 +150,7 @@ static void sync_declarations(Graph *graph) {
     for (size_t i = 0; i < graph->infos.count; i++) value_sync_info(graph->infos.items[i]);
 }
 
-/* Outputs that are declared low, by io=low, are low still. */
+/* Outputs that are declared low are low still. */
 static void lower_outputs(PassCtx *ctx, Graph *graph) {
     Model *model = graph->model;
     for (size_t i = 0; i < graph->outputs.count; i++) {
@@ -151,6 +176,7 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     uint64_t before = ctx->counts->rewrites;
+    restore_interface(ctx, ctx->model->graph);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (Node *node = graphs.items[i]->first, *next; node; node = next) {

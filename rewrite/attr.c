@@ -60,14 +60,20 @@ void node_remove_attr(Node *node, const char *name) {
     }
 }
 
-void node_add_metadata(Node *node, const char *key, const char *value) {
-    Model *model = node->graph->model;
-    KeyValue **at = &node->metadata;
+static void add_metadata(Model *model, KeyValue **at, const char *key, const char *value) {
     while (*at) at = &(*at)->next;
     *at = ARENA_NEW(&model->arena, KeyValue);
     (*at)->key = sym_intern_cstr(&model->syms, key);
     (*at)->value = sym_intern_cstr(&model->syms, value);
     model_touch(model);
+}
+
+void node_add_metadata(Node *node, const char *key, const char *value) {
+    add_metadata(node->graph->model, &node->metadata, key, value);
+}
+
+void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value) {
+    add_metadata(model, &decl->metadata, key, value);
 }
 
 Sym node_metadata(const Node *node, const char *key) {

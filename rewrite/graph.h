@@ -419,6 +419,8 @@ void node_remove_attr(Node *node, const char *name);
 /* Appends metadata_props key = value to a node; the value of a key, or NULL. */
 void node_add_metadata(Node *node, const char *key, const char *value);
 Sym node_metadata(const Node *node, const char *key);
+/* The same for what declares an input, output or inner value. */
+void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value);
 
 /* ---- walking --------------------------------------------------------------------------------------- */
 

@@ -183,11 +183,17 @@ static bool unknown_option(Parser *p, const PassInfo *pass, const char *key) {
     return false;
 }
 
-static bool parse_option(Parser *p, PassStep *step) {
+/* `given`: by row of the pass's options, which ones this step has had. */
+static bool parse_option(Parser *p, PassStep *step, bool *given) {
     const char *key = parse_word(p);
     const PassOption *option = find_option(step->info, key);
     if (!option) return unknown_option(p, step->info, key);
     if (!accept(p, '=')) return fail(p, "expected '=' after an option's name");
+    if (given[option - step->info->options]) {
+        err_set(p->err, ERR_USAGE, "pipeline: option '%s' is given twice", option->name);
+        return false;
+    }
+    given[option - step->info->options] = true;
     void *field = (char *)step->options + option->offset;
     if (option->kind == OPTION_STRINGS) return parse_list(p, field);
     const char *text;
@@ -218,9 +224,12 @@ static bool parse_pass(Parser *p, Pipeline *pipeline) {
     PassStep step = {.info = pass_find(p->table, name, strlen(name))};
     if (!step.info) return unknown_pass(p, name);
     if (!set_defaults(p, &step)) return false;
+    size_t options = 0;
+    while (step.info->options && step.info->options[options].name) options++;
+    bool *given = ARENA_ARRAY(p->arena, bool, options);
     if (accept(p, '{') && !accept(p, '}')) {
         do {
-            if (!parse_option(p, &step)) return false;
+            if (!parse_option(p, &step, given)) return false;
         } while (accept(p, ','));
         if (!accept(p, '}')) return fail(p, "expected ',' or '}' after an option");
     }
