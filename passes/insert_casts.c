@@ -21,6 +21,7 @@
 typedef struct InsertCastsOptions {
     int to, placement, io, policy, overflow;
     PassStrings keep, keep_ops;
+    OpClassLists lists;
     bool allow_unmatched;
 } InsertCastsOptions;
 
@@ -40,6 +41,13 @@ static const PassOption options_table[] = {
     {"overflow", OPTION_CHOICE, FIELD(overflow), overflow_names, NULL,
      "readers of constants the target can't hold: pin them to fp32, or let the values become Inf"},
     {"keep", OPTION_STRINGS, FIELD(keep), NULL, NULL, "nodes to keep in fp32, by PATTERN"},
+    {"low-ops", OPTION_STRINGS, FIELD(lists.low), NULL, NULL,
+     "operators that run low: NAMEs replace the policy's list, +NAME moves one there"},
+    {"fp32-ops", OPTION_STRINGS, FIELD(lists.fp32), NULL, NULL, "operators that stay in fp32"},
+    {"follow-ops", OPTION_STRINGS, FIELD(lists.follow), NULL, NULL,
+     "operators that are low where an input is"},
+    {"widest-ops", OPTION_STRINGS, FIELD(lists.widest), NULL, NULL,
+     "operators that are low where all inputs are"},
     {"keep-ops", OPTION_STRINGS, FIELD(keep_ops), NULL, NULL, "operators to keep in fp32"},
     {"allow-unmatched", OPTION_BOOL, FIELD(allow_unmatched), NULL, NULL,
      "let patterns match nothing"},
@@ -300,9 +308,13 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                              .allow_unmatched = options->allow_unmatched};
     const char **excluded = node_patterns_match(ctx->model, &patterns, ctx->scratch, err);
     if (!excluded) return false;
+    const OpClasses *classes =
+        op_classes_new(policy_of(options), &options->lists, ctx->scratch, err);
+    if (!classes) return false;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts};
     p.request = (PlacementRequest){.target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
                                    .policy = policy_of(options),
+                                   .classes = classes,
                                    .io_low = options->io == 1,
                                    .excluded = excluded,
                                    .guard = options->overflow == 0};

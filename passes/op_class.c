@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-up in op_class.def (sorted, binary search) and the conditions its last column names. */
+/* Look-up in op_class.def (sorted, binary search), lists that change it, and the conditions its last
+ * column names. */
 #include "op_class.h"
 
 #include <string.h>
 
 #include "constants.h"
 #include "ops.h"
+#include "text_distance.h"
 
 typedef enum Condition {
     ALWAYS,
@@ -30,13 +32,20 @@ static const Row rows[] = {
 #undef X
 };
 
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+struct OpClasses {
+    Policy policy;
+    uint8_t classes[ROW_COUNT]; /* OpClass */
+};
+
 static int compare(const Row *row, const char *domain, const char *name) {
     int order = strcmp(row->domain, domain);
     return order ? order : strcmp(row->name, name);
 }
 
 static const Row *find_row(const char *domain, const char *name) {
-    size_t low = 0, high = sizeof rows / sizeof *rows;
+    size_t low = 0, high = ROW_COUNT;
     while (low < high) {
         size_t middle = (low + high) / 2;
         int order = compare(&rows[middle], domain, name);
@@ -62,6 +71,87 @@ const char *op_class_name(OpClass op_class) {
     }
     return "NONE";
 }
+
+/* ---- lists --------------------------------------------------------------------------------------- */
+
+typedef struct ListMerge {
+    uint8_t named[ROW_COUNT]; /* the OpClass whose list has the row, or CLASS_NONE */
+    bool plain[ROW_COUNT];    /* it is named without a plus */
+    bool replaced[CLASS_WIDEST + 1];
+    Err *err;
+} ListMerge;
+
+static const char *list_name(OpClass op_class) {
+    switch (op_class) {
+    case CLASS_NONE: break;
+    case CLASS_LOW: return "low-ops";
+    case CLASS_FP32: return "fp32-ops";
+    case CLASS_FOLLOW: return "follow-ops";
+    case CLASS_WIDEST: return "widest-ops";
+    }
+    return "no list";
+}
+
+/* OPERATOR of the default domain, or DOMAIN.OPERATOR. */
+static const Row *find_named(const char *name) {
+    char domain[64] = "";
+    const char *dot = strrchr(name, '.');
+    size_t length = dot ? (size_t)(dot - name) : 0;
+    if (length >= sizeof domain) return NULL;
+    memcpy(domain, name, length);
+    domain[length] = '\0';
+    return find_row(ops_domain(domain), dot ? dot + 1 : name);
+}
+
+static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
+    err_set(m->err, ERR_USAGE, "%s: no operator is called '%s'", list_name(op_class), name);
+    NearestName nearest = nearest_name_of(name);
+    for (size_t i = 0; i < ROW_COUNT; i++) nearest_name_try(&nearest, rows[i].name);
+    if (nearest.best) err_hint(m->err, "did you mean '%s'?", nearest.best);
+    return false;
+}
+
+static bool take_list(ListMerge *m, OpClass op_class, const PassStrings *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        bool plain = list->items[i][0] != '+';
+        const char *name = list->items[i] + !plain;
+        const Row *row = find_named(name);
+        if (!row) return unknown_operator(m, op_class, name);
+        size_t at = (size_t)(row - rows);
+        if (m->named[at] && m->named[at] != op_class)
+            return err_set(m->err, ERR_USAGE, "operator '%s' is in %s and in %s", name,
+                           list_name((OpClass)m->named[at]), list_name(op_class));
+        m->named[at] = (uint8_t)op_class;
+        m->plain[at] |= plain;
+        m->replaced[op_class] |= plain;
+    }
+    return true;
+}
+
+static bool merge_row(ListMerge *m, size_t i, OpClasses *classes) {
+    OpClass usual = (OpClass)rows[i].classes[classes->policy], named = (OpClass)m->named[i];
+    classes->classes[i] = (uint8_t)(named ? named : m->replaced[usual] ? CLASS_NONE : usual);
+    if (!m->plain[i] || named == usual || m->replaced[usual]) return true;
+    err_set(m->err, ERR_USAGE, "operator '%s' is in %s and, by default, in %s", rows[i].name,
+            list_name(named), list_name(usual));
+    err_hint(m->err, "+%s moves it", rows[i].name);
+    return false;
+}
+
+const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err) {
+    ListMerge m = {.err = err};
+    OpClasses *classes = ARENA_NEW(arena, OpClasses);
+    classes->policy = policy;
+    if (!take_list(&m, CLASS_LOW, &lists->low) || !take_list(&m, CLASS_FP32, &lists->fp32) ||
+        !take_list(&m, CLASS_FOLLOW, &lists->follow) ||
+        !take_list(&m, CLASS_WIDEST, &lists->widest))
+        return NULL;
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (!merge_row(&m, i, classes)) return NULL;
+    return classes;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------------ */
 
 static const Value *input_of(const Node *node, uint32_t i) {
     return i < node->input_count ? node->inputs[i].value : NULL;
@@ -116,11 +206,13 @@ static OpClassAnswer attention_class(const Node *node, OpClass op_class) {
     return (OpClassAnswer){op_class, NULL};
 }
 
-OpClassAnswer op_class_of(const Node *node, Policy policy) {
+OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     const Row *row = find_row(domain, sym_text(node->op_type));
     if (!row) return (OpClassAnswer){CLASS_NONE, "an operator demi does not know"};
-    OpClass op_class = (OpClass)row->classes[policy];
+    OpClass op_class = (OpClass)classes->classes[row - rows];
+    Policy policy = classes->policy;
+    if (op_class == CLASS_NONE) return (OpClassAnswer){CLASS_NONE, "in no list of the policy"};
     switch ((Condition)row->condition) {
     case ALWAYS: break;
     case POW: return pow_class(node, op_class, policy);

@@ -5,6 +5,7 @@
 #define DEMI_OP_CLASS_H
 
 #include "graph.h"
+#include "pass.h"
 
 typedef enum OpClass {
     CLASS_NONE,   /* no row (custom operator): keeps its types */
@@ -21,9 +22,22 @@ typedef struct OpClassAnswer {
     const char *why; /* phrase where a condition of the node decided; NULL where the table did */
 } OpClassAnswer;
 
-/* The class of one node under a policy; conditions on its attributes and operands included. Types
- * of its inputs must be known (infer-dtypes). */
-OpClassAnswer op_class_of(const Node *node, Policy policy);
+/* Operators, optionally DOMAIN.OPERATOR, that are to be of a class. A list of plain names replaces the
+ * policy's list of that class; +OPERATOR moves one there. */
+typedef struct OpClassLists {
+    PassStrings low, fp32, follow, widest;
+} OpClassLists;
+
+/* A policy with its lists changed. */
+typedef struct OpClasses OpClasses;
+
+/* In `arena`. NULL with ERR_USAGE where a list has an unknown operator, or two lists have the same
+ * one: a default list counts where no plain name replaces it. */
+const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err);
+
+/* The class of one node; conditions on its attributes and operands included. Types of its inputs must
+ * be known (infer-dtypes). */
+OpClassAnswer op_class_of(const Node *node, const OpClasses *classes);
 
 /* The table's class, without conditions; CLASS_NONE for unknown names. */
 OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy);

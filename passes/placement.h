@@ -37,6 +37,7 @@ typedef struct PlaceVar {
 typedef struct PlacementRequest {
     Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
     Policy policy;
+    const OpClasses *classes; /* of that policy */
     bool io_low;                 /* graph inputs and outputs become low too */
     const char *const *excluded; /* [node_count]: the pattern that excludes a node, or NULL */
     bool guard; /* pin consumers of constants whose values the target can't hold */

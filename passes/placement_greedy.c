@@ -15,7 +15,7 @@ typedef struct Greedy {
     Placement *p;
     uint32_t *sources;  /* by root: sources that are not flexible */
     uint32_t *low_sources;
-    bool *refused; /* by root: can't be low */
+    bool *refused;      /* by root: can't be low */
     uint32_t *first_value, *next_value; /* by root: list of the values it produces */
     VEC(VarId) queue;
 } Greedy;

@@ -221,7 +221,7 @@ void placement_build_node(Placement *p, const Node *node) {
     build_ties(&b);
     build_attribute_outputs(&b);
     placement_build_bodies(p, node, b.outputs);
-    OpClassAnswer answer = op_class_of(node, p->request.policy);
+    OpClassAnswer answer = op_class_of(node, p->request.classes);
     const char *pin = class_reason(&b, answer);
     for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer, pin);
     for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer, pin);
