@@ -155,6 +155,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low = placement_is_low(r->p, var);
     Dtype dtype = low ? r->target : DTYPE_FLOAT;
     const Attr *attr = node_attr(node, rule->attr);
+    if (attr && attr->ref) return;
     if (!attr && !low && !(node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0])))
         return; /* it stays what it was without the attribute */
     if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
