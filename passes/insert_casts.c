@@ -179,6 +179,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low = placement_is_low(r->p, var);
     Dtype dtype = low ? r->target : DTYPE_FLOAT;
     const Attr *attr = node_attr(node, rule->attr);
+    if (attr && attr->ref) return;
     /* Without the attribute, the output is as its first operand is, or float. */
     bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (!attr && low == low_input) return;

@@ -141,6 +141,20 @@ static void build_ties(NodeBuild *b) {
     }
 }
 
+/* True where the attribute that says the type of formal output `formal` can be rewritten: not where
+ * it is an attribute of the function around, whose value a call gives, nor where the data lies in
+ * another one (Constant.sparse_value). */
+static bool output_is_rewritable(const NodeBuild *b, size_t formal) {
+    const OpOutputRule *own = op_output_rewritable(b->schema, formal);
+    size_t count;
+    const OpOutputRule *rules = op_output_rules(b->schema, formal, &count);
+    for (size_t i = 0; own && i < count; i++) {
+        const Attr *attr = rules[i].attr ? node_attr(b->node, rules[i].attr) : NULL;
+        if (attr && (attr->ref || strcmp(rules[i].attr, own->attr) != 0)) return false;
+    }
+    return own != NULL;
+}
+
 /* Outputs whose type variable no input binds: an attribute says the type. It can be rewritten, and
  * then the output follows its readers, or the type stays. */
 static void build_attribute_outputs(NodeBuild *b) {
@@ -151,7 +165,7 @@ static void build_attribute_outputs(NodeBuild *b) {
             continue;
         size_t formal = (size_t)(param - b->schema->outputs), count;
         if (!op_output_rules(b->schema, formal, &count) || count == 0) continue;
-        if (!op_output_rewritable(b->schema, formal) &&
+        if (!output_is_rewritable(b, formal) &&
             !b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
             placement_pin(b->p, b->outputs[i], "the output's type is fixed by an attribute");
     }

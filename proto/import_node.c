@@ -226,6 +226,7 @@ static void import_devices(Import *import, Onnx__NodeProto *proto, Node *node) {
             Onnx__ShardingSpecProto *spec = from->sharding_spec[k];
             NameRef *tensor = &to->specs[k].tensor;
             tensor->name = import_sym(import, spec->has_tensor_name, spec->tensor_name);
+            tensor->operand = true;
             VEC_PUSH(&import->scratch, &import->references, tensor);
             spec->has_tensor_name = 0;
             to->specs[k].rest = import_rest(import, &spec->base);

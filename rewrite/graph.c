@@ -27,10 +27,29 @@ static void use_link(Use *use, Value *value) {
     value->use_count++;
 }
 
+static bool is_operand(const Node *node, const Value *value) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value == value) return true;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] == value) return true;
+    return false;
+}
+
+/* A sharding specification must name an input or output of its node. */
+static void specs_follow(Node *node, const Value *from, Value *to) {
+    if (!from || !to || is_operand(node, from)) return;
+    for (uint32_t i = 0; i < node->device_count; i++)
+        for (uint32_t k = 0; k < node->devices[i].spec_count; k++)
+            if (node->devices[i].specs[k].tensor.value == from)
+                node->devices[i].specs[k].tensor.value = to;
+}
+
 void use_set(Use *use, Value *value) {
-    if (use->value == value) return;
+    const Value *old = use->value;
+    if (old == value) return;
     use_unlink(use);
     use_link(use, value);
+    if (use->node && use->node->device_count) specs_follow(use->node, old, value);
     model_touch(use->graph->model);
 }
 

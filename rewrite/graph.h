@@ -141,14 +141,15 @@ struct Value {
     const SparseTensor *sparse_init;
     ValueDecl *input; /* the graph-input declaration, NULL where it is no input */
     ValueDecl *info;  /* the value_info entry, NULL where there is none */
-    bool referenced;  /* named by a binding, quantization annotation or device configuration: must
-                         not disappear */
+    bool referenced;  /* named by a binding or a quantization annotation: must not disappear */
 };
 
 /* A name in the file that refers to a value without reading it. Follows the value if renamed. */
 typedef struct NameRef {
     Sym name;     /* as in the file; NULL where absent */
     Value *value; /* NULL where no such value exists */
+    bool operand; /* a device configuration's: it names an operand of its node, follows that to
+                     another value, and keeps none alive */
 } NameRef;
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -357,10 +358,12 @@ void node_set_output(Node *node, uint32_t i, Value *value);
 
 /* ---- edits ---------------------------------------------------------------------------------------- */
 
-/* Points one use at another value (NULL only for node inputs). */
+/* Points one use at another value (NULL only for node inputs). Device configurations of the node
+ * that name the operand name the new value. */
 void use_set(Use *use, Value *value);
 
-/* Points every use of `from` at `to`. References by name (NameRef) stay with `from`. */
+/* Points every use of `from` at `to`. References by name (NameRef) stay with `from`, but for those
+ * of device configurations, which follow their node's operand. */
 void value_replace_uses(Value *from, Value *to);
 
 /* Renames a value; name must be fresh in its graph. */

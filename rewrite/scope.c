@@ -58,5 +58,5 @@ Value *scope_resolve(Scope *scope, Arena *scratch, Sym name) {
 void scope_refer(const Scope *scope, NameRef *reference) {
     if (!reference->name || !scope) return;
     reference->value = scope_lookup(scope, reference->name);
-    if (reference->value) reference->value->referenced = true;
+    if (reference->value && !reference->operand) reference->value->referenced = true;
 }

@@ -32,7 +32,7 @@ Value *scope_lookup(const Scope *scope, Sym name);
 /* scope_lookup, or an undefined value of this graph, listed in graph->undefined. */
 Value *scope_resolve(Scope *scope, Arena *scratch, Sym name);
 
-/* Resolves a reference by name and marks what it refers to. */
+/* Resolves a reference by name and marks what it refers to, unless it names an operand. */
 void scope_refer(const Scope *scope, NameRef *reference);
 
 /* True where something gives the value its data. */

@@ -200,6 +200,7 @@ static bool parse_device(Parser *p, DeviceConfig *device) {
     while (parser_accept(p, ',')) {
         ShardingSpec spec = {0};
         if (!parser_ref(p, &spec.tensor, &spec.rest)) return false;
+        spec.tensor.operand = true;
         VEC_PUSH(p->scratch, &specs, spec);
     }
     device->specs = arena_copy(p->arena, specs.items, specs.count * sizeof *specs.items);
