@@ -44,8 +44,18 @@ static bool count_until_it_fits(ExportPlan *plan, Err *err) {
            err_set(err, ERR_MODEL, "the model has more than 2^31 - 1 bytes beside its weights");
 }
 
+/* The importer refuses such files, as cut-off ones; only text makes such models. */
+static bool has_required_fields(const Model *model, Err *err) {
+    if (model->has_ir_version && model->opsets.count) return true;
+    err_set(err, ERR_MODEL, "the model has no %s, which an ONNX file needs",
+            model->has_ir_version ? "opset_import" : "ir_version");
+    err_hint(err, "begin the text with <ir_version: 10, opset_import: [\"\" : 21]>");
+    return false;
+}
+
 ExportPlan *onnx_export_plan(const Model *model, const ExportOptions *options, Arena *scratch,
                              Err *err) {
+    if (!has_required_fields(model, err)) return NULL;
     ExportPlan *plan = ARENA_NEW(scratch, ExportPlan);
     plan->model = model;
     plan->arena = scratch;

@@ -33,8 +33,8 @@ typedef struct ExportOptions {
 /* A model measured and ready to be written. The model must not change while a plan is in use. */
 typedef struct ExportPlan ExportPlan;
 
-/* Checks and measures. ERR_MODEL where the model has no ONNX form: an operator of the domain
- * demi.fused, initializers in a function, nesting beyond 100 messages, more than 2^31 - 1 bytes
+/* Checks and measures. ERR_MODEL where the model has no ONNX form: no
+ * ir_version or opset_import, an operator of the domain demi.fused, initializers in a function, nesting beyond 100 messages, more than 2^31 - 1 bytes
  * beside the weights. The plan lives in scratch, which also needs about 1 MiB for streaming. */
 ExportPlan *onnx_export_plan(const Model *model, const ExportOptions *options, Arena *scratch,
                              Err *err);

@@ -40,8 +40,8 @@ void shadow_patch_length(ShadowWriter *writer, size_t position) {
 }
 
 Bytes shadow_end(ShadowWriter *writer, const ProtobufCMessageDescriptor *descriptor) {
+    if (!writer->block) return (Bytes){(const unsigned char *)"", 0}; /* nothing was written */
     Bytes piece = {writer->block + writer->start, writer->size - writer->start};
-    if (!writer->block) piece.data = (const unsigned char *)"";
     if (!writer->split) return piece;
     Arena scratch;
     arena_init(&scratch, writer->arena->trap);

@@ -22,14 +22,15 @@ bool value_is_constant(const Value *value) {
 
 static const Tensor *attr_tensor(const Attr *attr, Arena *arena) {
     int64_t count = attr->count;
+    uint64_t bytes = attr->count; /* the product with 8 passes 2^32 for a file that fits */
     switch (attr->type) {
     case ATTR_TENSOR: return attr->v.t;
     case ATTR_FLOAT: return tensor_new_float_scalar(arena, attr->v.f);
     case ATTR_INT: return tensor_new_raw(arena, DTYPE_INT64, NULL, 0, &attr->v.i, 8);
     case ATTR_FLOATS:
-        return tensor_new_raw(arena, DTYPE_FLOAT, &count, 1, attr->v.floats, attr->count * 4u);
+        return tensor_new_raw(arena, DTYPE_FLOAT, &count, 1, attr->v.floats, bytes * 4);
     case ATTR_INTS:
-        return tensor_new_raw(arena, DTYPE_INT64, &count, 1, attr->v.ints, attr->count * 8u);
+        return tensor_new_raw(arena, DTYPE_INT64, &count, 1, attr->v.ints, bytes * 8);
     case ATTR_UNDEFINED:
     case ATTR_STRING:
     case ATTR_GRAPH:

@@ -182,6 +182,8 @@ static bool verify_graph(Verify *v, const Graph *graph) {
         const Use *use = &graph->outputs.items[i]->use;
         if (use->node || use->graph != graph || use->index != i || !use->value)
             return graph_error(v, graph, "internal: graph output is linked wrongly", NULL);
+        if (!graph_is_within(graph, use->value->graph))
+            return graph_error(v, graph, "internal: graph output is out of scope", use->value);
         if (!v->defined[use->value->id])
             return graph_error(v, graph, "graph output is a value nothing defines", use->value);
     }

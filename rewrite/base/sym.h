@@ -16,7 +16,7 @@
 
 typedef struct SymData {
     uint32_t length; /* bytes, without the final NUL */
-    uint32_t hash;
+    uint32_t hash; /* differs between tables and runs: never let output depend on it */
     uint64_t suffix; /* sym_fresh's: the last number it gave to this stem */
     char text[];
 } SymData;
@@ -26,6 +26,7 @@ typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *slots;   /* open addressing, a power of two */
     size_t capacity, count;
+    uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
 } SymTable;
 
 void sym_table_init(SymTable *table, Arena *arena);

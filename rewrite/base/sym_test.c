@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sym.h"
@@ -104,6 +105,79 @@ static void test_many_fresh_names(void **state) {
     assert_true(arena.used < (uint64_t)COUNT * 160);
 }
 
+static int compare_hash(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Most names of one hash value. */
+static size_t worst_bucket(uint32_t *hashes, size_t count) {
+    size_t worst = 0, run = 0;
+    qsort(hashes, count, sizeof *hashes, compare_hash);
+    for (size_t i = 0; i < count; i++) {
+        run = i && hashes[i] == hashes[i - 1] ? run + 1 : 1;
+        if (run > worst) worst = run;
+    }
+    return worst;
+}
+
+/* "aa" and "bB" differ by what 31-multiplying hashes cancel; zero bytes are what FNV's xor ignores at
+ * the state 0; equal low bits are what a mask keeps. None of these families may share buckets. */
+static void test_hostile_names_spread(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    enum { BITS = 14, COUNT = 1 << BITS };
+    static uint32_t hashes[COUNT], low[COUNT];
+    for (int family = 0; family < 3; family++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            char text[64];
+            size_t length = 0;
+            for (unsigned bit = 0; bit < BITS; bit++) {
+                const char *pair = i >> bit & 1 ? "aa" : "bB";
+                memcpy(text + length, family == 0 ? pair : i >> bit & 1 ? "\0\1" : "\0\0", 2);
+                length += 2;
+            }
+            if (family == 2) { /* one byte repeated, so that only the length differs at first */
+                memset(text, 'x', sizeof text);
+                memcpy(text + 8, &i, sizeof i);
+                length = 16;
+            }
+            hashes[i] = sym_intern(&table, text, length)->hash;
+            low[i] = hashes[i] & 0x7fff;
+        }
+        assert_true(worst_bucket(hashes, COUNT) <= 4);
+        assert_true(worst_bucket(low, COUNT) <= 16);
+    }
+}
+
+/* Names found to collide in one table do not collide in the next one. */
+static void test_tables_hash_differently(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    SymTable other;
+    sym_table_init(&other, &arena);
+    unsigned same = 0;
+    for (int i = 0; i < 64; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "n%d", i);
+        same += sym_intern_cstr(&table, text)->hash == sym_intern_cstr(&other, text)->hash;
+    }
+    assert_true(same < 2);
+}
+
+/* SipHash-1-3 of the bytes 00..0e under the key 00..0f, by another implementation that also gives the
+ * published digest of SipHash-2-4; ours is folded to 32 bits. */
+static void test_hash_vector(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    unsigned char bytes[16];
+    for (unsigned i = 0; i < 16; i++) bytes[i] = (unsigned char)i;
+    memcpy(table.key, bytes, sizeof table.key);
+    uint64_t digest = UINT64_C(0xd320d86d2a519956);
+    assert_int_equal(sym_intern(&table, (const char *)bytes, 15)->hash,
+                     (uint32_t)(digest ^ digest >> 32));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_equal_names_are_one, set_up, tear_down),
@@ -111,6 +185,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fresh_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_fresh_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hostile_names_spread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tables_hash_differently, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hash_vector, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

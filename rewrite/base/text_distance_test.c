@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The nearest name, and what is too far to be one. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "text_distance.h"
+
+static const char *nearest(const char *wanted, const char *const *candidates) {
+    NearestName found = nearest_name_of(wanted);
+    for (; *candidates; candidates++) nearest_name_try(&found, *candidates);
+    return found.best;
+}
+
+static void test_nearest(void **state) {
+    (void)state;
+    static const char *const names[] = {"Relu", "PRelu", "LeakyRelu", "Conv", "ConvTranspose", NULL};
+    assert_string_equal(nearest("Rellu", names), "Relu");
+    assert_string_equal(nearest("relu", names), "Relu");
+    assert_string_equal(nearest("Pelu", names), "Relu"); /* of equals, the first */
+    assert_string_equal(nearest("ConvTransposed", names), "ConvTranspose");
+    assert_string_equal(nearest("Cnov", names), "Conv");
+    assert_null(nearest("Softmax", names));
+    assert_null(nearest("xxxx", names));
+}
+
+static void test_short_and_empty(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "", NULL};
+    assert_string_equal(nearest("a", names), "a");
+    assert_string_equal(nearest("", names), "");
+    static const char *const none[] = {NULL};
+    assert_null(nearest("a", none));
+}
+
+/* Only the first 64 bytes count; longer names cost no more. */
+static void test_long(void **state) {
+    (void)state;
+    char wanted[400], other[400];
+    memset(wanted, 'x', sizeof wanted);
+    memset(other, 'x', sizeof other);
+    wanted[399] = other[399] = '\0';
+    other[300] = 'y';
+    const char *names[] = {other, NULL};
+    assert_ptr_equal(nearest(wanted, names), other);
+    NearestName found = nearest_name_of(wanted);
+    nearest_name_try(&found, other);
+    assert_int_equal(found.distance, 0);
+    memset(other, 'y', 63);
+    assert_null(nearest(wanted, names));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_short_and_empty),
+        cmocka_unit_test(test_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

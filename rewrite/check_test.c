@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nodes against their schemas: what must be refused, with the whole line, and what must not. */
+#include <stdio.h>
+
+#include "test_model.h"
+
+static MemTrap trap;
+
+/* Types come from declarations alone here: no pass has run. */
+static void check(const char *text, const char *expected) {
+    Err err = {0};
+    Arena scratch;
+    char line[1024];
+    Model *model = test_model(&trap, text);
+    arena_init(&scratch, &trap);
+    bool ok = model_check(model, &scratch, &err);
+    err_format(&err, line, sizeof line);
+    if (ok && expected) fail_msg("accepted: %s", text);
+    if (!ok && !expected) fail_msg("refused: %s: %s", text, line);
+    if (expected && strcmp(line, expected) != 0) fail_msg("'%s' instead of '%s'", line, expected);
+    arena_free(&scratch);
+    model_free(model);
+}
+
+static const char *const refused[][2] = {
+    {"g (float x) => (float y) { y = Relu (x, x) }",
+     "node 'y' (Relu): wrong number of inputs: expected 1, got 2"},
+    {"g (float x) => (float y) { y = Relu () }",
+     "node 'y' (Relu): wrong number of inputs: expected 1, got 0"},
+    {"g (float x) => (float y) { y = Clip (x, x, x, x) }",
+     "node 'y' (Clip): wrong number of inputs: expected 1 to 3, got 4"},
+    {"g (float x) => (float y) { y = Concat <axis = 0> () }",
+     "node 'y' (Concat): wrong number of inputs: expected at least 1, got 0"},
+    {"g (float x) => (float y) { y, z = Relu (x) }",
+     "node 'y' (Relu): wrong number of outputs: expected 1, got 2"},
+    {"g (float x) => (float y) { y = Add (, x) }",
+     "node 'y' (Add), input 'A': a required input is missing"},
+    {"g (float x) => (float y) { y = Relu <alpha = 1.0> (x) }",
+     "node 'y' (Relu), attribute 'alpha': the operator has no such attribute"},
+    {"g (float x) => (float y) { y = Concat <axis = 1.0> (x) }",
+     "node 'y' (Concat), attribute 'axis': wrong type of attribute: expected int, got float"},
+    {"g (float x) => (float y) { y = Concat (x) }",
+     "node 'y' (Concat), attribute 'axis': a required attribute is missing"},
+    {"g (string x) => (string y) { y = Relu (x) }",
+     "node 'y' (Relu), operand 'X' ('x'): type not allowed at opset 21: got tensor of string"},
+    {"g (seq(float) x) => (float y) { y = Relu (x) }",
+     "node 'y' (Relu), operand 'X' ('x'): type not allowed at opset 21: got sequence of float"},
+    {"g (float x, int64 k) => (float y) { y = Add (x, k) }",
+     "node 'y' (Add), operand 'B' ('k'): operands of one type variable differ: expected float, as "
+     "'A', got int64"},
+    {"g (float x) => (float16 y) { y = Relu (x) }",
+     "node 'y' (Relu), operand 'Y' ('y'): operands of one type variable differ: expected float, as "
+     "'X', got float16"},
+    {"g (bool c, float x) => (float y) { [n] y = If (c) <then_branch = t () => (float q) { q = Relu "
+     "(x, x) }, else_branch = e () => (float x) {}> }",
+     "graph 'n/then_branch': node 'q' (Relu): wrong number of inputs: expected 1, got 2"},
+};
+
+static void test_refused(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        check(refused[i][0], refused[i][1]);
+}
+
+/* These say more than the tests above pin down: only their core is compared. */
+static void test_unknown_operators(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    static const char *const rows[][2] = {
+        {"g (float x) => (float y) { y = Rellu (x) }", "did you mean 'Relu'"},
+        {"g (float x) => (float y) { y = ai.onnx.ml.Scaler (x) }", "does not import"},
+        {"g (float x) => (float y) { y = Upsample (x, x) }", "deprecated"},
+        {"g (float x) => (float y) { y = Swish (x) }", "Swish"}, /* since opset 24 */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Err err = {0};
+        Arena scratch;
+        char line[1024];
+        Model *model = test_model(&trap, rows[i][0]);
+        arena_init(&scratch, &trap);
+        assert_false(model_check(model, &scratch, &err));
+        err_format(&err, line, sizeof line);
+        if (!strstr(line, rows[i][1])) fail_msg("'%s' lacks '%s'", line, rows[i][1]);
+        assert_int_equal(err.code, ERR_MODEL);
+        arena_free(&scratch);
+        model_free(model);
+    }
+}
+
+static void test_accepted(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    static const char *const accepted[] = {
+        "g (float x) => (float y) { y = Clip (x, , x) }",
+        "g (float x) => (float y) { y = Clip (x, , ) }",
+        "g (float x) => (float y) { y, = Dropout (x) }",
+        "g (float x) => (float y) { y = com.x.Anything <what = \"ever\"> (x, , x) }",
+        "g (float x) => (float y) { y = Rellu (x) }\n"
+        "<domain: \"\", opset_import: [\"\" : 21]> Rellu (a) => (b) { b = Relu (a) }",
+        "g (x) => (y) { y = Relu (x) }",             /* nothing is known */
+        "g (float x, int64[1] k) => (float y) { y = Expand (x, k) }",
+        "g (float x) => (float y) { y = com.x.F <s = 2> (x) }\n"
+        "<domain: \"com.x\", opset_import: [\"\" : 21]> F <s> (a) => (b) "
+        "{ b = Concat <axis: int = @s> (a) }",
+    };
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unknown_operators),
+        cmocka_unit_test(test_accepted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every primitive that changes a graph: what it does, what it leaves alone, and that it counts an edit
+ * where it changes something and none where not. At the end random sequences of them, against a
+ * model of what the use lists must hold. */
+#include <stdio.h>
+
+#include "test_model.h"
+
+static MemTrap trap;
+
+static const char small[] = "g (float[N,3] x, float[3] d) => (float[N,3] y, float[N,3] z)\n"
+                            "<float[3] w = {1, 2, 3}, float[N,3] a>\n"
+                            "{ a = Add (x, w)  b = Mul (a, a)  y = Sub (b, a)  z = Relu (y) }\n";
+
+static const char nested[] =
+    "g (bool c, float[3] x) => (float[3] y) {\n"
+    "    p = Neg (x)\n"
+    "    y = If (c) <then_branch = t () => (float[3] ty) {\n"
+    "        ty = If (c) <then_branch = tt () => (float[3] q) { q = Add (p, x) },\n"
+    "                     else_branch = te () => (float[3] r) { r = Abs (p) }>\n"
+    "    }, else_branch = e () => (float[3] ey) { ey = Exp (p) }>\n"
+    "}\n";
+
+static void test_new_nodes(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Graph *graph = model->graph;
+    uint64_t edits = model->edits;
+    assert_int_equal(edits, 0);
+    uint32_t nodes = graph->node_count, ids = model->node_count;
+    Node *last = node_new(graph, NULL, test_name(model, "Relu"), NULL);
+    Node *first = node_new(graph, graph->first, test_name(model, "Relu"), NULL);
+    Node *middle = node_new(graph, last, test_name(model, "Relu"), NULL);
+    assert_ptr_equal(graph->last, last);
+    assert_ptr_equal(graph->first, first);
+    assert_ptr_equal(last->prev, middle);
+    assert_int_equal(graph->node_count, nodes + 3);
+    assert_int_equal(model->node_count, ids + 3);
+    assert_int_equal(middle->id, ids + 2);
+    assert_int_equal(model->edits, edits + 3);
+    assert_int_equal(first->input_count + first->output_count, 0);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_inputs_resize(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Node *mul = test_node(model->graph, "b"), *sub = test_node(model->graph, "y");
+    Value *a = test_value(model->graph, "a"), *x = test_value(model->graph, "x");
+    assert_int_equal(a->use_count, 3);
+    node_resize_inputs(mul, 5); /* both of its uses of `a` move in memory */
+    assert_int_equal(a->use_count, 3);
+    assert_null(mul->inputs[2].value);
+    test_verify(model);
+    node_set_input(mul, 4, a);
+    node_set_input(mul, 2, x);
+    node_resize_inputs(mul, 9);
+    assert_int_equal(a->use_count, 4);
+    assert_ptr_equal(mul->inputs[4].value, a);
+    test_verify(model);
+    node_resize_inputs(mul, 1);
+    assert_int_equal(a->use_count, 2);
+    test_verify(model);
+    node_resize_inputs(mul, 2); /* what was dropped does not come back */
+    assert_null(mul->inputs[1].value);
+    node_resize_inputs(mul, 0);
+    node_resize_inputs(sub, 0);
+    assert_null(a->uses);
+    assert_int_equal(a->use_count, 0);
+    test_verify(model);
+    uint64_t edits = model->edits;
+    node_resize_inputs(mul, 0);
+    assert_int_equal(model->edits, edits);
+    model_free(model);
+}
+
+static void test_outputs(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Node *add = test_node(model->graph, "a"), *relu = test_node(model->graph, "z");
+    Value *a = test_value(model->graph, "a");
+    Value *more = value_new(model->graph, test_name(model, "more"));
+    node_resize_outputs(add, 3);
+    assert_ptr_equal(add->outputs[0], a);
+    assert_null(add->outputs[1]);
+    node_set_output(add, 2, more);
+    assert_ptr_equal(more->producer, add);
+    assert_int_equal(more->output_index, 2);
+    test_verify(model);
+    Value *other = value_new(model->graph, test_name(model, "other"));
+    node_set_output(add, 2, other);
+    assert_null(more->producer);
+    assert_ptr_equal(other->producer, add);
+    node_set_output(add, 2, NULL);
+    assert_null(other->producer);
+    node_resize_outputs(relu, 0);
+    assert_null(model->graph->outputs.items[1]->use.value->producer);
+    node_resize_outputs(add, 1);
+    assert_ptr_equal(add->outputs[0]->producer, add);
+    uint64_t edits = model->edits;
+    node_resize_outputs(add, 1);
+    assert_int_equal(model->edits, edits);
+    model_free(model);
+}
+
+static void test_uses_move(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, nested);
+    Value *p = test_value(model->graph, "p"), *x = test_value(model->graph, "x");
+    assert_int_equal(p->use_count, 3); /* two levels down, too */
+    assert_int_equal(x->use_count, 2);
+    uint64_t edits = model->edits;
+    value_replace_uses(p, x);
+    assert_null(p->uses);
+    assert_int_equal(x->use_count, 5);
+    assert_int_equal(model->edits, edits + 3);
+    test_verify(model);
+    value_replace_uses(p, x); /* nothing left to do */
+    use_set(x->uses, x);
+    assert_int_equal(model->edits, edits + 3);
+    Value *y = model->graph->outputs.items[0]->use.value;
+    value_replace_uses(y, x);
+    assert_ptr_equal(model->graph->outputs.items[0]->use.value, x);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Value *a = test_value(model->graph, "a"), *b = test_value(model->graph, "b");
+    Sym name = a->name, other = b->name;
+    value_swap_names(a, b);
+    assert_ptr_equal(a->name, other);
+    assert_ptr_equal(b->name, name);
+    assert_int_equal(model->edits, 1);
+    value_rename(a, other);
+    assert_int_equal(model->edits, 1);
+    value_rename(a, sym_fresh(&model->syms, "a"));
+    assert_string_equal(sym_text(a->name), "a_1");
+    assert_int_equal(model->edits, 2);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_remove_node(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, nested);
+    Graph *graph = model->graph;
+    Value *p = test_value(graph, "p"), *x = test_value(graph, "x"), *c = test_value(graph, "c");
+    Value *y = test_value(graph, "y");
+    value_add_info(y);
+    value_replace_uses(y, p);
+    assert_int_equal(p->use_count, 4);
+    node_remove(y->producer);
+    assert_null(y->producer);
+    assert_null(y->info);
+    assert_int_equal(graph->infos.count, 0);
+    assert_int_equal(p->use_count, 1); /* the graph's output; the captures are gone */
+    assert_int_equal(x->use_count, 1);
+    assert_int_equal(c->use_count, 0);
+    assert_int_equal(graph->node_count, 1);
+    assert_ptr_equal(graph->last, p->producer);
+    test_verify(model);
+    value_replace_uses(p, x);
+    node_remove(p->producer);
+    assert_null(graph->first);
+    assert_null(graph->last);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_remove_branch_output(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g (bool c, float[3] x) => (float[3] x) {\n"
+                                     "    y = If (c) <then_branch = t () => (float[3] x) {},\n"
+                                     "                else_branch = e () => (float[3] x) {}>\n"
+                                     "}\n");
+    Value *x = test_value(model->graph, "x");
+    assert_int_equal(x->use_count, 3); /* outputs of all three graphs */
+    node_remove(test_node(model->graph, "y"));
+    assert_int_equal(x->use_count, 1);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_move_node(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g (float[3] x) => (float[3] a, float[3] b, float[3] c)\n"
+                                     "{ a = Abs (x)  b = Neg (x)  c = Exp (x) }\n");
+    Graph *graph = model->graph;
+    Node *a = test_node(graph, "a"), *b = test_node(graph, "b"), *c = test_node(graph, "c");
+    node_move_before(c, a);
+    assert_ptr_equal(graph->first, c);
+    assert_ptr_equal(graph->last, b);
+    node_move_before(c, NULL);
+    assert_ptr_equal(graph->last, c);
+    assert_ptr_equal(graph->first, a);
+    assert_int_equal(model->edits, 2);
+    node_move_before(a, b);
+    node_move_before(a, a);
+    node_move_before(c, NULL);
+    assert_int_equal(model->edits, 2);
+    assert_int_equal(graph->node_count, 3);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_initializers(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g (float x, float d = {7}) => (float y)\n"
+                                     "<float u = {1}, float v = {2}, float w = {3}>\n"
+                                     "{ y = Sum (x, d, u, v, w) }\n");
+    Graph *graph = model->graph;
+    Value *u = test_value(graph, "u"), *v = test_value(graph, "v"), *d = test_value(graph, "d");
+    const Tensor *seven = tensor_new_float_scalar(&model->arena, 7.0f);
+    size_t count = graph->initializers.count;
+    value_set_init(v, seven);
+    assert_int_equal(graph->initializers.count, count);
+    assert_ptr_equal(v->init, seven);
+    test_verify(model);
+    node_resize_inputs(test_node(graph, "y"), 2);
+    value_set_init(u, NULL);
+    assert_null(u->init);
+    assert_int_equal(graph->initializers.count, count - 1);
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        assert_ptr_not_equal(graph->initializers.items[i], u);
+    value_add_info(v);
+    graph_remove_initializer(v);
+    assert_null(v->info);
+    assert_null(v->init);
+    graph_remove_initializer(d); /* also an input: that stays */
+    assert_null(d->init);
+    assert_non_null(d->input);
+    assert_int_equal(graph->initializers.count, count - 3);
+    assert_int_equal(graph->inputs.count, 2);
+    test_verify(model);
+    value_set_init(u, seven);
+    assert_ptr_equal(graph->initializers.items[graph->initializers.count - 1], u);
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_sparse_initializer(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Graph *graph = model->graph;
+    Value *sparse = value_new(graph, test_name(model, "sparse"));
+    sparse->sparse_init = ARENA_NEW(&model->arena, SparseTensor);
+    VEC_PUSH(&model->arena, &graph->sparse_initializers, sparse);
+    test_verify(model);
+    uint64_t edits = model->edits;
+    graph_remove_initializer(sparse);
+    assert_int_equal(graph->sparse_initializers.count, 0);
+    assert_null(sparse->sparse_init);
+    assert_true(model->edits > edits);
+    model_free(model);
+}
+
+static void test_info(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Graph *graph = model->graph;
+    Value *a = test_value(graph, "a"), *b = test_value(graph, "b");
+    assert_int_equal(graph->infos.count, 1);
+    value_add_info(a);
+    assert_int_equal(model->edits, 0);
+    value_sync_info(a); /* agrees */
+    value_sync_info(b); /* none */
+    assert_int_equal(model->edits, 0);
+    const Type *declared = a->info->type;
+    value_set_type(a, type_with_dtype(&model->arena, a->type, DTYPE_FLOAT16));
+    assert_int_equal(model->edits, 0);
+    assert_int_equal(type_dtype(declared), DTYPE_FLOAT);
+    value_sync_info(a);
+    assert_int_equal(type_dtype(a->info->type), DTYPE_FLOAT16);
+    assert_int_equal(a->info->type->rank, 2); /* the declared shape stays */
+    assert_int_equal(model->edits, 1);
+    value_set_type(a, type_new_wrapped(&model->arena, TYPE_SEQUENCE, a->type));
+    value_sync_info(a); /* of another kind altogether */
+    assert_int_equal(a->info->type->kind, TYPE_SEQUENCE);
+    value_set_type(a, NULL);
+    uint64_t edits = model->edits;
+    value_sync_info(a); /* nothing is known */
+    assert_int_equal(model->edits, edits);
+    value_add_info(b);
+    assert_ptr_equal(graph->infos.items[1], b);
+    value_remove_info(a);
+    assert_ptr_equal(graph->infos.items[0], b);
+    assert_null(a->info);
+    edits = model->edits;
+    value_remove_info(a);
+    assert_int_equal(model->edits, edits);
+    model_free(model);
+}
+
+static void test_declarations(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, small);
+    Graph *graph = model->graph;
+    Value *x = test_value(graph, "x"), *y = test_value(graph, "y");
+    value_declare_input(x, DTYPE_FLOAT);
+    graph_declare_output(graph, 0, DTYPE_FLOAT);
+    assert_int_equal(model->edits, 0);
+    value_declare_input(x, DTYPE_BFLOAT16);
+    graph_declare_output(graph, 1, DTYPE_FLOAT16);
+    assert_int_equal(model->edits, 2);
+    assert_int_equal(type_dtype(x->input->type), DTYPE_BFLOAT16);
+    assert_int_equal(x->input->type->rank, 2);
+    assert_int_equal(type_dtype(x->type), DTYPE_FLOAT); /* what is known is another matter */
+    assert_int_equal(type_dtype(graph->outputs.items[1]->decl->type), DTYPE_FLOAT16);
+    assert_int_equal(type_dtype(graph->outputs.items[0]->decl->type), DTYPE_FLOAT);
+    uint32_t uses = y->use_count;
+    ValueDecl *decl = ARENA_NEW(&model->arena, ValueDecl);
+    GraphOutput *output = graph_add_output(graph, y, decl);
+    assert_int_equal(output->use.index, 2);
+    assert_int_equal(y->use_count, uses + 1);
+    assert_int_equal(model->edits, 3);
+    test_verify(model);
+    model_free(model);
+}
+
+/* ---- random sequences ------------------------------------------------------------------------ */
+
+enum { VALUES = 6, NODES = 5, INPUTS = 7, STEPS = 4000 };
+
+typedef struct Shadow {
+    Model *model;
+    Value *values[VALUES];
+    Node *nodes[NODES];
+    int reads[NODES][INPUTS]; /* value index, -1: omitted */
+    uint32_t counts[NODES];
+    uint64_t random;
+} Shadow;
+
+static void shadow_compare(const Shadow *s) {
+    uint32_t uses[VALUES] = {0};
+    for (size_t n = 0; n < NODES; n++) {
+        assert_int_equal(s->nodes[n]->input_count, s->counts[n]);
+        for (uint32_t i = 0; i < s->counts[n]; i++) {
+            const Use *use = &s->nodes[n]->inputs[i];
+            Value *wanted = s->reads[n][i] < 0 ? NULL : s->values[s->reads[n][i]];
+            assert_ptr_equal(use->value, wanted);
+            assert_ptr_equal(use->node, s->nodes[n]);
+            if (wanted) uses[s->reads[n][i]]++;
+        }
+    }
+    for (size_t v = 0; v < VALUES; v++) {
+        uint32_t seen = 0;
+        const Use *previous = NULL;
+        for (const Use *use = s->values[v]->uses; use; previous = use, use = use->next, seen++) {
+            assert_ptr_equal(use->prev, previous);
+            assert_ptr_equal(use->value, s->values[v]);
+            assert_ptr_equal(use, &use->node->inputs[use->index]); /* no stale place */
+        }
+        assert_int_equal(seen, uses[v]);
+        assert_int_equal(s->values[v]->use_count, uses[v]);
+    }
+}
+
+static void shadow_resize(Shadow *s, size_t n) {
+    uint32_t count = test_random(&s->random, INPUTS + 1);
+    for (uint32_t i = s->counts[n]; i < count; i++) s->reads[n][i] = -1;
+    s->counts[n] = count;
+    node_resize_inputs(s->nodes[n], count);
+}
+
+static void shadow_set(Shadow *s, size_t n) {
+    if (!s->counts[n]) return;
+    uint32_t i = test_random(&s->random, s->counts[n]);
+    int v = (int)test_random(&s->random, VALUES + 1) - 1;
+    s->reads[n][i] = v;
+    node_set_input(s->nodes[n], i, v < 0 ? NULL : s->values[v]);
+}
+
+static void shadow_replace(Shadow *s) {
+    int from = (int)test_random(&s->random, VALUES), to = (int)test_random(&s->random, VALUES);
+    if (from == to) return;
+    for (size_t n = 0; n < NODES; n++)
+        for (uint32_t i = 0; i < s->counts[n]; i++)
+            if (s->reads[n][i] == from) s->reads[n][i] = to;
+    value_replace_uses(s->values[from], s->values[to]);
+}
+
+static void shadow_renew(Shadow *s, size_t n) {
+    node_remove(s->nodes[n]);
+    s->nodes[n] = node_new(s->model->graph, NULL, test_name(s->model, "Sum"), NULL);
+    s->counts[n] = 0;
+}
+
+static void test_random_edits(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    static Shadow s; /* static: not lost in a jump */
+    s = (Shadow){.model = model_new(&trap), .random = 42};
+    for (size_t v = 0; v < VALUES; v++) {
+        char name[8];
+        snprintf(name, sizeof name, "v%zu", v);
+        s.values[v] = value_new(s.model->graph, test_name(s.model, name));
+        s.values[v]->input = ARENA_NEW(&s.model->arena, ValueDecl);
+        VEC_PUSH(&s.model->arena, &s.model->graph->inputs, s.values[v]);
+    }
+    for (size_t n = 0; n < NODES; n++)
+        s.nodes[n] = node_new(s.model->graph, NULL, test_name(s.model, "Sum"), NULL);
+    for (unsigned step = 0; step < STEPS; step++) {
+        size_t n = test_random(&s.random, NODES);
+        uint32_t what = test_random(&s.random, 20);
+        if (what < 5) shadow_resize(&s, n);
+        else if (what < 17) shadow_set(&s, n);
+        else if (what < 18) shadow_replace(&s);
+        else if (what < 19) shadow_renew(&s, n);
+        else node_move_before(s.nodes[n], s.nodes[test_random(&s.random, NODES)]);
+        shadow_compare(&s);
+    }
+    test_verify(s.model);
+    model_free(s.model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_new_nodes),     cmocka_unit_test(test_inputs_resize),
+        cmocka_unit_test(test_outputs),       cmocka_unit_test(test_uses_move),
+        cmocka_unit_test(test_names),         cmocka_unit_test(test_remove_node),
+        cmocka_unit_test(test_remove_branch_output),
+        cmocka_unit_test(test_move_node),     cmocka_unit_test(test_initializers),
+        cmocka_unit_test(test_sparse_initializer),
+        cmocka_unit_test(test_info),          cmocka_unit_test(test_declarations),
+        cmocka_unit_test(test_random_edits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

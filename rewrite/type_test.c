@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Value types: making, changing the element type through nesting, comparing. */
+#include "test_model.h"
+
+static MemTrap trap;
+static Arena arena;
+
+static int set_up(void **state) {
+    (void)state;
+    arena_init(&arena, &trap);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    arena_free(&arena);
+    return 0;
+}
+
+static void test_with_dtype(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    const Dim dims[] = {{.kind = DIM_KNOWN, .size = 3}, {.kind = DIM_UNKNOWN}};
+    const Type *tensor = type_new_shaped(&arena, DTYPE_FLOAT, dims, 2);
+    assert_ptr_equal(type_with_dtype(&arena, tensor, DTYPE_FLOAT), tensor);
+    const Type *low = type_with_dtype(&arena, tensor, DTYPE_FLOAT16);
+    assert_int_equal(low->dtype, DTYPE_FLOAT16);
+    assert_true(low->has_shape && low->has_dtype);
+    assert_ptr_equal(low->dims, dims);
+    assert_int_equal(tensor->dtype, DTYPE_FLOAT);
+    assert_null(type_with_dtype(&arena, NULL, DTYPE_FLOAT));
+
+    TypeExtra extra = {.rest = {(const unsigned char *)"r", 1}};
+    Type sequence = {.kind = TYPE_SEQUENCE, .elem = tensor, .extra = &extra};
+    const Type *nested = type_new_wrapped(&arena, TYPE_OPTIONAL, &sequence);
+    const Type *changed = type_with_dtype(&arena, nested, DTYPE_BFLOAT16);
+    assert_int_equal(changed->kind, TYPE_OPTIONAL);
+    assert_ptr_equal(changed->elem->extra, &extra);
+    assert_int_equal(type_dtype(changed), DTYPE_BFLOAT16);
+    assert_int_equal(type_dtype(nested), DTYPE_FLOAT);
+    assert_ptr_equal(type_with_dtype(&arena, nested, DTYPE_FLOAT), nested);
+}
+
+static void test_odd_types(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    const Type none = {.kind = TYPE_NONE}, opaque = {.kind = TYPE_OPAQUE};
+    const Type map = {.kind = TYPE_MAP, .dtype = DTYPE_INT64, .has_dtype = true,
+                      .elem = type_new_tensor(&arena, DTYPE_FLOAT)};
+    const Type hollow = {.kind = TYPE_SEQUENCE}; /* no element type */
+    const Type strange = {.kind = TYPE_TENSOR, .dtype = 4711, .has_dtype = true};
+    const Type negative = {.kind = TYPE_TENSOR, .dtype = -1, .has_dtype = true};
+    const Type *odd[] = {&none, &opaque, &map, &hollow};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        assert_int_equal(type_dtype(odd[i]), DTYPE_UNDEFINED);
+        assert_ptr_equal(type_with_dtype(&arena, odd[i], DTYPE_FLOAT16), odd[i]);
+    }
+    assert_int_equal(type_dtype(NULL), DTYPE_UNDEFINED);
+    assert_int_equal(type_dtype(&strange), DTYPE_UNDEFINED);
+    assert_int_equal(type_dtype(&negative), DTYPE_UNDEFINED);
+    const Type sparse = {.kind = TYPE_SPARSE_TENSOR, .dtype = DTYPE_FLOAT, .has_dtype = true};
+    assert_int_equal(type_dtype(&sparse), DTYPE_FLOAT);
+    assert_int_equal(type_with_dtype(&arena, &sparse, DTYPE_DOUBLE)->kind, TYPE_SPARSE_TENSOR);
+}
+
+static void test_same_dtypes(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    const Dim dims[] = {{.kind = DIM_KNOWN, .size = 3}};
+    const Type *plain = type_new_tensor(&arena, DTYPE_FLOAT);
+    const Type *shaped = type_new_shaped(&arena, DTYPE_FLOAT, dims, 1);
+    const Type *other = type_new_tensor(&arena, DTYPE_INT64);
+    assert_true(type_same_dtypes(plain, shaped));
+    assert_true(type_same_dtypes(NULL, NULL));
+    assert_false(type_same_dtypes(plain, NULL) || type_same_dtypes(NULL, plain));
+    assert_false(type_same_dtypes(plain, other));
+    const Type *a = type_new_wrapped(&arena, TYPE_SEQUENCE, plain);
+    const Type *b = type_new_wrapped(&arena, TYPE_SEQUENCE, shaped);
+    const Type *c = type_new_wrapped(&arena, TYPE_SEQUENCE, other);
+    const Type *d = type_new_wrapped(&arena, TYPE_OPTIONAL, plain);
+    const Type *e = type_new_wrapped(&arena, TYPE_SEQUENCE, NULL);
+    assert_true(type_same_dtypes(a, b));
+    assert_false(type_same_dtypes(a, c) || type_same_dtypes(a, d) || type_same_dtypes(a, e) ||
+                 type_same_dtypes(e, a) || type_same_dtypes(a, plain));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_with_dtype, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_odd_types, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_same_dtypes, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

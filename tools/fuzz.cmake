@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzzers: tools/fuzz_X.c, X below, with their kept corpora in testdata/fuzz/X. Every build replays the
+# corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs as well:
+#
+#     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
+#
+# An input that broke something goes into testdata/fuzz/X once the cause is fixed.
+foreach(name import text convert pipeline)
+    set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
+    add_executable(replay_${name} tools/fuzz_${name}.c tools/fuzz_common.c tools/fuzz_replay.c)
+    target_include_directories(replay_${name} PRIVATE tools)
+    target_link_libraries(replay_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+        demi_shape demi_base)
+    add_test(NAME replay_${name} COMMAND replay_${name} ${corpus}
+        ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
+    set_tests_properties(replay_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+    if(DEMI_FUZZ)
+        add_executable(fuzz_${name} tools/fuzz_${name}.c tools/fuzz_common.c)
+        target_include_directories(fuzz_${name} PRIVATE tools)
+        target_link_libraries(fuzz_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+            demi_shape demi_base)
+        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    endif()
+endforeach()
