@@ -279,6 +279,25 @@ class Reports(Case):
             self.assertIn(word, out)
         self.assertRegex(out, r"weights +36 B +18 B")
 
+    def test_no_line_ends_in_a_space(self):
+        for words in [["convert", self.model, "-n"], ["convert", self.model, "-n", "--to", "bf16"],
+                      ["show", self.model], ["check", self.model], ["opt", "--list-passes"]]:
+            self.assertNotRegex(text(self.ok(*words).stdout), r"(?m) +$")
+
+    def test_quiet_leaves_what_a_pass_prints(self):
+        done = self.ok("opt", self.model, "--passes", "print", "-q")
+        self.assertIn(b"MatMul", done.stdout)
+        self.assertEqual(done.stderr, b"")
+
+    def test_terminal_gets_no_model(self):
+        master, terminal = os.openpty()
+        done = subprocess.run([DEMI, "convert", self.model, "-o", "-"], stdin=subprocess.DEVNULL,
+                              stdout=terminal, stderr=subprocess.PIPE, check=False)
+        os.close(terminal)
+        os.close(master)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"terminal", done.stderr)
+
     def test_bfloat16_is_told_of_runtimes(self):
         out = text(self.ok("convert", self.model, "--to", "bf16", "--dry-run").stdout)
         self.assertIn("ONNX Runtime", out)

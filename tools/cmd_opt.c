@@ -68,7 +68,8 @@ static bool rewrite(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
-    run.text = job->plan.text == stdout ? console_write : console_write_error;
+    /* What a pass prints is no report: --quiet leaves it, where nothing else goes there. */
+    run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;
     run.progress = console_progress;
     run.progress_user = job->program;
@@ -116,8 +117,8 @@ const Command command_opt = {
         "checked before anything runs. Text that a pass prints goes to standard output, or to "
         "standard error with -o -.",
     .examples = "demi opt --list-passes\n"
-                "demi opt model.onnx --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts' "
-                "-o out.onnx\n"
+                "demi opt model.onnx -o out.onnx \\\n"
+                "    --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts'\n"
                 "# chain commands\n"
                 "cat model.onnx | demi opt - --passes strip-casts -o - | demi show -\n",
     .arguments = arguments,

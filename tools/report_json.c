@@ -146,7 +146,8 @@ bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, E
     plan->json = parsed_value(parsed, "json");
     plan->json_error = model_to_output;
     bool json_to_output = plan->json && strcmp(plan->json, "-") == 0;
-    plan->text = model_to_output || json_to_output ? stderr : stdout;
+    plan->results = model_to_output || json_to_output ? stderr : stdout;
+    plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
     if (!plan->json || !is_model_name(plan->json)) return true;
     /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
