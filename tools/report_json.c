@@ -52,6 +52,10 @@ static void write_nodes(const DemiReport *report, JsonWriter *json) {
 }
 
 static void write_totals(const DemiReportTotals *totals, JsonWriter *json) {
+    json_open(json, "node_count", '{');
+    json_unsigned(json, "before", totals->nodes_before);
+    json_unsigned(json, "after", totals->nodes_after);
+    json_close(json, '}');
     json_open(json, "casts", '{');
     json_unsigned(json, "added", totals->casts_added);
     json_unsigned(json, "removed", totals->casts_removed);
