@@ -38,13 +38,25 @@ typedef struct Job {
     ReportTitle title;
 } Job;
 
+/* An option that states no default is zero: false, the first choice, nothing. */
+static void print_default(const DemiPassOption *option, FILE *out) {
+    bool is_bool = strcmp(option->takes, "true|false") == 0;
+    size_t first = strcspn(option->takes, "|");
+    if (option->otherwise)
+        fprintf(out, " (default %s)", option->otherwise);
+    else if (is_bool)
+        fputs(" (default false)", out);
+    else if (option->takes[first])
+        fprintf(out, " (default %.*s)", (int)first, option->takes);
+}
+
 static void list_passes(FILE *out) {
     for (size_t i = 0; i < demi_pass_count(); i++) {
         fprintf(out, "%s: %s\n", demi_pass_name(i), demi_pass_summary(i));
         DemiPassOption option = DEMI_PASS_OPTION_INIT;
         for (size_t j = 0; demi_pass_option(i, j, &option); j++) {
             fprintf(out, "    %s=%s", option.name, option.takes);
-            if (option.otherwise) fprintf(out, " (default %s)", option.otherwise);
+            print_default(&option, out);
             fprintf(out, ": %s\n", option.help ? option.help : "");
         }
     }
