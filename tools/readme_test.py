@@ -3,8 +3,8 @@
 
 Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C block
 compiles, links with the built libdemi and converts; the passes, exit codes, JSON fields, options and
-folders are those of the program and the tree; the picture of a conversion is what the program prints
-(where the real model is there), times and notes aside. --update rewrites picture and tables.
+folders are those of the program and the tree; pictures of the terminal are what the program prints
+(where the real models are there), times and notes aside. --update rewrites pictures and tables.
 """
 
 import argparse
@@ -128,13 +128,14 @@ def exits_table(demi: str) -> str:
     return "| code | meaning |\n|---|---|\n" + "".join(f"| {c} | {text} |\n" for c, text in found)
 
 
-def picture(demi: str, text: str, folder: pathlib.Path) -> str | None:
-    """What the command of the picture prints now; None where its model is not there."""
-    words = re.search(r"<!-- output: convert -->\n```\n\$ demi (.*)\n", text).group(1).split()
+def picture(demi: str, old: str, folder: pathlib.Path) -> str | None:
+    """What the command of a picture prints now; None where its model is not there."""
+    words = old.splitlines()[0].split()[2:]
     if not (ROOT / words[1]).exists():
         return None
-    real = [str(folder / "out.onnx") if w == words[-1] else w for w in words]
-    shown = output_of(demi, *real).replace(str(folder / "out.onnx"), words[-1])
+    out = words[words.index("-o") + 1] if "-o" in words else ""
+    real = [str(folder / "out.onnx") if w == out else w for w in words]
+    shown = output_of(demi, *real).replace(str(folder / "out.onnx"), out)
     return f"$ demi {' '.join(words)}\n{shown}"
 
 
@@ -144,10 +145,8 @@ def lasting(text: str) -> str:
 
 
 def updated(text: str, demi: str, folder: pathlib.Path) -> str:
-    shown = picture(demi, text, folder)
-    if shown:
-        text = re.sub(r"(<!-- output: convert -->\n```\n).*?(```\n)",
-                      lambda m: m.group(1) + shown + m.group(2), text, count=1, flags=re.S)
+    text = re.sub(r"(<!-- output: \w+ -->\n```\n)(.*?)(```\n)",
+                  lambda m: m[1] + (picture(demi, m[2], folder) or m[2]) + m[3], text, flags=re.S)
     for mark, table in (("passes", passes_table(demi)), ("exit codes", exits_table(demi))):
         text = re.sub(rf"(<!-- {mark} -->\n)(?:.+\n)+", lambda m, t=table: m.group(1) + t, text)
     return text
@@ -160,9 +159,10 @@ def check(readme: Readme, folder: pathlib.Path, args: argparse.Namespace) -> Non
     readme.tree()
     readme.same("passes", readme.table("passes"), passes_table(readme.demi))
     readme.same("exit codes", readme.table("exit codes"), exits_table(readme.demi))
-    shown = picture(readme.demi, readme.text, folder)
-    if shown:
-        readme.same("pictures", lasting(readme.fences("output: convert")[0]), lasting(shown))
+    for old in readme.fences(r"output: \w+"):
+        shown = picture(readme.demi, old, folder)
+        if shown:
+            readme.same("pictures", lasting(old), lasting(shown))
     if args.build:
         readme.compile_c(folder, args.build, args.cc)
 
