@@ -259,6 +259,18 @@ class Refusals(Case):
         self.fails(2, "convert", self.model, "--why", "/mn")
         self.assertIn("'/mm'", self.fails(2, "convert", self.model, "--why", "/mn"))
 
+    def test_files_that_are_no_models(self):
+        for content, hint in [(b"version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs"),
+                              (b"<!DOCTYPE html><html></html>", "web page"),
+                              (b"PK\x03\x04\x14\x00", "zip")]:
+            with open(self.path("not.onnx"), "wb") as file:
+                file.write(content)
+            self.assertIn(hint, self.fails(1, "show", self.path("not.onnx")))
+            with open(self.path("not.onnx"), "rb") as file:
+                done = subprocess.run([DEMI, "show", "-"], stdin=file, capture_output=True,
+                                      check=False)
+            self.assertIn(hint, text(done.stderr))
+
     def test_invalid_model(self):
         bad = self.path("bad.onnxtxt")
         with open(bad, "w") as file:
