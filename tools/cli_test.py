@@ -259,6 +259,18 @@ class Refusals(Case):
         self.fails(2, "convert", self.model, "--why", "/mn")
         self.assertIn("'/mm'", self.fails(2, "convert", self.model, "--why", "/mn"))
 
+    def test_files_that_are_no_models(self):
+        for content, hint in [(b"version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs"),
+                              (b"<!DOCTYPE html><html></html>", "web page"),
+                              (b"PK\x03\x04\x14\x00", "zip")]:
+            with open(self.path("not.onnx"), "wb") as file:
+                file.write(content)
+            self.assertIn(hint, self.fails(1, "show", self.path("not.onnx")))
+            with open(self.path("not.onnx"), "rb") as file:
+                done = subprocess.run([DEMI, "show", "-"], stdin=file, capture_output=True,
+                                      check=False)
+            self.assertIn(hint, text(done.stderr))
+
     def test_invalid_model(self):
         bad = self.path("bad.onnxtxt")
         with open(bad, "w") as file:
@@ -278,6 +290,25 @@ class Reports(Case):
         for word in ["before", "after", "nodes", "weights", "casts", "time", "float16"]:
             self.assertIn(word, out)
         self.assertRegex(out, r"weights +36 B +18 B")
+
+    def test_no_line_ends_in_a_space(self):
+        for words in [["convert", self.model, "-n"], ["convert", self.model, "-n", "--to", "bf16"],
+                      ["show", self.model], ["check", self.model], ["opt", "--list-passes"]]:
+            self.assertNotRegex(text(self.ok(*words).stdout), r"(?m) +$")
+
+    def test_quiet_leaves_what_a_pass_prints(self):
+        done = self.ok("opt", self.model, "--passes", "print", "-q")
+        self.assertIn(b"MatMul", done.stdout)
+        self.assertEqual(done.stderr, b"")
+
+    def test_terminal_gets_no_model(self):
+        master, terminal = os.openpty()
+        done = subprocess.run([DEMI, "convert", self.model, "-o", "-"], stdin=subprocess.DEVNULL,
+                              stdout=terminal, stderr=subprocess.PIPE, check=False)
+        os.close(terminal)
+        os.close(master)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"terminal", done.stderr)
 
     def test_bfloat16_is_told_of_runtimes(self):
         out = text(self.ok("convert", self.model, "--to", "bf16", "--dry-run").stdout)

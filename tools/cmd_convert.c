@@ -161,7 +161,7 @@ static bool explain_nodes(const Job *job, Err *err) {
     for (size_t i = 0; i < wanted->count; i++) {
         const DemiReportNode *node = find_node(job->report, wanted->items[i]);
         if (!node) return no_such_node(job, wanted->items[i], err);
-        explain_node(node, job->plan.text ? job->plan.text : stderr);
+        explain_node(node, job->plan.results);
     }
     return true;
 }
@@ -231,8 +231,8 @@ const Command command_convert = {
                 "demi convert model.onnx -o model.fp16.onnx\n"
                 "demi convert model.onnx --to bfloat16 --dry-run\n"
                 "# keep the classifier head and all Softmax nodes in float, and write a report\n"
-                "demi convert model.onnx -o out.onnx --keep '/head/*' --keep-ops Softmax "
-                "--json report.json\n"
+                "demi convert model.onnx -o out.onnx --keep '/head/*' \\\n"
+                "    --keep-ops Softmax --json report.json\n"
                 "# why is this node not float16?\n"
                 "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,

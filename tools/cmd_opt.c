@@ -38,13 +38,25 @@ typedef struct Job {
     ReportTitle title;
 } Job;
 
+/* An option that states no default is zero: false, the first choice, nothing. */
+static void print_default(const DemiPassOption *option, FILE *out) {
+    bool is_bool = strcmp(option->takes, "true|false") == 0;
+    size_t first = strcspn(option->takes, "|");
+    if (option->otherwise)
+        fprintf(out, " (default %s)", option->otherwise);
+    else if (is_bool)
+        fputs(" (default false)", out);
+    else if (option->takes[first])
+        fprintf(out, " (default %.*s)", (int)first, option->takes);
+}
+
 static void list_passes(FILE *out) {
     for (size_t i = 0; i < demi_pass_count(); i++) {
         fprintf(out, "%s: %s\n", demi_pass_name(i), demi_pass_summary(i));
         DemiPassOption option = DEMI_PASS_OPTION_INIT;
         for (size_t j = 0; demi_pass_option(i, j, &option); j++) {
             fprintf(out, "    %s=%s", option.name, option.takes);
-            if (option.otherwise) fprintf(out, " (default %s)", option.otherwise);
+            print_default(&option, out);
             fprintf(out, ": %s\n", option.help ? option.help : "");
         }
     }
@@ -68,7 +80,8 @@ static bool rewrite(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
-    run.text = job->plan.text == stdout ? console_write : console_write_error;
+    /* What a pass prints is no report: --quiet leaves it, where nothing else goes there. */
+    run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;
     run.progress = console_progress;
     run.progress_user = job->program;
@@ -116,8 +129,8 @@ const Command command_opt = {
         "checked before anything runs. Text that a pass prints goes to standard output, or to "
         "standard error with -o -.",
     .examples = "demi opt --list-passes\n"
-                "demi opt model.onnx --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts' "
-                "-o out.onnx\n"
+                "demi opt model.onnx -o out.onnx \\\n"
+                "    --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts'\n"
                 "# chain commands\n"
                 "cat model.onnx | demi opt - --passes strip-casts -o - | demi show -\n",
     .arguments = arguments,

@@ -5,6 +5,10 @@
 
 #include "help.h"
 
+/* An apostrophe within single quotes. */
+#define ZSH_QUOTE  "'\\''"
+#define FISH_QUOTE "\\'"
+
 static bool is_shown(const OptionRow *row) {
     return row->kind != OPTION_ROW_ALIAS;
 }
@@ -61,13 +65,21 @@ static void print_bash(const CommandTable *table, FILE *out) {
 /* ---- zsh --------------------------------------------------------------------------------------
  */
 
-/* Help up to its first full stop or colon, without what zsh or fish would interpret. */
-static void print_plain(FILE *out, const char *text) {
+/* Help up to its first full stop, for a string in single quotes: an apostrophe becomes `quote`, what
+ * zsh or fish would interpret something alike. */
+static void print_plain(FILE *out, const char *text, const char *quote) {
     for (; *text && !(text[0] == '.' && (text[1] == ' ' || !text[1])); text++) {
-        if (strchr("[]:'\"\\`$", *text))
-            fputc(' ', out);
-        else
-            fputc(*text, out);
+        switch (*text) {
+        case '\'': fputs(quote, out); break;
+        case '[': fputc('(', out); break;
+        case ']': fputc(')', out); break;
+        case ':': fputs(text[1] == ' ' ? " -" : ":", out); break;
+        case '"':
+        case '\\':
+        case '`':
+        case '$': break;
+        default: fputc(*text, out);
+        }
     }
 }
 
@@ -77,7 +89,7 @@ static void zsh_command(FILE *out, const Command *command) {
         if (!is_shown(row)) continue;
         const char *repeat = row->kind == OPTION_ROW_LIST ? "*" : "";
         fprintf(out, "            '%s--%s[", repeat, row->name);
-        print_plain(out, row->help);
+        print_plain(out, row->help, ZSH_QUOTE);
         fputc(']', out);
         if (takes_word(row) && row->choices)
             fprintf(out, ":%s:(%s)", row->arg, row->choices);
@@ -97,7 +109,7 @@ static void print_zsh(const CommandTable *table, FILE *out) {
           out);
     for (size_t i = 0; i < table->count; i++) {
         fprintf(out, "            '%s:", table->items[i]->name);
-        print_plain(out, table->items[i]->summary);
+        print_plain(out, table->items[i]->summary, ZSH_QUOTE);
         fputs("'\n", out);
     }
     fputs("        )\n"
@@ -121,7 +133,7 @@ static void print_zsh(const CommandTable *table, FILE *out) {
 
 static void fish_command(FILE *out, const Command *command) {
     fprintf(out, "complete -c demi -n __fish_use_subcommand -f -a %s -d '", command->name);
-    print_plain(out, command->summary);
+    print_plain(out, command->summary, FISH_QUOTE);
     fputs("'\n", out);
     for (const OptionRow *row = command->options; row->name; row++) {
         if (!is_shown(row)) continue;
@@ -133,7 +145,7 @@ static void fish_command(FILE *out, const Command *command) {
         else if (takes_word(row) && row->kind != OPTION_ROW_FILE)
             fputs(" -r", out);
         fputs(" -d '", out);
-        print_plain(out, row->help);
+        print_plain(out, row->help, FISH_QUOTE);
         fputs("'\n", out);
     }
 }

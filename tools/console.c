@@ -115,6 +115,11 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
 bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     bool standard = strcmp(path, "-") == 0;
+    if (standard && isatty(STDOUT_FILENO)) {
+        err_set(err, ERR_USAGE, "a model is not written to a terminal");
+        err_hint(err, "redirect standard output, or name a file with -o");
+        return false;
+    }
     DemiStatus status = standard
                             ? demi_save_callback(model, console_write, program, NULL, &error)
                             : demi_save_file(model, path, NULL, &error);

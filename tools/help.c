@@ -11,7 +11,7 @@ enum { WIDTH = 80, COLUMN = 26 };
 static const char *const exit_codes[] = {
     "success",
     "the model or its data is at fault",
-    "wrong usage: options, pipelines, patterns that match nothing, missing input types",
+    "wrong usage: options, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };
 

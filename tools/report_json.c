@@ -52,6 +52,10 @@ static void write_nodes(const DemiReport *report, JsonWriter *json) {
 }
 
 static void write_totals(const DemiReportTotals *totals, JsonWriter *json) {
+    json_open(json, "node_count", '{');
+    json_unsigned(json, "before", totals->nodes_before);
+    json_unsigned(json, "after", totals->nodes_after);
+    json_close(json, '}');
     json_open(json, "casts", '{');
     json_unsigned(json, "added", totals->casts_added);
     json_unsigned(json, "removed", totals->casts_removed);
@@ -146,7 +150,8 @@ bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, E
     plan->json = parsed_value(parsed, "json");
     plan->json_error = model_to_output;
     bool json_to_output = plan->json && strcmp(plan->json, "-") == 0;
-    plan->text = model_to_output || json_to_output ? stderr : stdout;
+    plan->results = model_to_output || json_to_output ? stderr : stdout;
+    plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
     if (!plan->json || !is_model_name(plan->json)) return true;
     /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */

@@ -35,7 +35,8 @@ void report_write_facts(const DemiReport *report, JsonWriter *json);
 
 /* Where a command's reports go. */
 typedef struct ReportPlan {
-    FILE *text;       /* NULL: no text report */
+    FILE *results;    /* what was asked for: standard output, or error where it has another use */
+    FILE *text;       /* the report; the same, or NULL: none */
     const char *json; /* path, "-", or NULL */
     bool json_error;  /* "-" means standard error: standard output is the model's */
 } ReportPlan;

@@ -86,15 +86,23 @@ static void print_list(const DemiReport *report, DemiReportList list, size_t mos
 }
 
 static void print_casts(const DemiReportTotals *totals, FILE *out) {
-    print_name(out, "casts", NAME_WIDTH, 0);
-    fprintf(out, "  %" PRIu64 " left: %" PRIu64 " added, %" PRIu64 " removed, %" PRIu64 " fused\n",
-            totals->casts_remaining, totals->casts_added, totals->casts_removed,
-            totals->casts_fused);
+    print_name(out, "casts demi inserted", NAME_WIDTH, 0);
+    fprintf(out, "%*" PRIu64, 2 * NUMBER_WIDTH, totals->casts_remaining);
+    if (totals->casts_added)
+        fprintf(out, "  (%" PRIu64 " added, %" PRIu64 " folded into constants, %" PRIu64 " fused)",
+                totals->casts_added, totals->casts_removed, totals->casts_fused);
+    fputc('\n', out);
     if (!totals->overflow && !totals->underflow && !totals->subnormal) return;
+    static const char *const becomes[] = {"Inf", "0", "subnormal"};
+    const uint64_t counts[] = {totals->overflow, totals->underflow, totals->subnormal};
+    const char *before = "  ";
     print_name(out, "constant values", NAME_WIDTH, 0);
-    fprintf(out,
-            "  %" PRIu64 " would overflow, %" PRIu64 " become 0, %" PRIu64 " become subnormal\n",
-            totals->overflow, totals->underflow, totals->subnormal);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        if (!counts[i]) continue;
+        fprintf(out, "%s%" PRIu64 " become %s", before, counts[i], becomes[i]);
+        before = ", ";
+    }
+    fputc('\n', out);
 }
 
 static void print_reasons(const DemiReport *report, FILE *out) {
@@ -117,7 +125,8 @@ static void print_reasons(const DemiReport *report, FILE *out) {
             rest += row->after;
         }
     }
-    if (rest) fprintf(out, "%8" PRIu64 "  (%zu other reasons)\n", rest, count - shown);
+    if (rest)
+        fprintf(out, "%8" PRIu64 "  (%zu other reasons; --json names them)\n", rest, count - shown);
 }
 
 static void print_type_change(FILE *out, const DemiReportRow *row) {
