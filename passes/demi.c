@@ -231,7 +231,7 @@ static Model *load_callback(Call *call, LoadArgs *args) {
     int64_t got = 0;
     do {
         while (bytes.capacity - bytes.count < STEP)
-            bytes.items = vec_grow(&args->arena, bytes.items, bytes.count, &bytes.capacity, 1);
+            bytes.items = vec_grow(&args->arena, bytes.items, &bytes.capacity, 1);
         got = args->read(args->user, bytes.items + bytes.count, STEP);
         if (got > 0 && got <= STEP) bytes.count += (size_t)got;
     } while (got > 0 && got <= STEP && bytes.count <= INT32_MAX);

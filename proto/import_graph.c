@@ -222,8 +222,23 @@ Graph *import_queue_graph(Import *import, Graph *graph, Scope *parent, const Sha
     return graph;
 }
 
+/* Makes room for the names of a graph or function body before they come: a node has about one
+ * output, and two names with its own. */
+static void reserve_names(Import *import, Scope *scope, const ShadowRecord *record,
+                          uint32_t node_field) {
+    size_t nodes = 0, values = 0;
+    for (size_t i = 0; i < record->pieces.count; i++) {
+        uint32_t field = record->pieces.items[i].field;
+        nodes += field == node_field;
+        values += node_field == GRAPH_NODE && (field == GRAPH_INITIALIZER || field == GRAPH_INPUT);
+    }
+    sym_reserve(&import->model->syms, 2 * nodes + values);
+    scope_reserve(scope, &import->scratch, nodes + values);
+}
+
 static bool read_graph(Import *import, Scope *scope, const ShadowRecord *record) {
     Graph *graph = scope->graph;
+    reserve_names(import, scope, record, GRAPH_NODE);
     if (!each_piece(import, scope, record, GRAPH_INPUT, read_input) ||
         !each_piece(import, scope, record, GRAPH_INITIALIZER, read_initializer) ||
         !each_piece(import, scope, record, GRAPH_SPARSE_INITIALIZER, read_sparse_initializer) ||
@@ -286,6 +301,7 @@ static bool read_signature(Import *import, Scope *scope, Onnx__FunctionProto *pr
 }
 
 static bool read_body(Import *import, Scope *scope, const ShadowRecord *record) {
+    reserve_names(import, scope, record, FUNCTION_NODE);
     if (!each_piece(import, scope, record, FUNCTION_NODE, read_node) ||
         !each_piece(import, scope, record, FUNCTION_VALUE_INFO, read_info) ||
         !read_attributes(import, scope, record))

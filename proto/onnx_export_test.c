@@ -28,7 +28,7 @@ static bool output_write(void *data, const void *bytes, size_t size, Err *err) {
     if (output->fail_after && output->size + size > output->fail_after)
         return err_set(err, ERR_ENV, "sink is full");
     while (output->size + size > output->capacity)
-        output->bytes = vec_grow(output->arena, output->bytes, output->size, &output->capacity, 1);
+        output->bytes = vec_grow(output->arena, output->bytes, &output->capacity, 1);
     memcpy(output->bytes + output->size, bytes, size);
     output->size += size;
     return true;

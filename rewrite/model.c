@@ -66,6 +66,7 @@ void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
 }
 
 typedef struct Walk {
+    const Model *model;
     GraphList list;
     Arena *arena;
 } Walk;
@@ -73,12 +74,14 @@ typedef struct Walk {
 static void walk_graph(Graph *graph, void *data) {
     Walk *walk = data;
     VEC_PUSH(walk->arena, &walk->list, graph);
+    /* All graphs there are: no need to look for more in each node. */
+    if (walk->list.count == walk->model->graph_count) return;
     for (const Node *node = graph->first; node; node = node->next)
         if (node->attrs) node_each_graph(node, walk_graph, walk);
 }
 
 GraphList model_graphs(const Model *model, Arena *arena) {
-    Walk walk = {.arena = arena};
+    Walk walk = {.model = model, .arena = arena};
     walk_graph(model->graph, &walk);
     for (size_t i = 0; i < model->functions.count; i++)
         walk_graph(model->functions.items[i]->body, &walk);

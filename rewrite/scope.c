@@ -20,14 +20,21 @@ Value *scope_find(const Scope *scope, Sym name) {
     return scope->capacity ? *scope_slot(scope, name) : NULL;
 }
 
+void scope_reserve(Scope *scope, Arena *scratch, size_t count) {
+    if (count > SIZE_MAX / 4 - scope->count) arena_exhausted(scratch);
+    Scope old = *scope;
+    size_t capacity = old.capacity ? old.capacity : 16;
+    while (capacity / 2 < scope->count + count) capacity *= 2;
+    if (capacity == old.capacity) return;
+    scope->capacity = capacity;
+    scope->slots = ARENA_ARRAY(scratch, Value *, capacity);
+    for (size_t i = 0; i < old.capacity; i++)
+        if (old.slots[i]) *scope_slot(scope, old.slots[i]->name) = old.slots[i];
+    arena_release(scratch, old.slots, old.capacity * sizeof *old.slots);
+}
+
 Value *scope_declare(Scope *scope, Arena *scratch, Sym name) {
-    if (scope->count * 2 >= scope->capacity) {
-        Scope old = *scope;
-        scope->capacity = old.capacity ? old.capacity * 2 : 16;
-        scope->slots = ARENA_ARRAY(scratch, Value *, scope->capacity);
-        for (size_t i = 0; i < old.capacity; i++)
-            if (old.slots[i]) *scope_slot(scope, old.slots[i]->name) = old.slots[i];
-    }
+    if (scope->count * 2 >= scope->capacity) scope_reserve(scope, scratch, 1);
     Value **slot = scope_slot(scope, name);
     if (*slot) return *slot;
     scope->count++;

@@ -20,6 +20,9 @@ typedef struct Scope {
 /* All memory of scopes is of `scratch`; values are the model's. */
 Scope *scope_new(Arena *scratch, Graph *graph, const Scope *parent);
 
+/* Makes room for `count` names more, so that the table need not grow on the way there. */
+void scope_reserve(Scope *scope, Arena *scratch, size_t count);
+
 /* This graph's value of that name, defined or not; NULL where there is none. */
 Value *scope_find(const Scope *scope, Sym name);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arena allocation in chunks that double up to 1 MiB. A request of more than a quarter of that gets
- * a chunk of its own, behind the newest, whose free bytes stay in use. Memory is never reused within
- * an arena, so that zeroing it is left to calloc, which gets large chunks from the system zeroed.
+ * a chunk of its own, which can be given back or moved; how large an allocation was tells which kind
+ * it is. Memory is never reused within an arena, so that zeroing it is left to calloc, which gets
+ * large chunks from the system zeroed.
  */
 #include "arena.h"
 
@@ -12,8 +13,9 @@
 
 struct ArenaChunk {
     ArenaChunk *older;
+    ArenaChunk *newer; /* of large chunks only */
     size_t size;
-    _Alignas(max_align_t) char bytes[];
+    char bytes[];
 };
 
 struct ArenaDefer {
@@ -26,11 +28,21 @@ enum {
     FIRST_CHUNK = 4096,
     LARGEST_CHUNK = 1 << 20,
     LARGEST_SHARED = LARGEST_CHUNK / 4,
-    ALIGN = _Alignof(max_align_t)
+    ALIGN = 8
 };
+
+_Static_assert(offsetof(ArenaChunk, bytes) % ALIGN == 0, "a chunk's bytes are aligned");
 
 void arena_init(Arena *arena, MemTrap *trap) {
     *arena = (Arena){.trap = trap, .budget = UINT64_MAX};
+}
+
+static void chunks_free(ArenaChunk *chunk) {
+    while (chunk) {
+        ArenaChunk *older = chunk->older;
+        free(chunk);
+        chunk = older;
+    }
 }
 
 void arena_free(Arena *arena) {
@@ -40,11 +52,8 @@ void arena_free(Arena *arena) {
         arena->defers = defer->older;
         defer->fn(defer->data);
     }
-    for (ArenaChunk *chunk = arena->chunks; chunk;) {
-        ArenaChunk *older = chunk->older;
-        free(chunk);
-        chunk = older;
-    }
+    chunks_free(arena->chunks);
+    chunks_free(arena->large);
     *arena = (Arena){.trap = arena->trap, .budget = arena->budget};
 }
 
@@ -53,25 +62,95 @@ _Noreturn void arena_exhausted(Arena *arena) {
     longjmp(arena->trap->env, 1);
 }
 
-/* A zeroed chunk, counted but not yet in the arena's list. */
-static ArenaChunk *chunk_new(Arena *arena, size_t size) {
+/* Counts `size` bytes more, if the budget has them. */
+static void charge(Arena *arena, size_t size) {
     if (arena->used > arena->budget || size > arena->budget - arena->used) arena_exhausted(arena);
     if (size > SIZE_MAX - sizeof(ArenaChunk)) arena_exhausted(arena);
-    ArenaChunk *chunk = calloc(1, sizeof *chunk + size);
-    if (!chunk) arena_exhausted(arena);
-    chunk->size = size;
     arena->used += size;
+}
+
+/* A zeroed chunk, counted but not yet in the arena's list. */
+static ArenaChunk *chunk_new(Arena *arena, size_t size) {
+    charge(arena, size);
+    ArenaChunk *chunk = calloc(1, sizeof *chunk + size);
+    if (!chunk) {
+        arena->used -= size;
+        arena_exhausted(arena);
+    }
+    chunk->size = size;
     return chunk;
 }
 
-/* A chunk of its own for a large request. */
+/* ---- large allocations ---- */
+
+static size_t rounded(Arena *arena, size_t size) {
+    if (size > SIZE_MAX - ALIGN) arena_exhausted(arena);
+    return size == 0 ? ALIGN : (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t room(const Arena *arena) {
+    return arena->next ? (size_t)(arena->end - arena->next) : 0;
+}
+
+static bool is_large(size_t rounded_size) {
+    return rounded_size > LARGEST_SHARED;
+}
+
+static ArenaChunk *chunk_of(void *bytes) {
+    return (ArenaChunk *)(void *)((char *)bytes - offsetof(ArenaChunk, bytes));
+}
+
+static void large_link(Arena *arena, ArenaChunk *chunk) {
+    chunk->newer = NULL;
+    chunk->older = arena->large;
+    if (chunk->older) chunk->older->newer = chunk;
+    arena->large = chunk;
+}
+
+static void large_unlink(Arena *arena, ArenaChunk *chunk) {
+    if (chunk->newer) chunk->newer->older = chunk->older;
+    else arena->large = chunk->older;
+    if (chunk->older) chunk->older->newer = chunk->newer;
+}
+
 static void *alloc_large(Arena *arena, size_t size) {
     ArenaChunk *chunk = chunk_new(arena, size);
-    ArenaChunk **place = arena->chunks ? &arena->chunks->older : &arena->chunks;
-    chunk->older = *place;
-    *place = chunk;
+    large_link(arena, chunk);
     return chunk->bytes;
 }
+
+void arena_release(Arena *arena, void *bytes, size_t size) {
+    if (!bytes || !is_large(rounded(arena, size))) return;
+    ArenaChunk *chunk = chunk_of(bytes);
+    large_unlink(arena, chunk);
+    arena->used -= chunk->size;
+    free(chunk);
+}
+
+void *arena_resize(Arena *arena, void *bytes, size_t old_size, size_t size) {
+    size_t now = rounded(arena, size);
+    if (!bytes || !is_large(rounded(arena, old_size)) || now < rounded(arena, old_size)) {
+        void *copy = arena_alloc(arena, size);
+        if (bytes) memcpy(copy, bytes, old_size < size ? old_size : size);
+        arena_release(arena, bytes, old_size);
+        return copy;
+    }
+    ArenaChunk *chunk = chunk_of(bytes);
+    size_t more = now - chunk->size;
+    charge(arena, more);
+    large_unlink(arena, chunk); /* its neighbours must not see it move */
+    ArenaChunk *moved = realloc(chunk, sizeof *chunk + now);
+    if (!moved) {
+        arena->used -= more;
+        large_link(arena, chunk);
+        arena_exhausted(arena);
+    }
+    moved->size = now;
+    large_link(arena, moved);
+    return moved->bytes;
+}
+
+/* ---- small allocations ---- */
 
 /* A new newest chunk with room for `size` bytes. */
 static void arena_grow(Arena *arena, size_t size) {
@@ -89,11 +168,9 @@ static void arena_grow(Arena *arena, size_t size) {
 }
 
 void *arena_alloc(Arena *arena, size_t size) {
-    if (size > SIZE_MAX - ALIGN) arena_exhausted(arena);
-    size = size == 0 ? ALIGN : (size + ALIGN - 1) / ALIGN * ALIGN;
-    size_t left = arena->next ? (size_t)(arena->end - arena->next) : 0;
-    if (size > left && size > LARGEST_SHARED) return alloc_large(arena, size);
-    if (size > left) arena_grow(arena, size);
+    size = rounded(arena, size);
+    if (is_large(size)) return alloc_large(arena, size);
+    if (size > room(arena)) arena_grow(arena, size);
     void *result = arena->next;
     arena->next += size;
     return result;
@@ -113,14 +190,23 @@ void *arena_copy(Arena *arena, const void *bytes, size_t size) {
     return copy;
 }
 
+/* Most text fits into what the newest chunk has left and is formatted in place. */
 char *arena_vprintf(Arena *arena, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
+    size_t left = room(arena);
+    int length = vsnprintf(arena->next, left, format, args);
     if (length < 0) arena_exhausted(arena);
-    char *text = arena_alloc(arena, (size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, format, args);
+    size_t size = (size_t)length + 1;
+    char *text = NULL;
+    if (size <= left) {
+        text = arena_alloc(arena, size);
+    } else {
+        if (left) memset(arena->next, 0, left);
+        text = arena_alloc(arena, size);
+        vsnprintf(text, size, format, again);
+    }
+    va_end(again);
     return text;
 }
 

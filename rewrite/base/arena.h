@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arena: the only way demi's libraries allocate memory.
  *
- * An arena hands out memory that lives until the whole arena is freed; nothing is freed alone.
+ * An arena hands out memory that lives until the whole arena is freed. Only large allocations can
+ * end earlier or move: arena_release and arena_resize are for tables that were outgrown.
  * A model owns one arena, a pass gets a scratch arena that ends with it.
  *
  * Out of memory (malloc failed, or the arena's budget is spent) does not return: it jumps to the
@@ -32,6 +33,7 @@ typedef struct ArenaDefer ArenaDefer;
 typedef struct Arena {
     char *next, *end; /* free bytes of the newest chunk */
     ArenaChunk *chunks;
+    ArenaChunk *large; /* chunks that hold one large allocation each */
     ArenaDefer *defers;
     MemTrap *trap;
     uint64_t used;   /* bytes handed out or reserved in chunks */
@@ -46,11 +48,19 @@ void arena_init(Arena *arena, MemTrap *trap);
  * again. Safe on a zeroed arena. */
 void arena_free(Arena *arena);
 
-/* `size` zeroed bytes aligned for any object. Never NULL; size 0 gives a valid unique pointer. */
+/* `size` zeroed bytes aligned to 8, so for any object but a long double. Never NULL; size 0 gives a valid unique pointer. */
 void *arena_alloc(Arena *arena, size_t size);
 
 /* An array of `count` zeroed elements of `size` bytes; a product that overflows is out of memory. */
 void *arena_array(Arena *arena, size_t count, size_t size);
+
+/* Gives back an allocation of `size` bytes before the arena ends. Small ones stay until then all
+ * the same. NULL with size 0 is fine. */
+void arena_release(Arena *arena, void *bytes, size_t size);
+
+/* Makes an allocation of `old_size` bytes `size` bytes long, perhaps elsewhere: the old pointer is
+ * no longer valid. What lies behind the old bytes is undefined. NULL with old_size 0 is fine. */
+void *arena_resize(Arena *arena, void *bytes, size_t old_size, size_t size);
 
 /* A copy of `size` bytes. The copy is followed by a NUL so that text can be used as a C string. */
 void *arena_copy(Arena *arena, const void *bytes, size_t size);

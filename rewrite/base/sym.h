@@ -16,20 +16,30 @@
 
 typedef struct SymData {
     uint32_t length; /* bytes, without the final NUL */
-    uint32_t hash; /* differs between tables and runs: never let output depend on it */
+    uint32_t hash;
     uint64_t suffix; /* sym_fresh's: the last number it gave to this stem */
     char text[];
 } SymData;
 typedef const SymData *Sym;
 
+typedef struct SymSlot {
+    uint32_t hash;
+    uint32_t number; /* of a name, from 1 on; 0: free */
+} SymSlot;
+
 typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
-    Sym *slots;   /* open addressing, a power of two */
-    size_t capacity, count;
+    Sym *names;   /* [count], in the order of interning */
+    size_t count, room;
+    SymSlot *slots; /* [capacity]: open addressing, a power of two */
+    size_t capacity;
     uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
 } SymTable;
 
 void sym_table_init(SymTable *table, Arena *arena);
+
+/* Makes room for `count` names more, so that the table need not grow on the way there. */
+void sym_reserve(SymTable *table, size_t count);
 
 /* The one Sym of these bytes, made if need be. length must be below 2^32 - 1. */
 Sym sym_intern(SymTable *table, const char *text, size_t length);

@@ -79,6 +79,31 @@ static void test_many_names(void **state) {
     }
 }
 
+/* Names that differ in their last byte only begin at neighbouring slots: all must still be found. */
+static void test_reserved_neighbours(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    enum { STEMS = 300, LAST = 256 };
+    char text[4] = "";
+    sym_reserve(&table, (size_t)STEMS * LAST);
+    uint64_t used = arena.used;
+    size_t capacity = table.capacity;
+    for (int i = 0; i < STEMS * LAST; i++) {
+        memcpy(text, &(uint16_t){(uint16_t)(i / LAST)}, 2);
+        text[2] = (char)(i % LAST);
+        assert_int_equal(sym_find(&table, text, 3) != NULL, 0);
+        sym_intern(&table, text, 3);
+    }
+    assert_int_equal(table.count, STEMS * LAST);
+    assert_int_equal(table.capacity, capacity);
+    assert_true(arena.used > used);
+    for (int i = 0; i < STEMS * LAST; i++) {
+        memcpy(text, &(uint16_t){(uint16_t)(i / LAST)}, 2);
+        text[2] = (char)(i % LAST);
+        assert_ptr_equal(sym_find(&table, text, 3), table.names[i]);
+    }
+}
+
 static void test_fresh_names(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
@@ -183,6 +208,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_equal_names_are_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_odd_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reserved_neighbours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fresh_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_fresh_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_names_spread, set_up, tear_down),

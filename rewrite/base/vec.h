@@ -5,7 +5,9 @@
  *     VEC_PUSH(arena, &nodes, node);
  *     for (size_t i = 0; i < nodes.count; i++) use(nodes.items[i]);
  *
- * A vector that grows leaves its old storage in the arena: at most as much again as it holds.
+ * A vector that grows moves: pointers to its items end then. A large one moves without a copy left
+ * behind; small ones leave theirs in the arena, at most as much again as they hold. Items beyond
+ * `count` are undefined.
  */
 #ifndef DEMI_BASE_VEC_H
 #define DEMI_BASE_VEC_H
@@ -23,16 +25,15 @@
 #define VEC_PUSH(arena, vec, item)                                                                 \
     do {                                                                                           \
         if ((vec)->count == (vec)->capacity)                                                       \
-            (vec)->items = vec_grow((arena), (vec)->items, (vec)->count, &(vec)->capacity,         \
+            (vec)->items = vec_grow((arena), (vec)->items, &(vec)->capacity,                        \
                                     sizeof *(vec)->items);                                         \
         (vec)->items[(vec)->count++] = (item);                                                     \
     } while (0)
 
-static inline void *vec_grow(Arena *arena, const void *items, size_t count, size_t *capacity,
-                             size_t size) {
+static inline void *vec_grow(Arena *arena, void *items, size_t *capacity, size_t size) {
     size_t wanted = *capacity ? *capacity * 2 : 8;
-    void *grown = arena_array(arena, wanted, size);
-    if (count) memcpy(grown, items, count * size);
+    if (wanted > SIZE_MAX / size) arena_exhausted(arena);
+    void *grown = arena_resize(arena, items, *capacity * size, wanted * size);
     *capacity = wanted;
     return grown;
 }
