@@ -171,7 +171,9 @@ static void test_hostile_names_spread(void **state) {
             low[i] = hashes[i] & 0x7fff;
         }
         assert_true(worst_bucket(hashes, COUNT) <= 4);
-        assert_true(worst_bucket(low, COUNT) <= 16);
+        /* The last byte has 4 bits of its own; where it is always the same, 16 times fewer slots are
+         * first choices: 8 names on each here, and no more than chance makes of that. */
+        assert_true(worst_bucket(low, COUNT) <= 32);
     }
 }
 
@@ -191,7 +193,7 @@ static void test_tables_hash_differently(void **state) {
 }
 
 /* SipHash-1-3 of the bytes 00..0e under the key 00..0f, by another implementation that also gives the
- * published digest of SipHash-2-4; ours is folded to 32 bits. */
+ * published digest of SipHash-2-4; ours is folded to 32 bits, and makes room for the last byte, 0f. */
 static void test_hash_vector(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
@@ -199,8 +201,8 @@ static void test_hash_vector(void **state) {
     for (unsigned i = 0; i < 16; i++) bytes[i] = (unsigned char)i;
     memcpy(table.key, bytes, sizeof table.key);
     uint64_t digest = UINT64_C(0xd320d86d2a519956);
-    assert_int_equal(sym_intern(&table, (const char *)bytes, 15)->hash,
-                     (uint32_t)(digest ^ digest >> 32));
+    assert_int_equal(sym_intern(&table, (const char *)bytes, 16)->hash,
+                     (uint32_t)(digest ^ digest >> 32) << 4 | 15);
 }
 
 int main(void) {
