@@ -65,8 +65,8 @@ static void print_bash(const CommandTable *table, FILE *out) {
 /* ---- zsh --------------------------------------------------------------------------------------
  */
 
-/* Help up to its first full stop, for a string in single quotes: an apostrophe becomes `quote`, what
- * zsh or fish would interpret something alike. */
+/* Help up to its first full stop, for a string in single quotes: an apostrophe becomes `quote`,
+ * what zsh or fish would interpret something alike. */
 static void print_plain(FILE *out, const char *text, const char *quote) {
     for (; *text && !(text[0] == '.' && (text[1] == ' ' || !text[1])); text++) {
         switch (*text) {

@@ -120,9 +120,8 @@ bool console_save(Program *program, DemiModel *model, const char *path, Err *err
         err_hint(err, "redirect standard output, or name a file with -o");
         return false;
     }
-    DemiStatus status = standard
-                            ? demi_save_callback(model, console_write, program, NULL, &error)
-                            : demi_save_file(model, path, NULL, &error);
+    DemiStatus status = standard ? demi_save_callback(model, console_write, program, NULL, &error)
+                                 : demi_save_file(model, path, NULL, &error);
     if (console_check(status, &error, err)) return true;
     err_file(err, standard ? "standard output" : path);
     return false;

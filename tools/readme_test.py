@@ -2,9 +2,10 @@
 """Checks that README.md says what is so.
 
 Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C block
-compiles, links with the built libdemi and converts; the passes, exit codes, JSON fields, options and
-folders are those of the program and the tree; pictures of the terminal are what the program prints
-(where the real models are there), times and notes aside. --update rewrites pictures and tables.
+compiles, links with the built libdemi and converts; the passes, exit codes, JSON fields, options
+and folders are those of the program and the tree; pictures of the terminal are what the program
+prints (where the real models are there), times and notes aside. --update rewrites pictures and
+tables.
 """
 
 import argparse
@@ -28,7 +29,8 @@ FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx"
 
 
 def output_of(*words: str, code: int = 0, cwd: pathlib.Path = ROOT) -> str:
-    done = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True,
+                          check=False)
     if done.returncode != code:
         raise RuntimeError(f"{' '.join(words)}: exit {done.returncode}: {done.stderr.decode()}")
     return done.stdout.decode()
@@ -55,7 +57,8 @@ class Readme:
         blocks = self.fences("run")
         if not blocks:
             self.problems.append("no block is marked to be run")
-        environment = os.environ | {"PATH": f"{pathlib.Path(self.demi).parent}:{os.environ['PATH']}"}
+        place = pathlib.Path(self.demi).resolve().parent
+        environment = os.environ | {"PATH": f"{place}:{os.environ['PATH']}"}
         for i, block in enumerate(blocks):
             place = folder / str(i)
             place.mkdir()
@@ -105,8 +108,8 @@ class Readme:
         self.problems += [f"no such path: {p}" for p in paths if not (ROOT / p).exists()]
         anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
                    for h in re.findall(r"^## (.*)$", self.text, re.M)}
-        self.problems += [f"no such heading: #{a}" for a in re.findall(r"\]\(#([\w-]+)\)", self.text)
-                          if a not in anchors]
+        linked = re.findall(r"\]\(#([\w-]+)\)", self.text)
+        self.problems += [f"no such heading: #{a}" for a in linked if a not in anchors]
 
 
 def passes_table(demi: str) -> str:
@@ -174,6 +177,8 @@ def main() -> None:
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--update", action="store_true")
     args = parser.parse_args()
+    args.demi = str(pathlib.Path(args.demi).resolve())
+    args.build = args.build and args.build.resolve()
     with tempfile.TemporaryDirectory() as name:
         if args.update:
             README.write_text(updated(README.read_text(), args.demi, pathlib.Path(name)))
