@@ -46,10 +46,10 @@ static const char *bad_value_reason(const Guard *g, const char *name, const Valu
     const char *target = dtype_name(g->p->request.target);
     Arena *arena = &g->p->model->arena;
     if (census->overflow)
-        return arena_printf(arena, "constant '%s' holds %.4g, beyond %s's range", name,
+        return arena_printf(arena, "constant '%s' holds %.6g, beyond %s's range", name,
                             (double)census->max_abs, target);
     if (census->underflow && census->count == 1)
-        return arena_printf(arena, "constant '%s' is %.4g, zero in %s", name,
+        return arena_printf(arena, "constant '%s' is %.6g, zero in %s", name,
                             (double)census->min_abs, target);
     return NULL;
 }
