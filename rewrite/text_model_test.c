@@ -294,11 +294,11 @@ static Attr *some_attr(Maker *m, Node *node) {
 typedef VEC(Value *) Values;
 
 static NameRef some_ref(Maker *m, const Values *values) {
-    if (!pick(m, 4)) return (NameRef){NULL, NULL};
-    if (!pick(m, 3)) return (NameRef){fresh(m), NULL};
+    if (!pick(m, 4)) return (NameRef){0};
+    if (!pick(m, 3)) return (NameRef){.name = fresh(m)};
     Value *value = values->count ? values->items[pick(m, (uint32_t)values->count)] : NULL;
     if (value) value->referenced = true;
-    return value ? (NameRef){value->name, value} : (NameRef){fresh(m), NULL};
+    return value ? (NameRef){.name = value->name, .value = value} : (NameRef){.name = fresh(m)};
 }
 
 static void some_devices(Maker *m, Node *node, const Values *values) {
