@@ -51,6 +51,13 @@ void node_set_attr_type(Node *node, const char *name, const Type *type) {
     attr_reset(node, name, ATTR_TYPE)->v.tp = type;
 }
 
+void node_rename_attr(Node *node, const char *name, const char *to) {
+    Attr *attr = node_attr(node, name);
+    if (!attr || sym_equals(attr->name, to)) return;
+    attr->name = sym_intern_cstr(&node->graph->model->syms, to);
+    model_touch(node->graph->model);
+}
+
 void node_remove_attr(Node *node, const char *name) {
     for (Attr **at = &node->attrs; *at; at = &(*at)->next) {
         if (!sym_equals((*at)->name, name)) continue;

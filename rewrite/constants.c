@@ -70,6 +70,6 @@ void constant_replace(Value *value, const Tensor *tensor) {
         return;
     }
     const Attr *attr = constant_attr(value);
-    if (!sym_equals(attr->name, "value")) node_remove_attr(node, attr->name->text);
+    node_rename_attr(node, attr->name->text, "value");
     node_set_attr_tensor(node, "value", tensor);
 }

@@ -418,6 +418,8 @@ void node_set_attr_string(Node *node, const char *name, const char *value);
 void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor);
 void node_set_attr_type(Node *node, const char *name, const Type *type);
 void node_remove_attr(Node *node, const char *name);
+/* Gives an attribute another name, which the node must not have yet; its doc string stays. */
+void node_rename_attr(Node *node, const char *name, const char *to);
 
 /* Appends metadata_props key = value to a node; the value of a key, or NULL. */
 void node_add_metadata(Node *node, const char *key, const char *value);
