@@ -297,6 +297,7 @@ static bool is_default(const Printer *p, const PassOption *option, const void *f
     if (!text) return true;
     if (option->otherwise) return strcmp(text, option->otherwise) == 0;
     if (option->kind == OPTION_BOOL) return strcmp(text, "false") == 0;
+    if (option->kind == OPTION_CHOICE) return *(const int *)field == 0;
     return option->kind == OPTION_INT && strcmp(text, "0") == 0;
 }
 
