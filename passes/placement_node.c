@@ -141,6 +141,20 @@ static void build_ties(NodeBuild *b) {
     }
 }
 
+/* True where the attribute that says the output's type, present or to be added, can be rewritten. A
+ * sparse tensor can't, nor what a call of the function fills in. */
+static bool attribute_is_rewritable(const NodeBuild *b, size_t formal) {
+    size_t count;
+    const OpOutputRule *rules = op_output_rules(b->schema, formal, &count);
+    for (size_t i = 0; i < count; i++) {
+        const Attr *attr = rules[i].attr ? node_attr(b->node, rules[i].attr) : NULL;
+        if (!attr) continue;
+        bool sparse = rules[i].from == OP_FROM_TENSOR_ATTR && attr->type != ATTR_TENSOR;
+        return rules[i].rewritable && !sparse && !attr->ref;
+    }
+    return op_output_rewritable(b->schema, formal) != NULL;
+}
+
 /* Outputs whose type variable no input binds: an attribute says the type. It can be rewritten, and
  * then the output follows its readers, or the type stays. */
 static void build_attribute_outputs(NodeBuild *b) {
@@ -151,7 +165,7 @@ static void build_attribute_outputs(NodeBuild *b) {
             continue;
         size_t formal = (size_t)(param - b->schema->outputs), count;
         if (!op_output_rules(b->schema, formal, &count) || count == 0) continue;
-        if (!op_output_rewritable(b->schema, formal) &&
+        if (!attribute_is_rewritable(b, formal) &&
             !b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
             placement_pin(b->p, b->outputs[i], "the output's type is fixed by an attribute");
     }

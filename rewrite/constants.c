@@ -68,7 +68,8 @@ void constant_replace(Value *value, const Tensor *tensor) {
         value_set_init(value, tensor);
         return;
     }
-    const Attr *attr = constant_attr(value);
-    if (!sym_equals(attr->name, "value")) node_remove_attr(node, attr->name->text);
+    /* value_float and the like become `value` in place: what else the attribute holds stays. */
+    Attr *attr = node_attr(node, sym_text(constant_attr(value)->name));
+    attr->name = sym_intern_cstr(&node->graph->model->syms, "value");
     node_set_attr_tensor(node, "value", tensor);
 }
