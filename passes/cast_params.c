@@ -7,7 +7,8 @@
  * Constants are initializers and Constant nodes, in every graph, branch and function. One that is
  * also read as it is, or in two types, stays and keeps its run-time casts, unless both=true stores a
  * second copy. A graph input's default, and a parameter that a training binding updates, are no
- * constants. Data is converted when it is written: no copy is held.
+ * constants. Data is converted when it is written: no copy is held. With own=true a constant is left
+ * alone unless demi itself inserted one of its casts.
  */
 #include <stddef.h>
 
@@ -17,12 +18,14 @@
 #include "passes.h"
 
 typedef struct CastParamsOptions {
-    bool both;
+    bool both, own;
 } CastParamsOptions;
 
 static const PassOption options_table[] = {
     {"both", OPTION_BOOL, offsetof(CastParamsOptions, both), NULL, NULL,
      "store a second copy of constants that are read in both precisions"},
+    {"own", OPTION_BOOL, offsetof(CastParamsOptions, own), NULL, NULL,
+     "leave constants that only the model's own casts read"},
     {0},
 };
 
@@ -149,13 +152,20 @@ static bool store_both(PassCtx *ctx, Value *value, const Tensor *tensor, Err *er
     return true;
 }
 
-static bool visit(PassCtx *ctx, Value *value, bool both, Err *err) {
+static bool has_own_cast(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (use->node && node_is_own_cast(use->node)) return true;
+    return false;
+}
+
+static bool visit(PassCtx *ctx, Value *value, const CastParamsOptions *options, Err *err) {
     if (!value || !value->uses || value->referenced || !value_is_constant(value)) return true;
+    if (options->own && !has_own_cast(value)) return true;
     const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
     if (!tensor || !converts((Dtype)tensor->dtype) || !tensor_check(tensor, NULL)) return true;
     Dtype to = common_target(value);
     if (to) return fold(ctx, value, tensor, to, err);
-    return !both || store_both(ctx, value, tensor, err);
+    return !options->both || store_both(ctx, value, tensor, err);
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
@@ -164,9 +174,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     for (size_t g = 0; g < graphs.count; g++) {
         Graph *graph = graphs.items[g];
         for (size_t i = 0, count = graph->initializers.count; i < count; i++)
-            if (!visit(ctx, graph->initializers.items[i], options->both, err)) return false;
+            if (!visit(ctx, graph->initializers.items[i], options, err)) return false;
         for (Node *node = graph->first; node; node = node->next)
-            if (node->output_count == 1 && !visit(ctx, node->outputs[0], options->both, err))
+            if (node->output_count == 1 && !visit(ctx, node->outputs[0], options, err))
                 return false;
     }
     return true;

@@ -77,7 +77,7 @@ size_t convert_text(const DemiConvertOptions *options, char *buffer, size_t size
     put_list(&text, ",keep", options->keep, options->keep_count);
     put_list(&text, ",keep-ops", options->keep_ops, options->keep_op_count);
     if (options->allow_unmatched) put(&text, ",allow-unmatched=true");
-    put(&text, "},cast-params,fuse-casts{own=true}");
+    put(&text, "},cast-params{own=true},fuse-casts{own=true}");
     if (size) buffer[text.length < size ? text.length : size - 1] = '\0';
     return text.length;
 }
