@@ -277,7 +277,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                              .allow_unmatched = options->allow_unmatched};
     const char **excluded = node_patterns_match(ctx->model, &patterns, ctx->scratch, err);
     if (!excluded) return false;
-    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts};
+    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
+                   .census = ctx->census};
     p.request = (PlacementRequest){.target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
                                    .policy = policy_of(options),
                                    .io_low = options->io == 1,
