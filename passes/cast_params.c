@@ -12,7 +12,6 @@
  */
 #include <stddef.h>
 
-#include "census.h"
 #include "constants.h"
 #include "op_types.h"
 #include "passes.h"
@@ -58,15 +57,8 @@ static Dtype common_target(const Value *value) {
 
 /* What storing the constant in 16 bit does to its values, for the report. */
 static bool count_values(PassCtx *ctx, const Tensor *tensor, Dtype to, Err *err) {
-    enum { WINDOW = 4096 };
-    float window[WINDOW];
-    ValueCensus census = {0};
-    uint64_t count = tensor_count(tensor);
-    for (uint64_t first = 0; first < count; first += WINDOW) {
-        uint64_t now = count - first < WINDOW ? count - first : WINDOW;
-        if (!tensor_read_floats(tensor, first, now, window, err)) return false;
-        census_floats(&census, window, now, to);
-    }
+    ValueCensus census;
+    if (!tensor_census(ctx->census, tensor, to, &census, err)) return false;
     ctx->counts->overflow += census.overflow;
     ctx->counts->underflow += census.underflow;
     ctx->counts->subnormal += census.subnormal;

@@ -468,7 +468,8 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     PassCtx ctx = {.model = args->handle->model,
                    .scratch = &args->passes,
                    .text = output.write ? &sink : NULL,
-                   .counts = counts};
+                   .counts = counts,
+                   .census = census_memo_new(&call->scratch)};
     PipelineOptions options = {
         .verify_each = args->options.verify_each, .after = after_step, .data = args};
     if (!pipeline_run(&args->pipeline, &ctx, &options, &call->err)) return false;

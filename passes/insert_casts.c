@@ -312,7 +312,8 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const OpClasses *classes =
         op_classes_new(policy_of(options), &options->lists, ctx->scratch, err);
     if (!classes) return false;
-    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts};
+    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
+                   .census = ctx->census};
     p.request = (PlacementRequest){.target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
                                    .policy = policy_of(options),
                                    .classes = classes,

@@ -57,6 +57,7 @@ typedef struct Placement {
     VarId **output_vars; /* [graph_count] -> [outputs.count] */
     uint32_t value_count, node_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
+    CensusMemo *census; /* may be NULL */
 } Placement;
 
 /* Builds the problem. Types must be exact (FACT_DTYPES). ERR_ENV or ERR_MODEL where a constant

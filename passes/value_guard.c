@@ -6,18 +6,14 @@
  * elements to zero are ordinary and only counted. A value that merely moves a guarded constant's
  * elements (Reshape, Expand, Where, …) is guarded too, or the cast would come one node later.
  */
-#include "census.h"
 #include "constants.h"
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"
 
-enum { WINDOW = 1 << 14 }; /* floats read at a time */
-
 typedef struct Guard {
     Placement *p;
     const char **why; /* [value_count]: the reason a value is guarded, or NULL */
-    float *window;
     Err *err;
 } Guard;
 
@@ -29,17 +25,6 @@ static bool is_wanted(const Guard *g, const Value *value) {
         if (!g->p->vars.items[placement_root(g->p, var)].pinned) return true;
     }
     return false;
-}
-
-static bool take_census(Guard *g, const Tensor *tensor, ValueCensus *census) {
-    uint64_t count = tensor_count(tensor);
-    for (uint64_t first = 0; first < count;) {
-        uint64_t now = count - first < WINDOW ? count - first : WINDOW;
-        if (!tensor_read_floats(tensor, first, now, g->window, g->err)) return false;
-        census_floats(census, g->window, now, g->p->request.target);
-        first += now;
-    }
-    return true;
 }
 
 static const char *bad_value_reason(const Guard *g, const char *name, const ValueCensus *census) {
@@ -56,8 +41,8 @@ static const char *bad_value_reason(const Guard *g, const char *name, const Valu
 
 static bool look_at(Guard *g, const Value *value, const char *name, const Tensor *tensor) {
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return true;
-    ValueCensus census = {0};
-    if (!take_census(g, tensor, &census)) return false;
+    ValueCensus census;
+    if (!tensor_census(g->p->census, tensor, g->p->request.target, &census, g->err)) return false;
     g->why[value->id] = bad_value_reason(g, name, &census);
     return true;
 }
@@ -67,7 +52,7 @@ static bool look_at_constants(Guard *g) {
         const Value *value = g->p->values[id];
         if (!value || !value_holds_float(value) || !is_wanted(g, value)) continue;
         const Tensor *tensor = NULL;
-        if (g->p->constant[id]) tensor = constant_tensor(value, g->p->scratch);
+        if (g->p->constant[id]) tensor = constant_tensor(value, &g->p->model->arena);
         else if (value->input) tensor = value->init; /* a default that a caller may override */
         if (!look_at(g, value, sym_text(value->name), tensor)) return false;
     }
@@ -111,7 +96,6 @@ static bool follow_moves(Guard *g, const Graph *graph) {
 bool placement_guard_values(Placement *p, Err *err) {
     Guard g = {.p = p, .err = err};
     g.why = ARENA_ARRAY(p->scratch, const char *, p->value_count);
-    g.window = ARENA_ARRAY(p->scratch, float, WINDOW);
     if (!look_at_constants(&g)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         if (!follow_moves(&g, p->graphs.items[i])) return false;

@@ -44,7 +44,7 @@ struct ExportPlan {
     unsigned char *piece; /* buffer of PIECE bytes */
 };
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 18 };
 
 /* True in the pass that measures. */
 static inline bool plan_counts(const ExportPlan *plan) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Write, sync, read back, compare, rename; see model_save.h for the order and its reasons. */
+/* Write, read back, compare, sync, rename; see model_save.h for the order and its reasons. */
 #define _GNU_SOURCE
 #include "model_save.h"
 
@@ -19,7 +19,7 @@
 #include "onnx_import.h"
 #include "outfile.h"
 
-enum { PIECE = 1 << 20, HASH_DIGITS = 16 };
+enum { PIECE = 1 << 18, HASH_DIGITS = 16 };
 
 typedef struct Save {
     const Model *model;
@@ -245,9 +245,10 @@ static bool write_and_check(Save *save) {
     }
     info->model_bytes = save->out->size;
     if (save->out->streaming) return true;
-    if (!outfile_sync(save->out, save->err)) return false;
+    outfile_start_sync(save->out);
     save->piece = arena_alloc(save->scratch, PIECE);
-    return info->copied ? read_back_copy(save) : read_back(save);
+    bool same = info->copied ? read_back_copy(save) : read_back(save);
+    return same && outfile_sync(save->out, save->err);
 }
 
 static bool replace_old(Save *save) {

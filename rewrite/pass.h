@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "graph.h"
+#include "tensor_census.h"
 
 /* Facts about a model that a pass may need, give or break. */
 typedef enum PassFact {
@@ -46,6 +47,7 @@ typedef struct PassCtx {
     Arena *scratch;  /* freed after each pass */
     const TextSink *text; /* NULL: text is dropped */
     PassCounts *counts;
+    CensusMemo *census; /* of the model's tensors; NULL: counted anew by each pass */
 } PassCtx;
 
 typedef enum PassOptionKind {

@@ -11,7 +11,7 @@
 #include "checked.h"
 #include "half.h"
 
-enum { WINDOW = 4096 }; /* elements converted at a time, on the stack */
+enum { WINDOW = 1 << 14 }; /* elements converted at a time, on the stack */
 
 static Dtype dtype_of(const Tensor *tensor) {
     return (unsigned)tensor->dtype < DTYPE_COUNT ? (Dtype)tensor->dtype : DTYPE_UNDEFINED;

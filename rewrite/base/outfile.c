@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { LIVE_MAX = 16, LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
+enum { SYNC_STEP = 1 << 23 }; /* bytes after which writing to the device begins */
 
 /* ---- temporaries that a signal handler must remove ------------------------------------------ */
 
@@ -200,6 +201,14 @@ void outfile_set_name(OutFile *file, Arena *arena, const char *name) {
 /* ---- writing
  * ------------------------------------------------------------------------------------------ */
 
+void outfile_start_sync(OutFile *file) {
+    if (file->streaming || file->size == file->started) return;
+    /* No more than a hint: fsync is what counts, and reports what goes wrong. */
+    sync_file_range(file->fd, (off_t)file->started, (off_t)(file->size - file->started),
+                    SYNC_FILE_RANGE_WRITE);
+    file->started = file->size;
+}
+
 bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
     file->synced = false;
     for (const char *from = bytes; size > 0;) {
@@ -210,6 +219,7 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
         size -= (size_t)count;
         file->size += (uint64_t)count;
     }
+    if (file->size - file->started >= SYNC_STEP) outfile_start_sync(file);
     return true;
 }
 

@@ -32,6 +32,7 @@ typedef struct OutFile {
     int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
     int slot;      /* in the table of live temporaries, -1: it was full */
     uint64_t size; /* bytes that outfile_write appended so far */
+    uint64_t started; /* bytes that are on their way to the device, or there */
     bool streaming;
     bool synced;   /* nothing was written since outfile_sync */
     bool in_place; /* renamed over the destination */
@@ -53,6 +54,10 @@ bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t si
 
 /* Copies `size` bytes of a source from `offset` on to the end, inside the kernel where it can. */
 bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t size, Err *err);
+
+/* Has the system begin to move what was appended so far to the device, without waiting: what is done
+ * meanwhile then costs no time of its own. Large files do so by themselves as they grow. */
+void outfile_start_sync(OutFile *file);
 
 /* Flushes the bytes to the device; nothing to do when streaming. */
 bool outfile_sync(OutFile *file, Err *err);
