@@ -53,6 +53,7 @@ if(TARGET demi)
         --cc ${CMAKE_C_COMPILER})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(fill_model fill_model.py ${with_demi})
+    demi_python_test(peer_cases peer_cases_test.py ${with_demi})
     demi_python_test(real_models real_models.py ${with_demi} PROCESSORS 2)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
