@@ -157,6 +157,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     const Attr *attr = node_attr(node, rule->attr);
     if (!attr && !low && !(node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0])))
         return; /* it stays what it was without the attribute */
+    if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
     if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) set_cast_to(node, dtype);
