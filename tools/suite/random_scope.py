@@ -21,7 +21,9 @@ LARGEST = 30.0  # of a float that a node may produce
 JUMPS = {"Floor", "Ceil", "Round", "Sign", "Equal", "Greater", "Less", "GreaterOrEqual",
          "LessOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Hardmax", "Mod", "IsInf",
          "IsNaN", "QuantizeLinear", "DynamicQuantizeLinear", "ThresholdedRelu", "Shrink", "Compress",
-         "NonMaxSuppression", "RoiAlign", "MaxRoiPool", "Bernoulli", "Multinomial"}
+         "NonMaxSuppression", "RoiAlign", "MaxRoiPool", "Bernoulli", "Multinomial", "QLinearMatMul",
+         "QLinearConv", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
+         "TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier"}
 
 
 @dataclasses.dataclass

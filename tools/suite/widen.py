@@ -22,4 +22,14 @@ def widened(model: onnx.ModelProto, low: int) -> onnx.ModelProto:
         elif isinstance(message, onnx.AttributeProto) and message.name in walk.DTYPE_ATTRIBUTES:
             if message.i == low:
                 message.i = TensorProto.FLOAT
+    for node in walk.model_nodes(result):  # ONNX Runtime drops casts that change nothing, though
+        if any(p.key == "demi.inserted" for p in node.metadata_props):  # a subgraph reads them
+            node.op_type = "Identity"
+            del node.attribute[:]
     return result
+
+
+def fed(feeds: dict[str, object], low: str) -> dict[str, object]:
+    """The inputs for a widened model."""
+    return {name: value.astype(np.float32) if getattr(value, "dtype", None) == low else value
+            for name, value in feeds.items()}
