@@ -153,8 +153,11 @@ static void test_conditions(void **state) {
     for (size_t i = 0; i < sizeof condition_rows / sizeof *condition_rows; i++) {
         Model *model = test_model(&trap, condition_rows[i].graph);
         const Node *node = test_node(model->graph, "y");
+        const OpClassLists none = {0};
         for (int policy = POLICY_FLOAT16; policy <= POLICY_FAST; policy++) {
-            OpClassAnswer answer = op_class_of(node, (Policy)policy);
+            const OpClasses *policy_classes =
+                op_classes_new((Policy)policy, &none, &model->arena, NULL);
+            OpClassAnswer answer = op_class_of(node, policy_classes);
             OpClass wanted = condition_rows[i].classes[policy];
             if (answer.op_class != wanted)
                 fail_msg("%s: %s instead of %s (policy %d)", condition_rows[i].graph,

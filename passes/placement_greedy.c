@@ -9,6 +9,8 @@
  * 2. Flexible variables (they read constants only), readers first, go low where every reader is low,
  *    so that a constant behind a Transpose or Reshape is stored low like any other.
  */
+#include "op_facts.h"
+#include "op_types.h"
 #include "placement.h"
 
 typedef struct Greedy {
@@ -74,18 +76,34 @@ static void lose_source(Greedy *g, VarId root) {
     check(g, root);
 }
 
-/* A value's readers that care are all low. Variables that produce nothing (Shape's input) do not
- * care; a value nobody cares for stays. */
+/* Shape and the like see nothing of what their operand holds: they take it as it is. */
+static bool takes_any(const Greedy *g, VarId reader) {
+    const PlaceVar *var = &g->p->vars.items[reader];
+    if (!var->node || var->pinned || g->first_value[reader] != UINT32_MAX) return false;
+    const OpSchema *schema = node_schema(var->node);
+    return schema && op_has_flags(schema, OP_SHAPE_ONLY);
+}
+
+/* A value's readers that care are all low; a value nobody cares for stays. */
 static bool readers_are_low(Greedy *g, const Value *value, bool *any) {
     for (const Use *use = value->uses; use; use = use->next) {
         VarId reader = root_of(g, placement_use_var(g->p, use));
         if (reader == VAR_NONE) continue;
-        const PlaceVar *var = &g->p->vars.items[reader];
-        if (var->flexible && g->first_value[reader] == UINT32_MAX) continue;
-        if (!var->low) return false;
+        if (takes_any(g, reader)) continue;
+        if (!g->p->vars.items[reader].low) return false;
         *any = true;
     }
     return true;
+}
+
+/* Makes the values of a flexible variable low, and what takes them as they are. */
+static void lower_flexible(Greedy *g, VarId root) {
+    g->p->vars.items[root].low = true;
+    for (uint32_t id = g->first_value[root]; id != UINT32_MAX; id = g->next_value[id])
+        for (const Use *use = g->p->values[id]->uses; use; use = use->next) {
+            VarId reader = root_of(g, placement_use_var(g->p, use));
+            if (reader != VAR_NONE && takes_any(g, reader)) g->p->vars.items[reader].low = true;
+        }
 }
 
 static void settle_flexible(Greedy *g, const Node *node) {
@@ -97,7 +115,7 @@ static void settle_flexible(Greedy *g, const Node *node) {
         bool low = true, any = false;
         for (uint32_t id = g->first_value[root]; low && id != UINT32_MAX; id = g->next_value[id])
             low = readers_are_low(g, p->values[id], &any);
-        if (low && any && !p->vars.items[root].pinned) p->vars.items[root].low = true;
+        if (low && any && !p->vars.items[root].pinned) lower_flexible(g, root);
     }
 }
 

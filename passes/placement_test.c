@@ -2,7 +2,8 @@
 /* Properties of the greedy placement on thousands of random small graphs with shared values, constants,
  * sequences, branches, loops and function calls:
  *   - what is pinned is fp32, what wants low and is not pinned is low;
- *   - it is the least fixed point of the rules, found here by plain iteration;
+ *   - what is low is reached from what wants low, and meets its rule: FOLLOW has a low source, WIDEST
+ *     only low ones; found here by plain iteration;
  *   - it does not depend on the order of the nodes;
  *   - insert-casts makes one cast for each precision that a value is needed in beside its own, and
  *     what comes out is valid. */
@@ -187,7 +188,9 @@ static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool
             excluded[node->id] = "kept";
     }
     *p = (Placement){.model = model, .scratch = arena};
+    const OpClassLists none = {0};
     p->request = (PlacementRequest){.target = DTYPE_FLOAT16, .policy = POLICY_FLOAT16,
+                                    .classes = op_classes_new(POLICY_FLOAT16, &none, arena, &err),
                                     .io_low = low_io, .excluded = excluded, .guard = true};
     p->counts = ARENA_NEW(arena, PassCounts);
     assert_true(placement_build(p, &err));
@@ -200,33 +203,60 @@ static VarId root_at(Placement *p, VarId var) {
     return var == VAR_NONE ? VAR_NONE : placement_root(p, var);
 }
 
-/* The rules, applied to every variable again and again until nothing changes. */
-static void plain_solution(Placement *p, bool *low) {
-    size_t count = p->vars.count;
-    bool changed = true;
-    unsigned *sources = ARENA_ARRAY(p->scratch, unsigned, count);
-    unsigned *lows = ARENA_ARRAY(p->scratch, unsigned, count);
-    while (changed) {
-        changed = false;
-        memset(sources, 0, count * sizeof *sources);
-        memset(lows, 0, count * sizeof *lows);
-        for (uint32_t id = 0; id < p->value_count; id++) {
-            VarId from = root_at(p, p->value_vars[id]);
-            if (!p->values[id] || from == VAR_NONE || p->flexible[id]) continue;
-            for (const Use *use = p->values[id]->uses; use; use = use->next) {
-                VarId to = root_at(p, placement_use_var(p, use));
-                if (to == VAR_NONE || to == from) continue;
-                sources[to]++;
-                lows[to] += low[from];
-            }
-        }
-        for (VarId v = 1; v < count; v++) {
-            const PlaceVar *var = &p->vars.items[v];
-            if (placement_root(p, v) != v || var->pinned || low[v]) continue;
-            bool goes = var->wants_low || (lows[v] && (!var->all || lows[v] == sources[v]));
-            if (goes) low[v] = changed = true;
+typedef struct Plain {
+    Placement *p;
+    bool *low, *refused; /* by root */
+    unsigned *sources, *lows;
+} Plain;
+
+static void count_sources(Plain *s) {
+    Placement *p = s->p;
+    memset(s->sources, 0, p->vars.count * sizeof *s->sources);
+    memset(s->lows, 0, p->vars.count * sizeof *s->lows);
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        VarId from = root_at(p, p->value_vars[id]);
+        if (!p->values[id] || from == VAR_NONE || p->flexible[id]) continue;
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            VarId to = root_at(p, placement_use_var(p, use));
+            if (to == VAR_NONE || to == from) continue;
+            s->sources[to]++;
+            s->lows[to] += s->low[from];
         }
     }
+}
+
+/* One sweep over all variables: forward, low reaches whoever has a low source; backward, who does not
+ * meet its rule is refused. True where something changed. */
+static bool sweep(Plain *s, bool forward) {
+    bool changed = false;
+    count_sources(s);
+    for (VarId v = 1; v < s->p->vars.count; v++) {
+        const PlaceVar *var = &s->p->vars.items[v];
+        if (placement_root(s->p, v) != v || var->pinned || s->refused[v]) continue;
+        bool kept = var->wants_low || (var->all ? s->lows[v] == s->sources[v] : s->lows[v] > 0);
+        if (forward && !s->low[v] && (var->wants_low || s->lows[v])) s->low[v] = changed = true;
+        if (!forward && s->low[v] && !kept) {
+            s->low[v] = false;
+            s->refused[v] = changed = true;
+        }
+    }
+    return changed;
+}
+
+/* What is reached from LOW operators, less what breaks its rule; again without that, until nothing
+ * breaks one. */
+static void plain_solution(Placement *p, bool *low) {
+    size_t count = p->vars.count;
+    Plain s = {.p = p, .low = low, .refused = ARENA_ARRAY(p->scratch, bool, count),
+               .sources = ARENA_ARRAY(p->scratch, unsigned, count),
+               .lows = ARENA_ARRAY(p->scratch, unsigned, count)};
+    bool refused;
+    do {
+        memset(low, 0, count * sizeof *low);
+        while (sweep(&s, true)) continue;
+        refused = false;
+        while (sweep(&s, false)) refused = true;
+    } while (refused);
 }
 
 static void check_fixed_point(Placement *p) {
@@ -238,7 +268,8 @@ static void check_fixed_point(Placement *p) {
         if (placement_root(p, v) != v) continue;
         if (var->pinned) assert_false(var->low);
         if (var->wants_low && !var->pinned) assert_true(var->low);
-        if (!var->flexible) assert_int_equal(var->low, low[v]);
+        bool follows = var->flexible || (var->node && sym_equals(var->node->op_type, "Shape"));
+        if (!follows || low[v]) assert_int_equal(var->low, low[v]);
     }
 }
 
@@ -262,7 +293,12 @@ static void check_flexible(Placement *p) {
         bool all = true, any = false;
         for (const Use *use = value->uses; use; use = use->next) {
             VarId var = placement_use_var(p, use);
-            if (var == VAR_NONE || (use->node && sym_equals(use->node->op_type, "Shape"))) continue;
+            if (var == VAR_NONE) continue;
+            if (use->node && sym_equals(use->node->op_type, "Shape")) {
+                bool kept = p->vars.items[placement_root(p, var)].pinned; /* else as it is given */
+                if (!kept) assert_int_equal(placement_is_low(p, var), placement_is_low(p, p->value_vars[id]));
+                continue;
+            }
             any = true;
             all = all && placement_is_low(p, var);
         }
