@@ -12,7 +12,8 @@
  * Grammar: pipeline = [ pass { "," pass } ]; pass = name [ "{" option { "," option } "}" ];
  * option = key "=" value; value = word | string | "[" [ value { "," value } ] "]";
  * word = characters other than , { } [ ] = " and space; string = JSON string in double quotes.
- * Spaces between tokens mean nothing. '_' and '-' are equal in option keys.
+ * Spaces between tokens mean nothing. '_' and '-' are equal in option keys. An option is given
+ * once.
  */
 #ifndef DEMI_PASS_H
 #define DEMI_PASS_H
