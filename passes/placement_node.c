@@ -193,18 +193,6 @@ static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     return NULL;
 }
 
-/* A LOW operator with several type variables computes in one precision: lowering the one while a
- * value pins the other would round for nothing. What is kept in fp32 on purpose stays apart. */
-static void tie_low(NodeBuild *b) {
-    VarId first = VAR_NONE;
-    for (size_t i = 0; i < b->schema->var_count; i++) {
-        VarId id = b->vars[i];
-        if (id == VAR_NONE || b->p->vars.items[placement_root(b->p, id)].pinned) continue;
-        if (first == VAR_NONE) first = id;
-        else placement_tie(b->p, first, id);
-    }
-}
-
 static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer, const char *pin) {
     if (id == VAR_NONE || id == VAR_FP32) return;
     PlaceVar *root = &b->p->vars.items[placement_root(b->p, id)];
@@ -249,7 +237,6 @@ void placement_build_node(Placement *p, const Node *node) {
     placement_build_bodies(p, node, b.outputs);
     OpClassAnswer answer = op_class_of(node, p->request.classes);
     const char *pin = class_reason(&b, answer);
-    if (answer.op_class == CLASS_LOW && !pin) tie_low(&b);
     for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer, pin);
     for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer, pin);
 }
