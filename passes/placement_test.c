@@ -92,6 +92,12 @@ static void make_body_node(Maker *m, Piece *piece, int i) {
             tensor(m, piece));
         return;
     case 1:
+        if (test_random(&m->random, 2)) { /* two float operands: low through either */
+            PUT("[n%d] v%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] b%ds)"
+                " => (bool b%dd, float[4,4] b%dt) { b%dd = Identity (b%dc) b%dt = Clip (b%ds, %s) }>",
+                i, i, tensor(m, piece), i, i, i, i, i, i, i, i, i, i, tensor(m, piece));
+            return;
+        }
         PUT("[n%d] v%d, s%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] b%ds)"
             " => (bool b%dd, float[4,4] b%dt, float[4,4] b%du) { b%dd = Identity (b%dc) b%dt = %s "
             "(b%ds) b%du = MatMul (b%dt, %s) }>",
