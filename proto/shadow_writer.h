@@ -20,6 +20,7 @@ typedef struct ShadowWriter {
     unsigned char *block;
     size_t start, size, capacity; /* of the open piece: [start, size) of the block */
     bool split;                   /* the open piece has a submessage in parts */
+    Arena *merging; /* scratch for joining parts, freed with `arena`; NULL: not needed so far */
 } ShadowWriter;
 
 /* Ends the last piece and begins a new one. */

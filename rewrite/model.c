@@ -3,19 +3,28 @@
  * messages. */
 #include "graph.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 Model *model_new(MemTrap *trap) {
-    /* The Model lives in its own arena, so that one free ends everything. */
+    /* The Model lives in its own arena, so that one free ends everything. Until it is made, nobody else
+     * can free it. */
+    MemTrap inner;
     Arena arena;
-    arena_init(&arena, trap);
-    Model *model = ARENA_NEW(&arena, Model);
+    Model *volatile made = NULL;
+    arena_init(&arena, &inner);
+    if (setjmp(inner.env)) {
+        model_free(made);
+        longjmp(trap->env, 1);
+    }
+    Model *model = made = ARENA_NEW(&arena, Model);
     model->arena = arena;
     sym_table_init(&model->syms, &model->arena);
     model->graph = graph_new(model, NULL);
+    model->arena.trap = trap;
     return model;
 }
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory runs out at every allocation in turn, once and for good, in everything libdemi does with a
+ * model: each time the answer is "out of memory" or success, the old output or the whole new one is
+ * in place with nothing beside it, and nothing leaks. Few calls reach malloc, since arenas take large
+ * chunks: so the calls of arenas fail in turn, too. Linked with --wrap for both. */
+#define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "arena.h"
+#include "demi.h"
+
+/* The linker's names of malloc and its kin. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static struct Faults {
+    bool armed, for_good;
+    bool arenas; /* calls of arenas count, not those of malloc */
+    unsigned left; /* allocations that still succeed */
+    unsigned failed;
+} faults;
+
+static bool fails(void) {
+    if (!faults.armed) return false;
+    if (faults.left) {
+        faults.left--;
+        return false;
+    }
+    faults.failed++;
+    if (!faults.for_good) faults.armed = false;
+    return true;
+}
+
+void *__wrap_malloc(size_t size) { return !faults.arenas && fails() ? NULL : __real_malloc(size); }
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return !faults.arenas && fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+    return !faults.arenas && fails() ? NULL : __real_realloc(memory, size);
+}
+
+/* What other files call of the arena; a failure jumps, as it does where malloc fails. */
+void *__real_arena_alloc(Arena *arena, size_t size);
+void *__real_arena_array(Arena *arena, size_t count, size_t size);
+void *__real_arena_copy(Arena *arena, const void *bytes, size_t size);
+void *__real_arena_resize(Arena *arena, void *memory, size_t was, size_t now);
+void *__wrap_arena_alloc(Arena *arena, size_t size);
+void *__wrap_arena_array(Arena *arena, size_t count, size_t size);
+void *__wrap_arena_copy(Arena *arena, const void *bytes, size_t size);
+void *__wrap_arena_resize(Arena *arena, void *memory, size_t was, size_t now);
+
+static void arena_fault(Arena *arena) {
+    if (faults.arenas && fails()) arena_exhausted(arena);
+}
+
+void *__wrap_arena_alloc(Arena *arena, size_t size) {
+    arena_fault(arena);
+    return __real_arena_alloc(arena, size);
+}
+
+void *__wrap_arena_array(Arena *arena, size_t count, size_t size) {
+    arena_fault(arena);
+    return __real_arena_array(arena, count, size);
+}
+
+void *__wrap_arena_copy(Arena *arena, const void *bytes, size_t size) {
+    arena_fault(arena);
+    return __real_arena_copy(arena, bytes, size);
+}
+
+void *__wrap_arena_resize(Arena *arena, void *memory, size_t was, size_t now) {
+    arena_fault(arena);
+    return __real_arena_resize(arena, memory, was, now);
+}
+
+typedef struct Job {
+    const char *input, *output;
+    DemiTarget to;
+    DemiError error;
+} Job;
+
+static bool drop(void *user, const void *bytes, size_t size) {
+    (void)bytes;
+    *(size_t *)user += size;
+    return true;
+}
+
+/* Load, check, describe, convert, print, save: as long as all goes well. */
+static DemiStatus run(Job *job) {
+    size_t printed = 0;
+    DemiModel *model = NULL;
+    DemiReport *before = NULL, *report = NULL;
+    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
+    DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
+    const char *const keep_ops[] = {"Softmax"};
+    options.text = drop;
+    options.text_user = &printed;
+    convert.to = job->to;
+    convert.keep_ops = keep_ops;
+    convert.keep_op_count = 1;
+    convert.allow_unmatched = true;
+    convert.run = &options;
+    DemiStatus status = demi_load_file(job->input, NULL, &model, &job->error);
+    if (!status) status = demi_check(model, &job->error);
+    if (!status) status = demi_describe(model, &before, &job->error);
+    if (!status) status = demi_convert(model, &convert, &report, &job->error);
+    if (!status) status = demi_print(model, true, drop, &printed, &job->error);
+    if (!status) status = demi_save_file(model, job->output, NULL, &job->error);
+    demi_report_free(before);
+    demi_report_free(report);
+    demi_free(model);
+    return status;
+}
+
+static void write_old(const char *path) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_true(fputs("old", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool is_old(const char *path) {
+    char bytes[4] = "";
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    return size == 3 && memcmp(bytes, "old", 3) == 0;
+}
+
+static unsigned count_files(const char *folder) {
+    unsigned count = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));) count += entry->d_name[0] != '.' ||
+                                                                       strlen(entry->d_name) > 2;
+    closedir(dir);
+    return count;
+}
+
+/* Every point of one kind of failure; returns their number. */
+static unsigned fail_everywhere(Job *job, const char *folder, bool for_good, bool arenas) {
+    for (unsigned point = 0;; point++) {
+        write_old(job->output);
+        job->error = (DemiError)DEMI_ERROR_INIT;
+        faults = (struct Faults){.armed = true, .for_good = for_good, .arenas = arenas,
+                                 .left = point};
+        DemiStatus status = run(job);
+        unsigned failed = faults.failed;
+        faults.armed = false;
+        if (!failed && status) fail_msg("%s: %s", job->input, job->error.message);
+        if (status && (status != DEMI_ERR_ENV || !strstr(job->error.message, "out of memory")))
+            fail_msg("%s, allocation %u: status %d, '%s'", job->input, point, (int)status,
+                     job->error.message);
+        assert_int_equal(is_old(job->output), status != DEMI_OK);
+        assert_int_equal(count_files(folder), 1);
+        if (!failed) return point;
+        assert_true(point < 100000);
+    }
+}
+
+static const char *const models[] = {"conv_net", "loop_if", "low_precision", "odd_parts",
+                                     "split_parts"};
+
+/* Each model in both types and, for each, both kinds of failure. */
+static void fail_all_models(bool arenas, unsigned least) {
+    char folder[] = "/tmp/demi_memory_XXXXXX", input[512], output[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(output, sizeof output, "%s/out.onnx", folder);
+    for (size_t i = 0; i < 4 * sizeof models / sizeof *models; i++) {
+        Job job = {.input = input, .output = output, .to = (DemiTarget)(i % 2)};
+        snprintf(input, sizeof input, "%s/models/%s.onnx", DEMI_TESTDATA, models[i / 4]);
+        unsigned points = fail_everywhere(&job, folder, i / 2 % 2, arenas);
+        print_message("%s: %u allocations\n", models[i / 4], points);
+        assert_true(points > least);
+    }
+    unlink(output);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_every_allocation(void **state) {
+    (void)state;
+    fail_all_models(false, 20);
+}
+
+static void test_every_arena_call(void **state) {
+    (void)state;
+    fail_all_models(true, 150);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_allocation),
+        cmocka_unit_test(test_every_arena_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
