@@ -77,18 +77,33 @@ static void spread(Greedy *g, VarId root) {
     }
 }
 
-/* A value's readers that care are all low. Variables that produce nothing (Shape's input) do not
+/* A value's readers that care, itself aside, are all low. Variables that produce nothing (Shape's input) do not
  * care; a value nobody cares for stays. */
 static bool readers_are_low(Greedy *g, const Value *value, bool *any) {
     for (const Use *use = value->uses; use; use = use->next) {
         VarId reader = root_of(g, placement_use_var(g->p, use));
-        if (reader == VAR_NONE) continue;
+        if (reader == VAR_NONE || reader == root_of(g, g->p->value_vars[value->id])) continue;
         const PlaceVar *var = &g->p->vars.items[reader];
         if (var->flexible && g->first_value[reader] == UINT32_MAX) continue;
         if (!var->low) return false;
         *any = true;
     }
     return true;
+}
+
+/* A slot that only constants reach (a weight passed through a loop as its state) adapts to its readers
+ * as the constants themselves do. */
+static void settle_slots(Greedy *g) {
+    Placement *p = g->p;
+    for (VarId v = 1; v < p->vars.count; v++) {
+        PlaceVar *var = &p->vars.items[v];
+        if (placement_root(p, v) != v || !var->slot || var->low || var->pinned || g->sources[v])
+            continue;
+        bool low = true, any = false;
+        for (uint32_t id = g->first_value[v]; low && id != UINT32_MAX; id = g->next_value[id])
+            low = readers_are_low(g, p->values[id], &any);
+        if (low && any) var->low = true;
+    }
 }
 
 static void settle_flexible(Greedy *g, const Node *node) {
@@ -109,6 +124,7 @@ static void solve(Greedy *g) {
     for (VarId v = 1; v < p->vars.count; v++)
         if (placement_root(p, v) == v && p->vars.items[v].wants_low) go_low(g, v);
     for (size_t i = 0; i < g->queue.count; i++) spread(g, g->queue.items[i]);
+    settle_slots(g);
     for (size_t i = p->graphs.count; i-- > 0;)
         for (const Node *node = p->graphs.items[i]->last; node; node = node->prev)
             settle_flexible(g, node);
