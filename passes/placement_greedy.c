@@ -84,11 +84,11 @@ static bool takes_any(const Greedy *g, VarId reader) {
     return schema && op_has_flags(schema, OP_SHAPE_ONLY);
 }
 
-/* A value's readers that care are all low; a value nobody cares for stays. */
+/* A value's readers that care, itself aside, are all low; a value nobody cares for stays. */
 static bool readers_are_low(Greedy *g, const Value *value, bool *any) {
     for (const Use *use = value->uses; use; use = use->next) {
         VarId reader = root_of(g, placement_use_var(g->p, use));
-        if (reader == VAR_NONE) continue;
+        if (reader == VAR_NONE || reader == root_of(g, g->p->value_vars[value->id])) continue;
         if (takes_any(g, reader)) continue;
         if (!g->p->vars.items[reader].low) return false;
         *any = true;
@@ -104,6 +104,21 @@ static void lower_flexible(Greedy *g, VarId root) {
             VarId reader = root_of(g, placement_use_var(g->p, use));
             if (reader != VAR_NONE && takes_any(g, reader)) g->p->vars.items[reader].low = true;
         }
+}
+
+/* A slot that only constants reach (a weight passed through a loop as its state) adapts to its readers
+ * as the constants themselves do. */
+static void settle_slots(Greedy *g) {
+    Placement *p = g->p;
+    for (VarId v = 1; v < p->vars.count; v++) {
+        PlaceVar *var = &p->vars.items[v];
+        if (placement_root(p, v) != v || !var->slot || var->low || var->pinned || g->sources[v])
+            continue;
+        bool low = true, any = false;
+        for (uint32_t id = g->first_value[v]; low && id != UINT32_MAX; id = g->next_value[id])
+            low = readers_are_low(g, p->values[id], &any);
+        if (low && any) var->low = true;
+    }
 }
 
 static void settle_flexible(Greedy *g, const Node *node) {
@@ -141,6 +156,7 @@ static bool spread(Greedy *g) {
 static void solve(Greedy *g) {
     Placement *p = g->p;
     while (spread(g)) continue;
+    settle_slots(g);
     for (size_t i = p->graphs.count; i-- > 0;)
         for (const Node *node = p->graphs.items[i]->last; node; node = node->prev)
             settle_flexible(g, node);

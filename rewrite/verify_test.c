@@ -175,8 +175,8 @@ static void test_sound_models(void **state) {
         "g (float x = {1}) => (float y) { y = Neg (x) }\n",
         "g (float x) => (float y) { y, = Dropout (x, , ) }\n",
         /* an inner graph may use a name again */
-        "g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => (float y) { x = Not (c)"
-        " y = Cast <to = 1> (x) }, else_branch = e () => (float x) {}> }\n",
+        ("g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => (float y) { x = Not (c)"
+         " y = Cast <to = 1> (x) }, else_branch = e () => (float x) {}> }\n"),
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         Model *model = test_model(&trap, texts[i]);

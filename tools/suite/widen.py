@@ -22,8 +22,15 @@ def widened(model: onnx.ModelProto, low: int) -> onnx.ModelProto:
         elif isinstance(message, onnx.AttributeProto) and message.name in walk.DTYPE_ATTRIBUTES:
             if message.i == low:
                 message.i = TensorProto.FLOAT
-    for node in walk.model_nodes(result):  # ONNX Runtime drops casts that change nothing, though
-        if any(p.key == "demi.inserted" for p in node.metadata_props):  # a subgraph reads them
+    # ONNX Runtime drops casts that change nothing even where a subgraph reads them.
+    inferred = onnx.shape_inference.infer_shapes(result)
+    floats = {value.name for message in walk.messages(inferred)
+              if isinstance(message, onnx.GraphProto)
+              for value in [*message.input, *message.value_info]
+              if value.type.tensor_type.elem_type == TensorProto.FLOAT}
+    for node in walk.model_nodes(result):
+        own = any(p.key == "demi.inserted" for p in node.metadata_props)
+        if own and node.input[0] in floats and node.attribute[0].i == TensorProto.FLOAT:
             node.op_type = "Identity"
             del node.attribute[:]
     return result
