@@ -45,6 +45,10 @@ typedef struct Infer {
     uint32_t loops;             /* enclosing loops of the graph being walked */
     ShapeOperand *operands;     /* [operand_capacity]: the node at hand's, one node at a time */
     size_t operand_capacity;
+    struct {
+        const Type *from, *to;
+        const ShapeOperand *shape;
+    } made[64]; /* types made last, by hash: equal ones need be in memory once */
 } Infer;
 
 static bool infer_graph(Infer *infer, Graph *graph);
@@ -402,10 +406,34 @@ static bool infer_graph(Infer *infer, Graph *graph) {
 /* ---- the model
  * --------------------------------------------------------------------------------------- */
 
+static size_t hash_shape(const Type *type, const ShapeOperand *shape) {
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = (uint64_t)(uintptr_t)type * odd;
+    for (uint32_t i = 0; shape->has_rank && i < shape->rank; i++) {
+        bool unknown = shape->dims[i].kind == SHAPE_UNKNOWN;
+        hash = (hash ^ (unknown ? 0 : (uint64_t)shape->dims[i].value)) * odd;
+    }
+    return (size_t)(hash >> 58);
+}
+
+/* shape_args_to_type, whose result depends on nothing but its arguments. */
+static const Type *type_of_shape(Infer *infer, const Type *type, const ShapeOperand *shape) {
+    size_t place = hash_shape(type, shape);
+    const ShapeOperand *made = infer->made[place].shape;
+    if (made && infer->made[place].from == type && made->wrapped == shape->wrapped &&
+        same_shape(made, shape))
+        return infer->made[place].to;
+    const Type *to = shape_args_to_type(&infer->model->arena, type, shape);
+    infer->made[place].from = type;
+    infer->made[place].shape = shape;
+    infer->made[place].to = to;
+    return to;
+}
+
 static uint64_t commit_value(Infer *infer, Value *value) {
     const ShapeOperand *known = infer->known[value->id];
     if (!known) return 0;
-    const Type *type = shape_args_to_type(&infer->model->arena, value->type, known);
+    const Type *type = type_of_shape(infer, value->type, known);
     if (type == value->type) return 0;
     value_set_type(value, type);
     return 1;

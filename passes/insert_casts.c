@@ -58,6 +58,7 @@ typedef struct Realise {
     PassCtx *ctx;
     Placement *p;
     Dtype target;
+    TypeMemo types;
 } Realise;
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
@@ -106,7 +107,7 @@ static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     node_set_output(cast, 0, result);
     set_cast_to(cast, to);
     node_add_metadata(cast, "demi.inserted", "cast");
-    value_set_type(result, type_with_dtype(&model->arena, value->type, to));
+    value_set_type(result, type_memo_with_dtype(&r->types, &model->arena, value->type, to));
     r->ctx->counts->casts_added++;
     r->ctx->counts->rewrites++;
     return result;
@@ -152,14 +153,14 @@ static void mark_interface(const Graph *graph, ValueDecl *decl) {
 
 static void lower_value(Realise *r, Value *value) {
     if (!placement_is_low(r->p, r->p->value_vars[value->id])) return;
-    value_set_type(value, type_with_dtype(&value->graph->model->arena, value->type, r->target));
+    Arena *arena = &value->graph->model->arena;
+    value_set_type(value, type_memo_with_dtype(&r->types, arena, value->type, r->target));
     r->ctx->counts->rewrites++;
     if (value->input) {
         value_declare_input(value, r->target);
         mark_interface(value->graph, value->input);
         if (value->init)
-            value_set_init(value, tensor_new_cast(&value->graph->model->arena, value->init,
-                                                  r->target));
+            value_set_init(value, tensor_new_cast(arena, value->init, r->target));
     }
 }
 

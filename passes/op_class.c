@@ -8,6 +8,7 @@
 #include "constants.h"
 #include "ops.h"
 #include "text_distance.h"
+#include "text_order.h"
 
 typedef enum Condition {
     ALWAYS,
@@ -40,8 +41,8 @@ struct OpClasses {
 };
 
 static int compare(const Row *row, const char *domain, const char *name) {
-    int order = strcmp(row->domain, domain);
-    return order ? order : strcmp(row->name, name);
+    int order = text_order(row->domain, domain);
+    return order ? order : text_order(row->name, name);
 }
 
 static const Row *find_row(const char *domain, const char *name) {

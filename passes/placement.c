@@ -228,6 +228,7 @@ static void init_tables(Placement *p) {
     p->flexible = ARENA_ARRAY(p->scratch, bool, p->value_count);
     p->use_vars = ARENA_ARRAY(p->scratch, VarId *, p->node_count);
     p->output_vars = ARENA_ARRAY(p->scratch, VarId *, p->graph_count);
+    p->fp32_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
     p->graphs = model_graphs(p->model, p->scratch);
     placement_new_var(p, NULL); /* VAR_FP32 */
     p->vars.items[VAR_FP32].pinned = true;

@@ -55,6 +55,7 @@ typedef struct Placement {
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
     VarId **use_vars;   /* [node_count] -> [input_count] */
     VarId **output_vars; /* [graph_count] -> [outputs.count] */
+    const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
     uint32_t value_count, node_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
     CensusMemo *census; /* may be NULL */

@@ -8,6 +8,7 @@
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"
+#include "text_order.h"
 
 /* Operands that stay in fp32 although their type variable could go low: statistics, scales,
  * coordinates and counts, whose values a 16-bit type would spoil. */
@@ -55,7 +56,7 @@ static const char *illegal_reason(NodeBuild *b, const OpTypeVar *var, OpTypeKind
 
 static bool var_is_kept(const NodeBuild *b, const char *var) {
     for (size_t i = 0; i < sizeof kept_vars / sizeof *kept_vars; i++)
-        if (!strcmp(kept_vars[i].op, b->schema->name) && !strcmp(kept_vars[i].var, var) &&
+        if (text_equals(kept_vars[i].op, b->schema->name) && text_equals(kept_vars[i].var, var) &&
             b->schema->domain[0] == '\0' && b->schema->since >= kept_vars[i].since &&
             b->schema->since <= kept_vars[i].until &&
             (!kept_vars[i].bfloat16_only || b->p->request.target == DTYPE_BFLOAT16))
@@ -181,12 +182,18 @@ static bool reads_dequantized(const Node *node) {
     return false;
 }
 
+/* One text for all nodes of an operator. */
+static const char *fp32_reason(NodeBuild *b) {
+    const char **reason = &b->p->fp32_reasons[b->schema - ops_at(0)];
+    if (!*reason) *reason = text(b, "%s is an fp32 operator%s", b->schema->name, "");
+    return *reason;
+}
+
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded =
         b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
     if (excluded) return text(b, "kept by '%s'%s", excluded, "");
-    if (answer.op_class == CLASS_FP32)
-        return answer.why ? answer.why : text(b, "%s is an fp32 operator%s", b->schema->name, "");
+    if (answer.op_class == CLASS_FP32) return answer.why ? answer.why : fp32_reason(b);
     if (answer.op_class == CLASS_NONE) return answer.why;
     if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))
         return "quantized: it reads DequantizeLinear";

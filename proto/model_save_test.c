@@ -91,7 +91,7 @@ static Model *make(Fixture *f, float first, bool half) {
     node_resize_outputs(node, 1);
     node_set_output(node, 0, value_new(model->graph, sym_intern_cstr(&model->syms, "y")));
     ValueDecl *decl = ARENA_NEW(&model->arena, ValueDecl);
-    decl->type = type_new_tensor(&model->arena, half ? DTYPE_FLOAT16 : DTYPE_FLOAT);
+    decl->type = type_plain_tensor(half ? DTYPE_FLOAT16 : DTYPE_FLOAT);
     graph_add_output(model->graph, node->outputs[0], decl);
     return model;
 }

@@ -29,6 +29,7 @@ typedef struct Frame {
     uint32_t field;   /* in the parent */
     size_t length_at; /* where its length is to be patched */
     uint64_t seen;    /* singular submessages so far, by index of their field */
+    const ProtobufCFieldDescriptor *last; /* met in this message; NULL: none yet */
     struct {
         uint32_t field;
         ShadowRecord *record;
@@ -392,13 +393,26 @@ static bool container_field(Guard *guard, const ProtobufCFieldDescriptor *field,
     return true;
 }
 
+/* The field of that number, NULL where there is none. Most messages have theirs in order: the last
+ * one again, or the one after it, needs no search. */
+static const ProtobufCFieldDescriptor *field_find(Frame *frame, uint32_t number) {
+    const ProtobufCMessageDescriptor *message = frame->descriptor;
+    const ProtobufCFieldDescriptor *last = frame->last, *end = message->fields + message->n_fields;
+    if (last && last->id == number) return last;
+    const ProtobufCFieldDescriptor *next = last ? last + 1 : message->fields;
+    if (next < end && next->id == number) return frame->last = next;
+    const ProtobufCFieldDescriptor *found =
+        protobuf_c_message_descriptor_get_field(message, number);
+    if (found) frame->last = found;
+    return found;
+}
+
 static bool step(Guard *guard) {
     Frame *frame = top(guard);
     if (reader_position(&guard->reader) == frame->end) return leave(guard);
     uint64_t tag;
     if (!read_tag(guard, &tag)) return false;
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(frame->descriptor, wire_tag_number(tag));
+    const ProtobufCFieldDescriptor *field = field_find(frame, wire_tag_number(tag));
     if (!field_accepts(field, wire_tag_type(tag))) {
         if (frame->container) return container_field(guard, field, tag);
         return copy_unknown(guard, tag, field != NULL);

@@ -51,12 +51,11 @@ void reader_skip(WireReader *reader, uint64_t size) {
     reader->next = reader->end = reader->buffer;
 }
 
-bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size) {
+bool reader_copy_slow(WireReader *reader, unsigned char *to, uint64_t size) {
     uint64_t held = (uint64_t)(reader->end - reader->next);
     uint64_t first = size < held ? size : held;
     if (first) memcpy(to, reader->next, first);
     reader->next += first;
-    if (first == size) return true;
     if (size - first >= WINDOW) {
         uint64_t from = reader->window_end;
         reader_skip(reader, size - first);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "arena.h"
 #include "err.h"
@@ -59,8 +60,16 @@ static inline bool reader_varint(WireReader *reader, uint64_t *value) {
 /* Moves past `size` bytes, which must exist. */
 void reader_skip(WireReader *reader, uint64_t size);
 
+/* reader_copy where the window does not hold all bytes. */
+bool reader_copy_slow(WireReader *reader, unsigned char *to, uint64_t size);
+
 /* Copies `size` bytes, which must exist. */
-bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size);
+static inline bool reader_copy(WireReader *reader, unsigned char *to, uint64_t size) {
+    if (size > (uint64_t)(reader->end - reader->next)) return reader_copy_slow(reader, to, size);
+    if (size) memcpy(to, reader->next, (size_t)size);
+    reader->next += size;
+    return true;
+}
 
 /* A varint in memory: its length in bytes, or 0 where it does not end before `end` or is too long.
  */

@@ -46,9 +46,12 @@ void writer_skip(WireWriter *w, uint64_t size) {
     w->position += size;
 }
 
+/* Straight into the buffer; while counting it is filled no further, and the bytes mean nothing. */
 void writer_raw_varint(WireWriter *w, uint64_t value) {
-    unsigned char bytes[WIRE_VARINT_MAX];
-    writer_raw_bytes(w, bytes, wire_put_varint(bytes, value));
+    if (BUFFER - w->filled < WIRE_VARINT_MAX) flush(w);
+    size_t size = wire_put_varint(w->buffer + w->filled, value);
+    w->position += size;
+    if (w->sink && !w->failed) w->filled += size;
 }
 
 /* ---- rest

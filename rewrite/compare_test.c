@@ -73,7 +73,7 @@ static Model *make(MemTrap *trap) {
     node_set_input(add, 1, w);
     node_resize_outputs(add, 1);
     node_set_output(add, 0, value_new(graph, name(model, "s")));
-    value_set_type(add->outputs[0], type_new_tensor(arena, DTYPE_FLOAT));
+    value_set_type(add->outputs[0], type_plain_tensor(DTYPE_FLOAT));
     value_add_info(add->outputs[0]);
     Attr *scales = add_attr(add, "scales", ATTR_FLOATS);
     scales->count = 2;
@@ -240,7 +240,7 @@ static void test_equal(void **state) {
     Err err = {0};
     if (!model_compare(a, b, NULL, &err)) fail_msg("%s", err.what);
     /* What no file says does not count. */
-    value_set_type(b->graph->inputs.items[0], type_new_tensor(&b->arena, DTYPE_DOUBLE));
+    value_set_type(b->graph->inputs.items[0], type_plain_tensor(DTYPE_DOUBLE));
     assert_true(model_compare(a, b, NULL, &err));
     model_free(a);
     model_free(b);

@@ -88,14 +88,24 @@ typedef struct Type {
     const TypeExtra *extra;  /* NULL mostly */
 } Type;
 
-/* A tensor type without shape / with these dims (borrowed, arena). */
-const Type *type_new_tensor(Arena *arena, Dtype dtype);
+/* The tensor type of a dtype without shape: one for all models. */
+const Type *type_plain_tensor(Dtype dtype);
+/* A tensor type with these dims (borrowed, arena). */
 const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t rank);
 /* SEQUENCE or OPTIONAL of elem. */
 const Type *type_new_wrapped(Arena *arena, TypeKind kind, const Type *elem);
 /* The same type with the element dtype of its innermost tensor replaced; shape, denotations and
  * unknown fields stay. A map is returned unchanged. `type` itself where nothing changes. */
 const Type *type_with_dtype(Arena *arena, const Type *type, Dtype dtype);
+/* type_with_dtype of types that were seen before gives what it gave then; starts as {0}. A model has
+ * few different types, and they need be in memory once. */
+typedef struct TypeMemo {
+    struct {
+        const Type *from, *to;
+        Dtype dtype;
+    } seen[64];
+} TypeMemo;
+const Type *type_memo_with_dtype(TypeMemo *memo, Arena *arena, const Type *type, Dtype dtype);
 /* Element dtype of the innermost tensor (through sequences and optionals); UNDEFINED for maps,
  * opaque types, NULL. */
 Dtype type_dtype(const Type *type);
@@ -130,18 +140,18 @@ typedef struct SparseTensor {
 struct Value {
     Sym name; /* unique in its graph; never NULL, empty only in invalid models */
     uint32_t id; /* < model->value_count; dense, for side tables of passes */
+    uint32_t output_index; /* of the producer's outputs */
     Graph *graph;  /* where it is defined */
     Node *producer; /* NULL for inputs, initializers and undefined names */
-    uint32_t output_index;
     Use *uses; /* in no promised order: sort by node where it matters */
     uint32_t use_count;
+    bool referenced;  /* named by a binding or a quantization annotation: must not disappear */
     const Type *type; /* what is known: declared by the file, then made exact by infer-dtypes and
                          refined by infer-shapes; NULL where unknown */
     const Tensor *init;        /* an initializer's data (an input may have one too: a default) */
     const SparseTensor *sparse_init;
     ValueDecl *input; /* the graph-input declaration, NULL where it is no input */
     ValueDecl *info;  /* the value_info entry, NULL where there is none */
-    bool referenced;  /* named by a binding or a quantization annotation: must not disappear */
 };
 
 /* A name in the file that refers to a value without reading it. Follows the value if renamed. */
@@ -226,15 +236,14 @@ struct Node {
     Graph *graph;
     Node *prev, *next; /* in the graph's order */
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
+    uint32_t input_count, output_count, device_count;
     Sym name;          /* often absent: node_label gives something to call it by */
     Sym op_type, domain, overload, doc;
-    uint32_t input_count, output_count;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
     Value **outputs; /* [output_count]; NULL where omitted */
     Attr *attrs;
     KeyValue *metadata;
     DeviceConfig *devices; /* [device_count] */
-    uint32_t device_count;
     const NodeNote *note; /* NULL until decided */
     Bytes rest;
 };

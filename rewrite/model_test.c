@@ -186,7 +186,7 @@ static void test_attributes(void **state) {
     assert_int_equal(node_attr(mul, "axis")->v.s.size, 1);
     const Tensor *one = tensor_new_float_scalar(&model->arena, 1.0f);
     node_set_attr_tensor(mul, "value", one);
-    node_set_attr_type(mul, "type", type_new_tensor(&model->arena, DTYPE_FLOAT));
+    node_set_attr_type(mul, "type", type_plain_tensor(DTYPE_FLOAT));
     assert_int_equal(count_attrs(mul), 4);
     assert_ptr_equal(node_attr(mul, "value")->v.t, one);
     assert_int_equal(node_attr(mul, "type")->type, ATTR_TYPE);

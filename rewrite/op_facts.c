@@ -3,7 +3,7 @@
  * look-up is a binary search and a short walk over the operator's rows. */
 #include "op_facts.h"
 
-#include <string.h>
+#include "text_order.h"
 
 #define NOW INT32_MAX
 #define RANGE(domain, name, since, until)                                                          \
@@ -82,8 +82,8 @@ static const OpRange *rows_at(Rows rows, size_t index) {
 }
 
 static int range_order(const OpRange *range, const OpSchema *schema) {
-    int order = strcmp(range->domain, schema->domain);
-    return order ? order : strcmp(range->name, schema->name);
+    int order = text_order(range->domain, schema->domain);
+    return order ? order : text_order(range->name, schema->name);
 }
 
 /* The first of the consecutive rows that speak of this version, and their number; 0 where none. */
@@ -111,7 +111,7 @@ static const AttrRow *attr_row(const AttrRow *table, Rows rows, const OpSchema *
                                const char *attr) {
     size_t count, first = rows_find(rows, schema, &count);
     for (size_t i = first; i < first + count; i++)
-        if (strcmp(table[i].attr, attr) == 0) return &table[i];
+        if (text_equals(table[i].attr, attr)) return &table[i];
     return NULL;
 }
 
@@ -166,7 +166,7 @@ OpAttrRole op_attr_role(const OpSchema *schema, const char *attr) {
         const OpOutputRule *rule = &outputs[i];
         bool holds = rule->from == OP_FROM_DTYPE_ATTR || rule->from == OP_FROM_TENSOR_ATTR ||
                      rule->from == OP_FROM_TYPE_ATTR || rule->from == OP_FROM_ATTR_PRESENCE;
-        if (holds && strcmp(rule->attr, attr) == 0)
+        if (holds && text_equals(rule->attr, attr))
             return rule->rewritable ? OP_ATTR_OUTPUT : OP_ATTR_OUTPUT_FIXED;
     }
     return OP_ATTR_PLAIN;
@@ -186,7 +186,7 @@ const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype) {
     size_t count, first = rows_find(ROWS(refusals), schema, &count);
     if ((unsigned)dtype >= DTYPE_COUNT) return NULL;
     for (size_t i = first; i < first + count; i++)
-        if (strcmp(refusals[i].var, var) == 0 && (refusals[i].dtypes >> dtype & 1u))
+        if (text_equals(refusals[i].var, var) && (refusals[i].dtypes >> dtype & 1u))
             return refusals[i].why;
     return NULL;
 }
@@ -194,7 +194,7 @@ const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype) {
 const OpBodySlots *op_body_slots(const OpSchema *schema, const char *attr) {
     size_t count, first = rows_find(ROWS(bodies), schema, &count);
     for (size_t i = first; i < first + count; i++)
-        if (strcmp(bodies[i].attr, attr) == 0) return &bodies[i];
+        if (text_equals(bodies[i].attr, attr)) return &bodies[i];
     return NULL;
 }
 

@@ -6,12 +6,12 @@ static const Type *map_type(Arena *arena, Dtype key, Dtype value) {
     *type = (Type){.kind = TYPE_MAP,
                    .dtype = (int32_t)key,
                    .has_dtype = true,
-                   .elem = type_new_tensor(arena, value)};
+                   .elem = type_plain_tensor(value)};
     return type;
 }
 
 static const Type *type_new(Arena *arena, OpType type) {
-    const Type *tensor = type_new_tensor(arena, type.dtype);
+    const Type *tensor = type_plain_tensor(type.dtype);
     switch (type.kind) {
     case OPTYPE_TENSOR: return tensor;
     case OPTYPE_SEQ: return type_new_wrapped(arena, TYPE_SEQUENCE, tensor);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "text_order.h"
+
 /* One row of `families`. */
 typedef struct OpFamily {
     uint16_t first, count;
@@ -33,7 +35,7 @@ static bool text_is(const char *text, const char *bytes, size_t length) {
 }
 
 const char *ops_domain(const char *domain) {
-    return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+    return !domain || text_equals(domain, "ai.onnx") ? "" : domain;
 }
 
 static const OpFamily *family_find(const char *domain, const char *name, size_t length) {
@@ -43,7 +45,7 @@ static const OpFamily *family_find(const char *domain, const char *name, size_t 
          slot = (slot + 1) % slot_count) {
         const OpFamily *family = &families[slots[slot] - 1];
         const OpSchema *schema = &schemas[family->first];
-        if (text_is(schema->name, name, length) && strcmp(schema->domain, domain) == 0)
+        if (text_is(schema->name, name, length) && text_equals(schema->domain, domain))
             return family;
     }
     return NULL;
@@ -188,13 +190,13 @@ const TypeSet *op_param_types(const OpSchema *schema, const OpParam *param) {
 
 const OpAttr *op_schema_attr(const OpSchema *schema, const char *name) {
     for (size_t i = 0; i < schema->attr_count; i++)
-        if (strcmp(schema->attrs[i].name, name) == 0) return &schema->attrs[i];
+        if (text_equals(schema->attrs[i].name, name)) return &schema->attrs[i];
     return NULL;
 }
 
 const OpTypeVar *op_schema_var(const OpSchema *schema, const char *name) {
     for (size_t i = 0; i < schema->var_count; i++)
-        if (strcmp(schema->vars[i].name, name) == 0) return &schema->vars[i];
+        if (text_equals(schema->vars[i].name, name)) return &schema->vars[i];
     return NULL;
 }
 

@@ -3,7 +3,7 @@
 #include "tensor_census.h"
 
 enum {
-    WINDOW = 1 << 14, /* floats read at a time, on the stack */
+    WINDOW = 1 << 14,    /* floats read at a time, on the stack */
     REMEMBERED = 1 << 12 /* elements from which on a tensor is remembered */
 };
 

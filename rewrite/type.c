@@ -2,10 +2,20 @@
 /* Value types: small immutable trees. Changing one means building the path to the leaf anew. */
 #include "graph.h"
 
-const Type *type_new_tensor(Arena *arena, Dtype dtype) {
-    Type *type = ARENA_NEW(arena, Type);
-    *type = (Type){.kind = TYPE_TENSOR, .dtype = (int32_t)dtype, .has_dtype = true};
-    return type;
+#define PLAIN(name) [DTYPE_##name] = {.kind = TYPE_TENSOR, .dtype = DTYPE_##name, .has_dtype = true}
+
+const Type *type_plain_tensor(Dtype dtype) {
+    static const Type plain[DTYPE_COUNT] = {
+        PLAIN(UNDEFINED),      PLAIN(FLOAT),        PLAIN(UINT8),          PLAIN(INT8),
+        PLAIN(UINT16),         PLAIN(INT16),        PLAIN(INT32),          PLAIN(INT64),
+        PLAIN(STRING),         PLAIN(BOOL),         PLAIN(FLOAT16),        PLAIN(DOUBLE),
+        PLAIN(UINT32),         PLAIN(UINT64),       PLAIN(COMPLEX64),      PLAIN(COMPLEX128),
+        PLAIN(BFLOAT16),       PLAIN(FLOAT8E4M3FN), PLAIN(FLOAT8E4M3FNUZ), PLAIN(FLOAT8E5M2),
+        PLAIN(FLOAT8E5M2FNUZ), PLAIN(UINT4),        PLAIN(INT4),           PLAIN(FLOAT4E2M1),
+        PLAIN(FLOAT8E8M0),     PLAIN(UINT2),        PLAIN(INT2),           PLAIN(FLOAT6E2M3),
+        PLAIN(FLOAT6E3M2),
+    };
+    return &plain[dtype];
 }
 
 const Type *type_new_shaped(Arena *arena, Dtype dtype, const Dim *dims, uint32_t rank) {
@@ -47,6 +57,17 @@ const Type *type_with_dtype(Arena *arena, const Type *type, Dtype dtype) {
         changed->has_dtype = true;
     }
     return changed;
+}
+
+const Type *type_memo_with_dtype(TypeMemo *memo, Arena *arena, const Type *type, Dtype dtype) {
+    uint64_t hash = ((uint64_t)(uintptr_t)type ^ (uint64_t)dtype) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t place = (size_t)(hash >> 58);
+    if (!type || memo->seen[place].from != type || memo->seen[place].dtype != dtype) {
+        memo->seen[place].from = type;
+        memo->seen[place].dtype = dtype;
+        memo->seen[place].to = type_with_dtype(arena, type, dtype);
+    }
+    return memo->seen[place].to;
 }
 
 Dtype type_dtype(const Type *type) {

@@ -46,7 +46,7 @@ static void test_odd_types(void **state) {
     TEST_TRAP(&trap);
     const Type none = {.kind = TYPE_NONE}, opaque = {.kind = TYPE_OPAQUE};
     const Type map = {.kind = TYPE_MAP, .dtype = DTYPE_INT64, .has_dtype = true,
-                      .elem = type_new_tensor(&arena, DTYPE_FLOAT)};
+                      .elem = type_plain_tensor(DTYPE_FLOAT)};
     const Type hollow = {.kind = TYPE_SEQUENCE}; /* no element type */
     const Type strange = {.kind = TYPE_TENSOR, .dtype = 4711, .has_dtype = true};
     const Type negative = {.kind = TYPE_TENSOR, .dtype = -1, .has_dtype = true};
@@ -67,9 +67,9 @@ static void test_same_dtypes(void **state) {
     (void)state;
     TEST_TRAP(&trap);
     const Dim dims[] = {{.kind = DIM_KNOWN, .size = 3}};
-    const Type *plain = type_new_tensor(&arena, DTYPE_FLOAT);
+    const Type *plain = type_plain_tensor(DTYPE_FLOAT);
     const Type *shaped = type_new_shaped(&arena, DTYPE_FLOAT, dims, 1);
-    const Type *other = type_new_tensor(&arena, DTYPE_INT64);
+    const Type *other = type_plain_tensor(DTYPE_INT64);
     assert_true(type_same_dtypes(plain, shaped));
     assert_true(type_same_dtypes(NULL, NULL));
     assert_false(type_same_dtypes(plain, NULL) || type_same_dtypes(NULL, plain));
@@ -84,11 +84,50 @@ static void test_same_dtypes(void **state) {
                  type_same_dtypes(e, a) || type_same_dtypes(a, plain));
 }
 
+static void test_plain_tensors(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        const Type *type = type_plain_tensor((Dtype)dtype);
+        assert_int_equal(type->kind, TYPE_TENSOR);
+        assert_int_equal(type->dtype, dtype);
+        assert_true(type->has_dtype && !type->has_shape && type->rank == 0);
+        assert_ptr_equal(type, type_plain_tensor((Dtype)dtype));
+    }
+}
+
+/* More types than the memo has places, in both orders, each asked for in three dtypes. */
+static void test_memo_gives_what_it_gave(void **state) {
+    (void)state;
+    enum { TYPES = 500 };
+    TEST_TRAP(&trap);
+    static TypeMemo memo;
+    static const Type *types[TYPES];
+    for (int i = 0; i < TYPES; i++) {
+        Dim *dim = ARENA_NEW(&arena, Dim);
+        *dim = (Dim){.kind = DIM_KNOWN, .size = i};
+        types[i] = type_new_shaped(&arena, DTYPE_FLOAT, dim, 1);
+    }
+    static const Dtype dtypes[] = {DTYPE_FLOAT16, DTYPE_FLOAT, DTYPE_BFLOAT16};
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < TYPES; i++)
+            for (int d = 0; d < 3; d++) {
+                const Type *from = types[round ? TYPES - 1 - i : i];
+                const Type *to = type_memo_with_dtype(&memo, &arena, from, dtypes[d]);
+                assert_int_equal(to->dtype, dtypes[d]);
+                assert_ptr_equal(to->dims, from->dims);
+                assert_ptr_equal(type_memo_with_dtype(&memo, &arena, from, dtypes[d]), to);
+            }
+    assert_ptr_equal(type_memo_with_dtype(&memo, &arena, types[0], DTYPE_FLOAT), types[0]);
+    assert_null(type_memo_with_dtype(&memo, &arena, NULL, DTYPE_FLOAT));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_with_dtype, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_odd_types, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_same_dtypes, set_up, tear_down),
+        cmocka_unit_test(test_plain_tensors),
+        cmocka_unit_test_setup_teardown(test_memo_gives_what_it_gave, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

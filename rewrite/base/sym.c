@@ -41,6 +41,18 @@ static inline void sip_add(Sip *s, uint64_t word) {
     s->a ^= word;
 }
 
+/* 1 to 7 bytes as a little-endian word, without a loop: parts that overlap hold the same bytes. */
+static uint64_t load_tail(const char *text, size_t length) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t middle = length / 2, last = length - 1;
+    if (length < 4)
+        return bytes[0] | (uint64_t)bytes[middle] << 8 * middle | (uint64_t)bytes[last] << 8 * last;
+    uint32_t head, tail;
+    memcpy(&head, bytes, sizeof head);
+    memcpy(&tail, bytes + length - sizeof tail, sizeof tail);
+    return head | (uint64_t)tail << 8 * (length - sizeof tail);
+}
+
 /* One compression round a word and three at the end: SipHash-1-3. */
 static uint32_t hash_stem(const SymTable *table, const char *text, size_t length) {
     Sip s = {table->key[0] ^ UINT64_C(0x736f6d6570736575), table->key[1] ^ UINT64_C(0x646f72616e646f6d),
@@ -51,8 +63,7 @@ static uint32_t hash_stem(const SymTable *table, const char *text, size_t length
         memcpy(&word, text + i, 8);
         sip_add(&s, word);
     }
-    word = 0;
-    if (length > whole) memcpy(&word, text + whole, length - whole);
+    word = length > whole ? load_tail(text + whole, length - whole) : 0;
     sip_add(&s, word | (uint64_t)length << 56);
     s.c ^= 0xff;
     for (int i = 0; i < 3; i++) sip_round(&s);
@@ -176,8 +187,4 @@ Sym sym_fresh(SymTable *table, const char *stem) {
         size_t whole = put_suffix(name, length, ++memory->suffix);
         if (!sym_find(table, name, whole)) return sym_intern(table, name, whole);
     }
-}
-
-bool sym_equals(Sym sym, const char *text) {
-    return sym && sym->length == strlen(text) && memcmp(sym->text, text, sym->length) == 0;
 }

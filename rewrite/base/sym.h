@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "arena.h"
 
@@ -58,7 +59,10 @@ static inline bool sym_is_empty(Sym sym) { return !sym || sym->length == 0; }
 /* The text, or "" where absent. */
 static inline const char *sym_text(Sym sym) { return sym ? sym->text : ""; }
 
-/* Compares with a C string. */
-bool sym_equals(Sym sym, const char *text);
+/* Compares with a C string. Inline, so that the length of a literal is known. */
+static inline bool sym_equals(Sym sym, const char *text) {
+    size_t length = strlen(text);
+    return sym && sym->length == length && memcmp(sym->text, text, length) == 0;
+}
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "checked.h"
 #include "shape_calc.h"
+#include "text_order.h"
 
 static const ShapeRow rows[] = {
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
@@ -29,8 +30,8 @@ const ShapeRow *shape_row(size_t index) {
 }
 
 static int row_compare(const ShapeRow *row, const char *domain, const char *name) {
-    int order = strcmp(row->domain, domain);
-    return order ? order : strcmp(row->name, name);
+    int order = text_order(row->domain, domain);
+    return order ? order : text_order(row->name, name);
 }
 
 const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) {
