@@ -117,7 +117,7 @@ static void settle_slots(Greedy *g) {
         bool low = true, any = false;
         for (uint32_t id = g->first_value[v]; low && id != UINT32_MAX; id = g->next_value[id])
             low = readers_are_low(g, p->values[id], &any);
-        if (low && any) var->low = true;
+        if (low && any) lower_flexible(g, v);
     }
 }
 
