@@ -42,11 +42,12 @@ typedef struct Infer {
     FunctionState *functions; /* beside model->functions */
     const Node *call;         /* the call whose body is being inferred, or NULL */
     const Function *function; /* its function */
+    unsigned depth;           /* of graphs and calls that are being inferred */
     uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
     const InferHook *hook;    /* may be NULL */
 } Infer;
 
-enum { REPEAT_BUDGET = 1000000 };
+enum { REPEAT_BUDGET = 1000000, DEPTH_MAX = 300 };
 
 static bool infer_graph(Infer *infer, Graph *graph);
 
@@ -62,9 +63,7 @@ static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);
     if (!attr || !attr->ref) return attr;
     if (!infer->call) return NULL;
-    for (size_t i = 0; i < infer->model->functions.count; i++)
-        if (infer->model->functions.items[i] == infer->function)
-            infer->functions[i].by_attributes = true;
+    infer->functions[infer->function->index].by_attributes = true;
     const Attr *given = attr_named(infer->call->attrs, attr->ref);
     if (given) return given->ref ? NULL : given;
     return attr_named(infer->function->attribute_protos, attr->ref);
@@ -271,9 +270,9 @@ static void bind_inputs(NodeView *view) {
     }
 }
 
-static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
-    if (!infer_bodies(infer, node, schema)) return false;
-    if (!schema) return true; /* an unknown operator: what is declared stays */
+/* Never part of infer_operator, which is on the stack once for every graph around this one. */
+static __attribute__((noinline)) void infer_outputs(Infer *infer, Node *node,
+                                                    const OpSchema *schema) {
     OpType bound[256];
     bool is_bound[256] = {false};
     NodeView view = {node, schema, bound, is_bound};
@@ -283,6 +282,11 @@ static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
         if (node->outputs[i] && output_type(infer, &view, i, &type))
             value_refine(infer, node->outputs[i], type);
     }
+}
+
+static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
+    if (!infer_bodies(infer, node, schema)) return false;
+    if (schema) infer_outputs(infer, node, schema); /* else what is declared stays */
     return true;
 }
 
@@ -348,15 +352,12 @@ static bool infer_call(Infer *infer, Node *node, Function *function, FunctionSta
 
 static bool infer_node(Infer *infer, Node *node) {
     if (infer->hook) infer->hook->before_node(infer->hook->data, node);
-    Function *function =
-        infer->model->functions.count ? model_find_function(infer->model, node) : NULL;
-    for (size_t i = 0; function && i < infer->model->functions.count; i++)
-        if (infer->model->functions.items[i] == function)
-            return infer_call(infer, node, function, &infer->functions[i]);
+    Function *function = model_find_function(infer->model, node);
+    if (function) return infer_call(infer, node, function, &infer->functions[function->index]);
     return infer_operator(infer, node, node_schema(node));
 }
 
-static bool infer_graph(Infer *infer, Graph *graph) {
+static void set_initializer_types(Infer *infer, Graph *graph) {
     for (size_t i = 0; i < graph->initializers.count; i++) {
         Value *value = graph->initializers.items[i];
         Dtype dtype = dtype_of_number(value->init->dtype);
@@ -368,9 +369,22 @@ static bool infer_graph(Infer *infer, Graph *graph) {
         Dtype dtype = values ? dtype_of_number(values->dtype) : DTYPE_UNDEFINED;
         if (dtype) value_refine(infer, value, (OpType){OPTYPE_TENSOR, dtype});
     }
-    for (Node *node = graph->first; node; node = node->next)
-        if (!infer_node(infer, node)) return false;
-    return true;
+}
+
+/* Subgraphs and called functions end up here again, so the depth is what bounds the stack. */
+static bool infer_graph(Infer *infer, Graph *graph) {
+    if (infer->depth == DEPTH_MAX) {
+        err_set(infer->err, ERR_MODEL, "graphs and calls of functions are nested more than %d deep",
+                DEPTH_MAX);
+        err_graph(infer->err, graph);
+        return false;
+    }
+    infer->depth++;
+    set_initializer_types(infer, graph);
+    bool ok = true;
+    for (Node *node = graph->first; ok && node; node = node->next) ok = infer_node(infer, node);
+    infer->depth--;
+    return ok;
 }
 
 /* ---- inputs -------------------------------------------------------------------------------------- */

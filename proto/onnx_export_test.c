@@ -303,7 +303,7 @@ static void test_function_initializers_are_refused(void **state) {
     function->name = name(f, "F");
     function->body = graph_new(f->model, NULL);
     function->body->function = function;
-    VEC_PUSH(&f->model->arena, &f->model->functions, function);
+    model_add_function(f->model, function);
     export_ok(f);
     value_set_init(value_new(function->body, name(f, "w")),
                    tensor_new_float_scalar(&f->model->arena, 1));

@@ -96,7 +96,7 @@ static bool read_graphs(Import *import, const ShadowRecord *record) {
         if (piece.field != MODEL_FUNCTION) continue;
         Function *function = import_function(import, piece.at.record);
         if (!function || !import_graphs(import)) return false;
-        VEC_PUSH(import->arena, &model->functions, function);
+        model_add_function(model, function);
     }
     return true;
 }

@@ -50,7 +50,7 @@ static void add_function(Model *model) {
     function->body = graph_new(model, NULL);
     function->body->function = function;
     VEC_PUSH(&model->arena, &function->attributes, name(model, "alpha"));
-    VEC_PUSH(&model->arena, &model->functions, function);
+    model_add_function(model, function);
 }
 
 /* x, w -> Add{scales, label, value} -> s -> If -> y, with most kinds of parts. */

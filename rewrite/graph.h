@@ -295,7 +295,8 @@ struct Graph {
 };
 
 struct Function {
-    Sym name, domain, overload, doc;
+    Sym name, domain, overload, doc; /* the first three stay as they were when it was added */
+    uint32_t index; /* in model->functions */
     Graph *body; /* its inputs have declarations without type; its name is absent */
     VEC(Sym) attributes; /* parameters without default */
     Attr *attribute_protos; /* parameters with default */
@@ -329,7 +330,9 @@ struct Model {
     OpsetImports opsets;
     Sym producer_name, producer_version, domain, doc;
     Graph *graph; /* never NULL */
-    VEC(Function *) functions;
+    VEC(Function *) functions; /* grown by model_add_function alone */
+    Function **function_slots; /* by what calls name them; open addressing, a power of two */
+    size_t function_capacity;
     VEC(TrainingInfo *) training;
     KeyValue *metadata;
     Bytes rest;
@@ -348,6 +351,10 @@ void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t 
 
 /* True where domain is the default one: absent, "" or "ai.onnx". */
 bool domain_is_default(Sym domain);
+
+/* Appends a function, whose name, domain and overload are set. No edit: models are read with theirs.
+ * Of functions that are called alike, the first is the one that is called. */
+void model_add_function(Model *model, Function *function);
 
 Graph *graph_new(Model *model, Graph *parent);
 
@@ -451,7 +458,7 @@ void node_each_graph(const Node *node, GraphVisitor visit, void *data);
 bool graph_is_within(const Graph *inner, const Graph *outer);
 
 /* The function a node calls (domain, op_type, overload), or NULL where it is an operator. Functions
- * shadow operators of the same name. */
+ * shadow operators of the same name. O(1). */
 Function *model_find_function(const Model *model, const Node *node);
 
 /* ---- messages --------------------------------------------------------------------------------------- */

@@ -107,16 +107,53 @@ bool graph_is_within(const Graph *inner, const Graph *outer) {
     return inner == outer;
 }
 
-Function *model_find_function(const Model *model, const Node *node) {
-    for (size_t i = 0; i < model->functions.count; i++) {
-        Function *function = model->functions.items[i];
-        bool same_overload = function->overload == node->overload ||
-                             (sym_is_empty(function->overload) && sym_is_empty(node->overload));
-        if (function->name == node->op_type && same_overload &&
-            domain_same(function->domain, node->domain))
-            return function;
+/* What a call names a function by. */
+typedef struct Callee {
+    Sym name, domain, overload;
+} Callee;
+
+static bool callee_is(const Callee *callee, const Function *function) {
+    bool same_overload = function->overload == callee->overload ||
+                         (sym_is_empty(function->overload) && sym_is_empty(callee->overload));
+    return function->name == callee->name && same_overload &&
+           domain_same(function->domain, callee->domain);
+}
+
+/* The slot of the function that is called so, or the free one where it belongs. */
+static Function **function_slot(const Model *model, const Callee *callee) {
+    uint64_t hash = callee->name ? callee->name->hash : 0;
+    hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : callee->domain->hash);
+    hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : callee->overload->hash);
+    size_t mask = model->function_capacity - 1;
+    for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
+        Function **slot = &model->function_slots[i];
+        if (!*slot || callee_is(callee, *slot)) return slot;
     }
-    return NULL;
+}
+
+static void function_index(Model *model, Function *function) {
+    const Callee callee = {function->name, function->domain, function->overload};
+    Function **slot = function_slot(model, &callee);
+    if (!*slot) *slot = function;
+}
+
+void model_add_function(Model *model, Function *function) {
+    function->index = (uint32_t)model->functions.count;
+    VEC_PUSH(&model->arena, &model->functions, function);
+    if (model->functions.count * 2 <= model->function_capacity) {
+        function_index(model, function);
+        return;
+    }
+    model->function_capacity = model->function_capacity ? model->function_capacity * 2 : 16;
+    model->function_slots = ARENA_ARRAY(&model->arena, Function *, model->function_capacity);
+    for (size_t i = 0; i < model->functions.count; i++)
+        function_index(model, model->functions.items[i]);
+}
+
+Function *model_find_function(const Model *model, const Node *node) {
+    if (!model->function_capacity) return NULL;
+    const Callee callee = {node->op_type, node->domain, node->overload};
+    return *function_slot(model, &callee);
 }
 
 const char *node_label(const Node *node) {

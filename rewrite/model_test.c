@@ -81,8 +81,19 @@ static void test_functions(void **state) {
     assert_ptr_equal(model_find_function(model, call), model->functions.items[0]);
     call->domain = NULL;
     assert_null(model_find_function(model, call));
-    model->functions.items[0]->domain = test_name(model, "ai.onnx");
-    assert_ptr_equal(model_find_function(model, call), model->functions.items[0]);
+    for (int i = 0; i < 100; i++) { /* all of one name; the default domain is spelt in two ways */
+        Function *more = ARENA_NEW(&model->arena, Function);
+        more->name = call->op_type;
+        more->domain = test_name(model, i % 2 ? "ai.onnx" : "");
+        more->overload = i / 2 ? sym_fresh(&model->syms, "over") : NULL;
+        model_add_function(model, more);
+        assert_int_equal(more->index, i + 2);
+    }
+    assert_ptr_equal(model_find_function(model, call), model->functions.items[2]);
+    for (size_t i = 4; i < 102; i++) {
+        call->overload = model->functions.items[i]->overload;
+        assert_ptr_equal(model_find_function(model, call), model->functions.items[i]);
+    }
     model_free(model);
 }
 

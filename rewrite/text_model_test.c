@@ -447,7 +447,7 @@ static void some_function(Maker *m) {
     m->function = true;
     fill_graph(m, function->body);
     m->function = false;
-    VEC_PUSH(m->arena, &m->model->functions, function);
+    model_add_function(m->model, function);
 }
 
 static void some_training(Maker *m) {

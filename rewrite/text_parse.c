@@ -142,7 +142,7 @@ static bool parse_function(Parser *p) {
               parse_parameters(p, function) && parser_signature(p) && parser_body(p, body);
     if (!ok) return false;
     readers_resolve(&p->readers);
-    VEC_PUSH(p->arena, &p->model->functions, function);
+    model_add_function(p->model, function);
     return true;
 }
 

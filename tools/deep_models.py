@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models nested as deep as they may be, and deeper, with a stack of 256 KiB: every subcommand ends
+with a documented code, and what is within the limits is converted. Also: work per function and per
+call stays constant, so that thousands of functions take no time."""
+
+import argparse
+import pathlib
+import resource
+import subprocess
+import tempfile
+import time
+
+STACK = 256 * 1024
+HEADER = '<ir_version: 10, opset_import: ["" : 21, "c" : 1]>\n'
+MAIN = "g (bool k, float[3] x) => (float[3] y)"
+FUNCTION = '<domain: "c", opset_import: ["" : 21, "c" : 1]>'
+
+
+def branches(depth: int) -> str:
+    """`depth` If nodes, each in a branch of the one before."""
+    graph = f"g{depth} () => (float[3] q{depth}) {{ q{depth} = MatMul (x, x) }}"
+    for i in range(depth - 1, -1, -1):
+        graph = (f"g{i} () => (float[3] q{i}) {{ q{i} = If (k) <then_branch = {graph}, else_branch = "
+                 f"e{i} () => (float[3] z{i}) {{ z{i} = Exp (x) }}> }}")
+    return (f"{HEADER}{MAIN} {{ y = If (k) <then_branch = {graph}, else_branch = "
+            f"e () => (float[3] z) {{ z = Exp (x) }}> }}\n")
+
+
+def sequences(depth: int) -> str:
+    """A type of `depth` sequences."""
+    kind = "seq(" * depth + "float" + ")" * depth
+    return f"{HEADER}g ({kind} x) => ({kind} y) {{ y = Identity (x) }}\n"
+
+
+def calls(depth: int, branched: bool = False) -> str:
+    """A chain of functions, each calling the next one, directly or within a branch."""
+    text = f"{HEADER}{MAIN} {{ y = c.F0 (k, x) }}\n"
+    for i in range(depth):
+        body = f"c.F{i + 1} (k, a)" if i < depth - 1 else "MatMul (a, a)"
+        if branched:
+            body = (f"If (k) <then_branch = t () => (tq) {{ tq = {body} }}, "
+                    f"else_branch = e () => (eq) {{ eq = Exp (a) }}>")
+        text += f"{FUNCTION} F{i} (k, a) => (b) {{ b = {body} }}\n"
+    return text
+
+
+def many_functions(count: int) -> str:
+    """`count` functions and as many calls, one after another."""
+    text = f"{HEADER}{MAIN} {{ v0 = Relu (x)\n"
+    text += "".join(f"v{i + 1} = c.F{i} (v{i})\n" for i in range(count))
+    text += f"y = Relu (v{count}) }}\n"
+    return text + "".join(f"{FUNCTION} F{i} (a) => (b) {{ b = MatMul (a, a) }}\n"
+                          for i in range(count))
+
+
+# name: text, and the exit codes of `convert` that are right
+MODELS = {
+    "branches20": (branches(20), {0}), "branches30": (branches(30), {0}),
+    "branches33": (branches(33), {1}), "branches98": (branches(98), {1}),
+    "branches3000": (branches(3000), {1}),
+    "sequences40": (sequences(40), {0}), "sequences98": (sequences(98), {1}),
+    "sequences100000": (sequences(100000), {1}),
+    "calls100": (calls(100), {0}), "calls290": (calls(290), {0}), "calls3000": (calls(3000), {1}),
+    "branched_calls140": (calls(140, True), {0}), "branched_calls3000": (calls(3000, True), {1}),
+    "many_functions": (many_functions(30000), {0}),
+}
+LONGEST_S = 10
+
+
+def small_stack() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (STACK, hard))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demi", required=True)
+    demi = parser.parse_args().demi
+    failures = cases = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (text, wanted) in MODELS.items():
+            source, made = pathlib.Path(folder) / f"{name}.onnxtxt", pathlib.Path(folder) / "o.onnx"
+            source.write_text(text)
+            made.unlink(missing_ok=True)
+            runs = [["convert", source, "-o", made], ["check", source], ["show", source],
+                    ["show", "--text", source], ["show", source, "--json"], ["show", "--dot", source],
+                    ["opt", source, "--passes", "infer-dtypes,infer-shapes,strip-casts", "-o",
+                     pathlib.Path(folder) / "p.onnxtxt"]]
+            for i, command in enumerate(runs):
+                start = time.monotonic()
+                done = subprocess.run([demi, *map(str, command)], capture_output=True, check=False,
+                                      stdin=subprocess.DEVNULL, preexec_fn=small_stack)
+                took = time.monotonic() - start
+                if i == 0 and done.returncode == 0:
+                    runs += [["check", made], ["show", "--text", made], ["show", "--stats", made],
+                             ["convert", made, "--to", "bfloat16", "-o",
+                              pathlib.Path(folder) / "q.onnx"]]
+                right = wanted if i == 0 else {0, 1}
+                cases += 1
+                if done.returncode not in right or took > LONGEST_S:
+                    failures += 1
+                    print(f"FAIL {name}: demi {command[0]}: exit {done.returncode}, {took:.1f} s: "
+                          f"{done.stderr.decode(errors='replace')[:200]}")
+    print(f"{cases} runs, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
