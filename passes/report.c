@@ -30,6 +30,10 @@ struct DemiReport {
     DemiReportTotals totals;
     VEC(DemiReportNode) nodes;
     Table lists[LIST_COUNT];
+    struct {
+        const char *text;
+        Sym own;
+    } met[64]; /* texts of the model at hand that were met last, by address */
     AdviceFacts facts;
 };
 
@@ -46,6 +50,17 @@ void demi_report_free(DemiReport *report) {
     if (!report) return;
     Arena arena = report->arena; /* the report itself lies in it */
     arena_free(&arena);
+}
+
+/* The report's own copy of a text that lies still while the model is walked. Nodes share theirs, so
+ * most are known by address. */
+static Sym own_text(DemiReport *report, const char *text) {
+    size_t place = (size_t)((uintptr_t)text * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+    if (report->met[place].text != text) {
+        report->met[place].text = text;
+        report->met[place].own = sym_intern_cstr(&report->syms, text);
+    }
+    return report->met[place].own;
 }
 
 /* ---- tables -----------------------------------------------------------------------------------
@@ -70,11 +85,10 @@ static void table_grow(Arena *arena, Table *table) {
     }
 }
 
-/* The row of `name`, made if need be; valid until the next one is made. */
-static DemiReportRow *row_named(DemiReport *report, DemiReportList list, const char *name) {
+/* The row of that name, made if need be; valid until the next one is made. */
+static DemiReportRow *row_named(DemiReport *report, DemiReportList list, Sym key) {
     Table *table = &report->lists[list];
     if (table->rows.count * 2 >= table->capacity) table_grow(&report->arena, table);
-    Sym key = sym_intern_cstr(&report->syms, name);
     size_t slot = slot_of(table, key);
     if (!table->keys[slot]) {
         DemiReportRow row = {.name = key->text, .text_before = "", .text_after = ""};
@@ -85,7 +99,7 @@ static DemiReportRow *row_named(DemiReport *report, DemiReportList list, const c
     return &table->rows.items[table->indices[slot]];
 }
 
-static void row_add(DemiReport *report, DemiReportList list, const char *name, Column column,
+static void row_add(DemiReport *report, DemiReportList list, Sym name, Column column,
                     uint64_t amount) {
     DemiReportRow *row = row_named(report, list, name);
     if (column == BEFORE)
@@ -161,7 +175,8 @@ static void count_tensor(DemiReport *report, const Tensor *tensor, Column column
     if (!tensor || !tensor_check(tensor, NULL)) return;
     uint64_t size =
         tensor->storage == TENSOR_STRINGS ? strings_size(tensor) : tensor_raw_size(tensor);
-    row_add(report, DEMI_REPORT_WEIGHTS, dtype_name((Dtype)tensor->dtype), column, size);
+    Sym dtype = own_text(report, dtype_name((Dtype)tensor->dtype));
+    row_add(report, DEMI_REPORT_WEIGHTS, dtype, column, size);
     if (column == BEFORE)
         report->totals.bytes_before += size;
     else
@@ -208,12 +223,12 @@ static bool is_inserted(const Node *node) {
 
 static void count_operator(DemiReport *report, const Node *node, Column column) {
     if (domain_is_default(node->domain)) {
-        row_add(report, DEMI_REPORT_OPERATORS, sym_text(node->op_type), column, 1);
+        row_add(report, DEMI_REPORT_OPERATORS, own_text(report, sym_text(node->op_type)), column, 1);
         return;
     }
     char name[256];
     snprintf(name, sizeof name, "%s.%s", sym_text(node->domain), sym_text(node->op_type));
-    row_add(report, DEMI_REPORT_OPERATORS, name, column, 1);
+    row_add(report, DEMI_REPORT_OPERATORS, sym_intern_cstr(&report->syms, name), column, 1);
 }
 
 /* The precision a node was given. A constant's is that of its data: it is decided with its readers,
@@ -234,19 +249,18 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
     const char *label = node->note ? node->note->label : node_label(node);
     const char *reason = node->note && node->note->reason ? node->note->reason : "";
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;
-    SymTable *syms = &report->syms;
     DemiReportNode row = {
         .name = arena_copy(&report->arena, label, strlen(label)),
-        .op_type = sym_intern_cstr(syms, sym_text(node->op_type))->text,
-        .domain = sym_intern_cstr(syms, sym_text(domain))->text,
+        .op_type = own_text(report, sym_text(node->op_type))->text,
+        .domain = own_text(report, sym_text(domain))->text,
         .graph = path,
         .dtype = dtype == DTYPE_UNDEFINED ? "" : dtype_name(dtype),
-        .reason = sym_intern_cstr(syms, reason)->text,
+        .reason = own_text(report, reason)->text,
     };
     VEC_PUSH(&report->arena, &report->nodes, row);
     if (!node->note) return;
     advice_take_node(&report->facts, node);
-    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, reason, AFTER, 1);
+    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, reason), AFTER, 1);
 }
 
 /* The path that messages name the graph by. */
@@ -304,12 +318,13 @@ static void take_opsets(DemiReport *report, const Model *model, Column column) {
     for (size_t i = 0; i < model->opsets.count; i++) {
         const OpsetImport *import = &model->opsets.items[i];
         const char *name = domain_is_default(import->domain) ? "ai.onnx" : import->domain->text;
-        DemiReportRow *row = row_named(report, DEMI_REPORT_OPSETS, name);
+        DemiReportRow *row = row_named(report, DEMI_REPORT_OPSETS, own_text(report, name));
         *(column == BEFORE ? &row->before : &row->after) = (uint64_t)import->version;
     }
 }
 
 static void take_model(DemiReport *report, const Model *model, Column column) {
+    memset(report->met, 0, sizeof report->met);
     GraphList graphs = model_graphs(model, &report->arena);
     for (size_t i = 0; i < graphs.count; i++) count_graph(report, graphs.items[i], column);
     take_io(report, model, DEMI_REPORT_INPUTS, column);
