@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* upgrade-opset: raises the default domain's opset and rewrites every node whose operator changed.
+ *
+ * Before: opset 11: y = Squeeze<axes=[0]>(x)
+ * After:  opset 13: y = Squeeze(x, y_axes)      y_axes = {0}
+ *
+ * A node goes from version to version of its operator, each step as opset_steps.def says. All steps
+ * of all nodes are checked before the first is applied, so a model that can't be upgraded is left as
+ * it is. Function bodies have imports of their own and are raised with the model's; ones that are
+ * already past the wanted opset stay. The IR version is raised to the first one that was published
+ * with the new opset, where it is lower.
+ */
+#include <stddef.h>
+
+#include "least_opset.h"
+#include "op_types.h"
+#include "passes.h"
+#include "upgrade.h"
+
+typedef struct UpgradeOptions {
+    int64_t to;
+    int target; /* index into targets */
+} UpgradeOptions;
+
+static const char *const targets[] = {"none", "float16", "bfloat16", NULL};
+
+static const PassOption options_table[] = {
+    {"to", OPTION_INT, offsetof(UpgradeOptions, to), NULL, NULL, "the opset to raise the model to"},
+    {"for", OPTION_CHOICE, offsetof(UpgradeOptions, target), targets, "none",
+     "instead: the first opset at which operators worth this type can take it; where the model "
+     "can't be raised to it, nothing happens"},
+    {0},
+};
+
+/* IR version published with each opset, by opset. */
+static int64_t ir_of_opset(int64_t opset) {
+    static const int8_t versions[] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 4,  5,  6,  7,  7, 7,
+                                      8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14};
+    int64_t last = (int64_t)sizeof versions - 1;
+    return versions[opset > last ? last : opset];
+}
+
+/* ---- one node ---------------------------------------------------------------------------------- */
+
+/* The first opset after `from`, up to `to`, with another version of the operator; 0 where none. */
+static int64_t next_step(const char *op, int64_t from, int64_t to) {
+    const OpSchema *schema = ops_find("", op, from);
+    return schema && schema->until < to ? schema->until + 1 : 0;
+}
+
+static bool check_types(Upgrade *upgrade, const Node *node, const OpSchema *older,
+                        const OpSchema *newer, Err *err) {
+    if (opset_step_keeps_types(older, newer)) return true;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const OpParam *before = op_schema_input(older, i), *after = op_schema_input(newer, i);
+        OpType type;
+        if (!before || !after || !op_type_from(upgrade_input_type(upgrade, node, i), &type))
+            continue;
+        if (type_set_holds(op_param_types(older, before), type) &&
+            !type_set_holds(op_param_types(newer, after), type))
+            return upgrade_refuse(upgrade, node, err, "'%s' can't be %s from opset %d on",
+                                  after->name, dtype_name(type.dtype), (int)newer->since);
+    }
+    return true;
+}
+
+static bool check_node(Upgrade *upgrade, const Node *node, int64_t from, Err *err) {
+    const char *op = sym_text(node->op_type);
+    if (!ops_find_sym(NULL, node->op_type, from)) {
+        if (ops_exists("", op))
+            return upgrade_refuse(upgrade, node, err, "the operator does not exist there yet");
+        return upgrade_refuse(upgrade, node, err, "the operator is unknown");
+    }
+    for (int64_t at; (at = next_step(op, from, upgrade->to)); from = at) {
+        const OpSchema *older = ops_find("", op, from);
+        size_t count;
+        const OpsetStep *rows = opset_step_rows(op, at, &count);
+        for (size_t i = 0; i < count; i++) {
+            if (!upgrade_check_row(upgrade, node, &rows[i], older, err)) return false;
+            if (rows[i].kind == STEP_OPERATOR) op = rows[i].text;
+        }
+        if (!check_types(upgrade, node, older, ops_find("", op, at), err)) return false;
+    }
+    return true;
+}
+
+static void apply_node(Upgrade *upgrade, Node *node, int64_t from) {
+    bool changed = false;
+    for (int64_t at; (at = next_step(sym_text(node->op_type), from, upgrade->to)); from = at) {
+        size_t count;
+        const OpsetStep *rows = opset_step_rows(sym_text(node->op_type), at, &count);
+        uint64_t edits = upgrade->model->edits;
+        for (size_t i = 0; i < count; i++) upgrade_apply_row(upgrade, node, &rows[i]);
+        changed |= upgrade->model->edits != edits;
+    }
+    upgrade->ctx->counts->rewrites += changed;
+}
+
+/* ---- the model --------------------------------------------------------------------------------- */
+
+/* The node's own operator is the default domain's, and no function of the model's. */
+static bool is_ours(const Model *model, const Node *node) {
+    if (!domain_is_default(node->domain)) return false;
+    return !model->functions.count || !model_find_function(model, node);
+}
+
+/* The opset from which a graph's nodes are to be raised; 0 where they stay. */
+static int64_t raised_from(const Upgrade *upgrade, const OpsetImports *opsets) {
+    int64_t opset = opset_version(opsets, NULL);
+    return opset > 0 && opset < upgrade->to ? opset : 0;
+}
+
+bool upgrade_check(Upgrade *upgrade, Err *err) {
+    GraphList graphs = model_graphs(upgrade->model, upgrade->ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        int64_t from = raised_from(upgrade, graphs.items[i]->opsets);
+        if (!from) continue;
+        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+            if (is_ours(upgrade->model, node) && !check_node(upgrade, node, from, err))
+                return false;
+    }
+    return true;
+}
+
+static void raise_imports(Upgrade *upgrade, OpsetImports *opsets) {
+    if (!raised_from(upgrade, opsets)) return;
+    model_import_opset(upgrade->model, opsets, sym_intern_cstr(&upgrade->model->syms, ""),
+                       upgrade->to);
+    upgrade->ctx->counts->rewrites++;
+}
+
+/* Before nodes are rewritten, since the form of new constants depends on it. */
+static void raise_ir(Upgrade *upgrade) {
+    Model *model = upgrade->model;
+    bool raised = raised_from(upgrade, &model->opsets);
+    for (size_t i = 0; i < model->functions.count; i++)
+        raised |= raised_from(upgrade, &model->functions.items[i]->opsets) != 0;
+    int64_t least = ir_of_opset(upgrade->to);
+    if (!raised || (model->has_ir_version && model->ir_version >= least)) return;
+    model->ir_version = least;
+    model->has_ir_version = true;
+    model_touch(model);
+}
+
+void upgrade_apply(Upgrade *upgrade) {
+    Model *model = upgrade->model;
+    upgrade->applying = true;
+    raise_ir(upgrade);
+    GraphList graphs = model_graphs(model, upgrade->ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        int64_t from = raised_from(upgrade, graphs.items[i]->opsets);
+        if (!from) continue;
+        for (Node *node = graphs.items[i]->first, *next; node; node = next) {
+            next = node->next;
+            if (is_ours(model, node)) apply_node(upgrade, node, from);
+        }
+    }
+    for (size_t i = 0; i < upgrade->added.count; i++)
+        apply_node(upgrade, upgrade->added.items[i].node, upgrade->added.items[i].opset);
+    raise_imports(upgrade, &model->opsets);
+    for (size_t i = 0; i < model->functions.count; i++)
+        raise_imports(upgrade, &model->functions.items[i]->opsets);
+}
+
+static bool check_options(const Model *model, const UpgradeOptions *options, Err *err) {
+    int64_t now = opset_version(&model->opsets, NULL);
+    if ((options->to != 0) == (options->target != 0))
+        return err_set(err, ERR_USAGE, "upgrade-opset takes one of 'to' and 'for'");
+    if (options->target) return true;
+    if (options->to < 1 || options->to > OPS_OPSET_ONNX) {
+        err_set(err, ERR_USAGE, "no opset %lld", (long long)options->to);
+        err_expected(err, "1 to %d", OPS_OPSET_ONNX);
+        return false;
+    }
+    if (now <= options->to) return true;
+    err_set(err, ERR_USAGE, "the model is at opset %lld, past %lld", (long long)now,
+            (long long)options->to);
+    err_hint(err, "opsets are only raised");
+    return false;
+}
+
+static bool run(PassCtx *ctx, const void *data, Err *err) {
+    const UpgradeOptions *options = data;
+    if (!check_options(ctx->model, options, err)) return false;
+    Upgrade upgrade = {.ctx = ctx, .model = ctx->model, .to = options->to};
+    if (options->target) {
+        bool low = options->target == 2;
+        upgrade_infer(&upgrade);
+        upgrade.to = least_opset_for(ctx->model, low ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
+                                     low ? POLICY_BFLOAT16 : POLICY_FLOAT16, ctx->scratch);
+        if (!upgrade_check(&upgrade, NULL)) return true;
+    } else if (!upgrade_check(&upgrade, err)) {
+        return false;
+    }
+    upgrade_apply(&upgrade);
+    return true;
+}
+
+const PassInfo upgrade_opset_pass = {
+    .name = "upgrade-opset",
+    .summary = "raise the opset of the default domain, rewriting operators that changed",
+    .breaks = FACT_DTYPES | FACT_SHAPES,
+    .options = options_table,
+    .options_size = sizeof(UpgradeOptions),
+    .idempotent = true,
+    .run = run,
+};
