@@ -2,6 +2,7 @@
 /* Options of a conversion to pipeline text; see convert_text.h and pass.h for the grammar. */
 #include "convert_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct Text {
@@ -62,8 +63,25 @@ static const char *io_name(DemiIo io) {
     return "keep";
 }
 
+static void put_number(Text *text, int64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", (long long)number);
+    put(text, digits);
+}
+
+/* First of all, so that everything after sees the opset that the model will have. */
+static void put_upgrade(Text *text, const DemiConvertOptions *options) {
+    if (options->opset == DEMI_OPSET_KEEP) return;
+    bool automatic = options->opset == DEMI_OPSET_AUTO;
+    put(text, automatic ? "upgrade-opset{for=" : "upgrade-opset{to=");
+    if (automatic) put(text, target_name(options->to));
+    else put_number(text, options->opset);
+    put(text, "},");
+}
+
 size_t convert_text(const DemiConvertOptions *options, char *buffer, size_t size) {
     Text text = {.buffer = buffer, .size = size};
+    put_upgrade(&text, options);
     put(&text, "infer-dtypes");
     if (options->input_dtype_count) {
         put_char(&text, '{');

@@ -196,6 +196,13 @@ typedef enum DemiIo {
     DEMI_IO_LOW = 1,  /* float inputs and outputs take the target type */
 } DemiIo;
 
+/* What a conversion does to the default domain's opset; any other number raises it to that one. */
+enum {
+    DEMI_OPSET_KEEP = 0,
+    DEMI_OPSET_AUTO = -1, /* raise it as far as the operators worth the target type need to take it;
+                             a model that can't be raised so far keeps it */
+};
+
 typedef struct DemiConvertOptions {
     uint32_t size;
     DemiTarget to;
@@ -208,14 +215,16 @@ typedef struct DemiConvertOptions {
     const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
     size_t input_dtype_count;
     const DemiRunOptions *run;       /* NULL: defaults */
+    int64_t opset;                   /* DEMI_OPSET_KEEP, DEMI_OPSET_AUTO, or 1 to demi_newest_opset */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
     {sizeof(DemiConvertOptions), DEMI_TO_FLOAT16, DEMI_IO_KEEP, false, NULL, 0, NULL, 0, NULL, 0,  \
-     NULL}
+     NULL, DEMI_OPSET_KEEP}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
- * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows; *report as for
+ * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator can't
+ * be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it. *report as for
  * demi_run_pipeline. */
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);

@@ -183,20 +183,14 @@ void upgrade_apply_one_hot_range(Upgrade *upgrade, Node *node) {
 
 /* ---- Split ---------------------------------------------------------------------------------------- */
 
-/* 1 -> 2: sizes are an attribute only, and the axis has a default. */
+/* 1 -> 2: sizes are an attribute only, no operand. */
 bool upgrade_check_split_sizes(Upgrade *upgrade, const Node *node, Err *err) {
-    int64_t *sizes;
-    uint64_t count;
-    if (!upgrade_input(node, 1) || upgrade_constant_ints(upgrade, node, 1, &sizes, &count))
-        return true;
-    return upgrade_refuse(upgrade, node, err, "its sizes are no constant");
+    if (!upgrade_input(node, 1)) return true;
+    return upgrade_refuse(upgrade, node, err, "its sizes are an operand");
 }
 
 void upgrade_apply_split_sizes(Upgrade *upgrade, Node *node) {
-    int64_t *sizes;
-    uint64_t count;
-    if (upgrade_constant_ints(upgrade, node, 1, &sizes, &count))
-        upgrade_set_ints(node, "split", sizes, (uint32_t)count);
+    (void)upgrade;
     if (node->input_count > 1) node_resize_inputs(node, 1);
 }
 

@@ -187,6 +187,15 @@ class Options(Case):
         self.assertIn("allow-unmatched=true", out)
         self.assertIn('infer-dtypes{inputs=["x=float"]}', out)
 
+    def test_opset(self):
+        self.assertEqual(self.pipeline("--opset", "keep"), self.pipeline())
+        self.assertTrue(self.pipeline("--opset", "21").startswith("upgrade-opset{to=21},infer"))
+        self.assertTrue(self.pipeline("--opset=auto", "--to", "bf16")
+                        .startswith("upgrade-opset{for=bfloat16},infer"))
+        for wrong in ["0", "99", "latest", "21x", "", "-1"]:
+            self.assertIn("--opset", self.fails(2, "convert", "--print-pipeline",
+                                                f"--opset={wrong}"))
+
     def test_other_spellings(self):
         for to in ["fp16", "half"]:
             self.assertEqual(self.pipeline("--to", to), self.pipeline())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi convert: the main job. Options become demi_convert's, the report becomes a table or JSON. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -20,6 +21,9 @@ static const OptionRow options[] = {
      "float16 (default; also fp16, half) or bfloat16 (also bf16)."},
     {"io", 0, OPTION_ROW_VALUE, "keep|low", "keep low",
      "keep (default): inputs and outputs keep their types. low: float ones take the new type."},
+    {"opset", 0, OPTION_ROW_VALUE, "keep|auto|N", NULL,
+     "keep (default): the model's own. auto: raise it as far as convolutions, matrix products and "
+     "other operators worth the type need to take it, if that can be done. N: raise it to N."},
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
      "Nodes that stay float, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
      "(by an output), or from:A,to:B (all between). An unnamed node is called by its first "
@@ -77,7 +81,24 @@ static void split_operators(Job *job) {
     }
 }
 
-static void fill_options(Job *job) {
+static bool read_opset(const Parsed *parsed, int64_t *opset, Err *err) {
+    const char *text = parsed_value(parsed, "opset");
+    *opset = DEMI_OPSET_KEEP;
+    if (!text || strcmp(text, "keep") == 0) return true;
+    if (strcmp(text, "auto") == 0) {
+        *opset = DEMI_OPSET_AUTO;
+        return true;
+    }
+    char *end;
+    long number = strtol(text, &end, 10);
+    *opset = number;
+    if (*text && !*end && number >= 1 && number <= demi_newest_opset()) return true;
+    err_set(err, ERR_USAGE, "'%s' is no value of '--opset'", text);
+    err_expected(err, "keep, auto, or 1 to %lld", (long long)demi_newest_opset());
+    return false;
+}
+
+static bool fill_options(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
     const char *to = parsed_value(parsed, "to"), *io = parsed_value(parsed, "io");
     const Words *keep = parsed_list(parsed, "keep");
@@ -99,6 +120,7 @@ static void fill_options(Job *job) {
     wanted->input_dtypes = inputs->items;
     wanted->input_dtype_count = inputs->count;
     wanted->run = &job->run;
+    return read_opset(parsed, &wanted->opset, err);
 }
 
 static void print_pipeline(const Job *job) {
@@ -199,7 +221,7 @@ static bool convert(Job *job, Err *err) {
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed};
-    fill_options(&job);
+    if (!fill_options(&job, err)) return false;
     if (parsed_flag(parsed, "print-pipeline")) {
         print_pipeline(&job);
         return true;

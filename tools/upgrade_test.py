@@ -17,12 +17,13 @@ import time
 
 import onnx
 
-from suite import engines, metric, validity, workers
+from suite import engines, metric, upgrade_cases, validity, workers
 from suite.command import Demi, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEWEST = 28
 ORT_NEWEST = 26
+MADE_TO = (13, 18, ORT_NEWEST, NEWEST)
 TOLERANCE = 1e-5
 SHOWN = 80
 
@@ -131,6 +132,58 @@ class Judge:
         return ("FAIL" if problem else "ok"), engine, problem or f"{error:.3g}"
 
 
+def run_best(data: bytes, model: onnx.ModelProto, feeds: dict) -> tuple[str, list[object]]:
+    """The outputs, from ONNX Runtime where it can, else from the reference evaluator."""
+    reasons = []
+    for engine in (engines.OrtEngine, engines.ReferenceEngine):
+        try:
+            own = {k: v.copy() for k, v in feeds.items()}  # ONNX Runtime may write to them
+            return engine.name, engine(data, model).run(own)
+        except Exception as error:
+            reasons.append(f"{engine.name}: {engines.first_line(error)}")
+    raise engines.CannotRun(" / ".join(reasons))
+
+
+def judge_made(case: upgrade_cases.Made, demi: Demi, to: int) -> tuple[str, str, str]:
+    """Row of a made model (status, engine, detail): valid, and computes what it did."""
+    path, data = demi.folder / "made.onnx", case.model.SerializeToString()
+    path.write_bytes(data)
+    run, out = demi.opt(str(path), f"upgrade-opset{{to={to}}}")
+    if run.code != 0 or out is None:
+        return "FAIL", "", run.problem()
+    result = onnx.load_from_string(out)
+    problems = validity.problems(out, result, validity.Verdict(data, case.model))
+    if problems:
+        return "FAIL", "", " | ".join(problems)
+    try:
+        want = case.want
+        if want is None:
+            before, want = run_best(data, case.model, case.feeds)
+        else:
+            before = "numpy"
+        engine, got = run_best(out, result, case.feeds)
+    except engines.CannotRun as error:
+        return "FAIL" if to <= ORT_NEWEST else "unrun", "", str(error)
+    found = [metric.compare(a, b, TOLERANCE, v.name)
+             for a, b, v in zip(got, want, case.model.graph.output)]
+    problem = next((text for _, text in found if text), "")
+    return "FAIL" if problem else "ok", f"{before} -> {engine}", problem
+
+
+def judge_all_made(command: str, only: str | None) -> list[tuple[str, ...]]:
+    folder, rows = work_folder(), []
+    try:
+        for case in upgrade_cases.all_cases():
+            if only and only not in case.name:
+                continue
+            for to in (n for n in MADE_TO if n > own_opset(case.model)):
+                rows.append((case.name, f"made to={to}",
+                             *judge_made(case, Demi(command, folder), to)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return rows
+
+
 def make_judge(command: str, folder: pathlib.Path) -> Judge:
     own = folder / str(time.monotonic_ns())
     own.mkdir()
@@ -142,6 +195,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--table", type=pathlib.Path, default=ROOT / "build/upgrade_test.tsv")
+    parser.add_argument("--made", action="store_true", help="judge only the models made here")
     parser.add_argument("--only", help="judge only models whose name contains this")
     parser.add_argument("--sample", type=int, help="judge only this many models")
     parser.add_argument("--processes", type=int, default=2)
@@ -155,9 +209,11 @@ def main() -> None:
         models = [m for m in models if args.only in m.parent.name]
     if args.sample:
         models = random.Random(1).sample(models, min(args.sample, len(models)))
-    if not models:
+    if args.made:
+        models = []
+    elif not models and not args.only:
         sys.exit(f"upgrade_test: no models under {args.data}")
-    folder, rows = work_folder(), []
+    folder, rows = work_folder(), judge_all_made(args.demi, args.only)
     try:
         for path, result, died in workers.run(models, make_judge, (args.demi, folder),
                                               args.processes):
