@@ -215,7 +215,7 @@ typedef struct DemiConvertOptions {
     const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
     size_t input_dtype_count;
     const DemiRunOptions *run;       /* NULL: defaults */
-    int64_t opset;                   /* DEMI_OPSET_KEEP, DEMI_OPSET_AUTO, or 1 to demi_newest_opset */
+    int64_t opset; /* DEMI_OPSET_KEEP, DEMI_OPSET_AUTO, or 1 to demi_newest_opset() */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -223,8 +223,8 @@ typedef struct DemiConvertOptions {
      NULL, DEMI_OPSET_KEEP}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
- * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator can't
- * be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it. *report as for
+ * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
+ * can't be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it. *report as for
  * demi_run_pipeline. */
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);

@@ -6,10 +6,10 @@
 
 #include "op_class.h"
 
-/* The least opset, from the model's own on, at which every float node of class LOW may have `target`
- * on its first input; nodes that never may do not count. The model's own opset where all may, or it
- * imports none; functions count with their bodies, where their own import is older. Types of inputs
- * should be known (infer-dtypes): unknown ones count as float. */
+/* The least opset, from the model's own on, at which every float node of class LOW may have
+ * `target` on its first input; nodes that never may do not count. The model's own opset where all
+ * may, or it imports none; functions count with their bodies, where their own import is older.
+ * Types of inputs should be known (infer-dtypes): unknown ones count as float. */
 int64_t least_opset_for(const Model *model, Dtype target, Policy policy, Arena *scratch);
 
 #endif

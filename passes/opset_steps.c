@@ -7,11 +7,11 @@
 #include "upgrade.h"
 
 static const OpsetStep rows[] = {
-#define SAME(o, v, why)           {.op = o, .to = v, .kind = STEP_SAME, .text = why},
-#define NARROWER(o, v)            {.op = o, .to = v, .kind = STEP_NARROWER},
-#define DROP(o, v, a)             {.op = o, .to = v, .kind = STEP_DROP, .attr = a},
-#define ONLY_INT(o, v, a, i)      {.op = o, .to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i},
-#define RENAME(o, v, a, name)     {.op = o, .to = v, .kind = STEP_RENAME, .attr = a, .text = name},
+#define SAME(o, v, why)       {.op = o, .to = v, .kind = STEP_SAME, .text = why},
+#define NARROWER(o, v)        {.op = o, .to = v, .kind = STEP_NARROWER},
+#define DROP(o, v, a)         {.op = o, .to = v, .kind = STEP_DROP, .attr = a},
+#define ONLY_INT(o, v, a, i)  {.op = o, .to = v, .kind = STEP_ONLY_INT, .attr = a, .integer = i},
+#define RENAME(o, v, a, name) {.op = o, .to = v, .kind = STEP_RENAME, .attr = a, .text = name},
 #define RENAME_VALUE(o, v, a, from, name)                                                          \
     {.op = o, .to = v, .kind = STEP_RENAME_VALUE, .attr = a, .text = from, .word = name},
 #define DEFAULT_INT(o, v, a, i)                                                                    \
@@ -26,16 +26,20 @@ static const OpsetStep rows[] = {
     {.op = o, .to = v, .kind = STEP_FLOATS_INPUT, .attr = a, .input = i, .rank = 1},
 #define INT_INPUT(o, v, a, i, r)                                                                   \
     {.op = o, .to = v, .kind = STEP_INT_INPUT, .attr = a, .input = i, .rank = r},
-#define OPERATOR(o, v, name)      {.op = o, .to = v, .kind = STEP_OPERATOR, .text = name},
+#define OPERATOR(o, v, name) {.op = o, .to = v, .kind = STEP_OPERATOR, .text = name},
 #define CODE(o, v, f)                                                                              \
     {.op = o, .to = v, .kind = STEP_CODE, .check = upgrade_check_##f, .apply = upgrade_apply_##f},
-#define REFUSE(o, v, why)         {.op = o, .to = v, .kind = STEP_REFUSE, .text = why},
+#define REFUSE(o, v, why) {.op = o, .to = v, .kind = STEP_REFUSE, .text = why},
 #include "opset_steps.def"
 };
 
-size_t opset_step_count(void) { return sizeof rows / sizeof *rows; }
+size_t opset_step_count(void) {
+    return sizeof rows / sizeof *rows;
+}
 
-const OpsetStep *opset_step_at(size_t index) { return &rows[index]; }
+const OpsetStep *opset_step_at(size_t index) {
+    return &rows[index];
+}
 
 static int compare(const OpsetStep *row, const char *op, int64_t to) {
     int order = strcmp(row->op, op);
@@ -46,8 +50,10 @@ const OpsetStep *opset_step_rows(const char *op, int64_t to, size_t *count) {
     size_t low = 0, high = opset_step_count();
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (compare(&rows[middle], op, to) < 0) low = middle + 1;
-        else high = middle;
+        if (compare(&rows[middle], op, to) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     size_t end = low;
     while (end < opset_step_count() && compare(&rows[end], op, to) == 0) end++;

@@ -32,7 +32,7 @@ typedef struct Upgrade Upgrade;
 
 typedef struct OpsetStep {
     const char *op;
-    int32_t to;          /* first opset of the newer version */
+    int32_t to; /* first opset of the newer version */
     StepKind kind;
     const char *attr;    /* the attribute the row is about, or NULL */
     const char *text;    /* new name, word before, default, or why */

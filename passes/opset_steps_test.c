@@ -105,7 +105,10 @@ static void test_rows_are_sorted(void **state) {
 /* Steps whose form stays and whose meaning does not; only the definitions' prose tells. */
 static void test_changes_of_meaning(void **state) {
     (void)state;
-    static const struct { const char *op; int to; } steps[] = {{"PRelu", 7}, {"OneHot", 11}};
+    static const struct {
+        const char *op;
+        int to;
+    } steps[] = {{"PRelu", 7}, {"OneHot", 11}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         size_t count;
         const OpsetStep *rows = opset_step_rows(steps[i].op, steps[i].to, &count);
@@ -121,7 +124,8 @@ static void test_unchanged_step_has_no_rows(void **state) {
     assert_int_equal(count, 0);
 }
 
-/* ---- least opset -------------------------------------------------------------------------------- */
+/* ---- least opset --------------------------------------------------------------------------------
+ */
 
 static int64_t least_of(const char *text, Dtype target, Policy policy) {
     MemTrap trap;

@@ -44,7 +44,8 @@ void upgrade_apply_row(Upgrade *upgrade, Node *node, const OpsetStep *row);
 bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- questions; each may infer types ---------------------------------------------------------- */
+/* ---- questions; each may infer types ----------------------------------------------------------
+ */
 
 void upgrade_infer(Upgrade *upgrade);
 /* What is known of an actual input: NULL where it is absent, or nothing is known. */
@@ -71,7 +72,8 @@ bool upgrade_check_plain(const Upgrade *upgrade, const Node *node, const char *n
 /* True where upgrade_scalar_like can make a constant of the type of that input. */
 bool upgrade_can_make_like(Upgrade *upgrade, const Node *node, uint32_t input);
 
-/* ---- making; stems name what is made: OUTPUT_stem --------------------------------------------- */
+/* ---- making; stems name what is made: OUTPUT_stem ---------------------------------------------
+ */
 
 /* A new value of the node's graph, without producer. */
 Value *upgrade_value(Upgrade *upgrade, const Node *at, const char *stem);
@@ -89,8 +91,8 @@ Value *upgrade_scalar_like(Upgrade *upgrade, Node *at, float value, const char *
  * parameter. INT, INTS and FLOATS. */
 Value *upgrade_attr_value(Upgrade *upgrade, Node *at, const Attr *attr, uint32_t rank);
 
-/* A node op(inputs) -> one new value, before `before` (NULL: last in at's graph); it has the form of
- * `opset` and is upgraded from there. inputs end with NULL. */
+/* A node op(inputs) -> one new value, before `before` (NULL: last in at's graph); it has the form
+ * of `opset` and is upgraded from there. inputs end with NULL. */
 Value *upgrade_node(Upgrade *upgrade, Node *at, Node *before, const char *op, int64_t opset,
                     Value *const *inputs, const char *stem);
 /* Gives the node a new value for output i and returns the old one, which now has no producer. */
@@ -106,13 +108,15 @@ void upgrade_set_floats(Node *node, const char *name, const float *values, uint3
 void upgrade_set_float(Node *node, const char *name, float value);
 void upgrade_set_graph(Node *node, const char *name, Graph *graph);
 
-/* ---- rows that are code ------------------------------------------------------------------------ */
+/* ---- rows that are code ------------------------------------------------------------------------
+ */
 
 #define UPGRADE_CODES(X)                                                                           \
-    X(axis_broadcast) X(batch_norm_mode) X(batch_norm_outputs) X(cast_to) X(clip_bounds)           \
-    X(dropout_mask) X(dropout_mode) X(dropout_ratio) X(flat_softmax) X(group_norm_scale)           \
-    X(lp_power) X(one_hot_range) X(pad_value) X(prelu_slope) X(resize_coordinates)                 \
-    X(resize_operands) X(scan_batch) X(split_count) X(split_sizes) X(upsample_scales)
+    X(axis_broadcast)                                                                              \
+    X(batch_norm_mode) X(batch_norm_outputs) X(cast_to) X(clip_bounds) X(dropout_mask)             \
+        X(dropout_mode) X(dropout_ratio) X(flat_softmax) X(group_norm_scale) X(lp_power)           \
+            X(one_hot_range) X(pad_value) X(prelu_slope) X(resize_coordinates) X(resize_operands)  \
+                X(scan_batch) X(split_count) X(split_sizes) X(upsample_scales)
 
 #define X(name)                                                                                    \
     bool upgrade_check_##name(Upgrade *upgrade, const Node *node, Err *err);                       \

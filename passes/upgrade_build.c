@@ -21,7 +21,8 @@ bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const ch
                       why);
 }
 
-/* ---- questions -------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------
+ */
 
 void upgrade_infer(Upgrade *upgrade) {
     if (upgrade->inferred || upgrade->applying) return;
@@ -70,7 +71,9 @@ bool upgrade_constant_ints(Upgrade *upgrade, const Node *node, uint32_t input, i
            tensor_read_ints(tensor, upgrade->ctx->scratch, 4096, values, count);
 }
 
-bool upgrade_is_parameter(const Attr *attr) { return attr && attr->ref; }
+bool upgrade_is_parameter(const Attr *attr) {
+    return attr && attr->ref;
+}
 
 bool upgrade_may_be_absent(const Node *node, const Attr *attr) {
     if (!upgrade_is_parameter(attr)) return false;
@@ -105,7 +108,8 @@ bool upgrade_can_make_like(Upgrade *upgrade, const Node *node, uint32_t input) {
     return upgrade_dtype(upgrade, node, input) || upgrade->to >= CAST_LIKE_OPSET;
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making -----------------------------------------------------------------------------------
+ */
 
 static char *stem_for(const Upgrade *upgrade, const Node *at, const char *stem) {
     for (uint32_t i = 0; i < at->output_count; i++)
@@ -147,8 +151,7 @@ Value *upgrade_constant(Upgrade *upgrade, Node *at, const Tensor *tensor, const 
         value = upgrade_value(upgrade, at, stem);
         value_set_init(value, tensor);
     }
-    value_set_type(value,
-                   type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank));
+    value_set_type(value, type_new_shaped(arena, (Dtype)tensor->dtype, dims, tensor->rank));
     return value;
 }
 
@@ -163,10 +166,10 @@ Value *upgrade_ints(Upgrade *upgrade, Node *at, const int64_t *values, uint32_t 
 
 Value *upgrade_int(Upgrade *upgrade, Node *at, int64_t value, uint32_t rank, const char *stem) {
     int64_t dims[1] = {1};
-    return upgrade_constant(upgrade, at,
-                            tensor_new_raw(&upgrade->model->arena, DTYPE_INT64, dims, rank, &value,
-                                           sizeof value),
-                            stem);
+    return upgrade_constant(
+        upgrade, at,
+        tensor_new_raw(&upgrade->model->arena, DTYPE_INT64, dims, rank, &value, sizeof value),
+        stem);
 }
 
 Value *upgrade_floats(Upgrade *upgrade, Node *at, const float *values, uint32_t count,
@@ -180,9 +183,8 @@ Value *upgrade_floats(Upgrade *upgrade, Node *at, const float *values, uint32_t 
 
 Value *upgrade_bool(Upgrade *upgrade, Node *at, bool value, const char *stem) {
     unsigned char byte = value;
-    return upgrade_constant(upgrade, at,
-                            tensor_new_raw(&upgrade->model->arena, DTYPE_BOOL, NULL, 0, &byte, 1),
-                            stem);
+    return upgrade_constant(
+        upgrade, at, tensor_new_raw(&upgrade->model->arena, DTYPE_BOOL, NULL, 0, &byte, 1), stem);
 }
 
 Value *upgrade_scalar_like(Upgrade *upgrade, Node *at, float value, const char *stem) {
@@ -220,7 +222,9 @@ Value *upgrade_detach_output(Upgrade *upgrade, Node *node, uint32_t i, const cha
     return old;
 }
 
-void upgrade_move_output(Value *made, Value *value) { node_set_output(made->producer, 0, value); }
+void upgrade_move_output(Value *made, Value *value) {
+    node_set_output(made->producer, 0, value);
+}
 
 void upgrade_set_input(Node *node, uint32_t i, Value *value) {
     if (i >= node->input_count) {
@@ -230,7 +234,8 @@ void upgrade_set_input(Node *node, uint32_t i, Value *value) {
     node_set_input(node, i, value);
 }
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------------------
+ */
 
 /* Lists, graphs and references, for which the graph itself has no setters. */
 static Attr *attr_new(Node *node, const char *name, AttrType type) {

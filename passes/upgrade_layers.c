@@ -24,9 +24,12 @@ static void drop_outputs(Node *node, uint32_t count) {
     if (node->output_count > count) node_resize_outputs(node, count);
 }
 
-/* ---- BatchNormalization -------------------------------------------------------------------------- */
+/* ---- BatchNormalization
+ * -------------------------------------------------------------------------- */
 
-static bool is_training(const Node *node) { return node_attr_int(node, "is_test", 0) == 0; }
+static bool is_training(const Node *node) {
+    return node_attr_int(node, "is_test", 0) == 0;
+}
 
 /* 6 -> 7: is_test goes; from here on more than one output means training, until 14. Test mode wrote
  * no other outputs. */
@@ -53,7 +56,8 @@ void upgrade_apply_batch_norm_mode(Upgrade *upgrade, Node *node) {
 bool upgrade_check_batch_norm_outputs(Upgrade *upgrade, const Node *node, Err *err) {
     for (uint32_t i = 3; i < node->output_count; i++)
         if (is_used(node, i))
-            return upgrade_refuse(upgrade, node, err, "its saved statistics are no outputs any more");
+            return upgrade_refuse(upgrade, node, err,
+                                  "its saved statistics are no outputs any more");
     return true;
 }
 
@@ -65,7 +69,8 @@ void upgrade_apply_batch_norm_outputs(Upgrade *upgrade, Node *node) {
     if (training) node_set_attr_int(node, "training_mode", 1);
 }
 
-/* ---- Dropout ---------------------------------------------------------------------------------------- */
+/* ---- Dropout
+ * ---------------------------------------------------------------------------------------- */
 
 enum { TRAINING_INPUT_OPSET = 12 };
 
@@ -79,8 +84,10 @@ bool upgrade_check_dropout_mode(Upgrade *upgrade, const Node *node, Err *err) {
 
 void upgrade_apply_dropout_mode(Upgrade *upgrade, Node *node) {
     (void)upgrade;
-    if (is_training(node)) node_set_attr_int(node, "is_test", 0);
-    else node_remove_attr(node, "is_test");
+    if (is_training(node))
+        node_set_attr_int(node, "is_test", 0);
+    else
+        node_remove_attr(node, "is_test");
 }
 
 /* 7 -> 10: the mask was of the data's type and is bool. */
@@ -121,7 +128,8 @@ void upgrade_apply_dropout_ratio(Upgrade *upgrade, Node *node) {
     node_remove_attr(node, "is_test");
 }
 
-/* ---- Softmax, LogSoftmax, Hardmax --------------------------------------------------------------------- */
+/* ---- Softmax, LogSoftmax, Hardmax
+ * --------------------------------------------------------------------- */
 
 /* 11 -> 13: from all dimensions from `axis` on, seen as one, to that axis alone. The same where the
  * axis is the last, or those behind it are 1. */
@@ -148,11 +156,11 @@ void upgrade_apply_flat_softmax(Upgrade *upgrade, Node *node) {
         return;
     }
     Value *x = node->inputs[0].value;
-    Value *flat = upgrade_node(upgrade, node, node, "Flatten", OPSET,
-                               (Value *const[]){x, NULL}, "flat");
+    Value *flat =
+        upgrade_node(upgrade, node, node, "Flatten", OPSET, (Value *const[]){x, NULL}, "flat");
     node_set_attr_int(flat->producer, "axis", axis);
-    Value *shape = upgrade_node(upgrade, node, node, "Shape", OPSET,
-                                (Value *const[]){x, NULL}, "shape");
+    Value *shape =
+        upgrade_node(upgrade, node, node, "Shape", OPSET, (Value *const[]){x, NULL}, "shape");
     node_set_input(node, 0, flat);
     node_set_attr_int(node, "axis", -1);
     Value *y = upgrade_detach_output(upgrade, node, 0, "flat");
@@ -162,7 +170,8 @@ void upgrade_apply_flat_softmax(Upgrade *upgrade, Node *node) {
     upgrade_move_output(made, y);
 }
 
-/* ---- GroupNormalization ------------------------------------------------------------------------------- */
+/* ---- GroupNormalization
+ * ------------------------------------------------------------------------------- */
 
 /* 18 -> 21: scale and bias have an element a channel, no longer one a group: each is repeated. */
 bool upgrade_check_group_norm_scale(Upgrade *upgrade, const Node *node, Err *err) {
@@ -210,7 +219,8 @@ void upgrade_apply_group_norm_scale(Upgrade *upgrade, Node *node) {
     }
 }
 
-/* ---- LpPool, GlobalLpPool ------------------------------------------------------------------------------- */
+/* ---- LpPool, GlobalLpPool
+ * ------------------------------------------------------------------------------- */
 
 /* 1 -> 2: p is an integer, and LpPool's kernel must be given. */
 bool upgrade_check_lp_power(Upgrade *upgrade, const Node *node, Err *err) {
@@ -230,7 +240,8 @@ void upgrade_apply_lp_power(Upgrade *upgrade, Node *node) {
     if (p) node_set_attr_int(node, "p", (int64_t)p->v.f);
 }
 
-/* ---- Upsample, Resize ------------------------------------------------------------------------------------ */
+/* ---- Upsample, Resize
+ * ------------------------------------------------------------------------------------ */
 
 /* 1 -> 7: scales of all dimensions instead of two. */
 bool upgrade_check_upsample_scales(Upgrade *upgrade, const Node *node, Err *err) {
@@ -251,9 +262,8 @@ typedef enum Scales { SCALES_UP, SCALES_DOWN, SCALES_MIXED } Scales;
 
 static Scales scales_of(Upgrade *upgrade, const Node *node) {
     const Value *value = upgrade_input(node, 1);
-    const Tensor *tensor = value && value_is_constant(value)
-                               ? constant_tensor(value, upgrade->ctx->scratch)
-                               : NULL;
+    const Tensor *tensor =
+        value && value_is_constant(value) ? constant_tensor(value, upgrade->ctx->scratch) : NULL;
     if (upgrade->upsampled == node) return SCALES_UP; /* it allowed no others */
     if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) > 64) return SCALES_MIXED;
     float scales[64];
@@ -281,8 +291,8 @@ static void split_resize(Upgrade *upgrade, Node *node) {
     Value *one = upgrade_constant(upgrade, node, tensor, "one");
     Value *down = upgrade_node(upgrade, node, node, "Min", OPSET,
                                (Value *const[]){scales, one, NULL}, "shrink");
-    Value *up = upgrade_node(upgrade, node, node, "Max", OPSET,
-                             (Value *const[]){scales, one, NULL}, "enlarge");
+    Value *up = upgrade_node(upgrade, node, node, "Max", OPSET, (Value *const[]){scales, one, NULL},
+                             "enlarge");
     Value *smaller = upgrade_node(upgrade, node, node, "Resize", OPSET,
                                   (Value *const[]){x, down, NULL}, "smaller");
     Node *first = smaller->producer;
@@ -314,15 +324,18 @@ void upgrade_apply_resize_coordinates(Upgrade *upgrade, Node *node) {
 /* 11 -> 13: scales and sizes exclude each other, and tf_half_pixel_for_nn is gone: it is half_pixel
  * with 0.5 more, so rounding that down is rounding half_pixel's to the nearest. */
 bool upgrade_check_resize_operands(Upgrade *upgrade, const Node *node, Err *err) {
-    if (!upgrade_check_plain(upgrade, node, "coordinate_transformation_mode mode nearest_mode", err))
+    if (!upgrade_check_plain(upgrade, node, "coordinate_transformation_mode mode nearest_mode",
+                             err))
         return false;
     if (!upgrade_attr_is(node, "coordinate_transformation_mode", "tf_half_pixel_for_nn"))
         return true;
     bool nearest = !node_attr(node, "mode") || upgrade_attr_is(node, "mode", "nearest");
-    bool rounds = !node_attr(node, "nearest_mode") || upgrade_attr_is(node, "nearest_mode", "floor") ||
+    bool rounds = !node_attr(node, "nearest_mode") ||
+                  upgrade_attr_is(node, "nearest_mode", "floor") ||
                   upgrade_attr_is(node, "nearest_mode", "round_prefer_floor");
     if (nearest && rounds) return true;
-    return upgrade_refuse(upgrade, node, err, "tf_half_pixel_for_nn has no successor for its modes");
+    return upgrade_refuse(upgrade, node, err,
+                          "tf_half_pixel_for_nn has no successor for its modes");
 }
 
 void upgrade_apply_resize_operands(Upgrade *upgrade, Node *node) {

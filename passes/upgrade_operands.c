@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps of upgrade-opset that concern operands: old broadcasting, bounds and fill values that became
- * inputs, indices, splits, and Scan's batch. Each check asks what its apply will ask. */
+/* Steps of upgrade-opset that concern operands: old broadcasting, bounds and fill values that
+ * became inputs, indices, splits, and Scan's batch. Each check asks what its apply will ask. */
 #include <float.h>
 #include <string.h>
 
 #include "constants.h"
 #include "upgrade.h"
 
-/* ---- broadcasting before opset 7 -------------------------------------------------------------- */
+/* ---- broadcasting before opset 7 --------------------------------------------------------------
+ */
 
 /* Puts `count` dimensions of 1 behind input i, whose rank is `rank`. */
 static void append_dims(Upgrade *upgrade, Node *node, uint32_t i, int64_t rank, int64_t count) {
@@ -63,7 +64,8 @@ void upgrade_apply_prelu_slope(Upgrade *upgrade, Node *node) {
     if (missing > 0) append_dims(upgrade, node, 1, 1, missing);
 }
 
-/* ---- Cast --------------------------------------------------------------------------------------- */
+/* ---- Cast ---------------------------------------------------------------------------------------
+ */
 
 static Dtype cast_target(const Node *node) {
     const Attr *to = node_attr(node, "to");
@@ -79,8 +81,7 @@ static Dtype cast_target(const Node *node) {
 /* 5 -> 6: the type's number instead of its name. */
 bool upgrade_check_cast_to(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "to", err)) return false;
-    return cast_target(node) ||
-           upgrade_refuse(upgrade, node, err, "'to' is the name of no type");
+    return cast_target(node) || upgrade_refuse(upgrade, node, err, "'to' is the name of no type");
 }
 
 void upgrade_apply_cast_to(Upgrade *upgrade, Node *node) {
@@ -88,7 +89,8 @@ void upgrade_apply_cast_to(Upgrade *upgrade, Node *node) {
     node_set_attr_int(node, "to", cast_target(node));
 }
 
-/* ---- Clip, Pad: numbers of the data's type -------------------------------------------------------- */
+/* ---- Clip, Pad: numbers of the data's type
+ * -------------------------------------------------------- */
 
 /* An attribute that says more than its absence does. */
 static bool says_bound(const Node *node, const char *name, float without) {
@@ -131,7 +133,8 @@ void upgrade_apply_pad_value(Upgrade *upgrade, Node *node) {
     node_remove_attr(node, "value");
 }
 
-/* ---- OneHot --------------------------------------------------------------------------------------- */
+/* ---- OneHot
+ * --------------------------------------------------------------------------------------- */
 
 /* True where no index can be negative. */
 static bool indices_are_positive(Upgrade *upgrade, const Node *node) {
@@ -181,7 +184,8 @@ void upgrade_apply_one_hot_range(Upgrade *upgrade, Node *node) {
     node_set_input(node, 0, inside);
 }
 
-/* ---- Split ---------------------------------------------------------------------------------------- */
+/* ---- Split
+ * ---------------------------------------------------------------------------------------- */
 
 /* 1 -> 2: sizes are an attribute only, no operand. */
 bool upgrade_check_split_sizes(Upgrade *upgrade, const Node *node, Err *err) {
@@ -205,10 +209,11 @@ void upgrade_apply_split_count(Upgrade *upgrade, Node *node) {
     if (!upgrade_input(node, 1)) node_set_attr_int(node, "num_outputs", node->output_count);
 }
 
-/* ---- Scan ----------------------------------------------------------------------------------------- */
+/* ---- Scan
+ * ----------------------------------------------------------------------------------------- */
 
-/* 8 -> 9: the batch dimension is gone. It is what an outer Scan without state goes along, whose body
- * is the Scan of one batch element. */
+/* 8 -> 9: the batch dimension is gone. It is what an outer Scan without state goes along, whose
+ * body is the Scan of one batch element. */
 bool upgrade_check_scan_batch(Upgrade *upgrade, const Node *node, Err *err) {
     const Attr *body = node_attr(node, "body");
     if (!upgrade_check_plain(upgrade, node, "body num_scan_inputs directions", err)) return false;

@@ -5,10 +5,10 @@
  * After:  opset 13: y = Squeeze(x, y_axes)      y_axes = {0}
  *
  * A node goes from version to version of its operator, each step as opset_steps.def says. All steps
- * of all nodes are checked before the first is applied, so a model that can't be upgraded is left as
- * it is. Function bodies have imports of their own and are raised with the model's; ones that are
- * already past the wanted opset stay. The IR version is raised to the first one that was published
- * with the new opset, where it is lower.
+ * of all nodes are checked before the first is applied, so a model that can't be upgraded is left
+ * as it is. Function bodies have imports of their own and are raised with the model's; ones that
+ * are already past the wanted opset stay. The IR version is raised to the first one that was
+ * published with the new opset, where it is lower.
  */
 #include <stddef.h>
 
@@ -34,13 +34,14 @@ static const PassOption options_table[] = {
 
 /* IR version published with each opset, by opset. */
 static int64_t ir_of_opset(int64_t opset) {
-    static const int8_t versions[] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 4,  5,  6,  7,  7, 7,
+    static const int8_t versions[] = {3, 3, 3, 3, 3, 3, 3,  3,  3,  4,  5,  6,  7,  7, 7,
                                       8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14};
     int64_t last = (int64_t)sizeof versions - 1;
     return versions[opset > last ? last : opset];
 }
 
-/* ---- one node ---------------------------------------------------------------------------------- */
+/* ---- one node ----------------------------------------------------------------------------------
+ */
 
 /* The first opset after `from`, up to `to`, with another version of the operator; 0 where none. */
 static int64_t next_step(const char *op, int64_t from, int64_t to) {
@@ -96,7 +97,8 @@ static void apply_node(Upgrade *upgrade, Node *node, int64_t from) {
     upgrade->ctx->counts->rewrites += changed;
 }
 
-/* ---- the model --------------------------------------------------------------------------------- */
+/* ---- the model ---------------------------------------------------------------------------------
+ */
 
 /* The node's own operator is the default domain's, and no function of the model's. */
 static bool is_ours(const Model *model, const Node *node) {

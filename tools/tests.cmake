@@ -57,6 +57,9 @@ if(TARGET demi)
     demi_python_test(peer_cases peer_cases_test.py ${with_demi})
     demi_python_test(real_models real_models.py ${with_demi} PROCESSORS 2)
     demi_python_test(random_models random_models.py ${with_demi} --seeds 1:120 TIMEOUT 300)
+    demi_python_test(upgrade_test upgrade_test.py ${with_demi}
+        LABELS full TIMEOUT 1200 PROCESSORS 2)
+    demi_python_test(upgrade_made upgrade_test.py ${with_demi} --made LABELS quick)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100

@@ -2,9 +2,11 @@
 """Judges upgrade-opset on ONNX's backend test models.
 
 Every model below opset 28 is raised to 28, to the newest opset that ONNX Runtime runs, and by
-`for=bfloat16`. The result must be valid by ONNX's full check and strict inference wherever the source
-is, keep inputs and outputs, and compute what the source computes: in ONNX Runtime where it runs both
-models, else in the reference evaluator. A refusal is a failure unless REFUSED names the model.
+`for=bfloat16`. The result must be valid by ONNX's full check and strict inference wherever the
+source is, keep inputs and outputs, and compute what the source computes: in ONNX Runtime where it
+runs both models, else in the reference evaluator. A refusal is a failure unless REFUSED names the model.
+A conversion to bfloat16 with --opset auto must be valid. Models made here (suite/upgrade_cases.py)
+go through every kind of step between operator versions, with results from the old version.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import time
 import onnx
 
 from suite import engines, metric, upgrade_cases, validity, workers
-from suite.command import Demi, work_folder
+from suite.command import Demi, Variant, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NEWEST = 28
@@ -106,7 +108,16 @@ class Judge:
             return []
         verdict, runs = validity.Verdict(data, model), Engines(data, model, path.parent)
         wanted = [f"to={n}" for n in (ORT_NEWEST, NEWEST) if n > opset] + ["for=bfloat16"]
-        return [(w, *self.one(path, model, w, verdict, runs)) for w in wanted]
+        rows = [(w, *self.one(path, model, w, verdict, runs)) for w in wanted]
+        return [*rows, ("convert auto", *self.convert(path, verdict))]
+
+    def convert(self, path: pathlib.Path, verdict: validity.Verdict) -> tuple[str, str, str]:
+        """A conversion that raises the opset itself is valid."""
+        run, out = self.demi.convert(str(path), Variant("bfloat16", "keep"), "--opset", "auto")
+        if run.code != 0 or out is None:
+            return "FAIL", "", run.problem()
+        problems = validity.problems(out, onnx.load_from_string(out), verdict)
+        return "FAIL" if problems else "ok", "", " | ".join(problems)
 
     def one(self, path: pathlib.Path, model: onnx.ModelProto, wanted: str,
             verdict: validity.Verdict, runs: Engines) -> tuple[str, str, str]:
