@@ -265,7 +265,9 @@ static Scales scales_of(Upgrade *upgrade, const Node *node) {
     const Tensor *tensor =
         value && value_is_constant(value) ? constant_tensor(value, upgrade->ctx->scratch) : NULL;
     if (upgrade->upsampled == node) return SCALES_UP; /* it allowed no others */
-    if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) > 64) return SCALES_MIXED;
+    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL) ||
+        tensor_count(tensor) > 64)
+        return SCALES_MIXED;
     float scales[64];
     uint64_t count = tensor_count(tensor);
     if (!tensor_read_floats(tensor, 0, count, scales, NULL)) return SCALES_MIXED;

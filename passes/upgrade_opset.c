@@ -65,8 +65,39 @@ static bool check_types(Upgrade *upgrade, const Node *node, const OpSchema *olde
     return true;
 }
 
+static bool misses_operand(const Node *node, const OpSchema *schema, const char **name) {
+    for (uint32_t i = 0; i < schema->input_count; i++) {
+        *name = schema->inputs[i].name;
+        if (op_schema_input_is_required(schema, i) && !upgrade_input(node, i)) return true;
+    }
+    for (uint32_t i = 0; i < schema->output_count; i++) {
+        *name = schema->outputs[i].name;
+        bool there = i < node->output_count && node->outputs[i];
+        if (op_schema_output_is_required(schema, i) && !there) return true;
+    }
+    return false;
+}
+
+static bool misses_attr(const Node *node, const OpSchema *schema, const char **name) {
+    for (uint32_t i = 0; i < schema->attr_count; i++) {
+        const OpAttr *formal = &schema->attrs[i];
+        const Attr *attr = node_attr(node, formal->name);
+        *name = formal->name;
+        if (attr ? (int)attr->type != formal->type : formal->required) return true;
+    }
+    return false;
+}
+
+/* What rows rely on: required operands and attributes are there, attributes have their types. */
+static bool check_form(const Upgrade *upgrade, const Node *node, const OpSchema *schema, Err *err) {
+    const char *name;
+    if (!misses_operand(node, schema, &name) && !misses_attr(node, schema, &name)) return true;
+    return upgrade_refuse(upgrade, node, err, "'%s' is missing or of another type", name);
+}
+
 static bool check_node(Upgrade *upgrade, const Node *node, int64_t from, Err *err) {
     const char *op = sym_text(node->op_type);
+    bool formed = false;
     if (!ops_find_sym(NULL, node->op_type, from)) {
         if (ops_exists("", op))
             return upgrade_refuse(upgrade, node, err, "the operator does not exist there yet");
@@ -76,6 +107,8 @@ static bool check_node(Upgrade *upgrade, const Node *node, int64_t from, Err *er
         const OpSchema *older = ops_find("", op, from);
         size_t count;
         const OpsetStep *rows = opset_step_rows(op, at, &count);
+        if (count && !formed && !check_form(upgrade, node, older, err)) return false;
+        formed |= count != 0;
         for (size_t i = 0; i < count; i++) {
             if (!upgrade_check_row(upgrade, node, &rows[i], older, err)) return false;
             if (rows[i].kind == STEP_OPERATOR) op = rows[i].text;
