@@ -230,7 +230,7 @@ static ValueDecl *declare_like(Upgrade *upgrade, const Type *type) {
     Arena *arena = &upgrade->model->arena;
     ValueDecl *decl = ARENA_NEW(arena, ValueDecl);
     Dtype dtype = type_dtype(type);
-    decl->type = dtype ? type_new_tensor(arena, dtype) : NULL;
+    decl->type = dtype ? type_plain_tensor(dtype) : NULL;
     return decl;
 }
 
