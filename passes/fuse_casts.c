@@ -25,9 +25,21 @@ static const PassOption options_table[] = {
     {0},
 };
 
+/* A cast of one value to one type. */
+typedef struct Seen {
+    Node *cast;
+    struct Seen *next;
+} Seen;
+
+typedef struct SeenCasts {
+    const Graph *graph; /* that they lie in */
+    Seen *first;        /* one a type */
+} SeenCasts;
+
 typedef struct Fuse {
     PassCtx *ctx;
     bool own;
+    SeenCasts *seen; /* [value_count], by what is cast: the casts of the graph at hand so far */
 } Fuse;
 
 /* float8 and narrower casts have modes (saturate, round_mode): their chains are left alone. */
@@ -97,19 +109,33 @@ static void fuse_chain(Fuse *f, Node *outer) {
     remove_if_unused(f, inner);
 }
 
-/* An earlier cast of the same value to the same type, in the same graph. */
-static Node *twin_of(const Fuse *f, const Node *cast) {
-    const Value *source = cast->inputs[0].value;
-    for (const Use *use = source->uses; use; use = use->next) {
-        Node *other = use->node;
-        if (!other || other == cast || other->graph != cast->graph || other->id > cast->id ||
-            !node_is_cast(other) || !may_remove(f, cast) ||
-            dtype_of(other->outputs[0]) != dtype_of(cast->outputs[0]))
-            continue;
-        for (const Node *n = cast->prev; n; n = n->prev)
-            if (n == other) return other;
-    }
+/* The entry for casts of the same value to the same type, in the same graph. Its cast may have been
+ * removed, or may read something else by now. */
+static Seen *seen_of(Fuse *f, const Node *cast) {
+    SeenCasts *casts = &f->seen[cast->inputs[0].value->id];
+    if (casts->graph != cast->graph) *casts = (SeenCasts){.graph = cast->graph};
+    for (Seen *seen = casts->first; seen; seen = seen->next)
+        if (dtype_of(seen->cast->outputs[0]) == dtype_of(cast->outputs[0])) return seen;
+    Seen *seen = ARENA_NEW(f->ctx->scratch, Seen);
+    seen->next = casts->first;
+    return casts->first = seen;
+}
+
+/* An earlier cast, also by age, of the same value to the same type in the same graph; else NULL, and
+ * this one is remembered. */
+static Node *twin_of(Fuse *f, Node *cast) {
+    Seen *seen = seen_of(f, cast);
+    Node *twin = seen->cast;
+    bool stands = twin && twin != cast && twin->outputs[0]->producer == twin &&
+                  twin->inputs[0].value == cast->inputs[0].value;
+    if (stands && twin->id < cast->id) return twin;
+    seen->cast = cast;
     return NULL;
+}
+
+static bool fuse_twin(Fuse *f, Node *cast) {
+    Node *twin = twin_of(f, cast);
+    return twin && may_remove(f, cast) && bypass(f, cast, twin->outputs[0]);
 }
 
 static void visit(Fuse *f, Node *cast) {
@@ -118,15 +144,18 @@ static void visit(Fuse *f, Node *cast) {
         if (may_remove(f, cast)) bypass(f, cast, cast->inputs[0].value);
         return;
     }
-    Node *twin = twin_of(f, cast);
-    if (twin && bypass(f, cast, twin->outputs[0])) return;
+    if (fuse_twin(f, cast)) return;
+    const Value *source = cast->inputs[0].value;
     fuse_chain(f, cast);
+    bool stands = cast->outputs[0]->producer == cast;
+    if (stands && cast->inputs[0].value != source) fuse_twin(f, cast);
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     (void)err;
     const FuseCastsOptions *options = opts;
     Fuse fuse = {.ctx = ctx, .own = options->own};
+    fuse.seen = ARENA_ARRAY(ctx->scratch, SeenCasts, ctx->model->value_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (Node *node = graphs.items[i]->first, *next; node; node = next) {

@@ -6,12 +6,16 @@
  *    fp32 and not flexible goes back, and so does a FOLLOW variable without a low one, until nothing
  *    changes. A loop's state, or the formal of a function that is called twice in a row, is among
  *    its own sources and does not stand in its own way: a loop is decided as if it were unrolled.
+ *    Only what nests or queues such loops needs many rounds; after ROUNDS_MAX of them the whole is
+ *    decided without: low is then what is low before its loop has run, which takes one round.
  * 2. Flexible variables (they read constants only), readers first, go low where every reader is low,
  *    so that a constant behind a Transpose or Reshape is stored low like any other.
  */
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"
+
+enum { ROUNDS_MAX = 32 };
 
 typedef struct Greedy {
     Placement *p;
@@ -153,9 +157,30 @@ static bool spread(Greedy *g) {
     return g->queue.count > reached;
 }
 
+static void gain_low(Greedy *g, VarId root) {
+    const PlaceVar *var = &g->p->vars.items[root];
+    g->low_sources[root]++;
+    if (!var->all || g->low_sources[root] == g->sources[root]) reach(g, root);
+}
+
+/* Low is only what has to be, given what is low already. */
+static void spread_once(Greedy *g) {
+    Placement *p = g->p;
+    g->queue.count = 0;
+    for (VarId v = 0; v < p->vars.count; v++) {
+        g->low_sources[v] = 0;
+        g->refused[v] = p->vars.items[v].low = false;
+    }
+    for (VarId v = 1; v < p->vars.count; v++)
+        if (placement_root(p, v) == v && p->vars.items[v].wants_low) reach(g, v);
+    for (size_t i = 0; i < g->queue.count; i++) each_reader(g, g->queue.items[i], gain_low);
+}
+
 static void solve(Greedy *g) {
     Placement *p = g->p;
-    while (spread(g)) continue;
+    unsigned rounds = 0;
+    while (rounds < ROUNDS_MAX && spread(g)) rounds++;
+    if (rounds == ROUNDS_MAX) spread_once(g);
     settle_slots(g);
     for (size_t i = p->graphs.count; i-- > 0;)
         for (const Node *node = p->graphs.items[i]->last; node; node = node->prev)

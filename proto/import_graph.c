@@ -204,6 +204,8 @@ bool import_opsets(Import *import, const ShadowRecord *record, uint32_t field,
         Onnx__OperatorSetIdProto *proto = (Onnx__OperatorSetIdProto *)import_unpack(
             import, &onnx__operator_set_id_proto__descriptor, record->pieces.items[i]);
         if (!proto) return false;
+        if (opsets->count == OPSET_IMPORTS_MAX)
+            return err_set(import->err, ERR_MODEL, "more than %d opset imports", OPSET_IMPORTS_MAX);
         OpsetImport opset = {.domain = import_sym(import, proto->has_domain, proto->domain),
                              .version = proto->version,
                              .has_version = proto->has_version};

@@ -271,6 +271,10 @@ typedef struct OpsetImport {
     Bytes rest;
 } OpsetImport;
 
+/* Most imports of a model or function: they are looked through for every node, and real models have a
+ * handful. Readers refuse more. */
+enum { OPSET_IMPORTS_MAX = 1000 };
+
 typedef VEC(OpsetImport) OpsetImports;
 
 struct Graph {

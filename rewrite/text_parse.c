@@ -25,6 +25,8 @@ static bool parse_opsets(Parser *p, OpsetImports *opsets) {
     if (parser_accept(p, ']')) return true;
     do {
         OpsetImport import = {0};
+        if (opsets->count == OPSET_IMPORTS_MAX)
+            return parser_fail(p, &p->token, "more than %d opset imports", OPSET_IMPORTS_MAX);
         if (!parser_string(p, &import.domain) || !parser_expect(p, ':')) return false;
         import.has_version = !parser_accept(p, '?');
         if (import.has_version && !parser_int(p, &import.version)) return false;
