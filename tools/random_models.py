@@ -171,6 +171,7 @@ def main() -> None:
             counts[what.split(":")[0]] += 1
             if result is None:
                 failures.append(f"{kind}-{seed}: {died}")
+                print("FAIL", failures[-1], flush=True)
             elif args.verbose and what != "judged":
                 print(f"{kind}-{seed}: {what[:250]}")
             for row in rows:

@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from suite import engines
 from suite.random_graphs import Sample
 
-LARGEST_MODEL = 100_000
+LARGEST_MODEL = 100_000  # bytes
+WIDEST = 128  # of an identity
 _models: dict[pathlib.Path, list[pathlib.Path]] = {}
 
 
@@ -55,7 +56,7 @@ class Surround:
                 self.initializers.append(tensor)
             else:
                 self.before.append(helper.make_node("Constant", [], [name], value=tensor))
-        elif floats and way in (3, 4) and sample.ndim:
+        elif floats and way in (3, 4) and sample.ndim and sample.shape[-1] <= WIDEST:
             self.product(name + "_in", name, sample.shape[-1], self.before)
             self.inputs.append(self.info(name + "_in", TensorProto.FLOAT, list(sample.shape)))
             self.feeds[name + "_in"] = sample
@@ -83,7 +84,7 @@ class Surround:
         floats = kind.HasField("tensor_type") and tensor.elem_type == TensorProto.FLOAT
         sizes = [d.dim_value for d in tensor.shape.dim] if floats else []
         self.outputs.append(value)
-        if floats and sizes and sizes[-1] and way < 2:
+        if floats and sizes and 0 < sizes[-1] <= WIDEST and way < 2:
             self.product(value.name, value.name + "_out", sizes[-1], self.after)
             self.outputs.append(self.info(value.name + "_out", TensorProto.FLOAT, sizes))
             if way == 0:
