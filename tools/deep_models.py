@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Models nested as deep as they may be, and deeper, with a stack of 256 KiB: every subcommand ends
-with a documented code, and what is within the limits is converted. Also: work per function and per
-call stays constant, so that thousands of functions take no time."""
+with a documented code, and what is within the limits is converted. And models with many of one
+thing, where work in the square of their number would take minutes."""
 
 import argparse
 import pathlib
@@ -54,6 +54,31 @@ def many_functions(count: int) -> str:
                           for i in range(count))
 
 
+def queued_loops(count: int) -> str:
+    """Loops that start from a constant, each undecided until the one before is decided."""
+    text = (f"{HEADER}g (bool k, int64 n, float[3] x) => (float[3] y) <float[3] c0 = {{1, 2, 3}}> {{\n"
+            "e = Exp (x) m = MatMul (x, x) a0 = Add (e, m)\n")
+    for i in range(count):
+        text += (f"[n{i}] l{i} = Loop (n, k, c0) <body = b{i} (int64 i{i}, bool c{i}, float[3] s{i}) => "
+                 f"(bool d{i}, float[3] t{i}) {{ d{i} = Identity (c{i}) t{i} = Clip (s{i}, a{i}) }}>\n"
+                 f"a{i + 1} = Add (l{i}, m)\n")
+    return f"{text}y = Relu (a{count}) }}\n"
+
+
+def many_casts(count: int) -> str:
+    """Casts of one value to one type, and back."""
+    text = f"{HEADER}{MAIN} {{\n"
+    text += "".join(f"a{i} = Cast <to = 10> (x) b{i} = Cast <to = 1> (a{i})\n" for i in range(count))
+    return f"{text}y = Sum ({', '.join(f'b{i}' for i in range(count))}) }}\n"
+
+
+def many_imports(count: int) -> str:
+    """As many opset imports, and nodes of the last domain."""
+    imports = "".join(f', "d{i}" : 1' for i in range(count))
+    return (f'<ir_version: 10, opset_import: ["" : 21{imports}]>\n{MAIN} {{\n'
+            + "".join(f"v{i} = d{count - 1}.Op (x)\n" for i in range(count)) + "y = Relu (x) }\n")
+
+
 # name: text, and the exit codes of `convert` that are right
 MODELS = {
     "branches20": (branches(20), {0}), "branches30": (branches(30), {0}),
@@ -64,6 +89,8 @@ MODELS = {
     "calls100": (calls(100), {0}), "calls290": (calls(290), {0}), "calls3000": (calls(3000), {1}),
     "branched_calls140": (calls(140, True), {0}), "branched_calls3000": (calls(3000, True), {1}),
     "many_functions": (many_functions(30000), {0}),
+    "queued_loops": (queued_loops(20000), {0}), "many_casts": (many_casts(20000), {0}),
+    "many_imports": (many_imports(900), {0}), "too_many_imports": (many_imports(1001), {1}),
 }
 LONGEST_S = 10
 
