@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "convert_text.h"
 #include "demi_front.h"
 #include "model_save.h"
 #include "outfile.h"
@@ -21,6 +20,7 @@
 #include "ops.h"
 #include "pass.h"
 #include "passes.h"
+#include "policy.h"
 #include "report.h"
 #include "text.h"
 #include "verify.h"
@@ -558,7 +558,7 @@ static bool model_is_known(const Model *model, Err *err) {
 typedef struct ConvertArgs {
     RunArgs run;
     DemiConvertOptions options;
-    char *text; /* owned by arena */
+    const char *text; /* owned by arena */
     Arena arena;
 } ConvertArgs;
 
@@ -570,9 +570,9 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    size_t size = convert_text(&args->options, NULL, 0) + 1;
-    args->text = arena_alloc(&args->arena, size);
-    convert_text(&args->options, args->text, size);
+    ConvertPolicy policy;
+    if (policy_from_options(&policy, &args->options, &args->arena, &call->err))
+        args->text = policy_pipeline(&policy);
 }
 
 DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, DemiReport **report,
@@ -590,11 +590,48 @@ DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, Dem
     return status;
 }
 
-size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size) {
+/* ---- options as text ----------------------------------------------------------------------------
+ */
+
+typedef struct TextArgs {
+    DemiConvertOptions options;
+    bool json; /* the policy, else the pipeline */
+    char *buffer;
+    size_t size, length;
+} TextArgs;
+
+static void options_text_body(Call *call, void *data) {
+    TextArgs *args = data;
+    ConvertPolicy policy;
+    if (!policy_from_options(&policy, &args->options, &call->scratch, &call->err)) return;
+    const char *text =
+        args->json ? policy_write_json(&policy, &call->err) : policy_pipeline(&policy);
+    if (!text) return;
+    args->length = strlen(text);
+    if (args->size == 0) return;
+    size_t fits = args->length < args->size ? args->length : args->size - 1;
+    memcpy(args->buffer, text, fits);
+    args->buffer[fits] = '\0';
+}
+
+static size_t options_text(TextArgs *args, const DemiConvertOptions *options, DemiError *error) {
     Call call = {0};
-    DemiConvertOptions known = DEMI_CONVERT_OPTIONS_INIT;
-    options_copy(&call, &known, sizeof known, options);
-    return convert_text(&known, buffer, size);
+    args->options = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
+    options_copy(&call, &args->options, sizeof args->options, options);
+    call_run(&call, options_text_body, args, error);
+    return args->length;
+}
+
+size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size,
+                             DemiError *error) {
+    TextArgs args = {.buffer = buffer, .size = size};
+    return options_text(&args, options, error);
+}
+
+size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size_t size,
+                           DemiError *error) {
+    TextArgs args = {.buffer = buffer, .size = size, .json = true};
+    return options_text(&args, options, error);
 }
 
 /* ---- reports

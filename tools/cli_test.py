@@ -19,7 +19,7 @@ import unittest
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
 COMMANDS = ["convert", "opt", "show", "check", "help"]
 # A member of a later version must not be offered before it exists.
-LATER = ["--policy", "--calibrate", "--report", "--shape", "compile", "bench"]
+LATER = ["--calibrate", "--shape", "compile", "bench"]
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[N,3] x) => (float[N,3] y)
@@ -97,7 +97,7 @@ class Help(Case):
     def test_every_option_of_help_is_accepted(self):
         for command in COMMANDS:
             out = text(run(command, "--help").stdout)
-            for name in re.findall(r"(?m)^  (?:-., )?(--[a-z-]+)", out):
+            for name in re.findall(r"(?m)^  (?:-., )?(--[a-z0-9-]+)", out):
                 error = text(run(command, f"{name}=x", "--help").stderr)
                 self.assertNotIn("unknown option", error)
 
@@ -283,6 +283,141 @@ class Refusals(Case):
         self.assertEqual(result["fault"]["node"], "/act")
 
 
+class Policies(Case):
+    def policy(self, value):
+        path = self.path("policy.json")
+        with open(path, "w") as file:
+            file.write(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def pipeline(self, *words):
+        return text(self.ok("convert", "--print-pipeline", *words).stdout)
+
+    def refused(self, value, *says):
+        error = self.fails(2, "convert", self.model, "-n", "--policy", self.policy(value))
+        for word in says:
+            self.assertIn(word, error)
+
+    def test_every_key_is_an_option_too(self):
+        path = self.policy({
+            "policy": "fast", "to": "bfloat16", "low": {"add": ["Softmax"]},
+            "fp32": {"add": ["Relu"]}, "follow": {"add": ["Log"], "remove": ["Abs"]},
+            "widest": {"add": ["Where"]}, "keep": ["/mm", "a*"], "keep_ops": ["Sin", "Cos"],
+            "only": ["/act"], "inputs": {"x": "float"}, "io": {"inputs": ["x"], "outputs": ["y"]},
+            "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]},
+                            {"operator": "Softmax", "attribute": "axis", "values": [1, -1]},
+                            {"operator": "Transpose", "attribute": "perm", "values": [[1, 0]]}],
+            "parameters": "both", "overflow": "inf", "allow_unmatched": True,
+            "schemas": ["com.x.Op(T) -> T; T = float|float16"]})
+        self.assertEqual(self.pipeline("--policy", path), self.pipeline(
+            "--policy", "fast", "--to", "bf16", "--low-ops", "+Softmax", "--fp32-ops", "+Relu",
+            "--follow-ops", "+Log", "--follow-ops", "-Abs", "--widest-ops", "+Where",
+            "--keep", "/mm", "--keep", "a*", "--keep-ops", "Sin,Cos", "--only", "/act",
+            "--input-dtype", "x=float", "--low-input", "x", "--low-output", "y",
+            "--fp32-when", "Resize.mode=cubic", "--fp32-when", "Softmax.axis=1",
+            "--fp32-when", "Softmax.axis=-1", "--fp32-when", "Transpose.perm=1,0",
+            "--parameters", "both", "--overflow", "inf", "--allow-unmatched",
+            "--declare-op", "com.x.Op(T) -> T; T = float|float16"))
+
+    def test_printed_policies_mean_the_same(self):
+        for words in [[], ["--to", "bf16"], ["--policy", "fast"],
+                      ["--policy", "fast", "--to", "bfloat16", "--io", "low"],
+                      ["--low-ops", "+Softmax", "--fp32-ops", "-Exp", "--keep", 'a"\\\n'],
+                      ["--fp32-when", "Resize.mode=cubic", "--overflow", "clamp"],
+                      ["--low-input", "x", "--input-dtype", "x=float", "--parameters", "runtime"],
+                      ["--policy", self.policy({"widest": []})],
+                      ["--declare-op", "a.B(T) -> T; T = float", "--low-ops", "+a.B"]]:
+            printed = self.path("printed.json")
+            with open(printed, "wb") as file:
+                file.write(self.ok("convert", "--print-policy", *words).stdout)
+            self.assertEqual(self.pipeline("--policy", printed), self.pipeline(*words))
+            with open(printed, "rb") as file:
+                again = self.ok("convert", "--print-policy", "--policy", printed).stdout
+                self.assertEqual(file.read(), again)
+
+    def test_shipped_policies_differ_where_they_should(self):
+        printed = {name: json.loads(self.ok("convert", "--print-policy", "--policy", name).stdout)
+                   for name in ["float16", "bfloat16", "fast"]}
+        self.assertIn("Softmax", printed["float16"]["fp32"])
+        self.assertIn("Softmax", printed["fast"]["follow"])
+        self.assertIn("LSTM", printed["bfloat16"]["fp32"])
+        lists = [printed["fast"][name] for name in ["low", "fp32", "follow", "widest"]]
+        self.assertEqual(len(sum(lists, [])), len(set(sum(lists, []))))
+
+    def test_a_policy_decides(self):
+        out = text(self.ok("convert", self.model, "--why", "/mm", "--policy",
+                           self.policy({"fp32": {"add": ["MatMul"]}})).stdout)
+        self.assertEqual(out, "/mm (MatMul): float: MatMul is an fp32 operator\n")
+        out = text(self.ok("convert", self.model, "--why", "/act", "--only", "/mm").stdout)
+        self.assertEqual(out, "/act (Relu): float: not among those to convert\n")
+
+    def test_options_override_a_policy(self):
+        path = self.policy({"to": "bfloat16", "io": "low", "overflow": "inf", "keep": ["/mm"]})
+        out = self.pipeline("--policy", path, "--to", "fp16", "--io", "keep", "--overflow", "pin",
+                            "--keep", "/act")
+        self.assertEqual(out, self.pipeline("--keep", "/mm", "--keep", "/act"))
+
+    def test_parameters(self):
+        self.assertNotIn("cast-params", self.pipeline("--parameters", "runtime"))
+        self.assertIn("own=true,both=true", self.pipeline("--parameters", "both"))
+        self.assertIn("offline", self.fails(2, "convert", "--print-pipeline", "--parameters",
+                                            "runtime", "--overflow", "clamp"))
+
+    def test_faults_are_named(self):
+        self.refused({"keeep": []}, "'keeep'", "'keep'")
+        self.refused({"low": ["Sofmax"]}, "'Sofmax'", "'Softmax'")
+        self.refused({"low": ["MatMul"], "fp32": {"add": ["MatMul"]}}, "'MatMul'", "low", "fp32")
+        self.refused({"fp32": ["Add"]}, "'Add'", "widest")
+        self.refused({"low": {"ad": []}}, "'ad'", "'add'")
+        self.refused({"low": "MatMul"}, "'low'", "list")
+        self.refused({"to": "int8"}, "'int8'", "float16 or bfloat16")
+        self.refused({"io": "lo"}, "keep or low")
+        self.refused({"conditional": [{"operator": "Relu", "attribute": "axis", "values": [1]}]},
+                     "'Relu'", "'axis'")
+        self.refused({"conditional": [{"operator": "Relu"}]}, "conditional")
+        self.refused({"schemas": ["nonsense"]}, "nonsense")
+        self.refused({"low": {"add": ["com.x.Op"]}}, "com.x.Op")
+        self.refused({"io": {"inputs": ["z"]}}, "'z'", "'x'")
+        self.refused({"only": ["/mn"]}, "'/mn'", "'/mm'")
+        self.refused("{", "line 1")
+        self.refused('{"to": "float16", "to": "bfloat16"}', "to")
+        self.refused("[]", "object")
+        self.assertIn("fast", self.fails(2, "convert", self.model, "-n", "--policy", "fest"))
+        self.fails(2, "convert", self.model, "-n", "--policy", self.folder)
+
+
+class Values(Case):
+    def setUp(self):
+        super().setUp()
+        with open(self.model, "w") as file:
+            file.write(MODEL.replace("{1, 0, 0, 0, 1, 0, 0, 0, 1}",
+                                     "{1e5, 1e-6, 1e-9, 0, 1, 0, 0, 0, -1e5}"))
+
+    def tensors(self, *words):
+        done = self.ok("convert", self.model, "-n", "--json", "-q", *words)
+        return json.loads(done.stdout)["values"]["tensors"]
+
+    def test_tensors_are_listed_with_what_became_of_them(self):
+        row = {"name": "w", "count": 9, "overflow": 2, "underflow": 1, "subnormal": 1}
+        for words, fate in [([], "kept"), (["--overflow", "inf"], "stored"),
+                            (["--overflow", "clamp"], "clamped")]:
+            tensors = self.tensors(*words)
+            self.assertEqual(len(tensors), 1)
+            self.assertLessEqual(dict(row, fate=fate).items(), tensors[0].items())
+            self.assertAlmostEqual(tensors[0]["max_abs"], 1e5)
+        self.assertEqual(self.tensors("--keep", "/mm"), [])
+
+    def test_clamped_values_are_written(self):
+        out = self.path("out.onnx")
+        self.ok("convert", self.model, "-o", out, "-q", "--overflow", "clamp")
+        self.assertIn(b"65504v", self.ok("show", out, "--text=full").stdout)
+
+    def test_error_names_the_tensor(self):
+        error = self.fails(1, "convert", self.model, "-n", "--overflow", "error")
+        self.assertIn("'w'", error)
+        self.assertIn("'/mm'", error)
+
+
 class Reports(Case):
     def test_table(self):
         out = text(self.ok("convert", self.model, "-o", self.path("out.onnx")).stdout)
@@ -323,7 +458,8 @@ class Reports(Case):
             result = json.load(file)
         self.assertEqual(result["bytes"], {"before": 36, "after": 18})
         self.assertEqual(set(result["casts"]), {"added", "removed", "fused", "remaining"})
-        self.assertEqual(set(result["values"]), {"overflow", "underflow", "subnormal"})
+        self.assertEqual(set(result["values"]),
+                         {"overflow", "underflow", "subnormal", "tensors"})
         nodes = {node["name"]: node for node in result["nodes"]}
         self.assertEqual(nodes["/mm"]["op_type"], "MatMul")
         self.assertEqual(nodes["/mm"]["dtype"], "float16")
