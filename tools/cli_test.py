@@ -17,7 +17,7 @@ import time
 import unittest
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
-COMMANDS = ["convert", "opt", "show", "check", "help"]
+COMMANDS = ["convert", "opt", "show", "check", "diff", "help"]
 # A member of a later version must not be offered before it exists.
 LATER = ["--calibrate", "--shape", "compile", "bench"]
 
@@ -384,6 +384,93 @@ class Policies(Case):
         self.refused("[]", "object")
         self.assertIn("fast", self.fails(2, "convert", self.model, "-n", "--policy", "fest"))
         self.fails(2, "convert", self.model, "-n", "--policy", self.folder)
+
+
+class Diffs(Case):
+    def other(self, *changes):
+        changed = MODEL
+        for old, new in changes:
+            self.assertIn(old, changed)
+            changed = changed.replace(old, new)
+        path = self.path("other.onnxtxt")
+        with open(path, "w") as file:
+            file.write(changed)
+        return path
+
+    def lines(self, *changes, words=()):
+        done = run("diff", self.model, self.other(*changes), *words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return text(done.stdout).splitlines()
+
+    def test_same(self):
+        self.assertEqual(self.ok("diff", self.model, self.model).stdout, b"same\n")
+        out = self.path("copy.onnx")
+        self.ok("opt", self.model, "--passes", "", "-o", out)
+        self.ok("diff", self.model, out, "--strict", "-q")
+
+    def test_each_kind(self):
+        for change, line in [
+                (("ir_version: 8", "ir_version: 9"), "~ model IR version: 8 -> 9"),
+                (('"" : 17', '"" : 18'), "~ model opset of ai.onnx: 17 -> 18"),
+                (("float[N,3] x", "float[M,3] x"), "~ input 'x': float[N,3] -> float[M,3]"),
+                (("float[N,3] y", "float[2,3] y"), "~ output 'y': float[N,3] -> float[2,3]"),
+                (("{1, 0", "{1.5, 0"), "~ weight 'w', 1 of 9 values, by at most 0.5"),
+                (("Relu (h)", "Elu (h)"), "~ node '/act' (Relu), operator: Relu -> Elu"),
+                (("Relu (h)", "Relu (x)"), "~ node '/act' (Relu), input 0: h -> x")]:
+            self.assertIn(line, self.lines(change))
+        lines = self.lines(("Relu (h)", "LeakyRelu <alpha = 0.1> (h)"))
+        self.assertIn("~ node '/act' (Relu), attribute alpha: absent -> 0.100000001", lines)
+        lines = self.lines(('["/mm"]', '["/m"]'))
+        self.assertEqual(lines, ["- node '/mm' (MatMul)", "+ node '/m' (MatMul)",
+                                 "2 differences: 1 node removed, 1 node added"])
+
+    def test_a_conversion(self):
+        out = self.converted()
+        done = run("diff", self.model, out, "--json", "-q")
+        self.assertEqual((done.returncode, done.stderr), (1, b""))
+        result = json.loads(done.stdout)
+        self.assertFalse(result["same"])
+        self.assertEqual(result["count"], len(result["differences"]))
+        weight = [row for row in result["differences"] if row["kind"] == "weight"]
+        self.assertEqual(weight, [{"kind": "weight", "change": "changed", "name": "w",
+                                   "a": "float[3,3]", "b": "float16[3,3]"}])
+
+    def test_subgraphs_are_compared(self):
+        model = """<ir_version: 8, opset_import: ["" : 17]>
+g (bool c, float[2] x) => (float[2] y) {
+    ["/if"] y = If (c) <
+        then_branch = t () => (float[2] a) { ["/in"] a = Relu (x) },
+        else_branch = e () => (float[2] b) { b = Neg (x) }>
+}
+"""
+        paths = [self.path("1.onnxtxt"), self.path("2.onnxtxt")]
+        for path, operator in zip(paths, ["Relu", "Abs"]):
+            with open(path, "w") as file:
+                file.write(model.replace("Relu", operator))
+        done = run("diff", *paths)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("~ node '/in' (Relu) in '/if/then_branch', operator: Relu -> Abs",
+                      text(done.stdout))
+
+    def test_order_and_documentation_count_only_strictly(self):
+        other = self.other(("g (float", "other (float"))
+        self.ok("diff", self.model, other)
+        done = run("diff", self.model, other, "--strict", "--json", "-q")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout)["count"], 1)
+        self.assertEqual(len(json.loads(done.stdout)["differences"]), 1)
+
+    def test_limit(self):
+        lines = self.lines(("ir_version: 8", "ir_version: 9"), ('"" : 17', '"" : 18'),
+                           words=["--limit", "1"])
+        self.assertEqual(len(lines), 3)
+        self.assertIn("(1 more; --limit 0 prints all)", lines)
+        self.fails(2, "diff", self.model, self.model, "--limit", "x")
+
+    def test_faults(self):
+        self.fails(2, "diff", self.model)
+        self.fails(2, "diff", "-", "-")
+        self.fails(1, "diff", self.model, self.path("nowhere.onnx"))
 
 
 class Values(Case):

@@ -4,7 +4,8 @@
 # ---- the command ----------------------------------------------------------------------------------
 add_executable(demi tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
-    tools/show_dot.c tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
+    tools/show_dot.c tools/cmd_diff.c tools/model_diff.c tools/diff_text.c
+    tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_shape demi_base)
