@@ -575,6 +575,37 @@ class Reports(Case):
         self.assertIn(b'"casts"', done.stderr)
         self.ok("show", "-", stdin=done.stdout)
 
+    def page(self, model=None, *words):
+        path = self.path("report.html")
+        self.ok("convert", model or self.model, "-n", "-q", "--report", path, *words)
+        with open(path) as file:
+            return file.read()
+
+    def page_data(self, page):
+        data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+        return json.loads(data)
+
+    def test_page_holds_the_report_and_needs_nothing_else(self):
+        page = self.page()
+        self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"))
+        self.assertEqual(re.findall(r"""(?:src|href|url)\s*[=(]|https?:|@import|fetch\(""", page), [])
+        data = self.page_data(page)
+        self.assertEqual({node["name"] for node in data["nodes"]}, {"/mm", "/act"})
+        self.assertEqual(data["bytes"], {"before": 36, "after": 18})
+
+    def test_page_is_safe_from_names(self):
+        model = self.path("evil.onnxtxt")
+        with open(model, "w") as file:
+            file.write(MODEL.replace("/act", "</script><script>alert(1)</script><!-- <b>"))
+        page = self.page(model)
+        self.assertEqual(page.count("<script"), 2)
+        names = [node["name"] for node in self.page_data(page)["nodes"]]
+        self.assertIn("</script><script>alert(1)</script><!-- <b>", names)
+
+    def test_page_does_not_overwrite_models(self):
+        self.fails(2, "convert", self.model, "-n", "--report", self.model)
+        self.fails(2, "convert", self.model, "-n", "--report", self.path("no/where.html"))
+
     def test_dry_run_writes_nothing(self):
         out = self.path("out.onnx")
         self.ok("convert", self.model, "-o", out, "--dry-run")

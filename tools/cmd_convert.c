@@ -67,6 +67,9 @@ static const OptionRow options[] = {
      "Print which type a node got, and why; may be repeated. OUT may then be left out."},
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
+    {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Write the report as an HTML page, one file that opens offline: every node with its type and "
+     "reason, operators, weights, casts."},
     OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text report to standard error."),
     OPTION_QUIET,
@@ -192,6 +195,8 @@ static bool print_reports(Job *job, Err *err) {
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
+    const char *page = parsed_value(job->parsed, "report");
+    if (page && !report_write_html(job->program, job->report, &job->title, page, err)) return false;
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
@@ -216,6 +221,8 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (parsed_flag(parsed, "print-policy")) return print_options(&job, demi_convert_policy, err);
     if (!find_files(&job, err)) return false;
     bool to_output = job.output && strcmp(job.output, "-") == 0;
+    const char *page = parsed_value(parsed, "report");
+    if (page && !report_check_path("report", page, err)) return false;
     if (!report_plan(parsed, to_output, &job.plan, err)) return false;
     if (!console_load(program, parsed, job.input, &job.model, err)) return false;
     bool ok = convert(&job, err);

@@ -169,6 +169,14 @@ static bool is_model_name(const char *path) {
     return dot && (strcasecmp(dot, ".onnx") == 0 || strcasecmp(dot, ".onnxtxt") == 0);
 }
 
+/* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
+bool report_check_path(const char *option, const char *path, Err *err) {
+    if (!is_model_name(path)) return true;
+    err_set(err, ERR_USAGE, "option '--%s' would write over a model", option);
+    err_actual(err, "'%s'", path);
+    return false;
+}
+
 bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err) {
     plan->json = parsed_value(parsed, "json");
     plan->json_error = model_to_output;
@@ -176,10 +184,7 @@ bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, E
     plan->results = model_to_output || json_to_output ? stderr : stdout;
     plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
-    if (!plan->json || !is_model_name(plan->json)) return true;
-    /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
-    err_set(err, ERR_USAGE, "option '--json' would write over a model");
-    err_actual(err, "'%s'", plan->json);
+    if (!plan->json || report_check_path("json", plan->json, err)) return true;
     err_hint(err, "put --json last, or write --json=- for standard output");
     return false;
 }

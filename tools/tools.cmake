@@ -2,7 +2,14 @@
 # both. Included by the top CMakeLists.txt after all folder libraries.
 
 # ---- the command ----------------------------------------------------------------------------------
-add_executable(demi tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+set(report_page ${CMAKE_CURRENT_BINARY_DIR}/generated/report_page.c)
+add_custom_command(OUTPUT ${report_page}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/report_page.html
+            -DOUTPUT=${report_page} -DNAME=report_page
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
+    VERBATIM)
+add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/cmd_diff.c tools/model_diff.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
