@@ -23,6 +23,7 @@
 #include "policy.h"
 #include "report.h"
 #include "text.h"
+#include "text_distance.h"
 #include "verify.h"
 
 enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
@@ -449,11 +450,46 @@ typedef struct RunArgs {
     size_t done;
 } RunArgs;
 
+/* Both false returns leave through the trap: a callback between passes can't fail otherwise. */
+static void print_after(RunArgs *args, const char *pass) {
+    const DemiRunOptions *options = &args->options;
+    Output output = {.write = options->text, .user = options->text_user};
+    TextSink sink = {.write = output_text, .data = &output};
+    Err *err = &args->call->err;
+    char line[128];
+    int length = snprintf(line, sizeof line, "# after %s\n", pass);
+    output_text(&output, line, (size_t)length);
+    bool ok = text_print_model(args->handle->model, TEXT_SHORT, &sink, err);
+    if (ok && output.failed) ok = err_set(err, ERR_ENV, "the text callback failed");
+    if (!ok) arena_exhausted(&args->passes);
+}
+
+static bool prints_after(const RunArgs *args, const char *pass) {
+    const char *wanted = args->options.print_after;
+    return wanted && args->options.text && (!strcmp(wanted, "all") || !strcmp(wanted, pass));
+}
+
+/* A name that is no pass of the pipeline would print nothing, silently. */
+static bool print_after_is_known(const RunArgs *args, Err *err) {
+    const char *wanted = args->options.print_after;
+    if (!wanted || !strcmp(wanted, "all")) return true;
+    NearestName nearest = nearest_name_of(wanted);
+    for (size_t i = 0; i < args->pipeline.steps.count; i++) {
+        const char *name = args->pipeline.steps.items[i].info->name;
+        if (!strcmp(name, wanted)) return true;
+        nearest_name_try(&nearest, name);
+    }
+    err_set(err, ERR_USAGE, "the pipeline has no pass '%s' to print after", wanted);
+    if (nearest.best) err_hint(err, "did you mean '%s'?", nearest.best);
+    return false;
+}
+
 static void after_step(void *data, const PassStep *step, const PassCounts *counts, double seconds) {
     RunArgs *args = data;
     const DemiRunOptions *options = &args->options;
     if (args->report) report_take_pass(args->report, step->info->name, counts->rewrites, seconds);
     args->done++;
+    if (prints_after(args, step->info->name)) print_after(args, step->info->name);
     if (!options->progress) return;
     if (options->progress(options->progress_user, step->info->name, args->done,
                           args->pipeline.steps.count))
@@ -495,7 +531,7 @@ static void run_body(Call *call, void *data) {
     call_lend(call, args->handle);
     arena_init(&args->passes, &call->trap);
     if (!pipeline_parse(&demi_passes, &call->scratch, args->text, &args->pipeline, &call->err) ||
-        !pipeline_check(&args->pipeline, &call->err))
+        !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
     if (args->report) report_take_before(args->report, args->handle->model);
     if (!run_verified(call, args, &counts)) {

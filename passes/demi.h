@@ -177,9 +177,11 @@ typedef struct DemiRunOptions {
     void *text_user;
     DemiProgressFn progress; /* may be NULL */
     void *progress_user;
+    const char *print_after; /* print the model to `text` after each pass of this name ("all": after
+                                every one), after a line "# after PASS"; NULL: none */
 } DemiRunOptions;
 
-#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL}
+#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model

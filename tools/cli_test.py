@@ -386,6 +386,49 @@ class Policies(Case):
         self.fails(2, "convert", self.model, "-n", "--policy", self.folder)
 
 
+class Debugging(Case):
+    def failing(self):
+        with open(self.model, "w") as file:
+            file.write(MODEL.replace("{1, 0,", "{1e5, 0,"))
+
+    def test_reproducer_repeats_the_failure(self):
+        self.failing()
+        path = self.path("repro.onnxtxt")
+        words = ["convert", self.model, "-n", "--overflow", "error", "--keep", 'a\n"b"', "-q",
+                 "--allow-unmatched", "--reproducer", path]
+        error = self.fails(1, *words)
+        self.assertIn(f"demi opt {path}", error)
+        again = self.fails(1, "opt", path)
+        self.assertEqual(error.split("node")[1].split(";")[0], again.split("node")[1].split(";")[0])
+        with open(path) as file:
+            self.assertIn("# pipeline: infer-dtypes", file.read())
+        self.ok("show", path)
+
+    def test_no_reproducer_without_a_failing_pass(self):
+        path = self.path("repro.onnxtxt")
+        self.ok("convert", self.model, "-n", "-q", "--reproducer", path)
+        self.fails(2, "convert", self.model, "-n", "--keep", "nope", "--reproducer", path)
+        self.assertFalse(os.path.exists(path))
+        self.fails(2, "opt", self.model)
+
+    def test_no_reproducer_of_standard_input(self):
+        self.failing()
+        with open(self.model, "rb") as file:
+            error = self.fails(1, "convert", "-", "-n", "--overflow", "error", "--reproducer",
+                               self.path("r"), stdin=file.read())
+        self.assertIn("no reproducer was written", error)
+
+    def test_print_after(self):
+        passes = "infer-dtypes,insert-casts{to=float16},fuse-casts"
+        done = self.ok("opt", self.model, "--passes", passes, "--print-after", "insert-casts")
+        self.assertTrue(done.stdout.startswith(b"# after insert-casts\n<ir_version"))
+        self.assertEqual(done.stdout.count(b"# after"), 1)
+        done = self.ok("opt", self.model, "--passes", passes, "--print-after", "all")
+        self.assertEqual(done.stdout.count(b"# after"), 3)
+        error = self.fails(2, "opt", self.model, "--passes", passes, "--print-after", "insert-cast")
+        self.assertIn("'insert-casts'", error)
+
+
 class Diffs(Case):
     def other(self, *changes):
         changed = MODEL

@@ -7,6 +7,7 @@
 #include "console.h"
 #include "convert_options.h"
 #include "report_out.h"
+#include "reproducer.h"
 #include "text_distance.h"
 
 static const ArgumentRow arguments[] = {
@@ -76,6 +77,7 @@ static const OptionRow options[] = {
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_REPRODUCER,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
     OPTION_HELP,
     {"node-block-list", 0, OPTION_ROW_ALIAS, "keep", NULL, "onnxconverter-common, ONNX Runtime"},
@@ -112,15 +114,21 @@ static bool fill_options(Job *job, Err *err) {
 typedef size_t (*OptionsText)(const DemiConvertOptions *options, char *buffer, size_t size,
                               DemiError *error);
 
-static bool print_options(const Job *job, OptionsText write, Err *err) {
+/* NULL with *err set where the options are wrong. */
+static const char *options_text(const Job *job, OptionsText write, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     size_t size = write(&job->options, NULL, 0, &error) + 1;
-    if (!console_check(error.status, &error, err)) return false;
+    if (!console_check(error.status, &error, err)) return NULL;
     char *text = arena_alloc(job->program->arena, size);
     write(&job->options, text, size, NULL);
-    text[size - 1] = '\n';
-    console_write(job->program, text, size);
-    return true;
+    return text;
+}
+
+static bool print_options(const Job *job, OptionsText write, Err *err) {
+    const char *text = options_text(job, write, err);
+    if (!text) return false;
+    console_write(job->program, text, strlen(text));
+    return console_write(job->program, "\n", 1);
 }
 
 /* The files of the command line: IN OUT, or IN -o OUT. */
@@ -206,6 +214,9 @@ static bool convert(Job *job, Err *err) {
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
         err_file(err, job->input);
+        Err unused = {.code = ERR_NONE};
+        const char *pipeline = options_text(job, demi_convert_pipeline, &unused);
+        reproducer_write(job->program, job->parsed, pipeline, err);
         return false;
     }
     if (!explain_nodes(job, err)) return false;
