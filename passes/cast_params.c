@@ -18,15 +18,26 @@
 
 typedef struct CastParamsOptions {
     bool both, own;
+    int overflow;
 } CastParamsOptions;
+
+static const char *const overflow_names[] = {"inf", "clamp", NULL};
 
 static const PassOption options_table[] = {
     {"both", OPTION_BOOL, offsetof(CastParamsOptions, both), NULL, NULL,
      "store a second copy of constants that are read in both precisions"},
     {"own", OPTION_BOOL, offsetof(CastParamsOptions, own), NULL, NULL,
      "leave constants that only the model's own casts read"},
+    {"overflow", OPTION_CHOICE, offsetof(CastParamsOptions, overflow), overflow_names, NULL,
+     "what finite values past the type's range become: Inf, or the largest finite value"},
     {0},
 };
+
+typedef struct CastParams {
+    PassCtx *ctx;
+    bool both, own, clamp;
+    Err *err;
+} CastParams;
 
 static bool converts(Dtype dtype) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
@@ -55,14 +66,28 @@ static Dtype common_target(const Value *value) {
     return target;
 }
 
+static bool take_census(CastParams *c, const Tensor *tensor, Dtype to, ValueCensus *census) {
+    return tensor_census(c->ctx->census, tensor, to, census, c->err);
+}
+
 /* What storing the constant in 16 bit does to its values, for the report. */
-static bool count_values(PassCtx *ctx, const Tensor *tensor, Dtype to, Err *err) {
+static bool count_values(CastParams *c, const Value *value, const Tensor *tensor, Dtype to) {
+    PassCounts *counts = c->ctx->counts;
     ValueCensus census;
-    if (!tensor_census(ctx->census, tensor, to, &census, err)) return false;
-    ctx->counts->overflow += census.overflow;
-    ctx->counts->underflow += census.underflow;
-    ctx->counts->subnormal += census.subnormal;
+    if (!take_census(c, tensor, to, &census)) return false;
+    counts->overflow += census.overflow;
+    counts->underflow += census.underflow;
+    counts->subnormal += census.subnormal;
+    if (!census.overflow && !census.underflow && !census.subnormal) return true;
+    LossFate fate = c->clamp && census.overflow ? LOSS_CLAMPED : LOSS_STORED;
+    pass_note_loss(counts, &c->ctx->model->arena,
+                   (TensorLoss){.name = sym_text(value->name), .fate = fate, .census = census});
     return true;
+}
+
+static const Tensor *stored_as(CastParams *c, const Tensor *tensor, Dtype to) {
+    Arena *arena = &c->ctx->model->arena;
+    return c->clamp ? tensor_new_cast_clamped(arena, tensor, to) : tensor_new_cast(arena, tensor, to);
 }
 
 typedef VEC(Node *) NodeList;
@@ -94,11 +119,11 @@ static void drop_casts(PassCtx *ctx, NodeList casts, Value *stored) {
     }
 }
 
-static bool fold(PassCtx *ctx, Value *value, const Tensor *tensor, Dtype to, Err *err) {
+static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
     Arena *arena = &value->graph->model->arena;
-    if (!count_values(ctx, tensor, to, err)) return false;
-    NodeList casts = casts_to(ctx, value, to);
-    constant_replace(value, tensor_new_cast(arena, tensor, to));
+    if (!count_values(c, value, tensor, to)) return false;
+    NodeList casts = casts_to(c->ctx, value, to);
+    constant_replace(value, stored_as(c, tensor, to));
     value_set_type(value, type_with_dtype(arena, value->type, to));
     value_sync_info(value);
     if (value->producer && value->producer->note) {
@@ -108,18 +133,17 @@ static bool fold(PassCtx *ctx, Value *value, const Tensor *tensor, Dtype to, Err
         note->reason = "stored low";
         value->producer->note = note;
     }
-    drop_casts(ctx, casts, value);
+    drop_casts(c->ctx, casts, value);
     return true;
 }
 
-/* A second constant beside `value`, of type `to`: a Constant node beside a Constant node (a function
+/* A second constant beside `value`: a Constant node beside a Constant node (a function
  * body has no initializers), else an initializer. */
-static Value *constant_beside(Value *value, const Tensor *tensor, Dtype to) {
+static Value *constant_beside(Value *value, const Tensor *stored) {
     Model *model = value->graph->model;
-    char *stem = arena_printf(&model->arena, "%s_%s", sym_text(value->name), dtype_name(to));
+    char *stem = arena_printf(&model->arena, "%s_%s", sym_text(value->name), dtype_name((Dtype)stored->dtype));
     Value *copy = value_new(value->graph, sym_fresh(&model->syms, stem));
-    value_set_type(copy, type_with_dtype(&model->arena, value->type, to));
-    const Tensor *stored = tensor_new_cast(&model->arena, tensor, to);
+    value_set_type(copy, type_with_dtype(&model->arena, value->type, (Dtype)stored->dtype));
     if (!value->producer) {
         value_set_init(copy, stored);
         return copy;
@@ -132,14 +156,14 @@ static Value *constant_beside(Value *value, const Tensor *tensor, Dtype to) {
 }
 
 /* The last type takes the constant's own place where nobody reads it as it is. */
-static bool store_both(PassCtx *ctx, Value *value, const Tensor *tensor, Err *err) {
+static bool store_both(CastParams *c, Value *value, const Tensor *tensor) {
     static const Dtype targets[] = {DTYPE_FLOAT16, DTYPE_BFLOAT16};
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        NodeList casts = casts_to(ctx, value, targets[i]);
+        NodeList casts = casts_to(c->ctx, value, targets[i]);
         if (casts.count == 0) continue;
-        if (common_target(value) == targets[i]) return fold(ctx, value, tensor, targets[i], err);
-        if (!count_values(ctx, tensor, targets[i], err)) return false;
-        drop_casts(ctx, casts, constant_beside(value, tensor, targets[i]));
+        if (common_target(value) == targets[i]) return fold(c, value, tensor, targets[i]);
+        if (!count_values(c, value, tensor, targets[i])) return false;
+        drop_casts(c->ctx, casts, constant_beside(value, stored_as(c, tensor, targets[i])));
     }
     return true;
 }
@@ -150,26 +174,43 @@ static bool has_own_cast(const Value *value) {
     return false;
 }
 
-static bool visit(PassCtx *ctx, Value *value, const CastParamsOptions *options, Err *err) {
+/* A run-time cast does not clamp: what it would turn into Inf is stored a second time. */
+static bool must_clamp(CastParams *c, const Value *value, const Tensor *tensor, bool *must) {
+    ValueCensus census = {0};
+    Dtype to = DTYPE_UNDEFINED;
+    for (const Use *use = value->uses; c->clamp && use && !to; use = use->next)
+        to = cast_target(use);
+    if (to && !take_census(c, tensor, to, &census)) return false;
+    *must = census.overflow > 0;
+    return true;
+}
+
+static bool visit(CastParams *c, Value *value) {
     if (!value || !value->uses || value->referenced || !value_is_constant(value)) return true;
-    if (options->own && !has_own_cast(value)) return true;
+    if (c->own && !has_own_cast(value)) return true;
     const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
     if (!tensor || !converts((Dtype)tensor->dtype) || !tensor_check(tensor, NULL)) return true;
     Dtype to = common_target(value);
-    if (to) return fold(ctx, value, tensor, to, err);
-    return !options->both || store_both(ctx, value, tensor, err);
+    if (to) return fold(c, value, tensor, to);
+    bool must;
+    if (!must_clamp(c, value, tensor, &must)) return false;
+    return !(c->both || must) || store_both(c, value, tensor);
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const CastParamsOptions *options = opts;
+    CastParams c = {.ctx = ctx,
+                    .both = options->both,
+                    .own = options->own,
+                    .clamp = options->overflow == 1,
+                    .err = err};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++) {
         Graph *graph = graphs.items[g];
         for (size_t i = 0, count = graph->initializers.count; i < count; i++)
-            if (!visit(ctx, graph->initializers.items[i], options, err)) return false;
+            if (!visit(&c, graph->initializers.items[i])) return false;
         for (Node *node = graph->first; node; node = node->next)
-            if (node->output_count == 1 && !visit(ctx, node->outputs[0], options, err))
-                return false;
+            if (node->output_count == 1 && !visit(&c, node->outputs[0])) return false;
     }
     return true;
 }

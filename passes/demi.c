@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "convert_text.h"
 #include "demi_front.h"
 #include "model_save.h"
 #include "outfile.h"
@@ -21,8 +20,10 @@
 #include "ops.h"
 #include "pass.h"
 #include "passes.h"
+#include "policy.h"
 #include "report.h"
 #include "text.h"
+#include "text_distance.h"
 #include "verify.h"
 
 enum { NEWEST_OPSET = OPS_OPSET_ONNX, NEWEST_IR = 14 };
@@ -449,11 +450,46 @@ typedef struct RunArgs {
     size_t done;
 } RunArgs;
 
+/* Both false returns leave through the trap: a callback between passes can't fail otherwise. */
+static void print_after(RunArgs *args, const char *pass) {
+    const DemiRunOptions *options = &args->options;
+    Output output = {.write = options->text, .user = options->text_user};
+    TextSink sink = {.write = output_text, .data = &output};
+    Err *err = &args->call->err;
+    char line[128];
+    int length = snprintf(line, sizeof line, "# after %s\n", pass);
+    output_text(&output, line, (size_t)length);
+    bool ok = text_print_model(args->handle->model, TEXT_SHORT, &sink, err);
+    if (ok && output.failed) ok = err_set(err, ERR_ENV, "the text callback failed");
+    if (!ok) arena_exhausted(&args->passes);
+}
+
+static bool prints_after(const RunArgs *args, const char *pass) {
+    const char *wanted = args->options.print_after;
+    return wanted && args->options.text && (!strcmp(wanted, "all") || !strcmp(wanted, pass));
+}
+
+/* A name that is no pass of the pipeline would print nothing, silently. */
+static bool print_after_is_known(const RunArgs *args, Err *err) {
+    const char *wanted = args->options.print_after;
+    if (!wanted || !strcmp(wanted, "all")) return true;
+    NearestName nearest = nearest_name_of(wanted);
+    for (size_t i = 0; i < args->pipeline.steps.count; i++) {
+        const char *name = args->pipeline.steps.items[i].info->name;
+        if (!strcmp(name, wanted)) return true;
+        nearest_name_try(&nearest, name);
+    }
+    err_set(err, ERR_USAGE, "the pipeline has no pass '%s' to print after", wanted);
+    if (nearest.best) err_hint(err, "did you mean '%s'?", nearest.best);
+    return false;
+}
+
 static void after_step(void *data, const PassStep *step, const PassCounts *counts, double seconds) {
     RunArgs *args = data;
     const DemiRunOptions *options = &args->options;
     if (args->report) report_take_pass(args->report, step->info->name, counts->rewrites, seconds);
     args->done++;
+    if (prints_after(args, step->info->name)) print_after(args, step->info->name);
     if (!options->progress) return;
     if (options->progress(options->progress_user, step->info->name, args->done,
                           args->pipeline.steps.count))
@@ -495,7 +531,7 @@ static void run_body(Call *call, void *data) {
     call_lend(call, args->handle);
     arena_init(&args->passes, &call->trap);
     if (!pipeline_parse(&demi_passes, &call->scratch, args->text, &args->pipeline, &call->err) ||
-        !pipeline_check(&args->pipeline, &call->err))
+        !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
     if (args->report) report_take_before(args->report, args->handle->model);
     if (!run_verified(call, args, &counts)) {
@@ -558,7 +594,7 @@ static bool model_is_known(const Model *model, Err *err) {
 typedef struct ConvertArgs {
     RunArgs run;
     DemiConvertOptions options;
-    char *text; /* owned by arena */
+    const char *text; /* owned by arena */
     Arena arena;
 } ConvertArgs;
 
@@ -570,9 +606,9 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    size_t size = convert_text(&args->options, NULL, 0) + 1;
-    args->text = arena_alloc(&args->arena, size);
-    convert_text(&args->options, args->text, size);
+    ConvertPolicy policy;
+    if (policy_from_options(&policy, &args->options, &args->arena, &call->err))
+        args->text = policy_pipeline(&policy);
 }
 
 DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, DemiReport **report,
@@ -590,11 +626,48 @@ DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, Dem
     return status;
 }
 
-size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size) {
+/* ---- options as text ----------------------------------------------------------------------------
+ */
+
+typedef struct TextArgs {
+    DemiConvertOptions options;
+    bool json; /* the policy, else the pipeline */
+    char *buffer;
+    size_t size, length;
+} TextArgs;
+
+static void options_text_body(Call *call, void *data) {
+    TextArgs *args = data;
+    ConvertPolicy policy;
+    if (!policy_from_options(&policy, &args->options, &call->scratch, &call->err)) return;
+    const char *text =
+        args->json ? policy_write_json(&policy, &call->err) : policy_pipeline(&policy);
+    if (!text) return;
+    args->length = strlen(text);
+    if (args->size == 0) return;
+    size_t fits = args->length < args->size ? args->length : args->size - 1;
+    memcpy(args->buffer, text, fits);
+    args->buffer[fits] = '\0';
+}
+
+static size_t options_text(TextArgs *args, const DemiConvertOptions *options, DemiError *error) {
     Call call = {0};
-    DemiConvertOptions known = DEMI_CONVERT_OPTIONS_INIT;
-    options_copy(&call, &known, sizeof known, options);
-    return convert_text(&known, buffer, size);
+    args->options = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
+    options_copy(&call, &args->options, sizeof args->options, options);
+    call_run(&call, options_text_body, args, error);
+    return args->length;
+}
+
+size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size,
+                             DemiError *error) {
+    TextArgs args = {.buffer = buffer, .size = size};
+    return options_text(&args, options, error);
+}
+
+size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size_t size,
+                           DemiError *error) {
+    TextArgs args = {.buffer = buffer, .size = size, .json = true};
+    return options_text(&args, options, error);
 }
 
 /* ---- reports

@@ -177,9 +177,11 @@ typedef struct DemiRunOptions {
     void *text_user;
     DemiProgressFn progress; /* may be NULL */
     void *progress_user;
+    const char *print_after; /* print the model to `text` after each pass of this name ("all": after
+                                every one), after a line "# after PASS"; NULL: none */
 } DemiRunOptions;
 
-#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL}
+#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
@@ -189,11 +191,17 @@ DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
 
-typedef enum DemiTarget { DEMI_TO_FLOAT16 = 0, DEMI_TO_BFLOAT16 = 1 } DemiTarget;
+/* Choices: 0 is what the policy says, else the one marked default. */
+typedef enum DemiTarget {
+    DEMI_TO_DEFAULT = 0,
+    DEMI_TO_FLOAT16 = 1, /* default */
+    DEMI_TO_BFLOAT16 = 2,
+} DemiTarget;
 
 typedef enum DemiIo {
-    DEMI_IO_KEEP = 0, /* inputs and outputs keep their types */
-    DEMI_IO_LOW = 1,  /* float inputs and outputs take the target type */
+    DEMI_IO_DEFAULT = 0,
+    DEMI_IO_KEEP = 1, /* default: inputs and outputs keep their types */
+    DEMI_IO_LOW = 2,  /* float inputs and outputs take the target type */
 } DemiIo;
 
 /* What a conversion does to the default domain's opset; any other number raises it to that one. */
@@ -202,6 +210,23 @@ enum {
     DEMI_OPSET_AUTO = -1, /* raise it as far as the operators worth the target type need to take it;
                              a model that can't be raised so far keeps it */
 };
+
+/* Constants that are read in the target type. */
+typedef enum DemiParameters {
+    DEMI_PARAMETERS_DEFAULT = 0,
+    DEMI_PARAMETERS_OFFLINE = 1, /* default: stored in it, unless they are read as float as well */
+    DEMI_PARAMETERS_RUNTIME = 2, /* stay float, and are cast when the model runs */
+    DEMI_PARAMETERS_BOTH = 3,    /* stored in it, and as float as well where that is read */
+} DemiParameters;
+
+/* Constants with values that the target type can't hold. */
+typedef enum DemiOverflow {
+    DEMI_OVERFLOW_DEFAULT = 0,
+    DEMI_OVERFLOW_PIN = 1,   /* default: what reads them stays float */
+    DEMI_OVERFLOW_CLAMP = 2, /* the largest finite value is stored instead */
+    DEMI_OVERFLOW_INF = 3,   /* they become infinite */
+    DEMI_OVERFLOW_ERROR = 4, /* DEMI_ERR_MODEL naming the first */
+} DemiOverflow;
 
 typedef struct DemiConvertOptions {
     uint32_t size;
@@ -215,12 +240,39 @@ typedef struct DemiConvertOptions {
     const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
     size_t input_dtype_count;
     const DemiRunOptions *run;       /* NULL: defaults */
+    /* "float16", "bfloat16" or "fast", or a policy as JSON, which the options beside it add to or
+     * override. NULL: that of the target type. */
+    const char *policy;
+    DemiParameters parameters;
+    DemiOverflow overflow;
+    const char *const *only;         /* [only_count] patterns: nothing else is converted */
+    size_t only_count;
+    /* Operators by class: NAMEs replace the policy's list, +NAME moves one to it, -NAME takes one out
+     * of it. A name may be DOMAIN.OPERATOR. */
+    const char *const *low_ops;      /* run in the target type */
+    size_t low_op_count;
+    const char *const *fp32_ops;     /* stay float */
+    size_t fp32_op_count;
+    const char *const *follow_ops;   /* take the target type where an input has it */
+    size_t follow_op_count;
+    const char *const *widest_ops;   /* take it where all inputs have it */
+    size_t widest_op_count;
+    const char *const *fp32_when;    /* [fp32_when_count] "OPERATOR.ATTRIBUTE=VALUE": stay float */
+    size_t fp32_when_count;
+    const char *const *low_inputs;   /* [low_input_count] graph inputs that take the target type */
+    size_t low_input_count;
+    const char *const *low_outputs;  /* [low_output_count] graph outputs likewise */
+    size_t low_output_count;
+    /* [declared_op_count] types of custom operators: "com.x.Op(T, T?) -> T; T = float|float16" */
+    const char *const *declared_ops;
+    size_t declared_op_count;
     int64_t opset; /* DEMI_OPSET_KEEP, DEMI_OPSET_AUTO, or 1 to demi_newest_opset() */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
-    {sizeof(DemiConvertOptions), DEMI_TO_FLOAT16, DEMI_IO_KEEP, false, NULL, 0, NULL, 0, NULL, 0,  \
-     NULL, DEMI_OPSET_KEEP}
+    {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
+     0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
+     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_KEEP}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
@@ -230,8 +282,15 @@ DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *opt
                                  DemiReport **report, DemiError *error);
 
 /* Writes the pipeline of these options to buffer, NUL-terminated and cut to `size` bytes (buffer
- * may be NULL where size is 0). Returns the length of the whole text, as snprintf does. */
-DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size);
+ * may be NULL where size is 0). Returns the length of the whole text, as snprintf does; 0 with
+ * *error filled where the options are wrong. */
+DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *buffer, size_t size,
+                                      DemiError *error);
+
+/* The same for the whole policy that these options stand for, as JSON: it may be given as
+ * DemiConvertOptions.policy, alone, and means the same. */
+DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size_t size,
+                                    DemiError *error);
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
@@ -285,6 +344,22 @@ typedef struct DemiReportNode {
 } DemiReportNode;
 DEMI_API size_t demi_report_node_count(const DemiReport *report);
 DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t i);
+
+/* A constant of which not all values survive the target type. */
+typedef enum DemiTensorFate {
+    DEMI_TENSOR_STORED = 0,  /* stored in the target type: overflow is infinite, underflow 0 */
+    DEMI_TENSOR_CLAMPED = 1, /* stored so, overflow as the largest finite value */
+    DEMI_TENSOR_KEPT = 2,    /* stays float, and so does what reads it */
+} DemiTensorFate;
+
+typedef struct DemiReportTensor {
+    const char *name;
+    DemiTensorFate fate;
+    uint64_t count, overflow, underflow, subnormal; /* values */
+    double max_abs, min_abs; /* of the finite values that are not 0 */
+} DemiReportTensor;
+DEMI_API size_t demi_report_tensor_count(const DemiReport *report);
+DEMI_API const DemiReportTensor *demi_report_tensor(const DemiReport *report, size_t i);
 
 typedef enum DemiReportList {
     DEMI_REPORT_OPERATORS = 0, /* name: "Conv", "com.x.Op"; before, after: nodes */

@@ -160,7 +160,7 @@ static void convert_is_its_pipeline(void **state) {
     options.keep = keep;
     options.keep_count = 1;
     Buffer *a = buffer_new(sizeof a->bytes), *b = buffer_new(sizeof b->bytes);
-    size_t length = demi_convert_pipeline(&options, pipeline, sizeof pipeline);
+    size_t length = demi_convert_pipeline(&options, pipeline, sizeof pipeline, NULL);
     assert_int_equal(length, strlen(pipeline));
     DemiModel *first = load_text(model_text), *second = load_text(model_text);
     assert_int_equal(demi_convert(first, &options, NULL, NULL), DEMI_OK);
@@ -178,10 +178,10 @@ static void convert_is_its_pipeline(void **state) {
 static void pipeline_text_is_cut(void **state) {
     (void)state;
     char whole[512], cut[16];
-    size_t length = demi_convert_pipeline(NULL, whole, sizeof whole);
-    assert_int_equal(demi_convert_pipeline(NULL, NULL, 0), length);
+    size_t length = demi_convert_pipeline(NULL, whole, sizeof whole, NULL);
+    assert_int_equal(demi_convert_pipeline(NULL, NULL, 0, NULL), length);
     memset(cut, 'x', sizeof cut);
-    assert_int_equal(demi_convert_pipeline(NULL, cut, 8), length);
+    assert_int_equal(demi_convert_pipeline(NULL, cut, 8, NULL), length);
     assert_memory_equal(cut, whole, 7);
     assert_int_equal(cut[7], '\0');
     assert_int_equal(cut[8], 'x');

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "node_pattern.h"
+#include "node_exclude.h"
 #include "op_facts.h"
 #include "op_types.h"
 #include "passes.h"
@@ -20,7 +20,7 @@
 
 typedef struct InsertCastsOptions {
     int to, placement, io, policy, overflow;
-    PassStrings keep, keep_ops;
+    PassStrings keep, keep_ops, only, low_inputs, low_outputs;
     OpClassLists lists;
     bool allow_unmatched;
 } InsertCastsOptions;
@@ -29,7 +29,7 @@ static const char *const to_names[] = {"float16", "bfloat16", NULL};
 static const char *const placement_names[] = {"greedy", "mincut", NULL};
 static const char *const io_names[] = {"keep", "low", NULL};
 static const char *const policy_names[] = {"auto", "float16", "bfloat16", "fast", NULL};
-static const char *const overflow_names[] = {"pin", "inf", NULL};
+static const char *const overflow_names[] = {"pin", "clamp", "inf", "error", NULL};
 
 #define FIELD(name) offsetof(InsertCastsOptions, name)
 static const PassOption options_table[] = {
@@ -39,7 +39,13 @@ static const PassOption options_table[] = {
     {"policy", OPTION_CHOICE, FIELD(policy), policy_names, NULL,
      "operator classes; auto: those of the target type"},
     {"overflow", OPTION_CHOICE, FIELD(overflow), overflow_names, NULL,
-     "readers of constants the target can't hold: pin them to fp32, or let the values become Inf"},
+     "constants the target can't hold: pin their readers to fp32, leave them to be clamped or to "
+     "become Inf, or fail"},
+    {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
+    {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
+     "graph outputs to lower, by name"},
+    {"only", OPTION_STRINGS, FIELD(only), NULL, NULL,
+     "convert these nodes and no others, by PATTERN"},
     {"keep", OPTION_STRINGS, FIELD(keep), NULL, NULL, "nodes to keep in fp32, by PATTERN"},
     {"keep-ops", OPTION_STRINGS, FIELD(keep_ops), NULL, NULL, "operators to keep in fp32"},
     {"low-ops", OPTION_STRINGS, FIELD(lists.low), NULL, NULL,
@@ -49,6 +55,8 @@ static const PassOption options_table[] = {
      "operators that are low where an input is"},
     {"widest-ops", OPTION_STRINGS, FIELD(lists.widest), NULL, NULL,
      "operators that are low where all inputs are"},
+    {"fp32-when", OPTION_STRINGS, FIELD(lists.fp32_when), NULL, NULL,
+     "OPERATOR.ATTRIBUTE=VALUE: nodes that stay in fp32 because of an attribute"},
     {"allow-unmatched", OPTION_BOOL, FIELD(allow_unmatched), NULL, NULL,
      "let patterns match nothing"},
     {0},
@@ -304,27 +312,41 @@ static Policy policy_of(const InsertCastsOptions *options) {
     return options->to == 0 ? POLICY_FLOAT16 : POLICY_BFLOAT16;
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    const InsertCastsOptions *options = opts;
+static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
+                         Err *err) {
+    static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
+    Model *model = ctx->model;
     NodePatterns patterns = {.keep = options->keep,
                              .keep_ops = options->keep_ops,
+                             .only = options->only,
                              .allow_unmatched = options->allow_unmatched};
-    const char **excluded = node_patterns_match(ctx->model, &patterns, ctx->scratch, err);
-    if (!excluded) return false;
-    const OpClasses *classes =
-        op_classes_new(policy_of(options), &options->lists, ctx->scratch, err);
-    if (!classes) return false;
+    OpClassLists lists = options->lists;
+    lists.declared = model->declared_ops;
+    lists.declared_count = model->declared_op_count;
+    *request = (PlacementRequest){
+        .target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
+        .policy = policy_of(options),
+        .classes = op_classes_new(policy_of(options), &lists, &model->arena, err),
+        .io_low = options->io == 1,
+        .guard = guards[options->overflow],
+    };
+    if (!request->classes) return false;
+    request->excluded = node_exclusions(model, &patterns, ctx->scratch, err);
+    if (!request->excluded) return false;
+    request->low_inputs = node_named_io(model, &options->low_inputs, false, ctx->scratch, err);
+    if (!request->low_inputs) return false;
+    request->low_outputs = node_named_io(model, &options->low_outputs, true, ctx->scratch, err);
+    return request->low_outputs;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const InsertCastsOptions *options = opts;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
                    .census = ctx->census};
-    p.request = (PlacementRequest){.target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
-                                   .policy = policy_of(options),
-                                   .classes = classes,
-                                   .io_low = options->io == 1,
-                                   .excluded = excluded,
-                                   .guard = options->overflow == 0};
-    if (!placement_build(&p, err)) return false;
+    if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err)) return false;
     if (options->placement == 1) placement_solve_mincut(&p);
     else placement_solve_greedy(&p);
+    if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
     note_nodes(&r);
     for (VarId v = 0; v < p.vars.count; v++)

@@ -16,6 +16,7 @@
 typedef struct NodePatterns {
     PassStrings keep;     /* PATTERNs */
     PassStrings keep_ops; /* operators, optionally DOMAIN.OPERATOR */
+    PassStrings only;     /* PATTERNs; for node_exclude.h */
     bool allow_unmatched;
 } NodePatterns;
 

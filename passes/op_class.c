@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "constants.h"
-#include "ops.h"
+#include "op_condition.h"
 #include "text_distance.h"
 #include "text_order.h"
 
@@ -35,9 +35,19 @@ static const Row rows[] = {
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
+/* An operator that a list names: a row of the table, or one that the user declared. */
+typedef struct Own {
+    const OpSchema *schema;
+    uint8_t op_class;
+} Own;
+
 struct OpClasses {
     Policy policy;
     uint8_t classes[ROW_COUNT]; /* OpClass */
+    Own *own;                   /* [own_count]: declared operators, in their order */
+    size_t own_count;
+    const OpConditions *conditions;
+    PassStrings condition_texts;
 };
 
 static int compare(const Row *row, const char *domain, const char *name) {
@@ -76,8 +86,10 @@ const char *op_class_name(OpClass op_class) {
 /* ---- lists --------------------------------------------------------------------------------------- */
 
 typedef struct ListMerge {
-    uint8_t named[ROW_COUNT]; /* the OpClass whose list has the row, or CLASS_NONE */
-    bool plain[ROW_COUNT];    /* it is named without a plus */
+    OpClasses *classes;
+    uint8_t *named; /* [ROW_COUNT + own_count]: the OpClass whose list has the operator, or NONE */
+    uint8_t *left;  /* the OpClass it was taken out of, or NONE */
+    bool *plain;    /* it is named without a sign */
     bool replaced[CLASS_WIDEST + 1];
     Err *err;
 } ListMerge;
@@ -93,15 +105,35 @@ static const char *list_name(OpClass op_class) {
     return "no list";
 }
 
-/* OPERATOR of the default domain, or DOMAIN.OPERATOR. */
-static const Row *find_named(const char *name) {
-    char domain[64] = "";
+static const char *row_domain(const OpClasses *classes, size_t i) {
+    return i < ROW_COUNT ? rows[i].domain : classes->own[i - ROW_COUNT].schema->domain;
+}
+
+static const char *row_name(const OpClasses *classes, size_t i) {
+    return i < ROW_COUNT ? rows[i].name : classes->own[i - ROW_COUNT].schema->name;
+}
+
+static OpClass usual_class(const OpClasses *classes, size_t i) {
+    return i < ROW_COUNT ? (OpClass)rows[i].classes[classes->policy] : CLASS_NONE;
+}
+
+/* OPERATOR of the default domain, or DOMAIN.OPERATOR, to its index; SIZE_MAX where unknown. */
+static size_t find_named(const OpClasses *classes, const char *name) {
+    char domain[128] = "";
     const char *dot = strrchr(name, '.');
     size_t length = dot ? (size_t)(dot - name) : 0;
-    if (length >= sizeof domain) return NULL;
+    if (length >= sizeof domain) return SIZE_MAX;
     memcpy(domain, name, length);
     domain[length] = '\0';
-    return find_row(ops_domain(domain), dot ? dot + 1 : name);
+    const Row *row = find_row(ops_domain(domain), dot ? dot + 1 : name);
+    if (row) return (size_t)(row - rows);
+    for (size_t i = 0; i < classes->own_count; i++) {
+        const OpSchema *schema = classes->own[i].schema;
+        if (!strcmp(schema->domain, ops_domain(domain)) &&
+            !strcmp(schema->name, dot ? dot + 1 : name))
+            return ROW_COUNT + i;
+    }
+    return SIZE_MAX;
 }
 
 static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
@@ -109,47 +141,124 @@ static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < ROW_COUNT; i++) nearest_name_try(&nearest, rows[i].name);
     if (nearest.best) err_hint(m->err, "did you mean '%s'?", nearest.best);
+    else if (strchr(name, '.')) err_hint(m->err, "an operator of your own needs declare-ops");
     return false;
+}
+
+static bool take_out(ListMerge *m, OpClass op_class, size_t at, const char *name) {
+    OpClass usual = usual_class(m->classes, at);
+    m->left[at] = (uint8_t)op_class;
+    if (usual == op_class) return true;
+    return err_set(m->err, ERR_USAGE, "%s: '-%s' is not in the list, it is in %s",
+                   list_name(op_class), name, list_name(usual));
+}
+
+static bool put_in(ListMerge *m, OpClass op_class, size_t at, bool plain) {
+    if (m->named[at] && m->named[at] != op_class)
+        return err_set(m->err, ERR_USAGE, "operator '%s' is in %s and in %s",
+                       row_name(m->classes, at), list_name((OpClass)m->named[at]),
+                       list_name(op_class));
+    m->named[at] = (uint8_t)op_class;
+    m->plain[at] |= plain;
+    m->replaced[op_class] |= plain;
+    return true;
 }
 
 static bool take_list(ListMerge *m, OpClass op_class, const PassStrings *list) {
     for (size_t i = 0; i < list->count; i++) {
-        bool plain = list->items[i][0] != '+';
+        char sign = list->items[i][0];
+        bool plain = sign != '+' && sign != '-';
         const char *name = list->items[i] + !plain;
-        const Row *row = find_named(name);
-        if (!row) return unknown_operator(m, op_class, name);
-        size_t at = (size_t)(row - rows);
-        if (m->named[at] && m->named[at] != op_class)
-            return err_set(m->err, ERR_USAGE, "operator '%s' is in %s and in %s", name,
-                           list_name((OpClass)m->named[at]), list_name(op_class));
-        m->named[at] = (uint8_t)op_class;
-        m->plain[at] |= plain;
-        m->replaced[op_class] |= plain;
+        if (strcmp(list->items[i], "-*") == 0) {
+            m->replaced[op_class] = true;
+            continue;
+        }
+        size_t at = find_named(m->classes, name);
+        if (at == SIZE_MAX) return unknown_operator(m, op_class, name);
+        if (sign == '-' ? !take_out(m, op_class, at, name) : !put_in(m, op_class, at, plain))
+            return false;
     }
     return true;
 }
 
-static bool merge_row(ListMerge *m, size_t i, OpClasses *classes) {
-    OpClass usual = (OpClass)rows[i].classes[classes->policy], named = (OpClass)m->named[i];
-    classes->classes[i] = (uint8_t)(named ? named : m->replaced[usual] ? CLASS_NONE : usual);
-    if (!m->plain[i] || named == usual || m->replaced[usual]) return true;
-    err_set(m->err, ERR_USAGE, "operator '%s' is in %s and, by default, in %s", rows[i].name,
-            list_name(named), list_name(usual));
-    err_hint(m->err, "+%s moves it", rows[i].name);
+static bool merge_row(ListMerge *m, size_t i) {
+    OpClasses *classes = m->classes;
+    OpClass usual = usual_class(classes, i), named = (OpClass)m->named[i];
+    bool gone = m->replaced[usual] || (m->left[i] && m->left[i] == usual);
+    uint8_t merged = (uint8_t)(named ? named : gone ? CLASS_NONE : usual);
+    *(i < ROW_COUNT ? &classes->classes[i] : &classes->own[i - ROW_COUNT].op_class) = merged;
+    if (!m->plain[i] || named == usual || gone || usual == CLASS_NONE) return true;
+    err_set(m->err, ERR_USAGE, "operator '%s' is in %s and, by default, in %s",
+            row_name(classes, i), list_name(named), list_name(usual));
+    err_hint(m->err, "+%s moves it", row_name(classes, i));
     return false;
 }
 
-const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err) {
-    ListMerge m = {.err = err};
+static OpClasses *classes_start(Policy policy, const OpClassLists *lists, Arena *arena) {
     OpClasses *classes = ARENA_NEW(arena, OpClasses);
     classes->policy = policy;
+    classes->own_count = lists->declared_count;
+    classes->own = ARENA_ARRAY(arena, Own, classes->own_count);
+    for (size_t i = 0; i < classes->own_count; i++) classes->own[i].schema = lists->declared[i];
+    classes->condition_texts = lists->fp32_when;
+    return classes;
+}
+
+const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err) {
+    OpClasses *classes = classes_start(policy, lists, arena);
+    size_t count = ROW_COUNT + classes->own_count;
+    ListMerge m = {.classes = classes,
+                   .named = ARENA_ARRAY(arena, uint8_t, count),
+                   .left = ARENA_ARRAY(arena, uint8_t, count),
+                   .plain = ARENA_ARRAY(arena, bool, count),
+                   .err = err};
     if (!take_list(&m, CLASS_LOW, &lists->low) || !take_list(&m, CLASS_FP32, &lists->fp32) ||
         !take_list(&m, CLASS_FOLLOW, &lists->follow) ||
         !take_list(&m, CLASS_WIDEST, &lists->widest))
         return NULL;
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        if (!merge_row(&m, i, classes)) return NULL;
-    return classes;
+    for (size_t i = 0; i < count; i++)
+        if (!merge_row(&m, i)) return NULL;
+    classes->conditions = op_conditions_new(lists, arena, err);
+    return classes->conditions ? classes : NULL;
+}
+
+/* ---- lists back from classes --------------------------------------------------------------------- */
+
+typedef VEC(const char *) Names;
+
+static OpClass class_at(const OpClasses *classes, size_t i) {
+    return (OpClass)(i < ROW_COUNT ? classes->classes[i] : classes->own[i - ROW_COUNT].op_class);
+}
+
+static void push_name(const OpClasses *classes, size_t i, const char *sign, Names *names,
+                      Arena *arena) {
+    const char *domain = row_domain(classes, i);
+    VEC_PUSH(arena, names, arena_printf(arena, "%s%s%s%s", sign, domain, domain[0] ? "." : "",
+                                        row_name(classes, i)));
+}
+
+PassStrings op_classes_list(const OpClasses *classes, OpClass op_class, Arena *arena) {
+    Names names = {0};
+    for (size_t i = 0; i < ROW_COUNT + classes->own_count; i++)
+        if (class_at(classes, i) == op_class) push_name(classes, i, "", &names, arena);
+    return (PassStrings){names.items, names.count};
+}
+
+OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena) {
+    Names lists[CLASS_WIDEST + 1] = {0};
+    for (size_t i = 0; i < ROW_COUNT + classes->own_count; i++) {
+        OpClass now = class_at(classes, i), usual = usual_class(classes, i);
+        if (now == usual) continue;
+        if (now == CLASS_NONE) push_name(classes, i, "-", &lists[usual], arena);
+        else push_name(classes, i, "+", &lists[now], arena);
+    }
+    return (OpClassLists){
+        .low = {lists[CLASS_LOW].items, lists[CLASS_LOW].count},
+        .fp32 = {lists[CLASS_FP32].items, lists[CLASS_FP32].count},
+        .follow = {lists[CLASS_FOLLOW].items, lists[CLASS_FOLLOW].count},
+        .widest = {lists[CLASS_WIDEST].items, lists[CLASS_WIDEST].count},
+        .fp32_when = classes->condition_texts,
+    };
 }
 
 /* ---- conditions ------------------------------------------------------------------------------------ */
@@ -207,10 +316,23 @@ static OpClassAnswer attention_class(const Node *node, OpClass op_class) {
     return (OpClassAnswer){op_class, NULL};
 }
 
+static OpClassAnswer own_class(const Node *node, const char *domain, const OpClasses *classes) {
+    for (size_t i = 0; i < classes->own_count; i++) {
+        const OpSchema *schema = classes->own[i].schema;
+        if (strcmp(schema->domain, domain) || !sym_equals(node->op_type, schema->name)) continue;
+        if (classes->own[i].op_class == CLASS_NONE) break;
+        return (OpClassAnswer){(OpClass)classes->own[i].op_class, NULL};
+    }
+    return (OpClassAnswer){CLASS_NONE, classes->own_count ? "in no list of the policy"
+                                                          : "an operator demi does not know"};
+}
+
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    const char *condition = op_conditions_hold(classes->conditions, node);
+    if (condition) return (OpClassAnswer){CLASS_FP32, condition};
     const Row *row = find_row(domain, sym_text(node->op_type));
-    if (!row) return (OpClassAnswer){CLASS_NONE, "an operator demi does not know"};
+    if (!row) return own_class(node, domain, classes);
     OpClass op_class = (OpClass)classes->classes[row - rows];
     Policy policy = classes->policy;
     if (op_class == CLASS_NONE) return (OpClassAnswer){CLASS_NONE, "in no list of the policy"};

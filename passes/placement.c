@@ -87,9 +87,9 @@ static const char *no_cast_reason(const Placement *p) {
 }
 
 /* A graph input or output of the main graph. */
-static VarId io_var(Placement *p, const Value *value) {
+static VarId io_var(Placement *p, const Value *value, const bool *low) {
     if (!value_holds_float(value)) return VAR_NONE;
-    if (!p->request.io_low) return VAR_FP32;
+    if (!p->request.io_low && !(low && *low)) return VAR_FP32;
     VarId var = placement_new_var(p, NULL);
     p->vars.items[var].wants_low = true;
     if (!casts_are_legal(p, value->graph)) placement_pin(p, var, no_cast_reason(p));
@@ -125,11 +125,11 @@ static void build_main_io(Placement *p) {
     Graph *graph = p->model->graph;
     for (size_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.items[i];
-        p->value_vars[value->id] = io_var(p, value);
+        p->value_vars[value->id] = io_var(p, value, p->request.low_inputs ? &p->request.low_inputs[i] : NULL);
     }
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.items[i]->use.value;
-        VarId var = io_var(p, value);
+        VarId var = io_var(p, value, p->request.low_outputs ? &p->request.low_outputs[i] : NULL);
         p->output_vars[graph->id][i] = var;
         /* An input that is an output has one name, so it has one type. */
         if (value->input && value->graph == graph)
@@ -244,7 +244,7 @@ bool placement_build(Placement *p, Err *err) {
         if (!is_training(p->model, p->graphs.items[i])) build_nodes(p, p->graphs.items[i]);
     build_training(p);
     tie_sequences(p);
-    if (p->request.guard && !placement_guard_values(p, err)) return false;
+    if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         for (const Node *node = p->graphs.items[i]->first; node; node = node->next)
             mark_flexible(p, node);

@@ -34,13 +34,22 @@ typedef struct PlaceVar {
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
 } PlaceVar;
 
+/* What becomes of constants whose values the target can't hold. */
+typedef enum PlacementGuard {
+    GUARD_NONE,  /* nothing: they overflow, or become 0 */
+    GUARD_PIN,   /* their readers stay in fp32 */
+    GUARD_CLAMP, /* as PIN, but what overflows and is read directly is left to be clamped */
+    GUARD_LOOK,  /* they are marked in Placement.guarded only */
+} PlacementGuard;
+
 typedef struct PlacementRequest {
     Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
     Policy policy;
     const OpClasses *classes; /* of that policy */
-    bool io_low;                 /* graph inputs and outputs become low too */
-    const char *const *excluded; /* [node_count]: the pattern that excludes a node, or NULL */
-    bool guard; /* pin consumers of constants whose values the target can't hold */
+    bool io_low;                 /* graph inputs and outputs become low too; or, by position, */
+    const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */
+    const char *const *excluded; /* [node_count]: why a node stays in fp32, or NULL */
+    PlacementGuard guard;
 } PlacementRequest;
 
 typedef struct Placement {
@@ -53,6 +62,8 @@ typedef struct Placement {
     Value **values;     /* [value_count], NULL for ids of undefined or dropped values */
     bool *constant;     /* [value_count] */
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
+    const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
+                             a guard */
     VarId **use_vars;   /* [node_count] -> [input_count] */
     VarId **output_vars; /* [graph_count] -> [outputs.count] */
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
@@ -113,8 +124,14 @@ void placement_build_node(Placement *placement, const Node *node);
 void placement_build_bodies(Placement *placement, const Node *node, const VarId *output_vars);
 /* Same for a call of a function of the model. */
 void placement_build_call(Placement *placement, const Node *node, const Function *function);
-/* Pins the readers of constants that the target can't hold (value_guard.c). */
+/* Looks for constants that the target can't hold, and pins their readers as request.guard says
+ * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);
+
+/* Once decided: ERR_MODEL naming the node that reads a guarded value in 16 bit, where one does. */
+bool placement_guard_refuse(Placement *placement, Err *err);
+
+/* ---- for placement_build's own files, continued ---- */
 /* True for a value that holds float32: a tensor, or a sequence or optional of such. */
 bool value_holds_float(const Value *value);
 

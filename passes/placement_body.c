@@ -70,9 +70,7 @@ void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs
 void placement_build_call(Placement *p, const Node *node, const Function *function) {
     const Graph *body = function->body;
     VarId *uses = p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
-    const char *excluded = p->request.excluded ? p->request.excluded[node->id] : NULL;
-    const char *why =
-        excluded ? arena_printf(&p->model->arena, "kept by '%s'", excluded) : NULL;
+    const char *why = p->request.excluded ? p->request.excluded[node->id] : NULL;
     for (uint32_t i = 0; i < node->input_count; i++) {
         uses[i] = value_holds_float(node->inputs[i].value) ? VAR_FP32 : VAR_NONE;
         if (uses[i] == VAR_NONE || i >= body->inputs.count) continue;

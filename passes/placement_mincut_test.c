@@ -140,7 +140,7 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     assert_true(infer_dtypes(&ctx, NULL, NULL, &err));
     Trial t = {.p = {.model = model, .scratch = scratch, .counts = &counts}};
     const OpClassLists none = {0};
-    t.p.request = (PlacementRequest){.target = DTYPE_FLOAT16, .guard = true,
+    t.p.request = (PlacementRequest){.target = DTYPE_FLOAT16, .guard = GUARD_PIN,
                                      .io_low = random_below(state, 4) == 0};
     t.p.request.classes = op_classes_new(POLICY_FLOAT16, &none, scratch, &err);
     assert_true(placement_build(&t.p, &err));

@@ -192,7 +192,7 @@ static const char *fp32_reason(NodeBuild *b) {
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded =
         b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
-    if (excluded) return text(b, "kept by '%s'%s", excluded, "");
+    if (excluded) return excluded;
     if (answer.op_class == CLASS_FP32) return answer.why ? answer.why : fp32_reason(b);
     if (answer.op_class == CLASS_NONE) return answer.why;
     if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))

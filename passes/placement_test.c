@@ -197,7 +197,7 @@ static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool
     const OpClassLists none = {0};
     p->request = (PlacementRequest){.target = DTYPE_FLOAT16, .policy = POLICY_FLOAT16,
                                     .classes = op_classes_new(POLICY_FLOAT16, &none, arena, &err),
-                                    .io_low = low_io, .excluded = excluded, .guard = true};
+                                    .io_low = low_io, .excluded = excluded, .guard = GUARD_PIN};
     p->counts = ARENA_NEW(arena, PassCounts);
     assert_true(placement_build(p, &err));
     placement_solve_greedy(p);

@@ -29,6 +29,7 @@ struct DemiReport {
     SymTable syms;
     DemiReportTotals totals;
     VEC(DemiReportNode) nodes;
+    VEC(DemiReportTensor) tensors;
     Table lists[LIST_COUNT];
     struct {
         const char *text;
@@ -356,6 +357,23 @@ static void take_advice(DemiReport *report) {
     }
 }
 
+static void take_losses(DemiReport *report, const TensorLoss *loss) {
+    static const DemiTensorFate fates[] = {[LOSS_STORED] = DEMI_TENSOR_STORED,
+                                           [LOSS_CLAMPED] = DEMI_TENSOR_CLAMPED,
+                                           [LOSS_KEPT] = DEMI_TENSOR_KEPT};
+    for (; loss; loss = loss->next) {
+        DemiReportTensor row = {.name = arena_copy(&report->arena, loss->name, strlen(loss->name)),
+                                .fate = fates[loss->fate],
+                                .count = loss->census.count,
+                                .overflow = loss->census.overflow,
+                                .underflow = loss->census.underflow,
+                                .subnormal = loss->census.subnormal,
+                                .max_abs = (double)loss->census.max_abs,
+                                .min_abs = (double)loss->census.min_abs};
+        VEC_PUSH(&report->arena, &report->tensors, row);
+    }
+}
+
 void report_take_after(DemiReport *report, const Model *model, const PassCounts *counts) {
     take_model(report, model, AFTER);
     if (counts) {
@@ -365,6 +383,7 @@ void report_take_after(DemiReport *report, const Model *model, const PassCounts 
         report->totals.overflow = counts->overflow;
         report->totals.underflow = counts->underflow;
         report->totals.subnormal = counts->subnormal;
+        take_losses(report, counts->losses);
     }
     sort_rows(report, DEMI_REPORT_OPERATORS);
     sort_rows(report, DEMI_REPORT_WEIGHTS);
@@ -385,6 +404,14 @@ size_t demi_report_node_count(const DemiReport *report) {
 
 const DemiReportNode *demi_report_node(const DemiReport *report, size_t i) {
     return i < report->nodes.count ? &report->nodes.items[i] : NULL;
+}
+
+size_t demi_report_tensor_count(const DemiReport *report) {
+    return report->tensors.count;
+}
+
+const DemiReportTensor *demi_report_tensor(const DemiReport *report, size_t i) {
+    return i < report->tensors.count ? &report->tensors.items[i] : NULL;
 }
 
 size_t demi_report_row_count(const DemiReport *report, DemiReportList list) {

@@ -14,6 +14,7 @@
 typedef struct Guard {
     Placement *p;
     const char **why; /* [value_count]: the reason a value is guarded, or NULL */
+    bool *overflows;  /* [value_count]: some of its own elements would */
     Err *err;
 } Guard;
 
@@ -39,11 +40,22 @@ static const char *bad_value_reason(const Guard *g, const char *name, const Valu
     return NULL;
 }
 
+/* What overflows and is read as it is can be stored clamped; what a name outside refers to can't, nor
+ * what is zero then. */
+static bool is_clamped(const Guard *g, const Value *value) {
+    return g->p->request.guard == GUARD_CLAMP && g->p->constant[value->id] &&
+           !value->referenced && g->overflows[value->id];
+}
+
 static bool look_at(Guard *g, const Value *value, const char *name, const Tensor *tensor) {
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return true;
     ValueCensus census;
     if (!tensor_census(g->p->census, tensor, g->p->request.target, &census, g->err)) return false;
     g->why[value->id] = bad_value_reason(g, name, &census);
+    g->overflows[value->id] = census.overflow > 0;
+    if (g->why[value->id] && g->p->request.guard != GUARD_LOOK && !is_clamped(g, value))
+        pass_note_loss(g->p->counts, &g->p->model->arena,
+                       (TensorLoss){.name = name, .fate = LOSS_KEPT, .census = census});
     return true;
 }
 
@@ -93,17 +105,42 @@ static bool follow_moves(Guard *g, const Graph *graph) {
     return true;
 }
 
+static void pin_readers(Guard *g, const Value *value) {
+    Placement *p = g->p;
+    if (!p->constant[value->id]) placement_pin(p, p->value_vars[value->id], g->why[value->id]);
+    for (const Use *use = value->uses; use; use = use->next)
+        placement_pin(p, placement_use_var(p, use), g->why[value->id]);
+}
+
 bool placement_guard_values(Placement *p, Err *err) {
     Guard g = {.p = p, .err = err};
-    g.why = ARENA_ARRAY(p->scratch, const char *, p->value_count);
+    g.why = p->guarded = ARENA_ARRAY(p->scratch, const char *, p->value_count);
+    g.overflows = ARENA_ARRAY(p->scratch, bool, p->value_count);
     if (!look_at_constants(&g)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         if (!follow_moves(&g, p->graphs.items[i])) return false;
+    for (uint32_t id = 0; p->request.guard != GUARD_LOOK && id < p->value_count; id++)
+        if (g.why[id] && !is_clamped(&g, p->values[id])) pin_readers(&g, p->values[id]);
+    return true;
+}
+
+static bool refuse(const Value *value, const Use *use, const char *why, Err *err) {
+    if (use && use->node) node_error(use->node, err, ERR_MODEL, "%s", why);
+    else err_set(err, ERR_MODEL, "%s", why);
+    err_operand(err, "value '%s'", sym_text(value->name));
+    err_hint(err, "--overflow pin keeps what reads it in fp32");
+    return false;
+}
+
+bool placement_guard_refuse(Placement *p, Err *err) {
+    if (p->request.guard != GUARD_LOOK) return true;
     for (uint32_t id = 0; id < p->value_count; id++) {
-        if (!g.why[id]) continue;
-        if (!p->constant[id]) placement_pin(p, p->value_vars[id], g.why[id]);
+        if (!p->guarded[id]) continue;
+        if (placement_is_low(p, p->value_vars[id]))
+            return refuse(p->values[id], NULL, p->guarded[id], err);
         for (const Use *use = p->values[id]->uses; use; use = use->next)
-            placement_pin(p, placement_use_var(p, use), g.why[id]);
+            if (placement_is_low(p, placement_use_var(p, use)))
+                return refuse(p->values[id], use, p->guarded[id], err);
     }
     return true;
 }

@@ -339,6 +339,9 @@ struct Model {
     size_t function_capacity;
     VEC(TrainingInfo *) training;
     KeyValue *metadata;
+    /* Operators of the user's own, so that node_schema finds them; nothing a file says. */
+    const struct OpSchema *const *declared_ops; /* [declared_op_count] */
+    size_t declared_op_count;
     Bytes rest;
 };
 

@@ -45,9 +45,21 @@ const Type *type_refine(Arena *arena, const Type *known, OpType type) {
     return type_with_dtype(arena, known, type.dtype);
 }
 
+static const OpSchema *declared_schema(const Node *node) {
+    const Model *model = node->graph->model;
+    for (size_t i = 0; i < model->declared_op_count; i++) {
+        const OpSchema *schema = model->declared_ops[i];
+        if (sym_equals(node->op_type, schema->name) && node->domain &&
+            sym_equals(node->domain, schema->domain))
+            return schema;
+    }
+    return NULL;
+}
+
 const OpSchema *node_schema(const Node *node) {
     int64_t opset = opset_version(node->graph->opsets, node->domain);
-    return opset > 0 ? ops_find_sym(node->domain, node->op_type, opset) : NULL;
+    const OpSchema *schema = opset > 0 ? ops_find_sym(node->domain, node->op_type, opset) : NULL;
+    return schema ? schema : declared_schema(node);
 }
 
 bool node_is_cast(const Node *node) {

@@ -10,8 +10,8 @@
  * where it is of the same kind; a new one without shape else. `known` may be NULL. */
 const Type *type_refine(Arena *arena, const Type *known, OpType type);
 
-/* The schema of the operator the node calls, at the opset its graph imports; NULL for unknown
- * operators and domains. Does not look for functions of the model. */
+/* The schema of the operator the node calls, at the opset its graph imports, or as the model's
+ * declared_ops have it; NULL for unknown operators and domains. Does not look for functions of the model. */
 const OpSchema *node_schema(const Node *node);
 
 /* True for a Cast of one input to one output. NULL is none. */

@@ -16,6 +16,15 @@ const PassInfo *pass_find(const PassTable *table, const char *name, size_t lengt
     return NULL;
 }
 
+void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss) {
+    TensorLoss *copy = ARENA_NEW(arena, TensorLoss);
+    *copy = loss;
+    copy->next = NULL;
+    if (counts->last_loss) counts->last_loss->next = copy;
+    else counts->losses = copy;
+    counts->last_loss = copy;
+}
+
 static const char *fact_name(uint32_t facts) {
     return facts & FACT_DTYPES ? "dtypes" : "shapes";
 }

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "census.h"
 #include "graph.h"
 #include "tensor_census.h"
 
@@ -37,11 +38,29 @@ typedef struct TextSink {
     void *data;
 } TextSink;
 
+/* What became of a constant that the target type can't hold exactly enough. */
+typedef enum LossFate {
+    LOSS_STORED,  /* stored in the target type: overflow is Inf, underflow 0 */
+    LOSS_CLAMPED, /* stored so, overflow as the largest finite value */
+    LOSS_KEPT,    /* stays; what reads it stays in fp32 */
+} LossFate;
+
+typedef struct TensorLoss {
+    struct TensorLoss *next;
+    const char *name; /* of the value, or of the attribute */
+    LossFate fate;
+    ValueCensus census;
+} TensorLoss;
+
 typedef struct PassCounts {
     uint64_t rewrites;                      /* by the pass that runs; pipelines read and reset it */
     uint64_t casts_added, casts_removed, casts_fused; /* over the whole pipeline */
     uint64_t overflow, underflow, subnormal; /* values of constants that the target can't hold */
+    TensorLoss *losses, *last_loss;          /* by constant, in the order they were met */
 } PassCounts;
+
+/* Appends a copy of `loss`, made in `arena`, which must outlive the pipeline; the name is borrowed. */
+void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss);
 
 typedef struct PassCtx {
     Model *model;

@@ -6,6 +6,7 @@
  * dims by tensor_check before anything here indexes. */
 #include "tensor.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "checked.h"
@@ -159,6 +160,16 @@ static bool read_narrowed(const Tensor *tensor, unsigned width, uint64_t offset,
     return true;
 }
 
+/* Finite values that would round to Inf become the largest finite ones. */
+static void clamp_floats(float *values, uint64_t count, Dtype to) {
+    /* 65504, and bfloat16's 0x7f7f, whose upper half a float shares */
+    const float most = to == DTYPE_FLOAT16 ? half_to_float(0x7bff) : bfloat_to_float(0x7f7f);
+    for (uint64_t i = 0; i < count; i++) {
+        if (values[i] > most && values[i] <= FLT_MAX) values[i] = most;
+        if (values[i] < -most && values[i] >= -FLT_MAX) values[i] = -most;
+    }
+}
+
 static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     float window[WINDOW];
     bool to_float = dtype_of(tensor) == DTYPE_FLOAT;
@@ -168,6 +179,7 @@ static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint6
     while (count > 0) {
         uint64_t now = count < WINDOW ? count : WINDOW;
         if (!tensor_read_floats(tensor->cast_of, first, now, window, err)) return false;
+        if (tensor->clamped) clamp_floats(window, now, dtype_of(tensor));
         if (dtype_of(tensor) == DTYPE_FLOAT16) half_convert_from_float(to, window, now);
         else bfloat_convert_from_float(to, window, now);
         to += now;
@@ -263,5 +275,11 @@ Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to) {
                        .doc = of->doc,
                        .metadata = of->metadata,
                        .rest = of->rest};
+    return tensor;
+}
+
+Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to) {
+    Tensor *tensor = tensor_new_cast(arena, of, to);
+    tensor->clamped = true;
     return tensor;
 }

@@ -55,6 +55,7 @@ typedef struct Tensor {
     uint64_t string_count;
 
     const struct Tensor *cast_of; /* lazy cast: elements of cast_of converted to dtype */
+    bool clamped; /* cast_of to 16 bit: finite elements past the largest finite one become that */
     const KeyValue *external;     /* EXTERNAL: the external_data entries as read */
     Sym doc;
     const KeyValue *metadata;
@@ -101,5 +102,8 @@ Tensor *tensor_new_float_scalar(Arena *arena, float value);
 /* A lazy cast of `of` to `to`, with the same name, dims, doc string and metadata. Both types must be
  * among float, float16 and bfloat16. A cast of a cast is kept as two roundings. */
 Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to);
+
+/* The same to float16 or bfloat16, but what is finite stays finite. Inf stays Inf. */
+Tensor *tensor_new_cast_clamped(Arena *arena, const Tensor *of, Dtype to);
 
 #endif

@@ -17,9 +17,9 @@ import time
 import unittest
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
-COMMANDS = ["convert", "opt", "show", "check", "help"]
+COMMANDS = ["convert", "opt", "show", "check", "diff", "help"]
 # A member of a later version must not be offered before it exists.
-LATER = ["--policy", "--calibrate", "--report", "--shape", "compile", "bench"]
+LATER = ["--calibrate", "--shape", "compile", "bench"]
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[N,3] x) => (float[N,3] y)
@@ -97,7 +97,7 @@ class Help(Case):
     def test_every_option_of_help_is_accepted(self):
         for command in COMMANDS:
             out = text(run(command, "--help").stdout)
-            for name in re.findall(r"(?m)^  (?:-., )?(--[a-z-]+)", out):
+            for name in re.findall(r"(?m)^  (?:-., )?(--[a-z0-9-]+)", out):
                 error = text(run(command, f"{name}=x", "--help").stderr)
                 self.assertNotIn("unknown option", error)
 
@@ -292,6 +292,271 @@ class Refusals(Case):
         self.assertEqual(result["fault"]["node"], "/act")
 
 
+class Policies(Case):
+    def policy(self, value):
+        path = self.path("policy.json")
+        with open(path, "w") as file:
+            file.write(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    def pipeline(self, *words):
+        return text(self.ok("convert", "--print-pipeline", *words).stdout)
+
+    def refused(self, value, *says):
+        error = self.fails(2, "convert", self.model, "-n", "--policy", self.policy(value))
+        for word in says:
+            self.assertIn(word, error)
+
+    def test_every_key_is_an_option_too(self):
+        path = self.policy({
+            "policy": "fast", "to": "bfloat16", "low": {"add": ["Softmax"]},
+            "fp32": {"add": ["Relu"]}, "follow": {"add": ["Log"], "remove": ["Abs"]},
+            "widest": {"add": ["Where"]}, "keep": ["/mm", "a*"], "keep_ops": ["Sin", "Cos"],
+            "only": ["/act"], "inputs": {"x": "float"}, "io": {"inputs": ["x"], "outputs": ["y"]},
+            "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]},
+                            {"operator": "Softmax", "attribute": "axis", "values": [1, -1]},
+                            {"operator": "Transpose", "attribute": "perm", "values": [[1, 0]]}],
+            "parameters": "both", "overflow": "inf", "allow_unmatched": True,
+            "schemas": ["com.x.Op(T) -> T; T = float|float16"]})
+        self.assertEqual(self.pipeline("--policy", path), self.pipeline(
+            "--policy", "fast", "--to", "bf16", "--low-ops", "+Softmax", "--fp32-ops", "+Relu",
+            "--follow-ops", "+Log", "--follow-ops", "-Abs", "--widest-ops", "+Where",
+            "--keep", "/mm", "--keep", "a*", "--keep-ops", "Sin,Cos", "--only", "/act",
+            "--input-dtype", "x=float", "--low-input", "x", "--low-output", "y",
+            "--fp32-when", "Resize.mode=cubic", "--fp32-when", "Softmax.axis=1",
+            "--fp32-when", "Softmax.axis=-1", "--fp32-when", "Transpose.perm=1,0",
+            "--parameters", "both", "--overflow", "inf", "--allow-unmatched",
+            "--declare-op", "com.x.Op(T) -> T; T = float|float16"))
+
+    def test_printed_policies_mean_the_same(self):
+        for words in [[], ["--to", "bf16"], ["--policy", "fast"],
+                      ["--policy", "fast", "--to", "bfloat16", "--io", "low"],
+                      ["--low-ops", "+Softmax", "--fp32-ops", "-Exp", "--keep", 'a"\\\n'],
+                      ["--fp32-when", "Resize.mode=cubic", "--overflow", "clamp"],
+                      ["--low-input", "x", "--input-dtype", "x=float", "--parameters", "runtime"],
+                      ["--policy", self.policy({"widest": []})],
+                      ["--declare-op", "a.B(T) -> T; T = float", "--low-ops", "+a.B"]]:
+            printed = self.path("printed.json")
+            with open(printed, "wb") as file:
+                file.write(self.ok("convert", "--print-policy", *words).stdout)
+            self.assertEqual(self.pipeline("--policy", printed), self.pipeline(*words))
+            with open(printed, "rb") as file:
+                again = self.ok("convert", "--print-policy", "--policy", printed).stdout
+                self.assertEqual(file.read(), again)
+
+    def test_shipped_policies_differ_where_they_should(self):
+        printed = {name: json.loads(self.ok("convert", "--print-policy", "--policy", name).stdout)
+                   for name in ["float16", "bfloat16", "fast"]}
+        self.assertIn("Softmax", printed["float16"]["fp32"])
+        self.assertIn("Softmax", printed["fast"]["follow"])
+        self.assertIn("LSTM", printed["bfloat16"]["fp32"])
+        lists = [printed["fast"][name] for name in ["low", "fp32", "follow", "widest"]]
+        self.assertEqual(len(sum(lists, [])), len(set(sum(lists, []))))
+
+    def test_a_policy_decides(self):
+        out = text(self.ok("convert", self.model, "--why", "/mm", "--policy",
+                           self.policy({"fp32": {"add": ["MatMul"]}})).stdout)
+        self.assertEqual(out, "/mm (MatMul): float: MatMul is an fp32 operator\n")
+        out = text(self.ok("convert", self.model, "--why", "/act", "--only", "/mm").stdout)
+        self.assertEqual(out, "/act (Relu): float: not among those to convert\n")
+
+    def test_options_override_a_policy(self):
+        path = self.policy({"to": "bfloat16", "io": "low", "overflow": "inf", "keep": ["/mm"]})
+        out = self.pipeline("--policy", path, "--to", "fp16", "--io", "keep", "--overflow", "pin",
+                            "--keep", "/act")
+        self.assertEqual(out, self.pipeline("--keep", "/mm", "--keep", "/act"))
+
+    def test_parameters(self):
+        self.assertNotIn("cast-params", self.pipeline("--parameters", "runtime"))
+        self.assertIn("own=true,both=true", self.pipeline("--parameters", "both"))
+        self.assertIn("offline", self.fails(2, "convert", "--print-pipeline", "--parameters",
+                                            "runtime", "--overflow", "clamp"))
+
+    def test_faults_are_named(self):
+        self.refused({"keeep": []}, "'keeep'", "'keep'")
+        self.refused({"low": ["Sofmax"]}, "'Sofmax'", "'Softmax'")
+        self.refused({"low": ["MatMul"], "fp32": {"add": ["MatMul"]}}, "'MatMul'", "low", "fp32")
+        self.refused({"fp32": ["Add"]}, "'Add'", "widest")
+        self.refused({"low": {"ad": []}}, "'ad'", "'add'")
+        self.refused({"low": "MatMul"}, "'low'", "list")
+        self.refused({"to": "int8"}, "'int8'", "float16 or bfloat16")
+        self.refused({"io": "lo"}, "keep or low")
+        self.refused({"conditional": [{"operator": "Relu", "attribute": "axis", "values": [1]}]},
+                     "'Relu'", "'axis'")
+        self.refused({"conditional": [{"operator": "Relu"}]}, "conditional")
+        self.refused({"schemas": ["nonsense"]}, "nonsense")
+        self.refused({"low": {"add": ["com.x.Op"]}}, "com.x.Op")
+        self.refused({"io": {"inputs": ["z"]}}, "'z'", "'x'")
+        self.refused({"only": ["/mn"]}, "'/mn'", "'/mm'")
+        self.refused("{", "line 1")
+        self.refused('{"to": "float16", "to": "bfloat16"}', "to")
+        self.refused("[]", "object")
+        self.assertIn("fast", self.fails(2, "convert", self.model, "-n", "--policy", "fest"))
+        self.fails(2, "convert", self.model, "-n", "--policy", self.folder)
+
+
+class Debugging(Case):
+    def failing(self):
+        with open(self.model, "w") as file:
+            file.write(MODEL.replace("{1, 0,", "{1e5, 0,"))
+
+    def test_reproducer_repeats_the_failure(self):
+        self.failing()
+        path = self.path("repro.onnxtxt")
+        words = ["convert", self.model, "-n", "--overflow", "error", "--keep", 'a\n"b"', "-q",
+                 "--allow-unmatched", "--reproducer", path]
+        error = self.fails(1, *words)
+        self.assertIn(f"demi opt {path}", error)
+        again = self.fails(1, "opt", path)
+        self.assertEqual(error.split("node")[1].split(";")[0], again.split("node")[1].split(";")[0])
+        with open(path) as file:
+            self.assertIn("# pipeline: infer-dtypes", file.read())
+        self.ok("show", path)
+
+    def test_no_reproducer_without_a_failing_pass(self):
+        path = self.path("repro.onnxtxt")
+        self.ok("convert", self.model, "-n", "-q", "--reproducer", path)
+        self.fails(2, "convert", self.model, "-n", "--keep", "nope", "--reproducer", path)
+        self.assertFalse(os.path.exists(path))
+        self.fails(2, "opt", self.model)
+
+    def test_no_reproducer_of_standard_input(self):
+        self.failing()
+        with open(self.model, "rb") as file:
+            error = self.fails(1, "convert", "-", "-n", "--overflow", "error", "--reproducer",
+                               self.path("r"), stdin=file.read())
+        self.assertIn("no reproducer was written", error)
+
+    def test_print_after(self):
+        passes = "infer-dtypes,insert-casts{to=float16},fuse-casts"
+        done = self.ok("opt", self.model, "--passes", passes, "--print-after", "insert-casts")
+        self.assertTrue(done.stdout.startswith(b"# after insert-casts\n<ir_version"))
+        self.assertEqual(done.stdout.count(b"# after"), 1)
+        done = self.ok("opt", self.model, "--passes", passes, "--print-after", "all")
+        self.assertEqual(done.stdout.count(b"# after"), 3)
+        error = self.fails(2, "opt", self.model, "--passes", passes, "--print-after", "insert-cast")
+        self.assertIn("'insert-casts'", error)
+
+
+class Diffs(Case):
+    def other(self, *changes):
+        changed = MODEL
+        for old, new in changes:
+            self.assertIn(old, changed)
+            changed = changed.replace(old, new)
+        path = self.path("other.onnxtxt")
+        with open(path, "w") as file:
+            file.write(changed)
+        return path
+
+    def lines(self, *changes, words=()):
+        done = run("diff", self.model, self.other(*changes), *words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return text(done.stdout).splitlines()
+
+    def test_same(self):
+        self.assertEqual(self.ok("diff", self.model, self.model).stdout, b"same\n")
+        out = self.path("copy.onnx")
+        self.ok("opt", self.model, "--passes", "", "-o", out)
+        self.ok("diff", self.model, out, "--strict", "-q")
+
+    def test_each_kind(self):
+        for change, line in [
+                (("ir_version: 8", "ir_version: 9"), "~ model IR version: 8 -> 9"),
+                (('"" : 17', '"" : 18'), "~ model opset of ai.onnx: 17 -> 18"),
+                (("float[N,3] x", "float[M,3] x"), "~ input 'x': float[N,3] -> float[M,3]"),
+                (("float[N,3] y", "float[2,3] y"), "~ output 'y': float[N,3] -> float[2,3]"),
+                (("{1, 0", "{1.5, 0"), "~ weight 'w', 1 of 9 values, by at most 0.5"),
+                (("Relu (h)", "Elu (h)"), "~ node '/act' (Relu), operator: Relu -> Elu"),
+                (("Relu (h)", "Relu (x)"), "~ node '/act' (Relu), input 0: h -> x")]:
+            self.assertIn(line, self.lines(change))
+        lines = self.lines(("Relu (h)", "LeakyRelu <alpha = 0.1> (h)"))
+        self.assertIn("~ node '/act' (Relu), attribute alpha: absent -> 0.100000001", lines)
+        lines = self.lines(('["/mm"]', '["/m"]'))
+        self.assertEqual(lines, ["- node '/mm' (MatMul)", "+ node '/m' (MatMul)",
+                                 "2 differences: 1 node removed, 1 node added"])
+
+    def test_a_conversion(self):
+        out = self.converted()
+        done = run("diff", self.model, out, "--json", "-q")
+        self.assertEqual((done.returncode, done.stderr), (1, b""))
+        result = json.loads(done.stdout)
+        self.assertFalse(result["same"])
+        self.assertEqual(result["count"], len(result["differences"]))
+        weight = [row for row in result["differences"] if row["kind"] == "weight"]
+        self.assertEqual(weight, [{"kind": "weight", "change": "changed", "name": "w",
+                                   "a": "float[3,3]", "b": "float16[3,3]"}])
+
+    def test_subgraphs_are_compared(self):
+        model = """<ir_version: 8, opset_import: ["" : 17]>
+g (bool c, float[2] x) => (float[2] y) {
+    ["/if"] y = If (c) <
+        then_branch = t () => (float[2] a) { ["/in"] a = Relu (x) },
+        else_branch = e () => (float[2] b) { b = Neg (x) }>
+}
+"""
+        paths = [self.path("1.onnxtxt"), self.path("2.onnxtxt")]
+        for path, operator in zip(paths, ["Relu", "Abs"]):
+            with open(path, "w") as file:
+                file.write(model.replace("Relu", operator))
+        done = run("diff", *paths)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("~ node '/in' (Relu) in '/if/then_branch', operator: Relu -> Abs",
+                      text(done.stdout))
+
+    def test_order_and_documentation_count_only_strictly(self):
+        other = self.other(("g (float", "other (float"))
+        self.ok("diff", self.model, other)
+        done = run("diff", self.model, other, "--strict", "--json", "-q")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(json.loads(done.stdout)["count"], 1)
+        self.assertEqual(len(json.loads(done.stdout)["differences"]), 1)
+
+    def test_limit(self):
+        lines = self.lines(("ir_version: 8", "ir_version: 9"), ('"" : 17', '"" : 18'),
+                           words=["--limit", "1"])
+        self.assertEqual(len(lines), 3)
+        self.assertIn("(1 more; --limit 0 prints all)", lines)
+        self.fails(2, "diff", self.model, self.model, "--limit", "x")
+
+    def test_faults(self):
+        self.fails(2, "diff", self.model)
+        self.fails(2, "diff", "-", "-")
+        self.fails(1, "diff", self.model, self.path("nowhere.onnx"))
+
+
+class Values(Case):
+    def setUp(self):
+        super().setUp()
+        with open(self.model, "w") as file:
+            file.write(MODEL.replace("{1, 0, 0, 0, 1, 0, 0, 0, 1}",
+                                     "{1e5, 1e-6, 1e-9, 0, 1, 0, 0, 0, -1e5}"))
+
+    def tensors(self, *words):
+        done = self.ok("convert", self.model, "-n", "--json", "-q", *words)
+        return json.loads(done.stdout)["values"]["tensors"]
+
+    def test_tensors_are_listed_with_what_became_of_them(self):
+        row = {"name": "w", "count": 9, "overflow": 2, "underflow": 1, "subnormal": 1}
+        for words, fate in [([], "kept"), (["--overflow", "inf"], "stored"),
+                            (["--overflow", "clamp"], "clamped")]:
+            tensors = self.tensors(*words)
+            self.assertEqual(len(tensors), 1)
+            self.assertLessEqual(dict(row, fate=fate).items(), tensors[0].items())
+            self.assertAlmostEqual(tensors[0]["max_abs"], 1e5)
+        self.assertEqual(self.tensors("--keep", "/mm"), [])
+
+    def test_clamped_values_are_written(self):
+        out = self.path("out.onnx")
+        self.ok("convert", self.model, "-o", out, "-q", "--overflow", "clamp")
+        self.assertIn(b"65504v", self.ok("show", out, "--text=full").stdout)
+
+    def test_error_names_the_tensor(self):
+        error = self.fails(1, "convert", self.model, "-n", "--overflow", "error")
+        self.assertIn("'w'", error)
+        self.assertIn("'/mm'", error)
+
+
 class Reports(Case):
     def test_table(self):
         out = text(self.ok("convert", self.model, "-o", self.path("out.onnx")).stdout)
@@ -332,7 +597,8 @@ class Reports(Case):
             result = json.load(file)
         self.assertEqual(result["bytes"], {"before": 36, "after": 18})
         self.assertEqual(set(result["casts"]), {"added", "removed", "fused", "remaining"})
-        self.assertEqual(set(result["values"]), {"overflow", "underflow", "subnormal"})
+        self.assertEqual(set(result["values"]),
+                         {"overflow", "underflow", "subnormal", "tensors"})
         nodes = {node["name"]: node for node in result["nodes"]}
         self.assertEqual(nodes["/mm"]["op_type"], "MatMul")
         self.assertEqual(nodes["/mm"]["dtype"], "float16")
@@ -360,6 +626,37 @@ class Reports(Case):
         self.assertIn(b"before", done.stderr)
         self.assertIn(b'"casts"', done.stderr)
         self.ok("show", "-", stdin=done.stdout)
+
+    def page(self, model=None, *words):
+        path = self.path("report.html")
+        self.ok("convert", model or self.model, "-n", "-q", "--report", path, *words)
+        with open(path) as file:
+            return file.read()
+
+    def page_data(self, page):
+        data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+        return json.loads(data)
+
+    def test_page_holds_the_report_and_needs_nothing_else(self):
+        page = self.page()
+        self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"))
+        self.assertEqual(re.findall(r"""(?:src|href|url)\s*[=(]|https?:|@import|fetch\(""", page), [])
+        data = self.page_data(page)
+        self.assertEqual({node["name"] for node in data["nodes"]}, {"/mm", "/act"})
+        self.assertEqual(data["bytes"], {"before": 36, "after": 18})
+
+    def test_page_is_safe_from_names(self):
+        model = self.path("evil.onnxtxt")
+        with open(model, "w") as file:
+            file.write(MODEL.replace("/act", "</script><script>alert(1)</script><!-- <b>"))
+        page = self.page(model)
+        self.assertEqual(page.count("<script"), 2)
+        names = [node["name"] for node in self.page_data(page)["nodes"]]
+        self.assertIn("</script><script>alert(1)</script><!-- <b>", names)
+
+    def test_page_does_not_overwrite_models(self):
+        self.fails(2, "convert", self.model, "-n", "--report", self.model)
+        self.fails(2, "convert", self.model, "-n", "--report", self.path("no/where.html"))
 
     def test_dry_run_writes_nothing(self):
         out = self.path("out.onnx")

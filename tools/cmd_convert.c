@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi convert: the main job. Options become demi_convert's, the report becomes a table or JSON. */
-#include <stdlib.h>
+/* demi convert: the main job. Options become demi_convert's (convert_options.c), the report becomes a
+ * table, JSON or a page. */
 #include <string.h>
 
 #include "commands.h"
 #include "console.h"
+#include "convert_options.h"
 #include "report_out.h"
+#include "reproducer.h"
 #include "text_distance.h"
 
 static const ArgumentRow arguments[] = {
@@ -32,6 +34,36 @@ static const OptionRow options[] = {
      "Operators that stay float, separated by commas; may be repeated."},
     {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
      "Type of an input that the model declares none for; may be repeated."},
+    {"only", 0, OPTION_ROW_LIST, "PATTERN", NULL,
+     "Convert these nodes and no others; may be repeated."},
+    {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Operator lists and all other settings from a JSON file, or float16, bfloat16 or fast, which "
+     "are built in. Options beside it add to its lists and override its choices."},
+    {"print-policy", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Print the policy these options stand for, as --policy takes it, and stop."},
+    {"low-ops", 0, OPTION_ROW_LIST, "OP", NULL,
+     "Operators that run low: OPs replace the policy's list, +OP moves one to it, -OP takes one out "
+     "of it; may be repeated."},
+    {"fp32-ops", 0, OPTION_ROW_LIST, "OP", NULL, "The same for operators that stay float."},
+    {"follow-ops", 0, OPTION_ROW_LIST, "OP", NULL,
+     "The same for operators that are low where an input is."},
+    {"widest-ops", 0, OPTION_ROW_LIST, "OP", NULL,
+     "The same for operators that are low where all inputs are."},
+    {"fp32-when", 0, OPTION_ROW_LIST, "OP.ATTR=VALUE", NULL,
+     "Nodes that stay float because of an attribute, such as Resize.mode=cubic; may be repeated."},
+    {"low-input", 0, OPTION_ROW_LIST, "NAME", NULL,
+     "An input that takes the new type; may be repeated."},
+    {"low-output", 0, OPTION_ROW_LIST, "NAME", NULL,
+     "An output that takes the new type; may be repeated."},
+    {"parameters", 0, OPTION_ROW_VALUE, "offline|runtime|both", "offline runtime both",
+     "offline (default): weights are stored in the new type. runtime: they stay float and are cast "
+     "when the model runs. both: those read in both types are stored twice."},
+    {"overflow", 0, OPTION_ROW_VALUE, "pin|clamp|inf|error", "pin clamp inf error",
+     "Weights the new type can't hold. pin (default): what reads them stays float. clamp: its "
+     "largest value. inf: infinity. error: no conversion."},
+    {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
+     "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "
+     "repeated."},
     {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
@@ -39,12 +71,16 @@ static const OptionRow options[] = {
      "Print which type a node got, and why; may be repeated. OUT may then be left out."},
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
+    {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Write the report as an HTML page, one file that opens offline: every node with its type and "
+     "reason, operators, weights, casts."},
     OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text report to standard error."),
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    OPTION_REPRODUCER,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
     OPTION_HELP,
     {"node-block-list", 0, OPTION_ROW_ALIAS, "keep", NULL, "onnxconverter-common, ONNX Runtime"},
@@ -62,73 +98,40 @@ typedef struct Job {
     const char *input, *output; /* output: NULL where none is written */
     ReportPlan plan;
     DemiRunOptions run;
-    DemiConvertOptions options;
-    Words keep_ops; /* split at commas */
+    DemiConvertOptions options; /* its lists are parsed's */
     DemiModel *model;
     DemiReport *report;
     ReportTitle title;
 } Job;
 
-static void split_operators(Job *job) {
-    const Words *given = parsed_list(job->parsed, "keep-ops");
-    Arena *arena = job->program->arena;
-    for (size_t i = 0; i < given->count; i++) {
-        for (const char *at = given->items[i]; *at;) {
-            size_t length = strcspn(at, ",");
-            if (length) VEC_PUSH(arena, &job->keep_ops, arena_copy(arena, at, length));
-            at += length + (at[length] == ',');
-        }
-    }
-}
-
-static bool read_opset(const Parsed *parsed, int64_t *opset, Err *err) {
-    const char *text = parsed_value(parsed, "opset");
-    *opset = DEMI_OPSET_KEEP;
-    if (!text || strcmp(text, "keep") == 0) return true;
-    if (strcmp(text, "auto") == 0) {
-        *opset = DEMI_OPSET_AUTO;
-        return true;
-    }
-    char *end;
-    long number = strtol(text, &end, 10);
-    *opset = number;
-    if (*text && !*end && number >= 1 && number <= demi_newest_opset()) return true;
-    err_set(err, ERR_USAGE, "'%s' is no value of '--opset'", text);
-    err_expected(err, "keep, auto, or 1 to %lld", (long long)demi_newest_opset());
-    return false;
-}
-
 static bool fill_options(Job *job, Err *err) {
-    const Parsed *parsed = job->parsed;
-    const char *to = parsed_value(parsed, "to"), *io = parsed_value(parsed, "io");
-    const Words *keep = parsed_list(parsed, "keep");
-    const Words *inputs = parsed_list(parsed, "input-dtype");
-    split_operators(job);
     job->run = (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
-    job->run.verify_each = parsed_flag(parsed, "verify-each");
+    job->run.verify_each = parsed_flag(job->parsed, "verify-each");
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
-    DemiConvertOptions *wanted = &job->options;
-    *wanted = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
-    wanted->to = to && to[0] == 'b' ? DEMI_TO_BFLOAT16 : DEMI_TO_FLOAT16;
-    wanted->io = io && strcmp(io, "low") == 0 ? DEMI_IO_LOW : DEMI_IO_KEEP;
-    wanted->allow_unmatched = parsed_flag(parsed, "allow-unmatched");
-    wanted->keep = keep->items;
-    wanted->keep_count = keep->count;
-    wanted->keep_ops = job->keep_ops.items;
-    wanted->keep_op_count = job->keep_ops.count;
-    wanted->input_dtypes = inputs->items;
-    wanted->input_dtype_count = inputs->count;
-    wanted->run = &job->run;
-    return read_opset(parsed, &wanted->opset, err);
+    if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;
+    job->options.run = &job->run;
+    return true;
 }
 
-static void print_pipeline(const Job *job) {
-    size_t size = demi_convert_pipeline(&job->options, NULL, 0) + 1;
+typedef size_t (*OptionsText)(const DemiConvertOptions *options, char *buffer, size_t size,
+                              DemiError *error);
+
+/* NULL with *err set where the options are wrong. */
+static const char *options_text(const Job *job, OptionsText write, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    size_t size = write(&job->options, NULL, 0, &error) + 1;
+    if (!console_check(error.status, &error, err)) return NULL;
     char *text = arena_alloc(job->program->arena, size);
-    demi_convert_pipeline(&job->options, text, size);
-    text[size - 1] = '\n';
-    console_write(job->program, text, size);
+    write(&job->options, text, size, NULL);
+    return text;
+}
+
+static bool print_options(const Job *job, OptionsText write, Err *err) {
+    const char *text = options_text(job, write, err);
+    if (!text) return false;
+    console_write(job->program, text, strlen(text));
+    return console_write(job->program, "\n", 1);
 }
 
 /* The files of the command line: IN OUT, or IN -o OUT. */
@@ -203,6 +206,8 @@ static bool print_reports(Job *job, Err *err) {
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
+    const char *page = parsed_value(job->parsed, "report");
+    if (page && !report_write_html(job->program, job->report, &job->title, page, err)) return false;
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
@@ -212,6 +217,9 @@ static bool convert(Job *job, Err *err) {
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
         err_file(err, job->input);
+        Err unused = {.code = ERR_NONE};
+        const char *pipeline = options_text(job, demi_convert_pipeline, &unused);
+        reproducer_write(job->program, job->parsed, pipeline, err);
         return false;
     }
     if (!explain_nodes(job, err)) return false;
@@ -222,12 +230,13 @@ static bool convert(Job *job, Err *err) {
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed};
     if (!fill_options(&job, err)) return false;
-    if (parsed_flag(parsed, "print-pipeline")) {
-        print_pipeline(&job);
-        return true;
-    }
+    if (parsed_flag(parsed, "print-pipeline"))
+        return print_options(&job, demi_convert_pipeline, err);
+    if (parsed_flag(parsed, "print-policy")) return print_options(&job, demi_convert_policy, err);
     if (!find_files(&job, err)) return false;
     bool to_output = job.output && strcmp(job.output, "-") == 0;
+    const char *page = parsed_value(parsed, "report");
+    if (page && !report_check_path("report", page, err)) return false;
     if (!report_plan(parsed, to_output, &job.plan, err)) return false;
     if (!console_load(program, parsed, job.input, &job.model, err)) return false;
     bool ok = convert(&job, err);

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "console.h"
 #include "report_out.h"
+#include "reproducer.h"
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -23,6 +24,9 @@ static const OptionRow options[] = {
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
+    {"print-after", 0, OPTION_ROW_VALUE, "PASS", NULL,
+     "Print the model as text after each pass of this name, or after 'all'."},
+    OPTION_REPRODUCER,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
@@ -83,12 +87,14 @@ static bool rewrite(Job *job, Err *err) {
     /* What a pass prints is no report: --quiet leaves it, where nothing else goes there. */
     run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;
+    run.print_after = parsed_value(job->parsed, "print-after");
     run.progress = console_progress;
     run.progress_user = job->program;
     DemiStatus status = demi_run_pipeline(job->model, job->pipeline, &run, &job->report, &error);
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
         if (err->code != ERR_USAGE) err_file(err, job->input);
+        reproducer_write(job->program, job->parsed, job->pipeline, err);
         return false;
     }
     if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
@@ -106,6 +112,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                .output = parsed_value(parsed, "output"),
                .pipeline = parsed_value(parsed, "passes")};
     if (!job.input) return console_missing(parsed, "a model to read", err);
+    if (!job.pipeline) job.pipeline = reproducer_pipeline(program, job.input);
     if (!job.pipeline) return console_missing(parsed, "--passes PIPELINE", err);
     bool to_output = job.output && strcmp(job.output, "-") == 0;
     if (!report_plan(parsed, to_output, &job.plan, err)) return false;
@@ -127,7 +134,8 @@ const Command command_opt = {
         "\n"
         "A pass that needs a fact (types, shapes) must follow one that gives it; this is "
         "checked before anything runs. Text that a pass prints goes to standard output, or to "
-        "standard error with -o -.",
+        "standard error with -o -. Without --passes, IN may be a reproducer, which names its "
+        "pipeline itself.",
     .examples = "demi opt --list-passes\n"
                 "demi opt model.onnx -o out.onnx \\\n"
                 "    --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts'\n"

@@ -21,6 +21,7 @@ struct Program {
     Arena *arena; /* lives as long as the command */
     const CommandTable *commands;
     int output_error; /* errno of the first write to standard output that failed, else 0 */
+    int exit_code; /* of a command that succeeded: diff's answer */
     bool progress_shown;
     double started; /* seconds, console_seconds' clock */
 };

@@ -17,7 +17,8 @@
 #include "text_distance.h"
 
 static const Command *const commands[] = {
-    &command_convert, &command_opt, &command_show, &command_check, &command_help,
+    &command_convert, &command_opt, &command_show, &command_check, &command_diff,
+    &command_help,
 };
 
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
@@ -87,7 +88,8 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
     arena_free(program->arena);
     if (!flushed) err = written;
     if (gone || outfile_is_gone(&err)) return 0;
-    if (err.code != ERR_NONE) console_print_error(&err);
+    if (err.code == ERR_NONE) return program->exit_code;
+    console_print_error(&err);
     return (int)err.code;
 }
 

@@ -51,7 +51,29 @@ static void write_nodes(const DemiReport *report, JsonWriter *json) {
     json_close(json, ']');
 }
 
-static void write_totals(const DemiReportTotals *totals, JsonWriter *json) {
+static void write_tensors(const DemiReport *report, JsonWriter *json) {
+    static const char *const fates[] = {[DEMI_TENSOR_STORED] = "stored",
+                                        [DEMI_TENSOR_CLAMPED] = "clamped",
+                                        [DEMI_TENSOR_KEPT] = "kept"};
+    json_open(json, "tensors", '[');
+    for (size_t i = 0; i < demi_report_tensor_count(report); i++) {
+        const DemiReportTensor *tensor = demi_report_tensor(report, i);
+        json_open(json, NULL, '{');
+        json_text(json, "name", tensor->name);
+        json_text(json, "fate", fates[tensor->fate]);
+        json_unsigned(json, "count", tensor->count);
+        json_unsigned(json, "overflow", tensor->overflow);
+        json_unsigned(json, "underflow", tensor->underflow);
+        json_unsigned(json, "subnormal", tensor->subnormal);
+        json_real(json, "max_abs", tensor->max_abs);
+        json_real(json, "min_abs", tensor->min_abs);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void write_totals(const DemiReport *report, JsonWriter *json) {
+    const DemiReportTotals *totals = demi_report_totals(report);
     json_open(json, "node_count", '{');
     json_unsigned(json, "before", totals->nodes_before);
     json_unsigned(json, "after", totals->nodes_after);
@@ -70,6 +92,7 @@ static void write_totals(const DemiReportTotals *totals, JsonWriter *json) {
     json_unsigned(json, "overflow", totals->overflow);
     json_unsigned(json, "underflow", totals->underflow);
     json_unsigned(json, "subnormal", totals->subnormal);
+    write_tensors(report, json);
     json_close(json, '}');
 }
 
@@ -99,7 +122,7 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
     json_text(json, "input", title->input);
     if (title->output) json_text(json, "output", title->output);
     json_real(json, "seconds", title->seconds);
-    write_totals(demi_report_totals(report), json);
+    write_totals(report, json);
     write_counts(report, DEMI_REPORT_OPERATORS, "operators", json);
     write_counts(report, DEMI_REPORT_WEIGHTS, "weights", json);
     write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
@@ -146,6 +169,14 @@ static bool is_model_name(const char *path) {
     return dot && (strcasecmp(dot, ".onnx") == 0 || strcasecmp(dot, ".onnxtxt") == 0);
 }
 
+/* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
+bool report_check_path(const char *option, const char *path, Err *err) {
+    if (!is_model_name(path)) return true;
+    err_set(err, ERR_USAGE, "option '--%s' would write over a model", option);
+    err_actual(err, "'%s'", path);
+    return false;
+}
+
 bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err) {
     plan->json = parsed_value(parsed, "json");
     plan->json_error = model_to_output;
@@ -153,10 +184,7 @@ bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, E
     plan->results = model_to_output || json_to_output ? stderr : stdout;
     plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
-    if (!plan->json || !is_model_name(plan->json)) return true;
-    /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
-    err_set(err, ERR_USAGE, "option '--json' would write over a model");
-    err_actual(err, "'%s'", plan->json);
+    if (!plan->json || report_check_path("json", plan->json, err)) return true;
     err_hint(err, "put --json last, or write --json=- for standard output");
     return false;
 }

@@ -33,6 +33,13 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
 /* Writes the facts common to all JSON outputs: versions, opsets, inputs, outputs, weights. */
 void report_write_facts(const DemiReport *report, JsonWriter *json);
 
+/* The same as one HTML page that opens offline, at `path`: it appears whole. */
+bool report_write_html(Program *program, const DemiReport *report, const ReportTitle *title,
+                       const char *path, Err *err);
+
+/* ERR_USAGE where a report at `path` would overwrite a model; `option` says who asked. */
+bool report_check_path(const char *option, const char *path, Err *err);
+
 /* Where a command's reports go. */
 typedef struct ReportPlan {
     FILE *results;    /* what was asked for: standard output, or error where it has another use */

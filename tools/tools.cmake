@@ -2,9 +2,17 @@
 # both. Included by the top CMakeLists.txt after all folder libraries.
 
 # ---- the command ----------------------------------------------------------------------------------
-add_executable(demi tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+set(report_page ${CMAKE_CURRENT_BINARY_DIR}/generated/report_page.c)
+add_custom_command(OUTPUT ${report_page}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/report_page.html
+            -DOUTPUT=${report_page} -DNAME=report_page
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
+    VERBATIM)
+add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
-    tools/show_dot.c tools/cmd_convert.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
+    tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/diff_text.c
+    tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_shape demi_base)
@@ -20,10 +28,12 @@ foreach(part ${demi_parts})
     list(APPEND demi_part_files $<TARGET_FILE:${part}>)
 endforeach()
 find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
+find_library(JANSSON_STATIC NAMES libjansson.a HINTS ${JANSSON_LIBRARY_DIRS} REQUIRED)
 add_custom_command(OUTPUT ${demi_archive}
     BYPRODUCTS ${demi_object}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
+            ${JANSSON_STATIC}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
             ${demi_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node_exclude.h"
+
+#include "text_distance.h"
+
+static const char *keep_reason(Model *model, const char *pattern) {
+    return arena_printf(&model->arena, "kept by '%s'", pattern);
+}
+
+/* Turns patterns into reasons. Neighbours usually match the same one: its text is shared. */
+static void explain(Model *model, const char **table) {
+    const char *last = NULL, *reason = NULL;
+    for (uint32_t id = 0; id < model->node_count; id++) {
+        if (!table[id]) continue;
+        if (table[id] != last) {
+            last = table[id];
+            reason = keep_reason(model, last);
+        }
+        table[id] = reason;
+    }
+}
+
+const char **node_exclusions(Model *model, const NodePatterns *patterns, Arena *scratch, Err *err) {
+    const char **excluded = node_patterns_match(model, patterns, scratch, err);
+    if (!excluded) return NULL;
+    explain(model, excluded);
+    if (patterns->only.count == 0) return excluded;
+    NodePatterns only = {.keep = patterns->only, .allow_unmatched = patterns->allow_unmatched};
+    const char **wanted = node_patterns_match(model, &only, scratch, err);
+    if (!wanted) return NULL;
+    for (uint32_t id = 0; id < model->node_count; id++)
+        if (!wanted[id] && !excluded[id]) excluded[id] = "not among those to convert";
+    return excluded;
+}
+
+static const Value *io_value(const Graph *graph, size_t i, bool outputs) {
+    return outputs ? graph->outputs.items[i]->use.value : graph->inputs.items[i];
+}
+
+static bool no_such_io(const Graph *graph, const char *name, bool outputs, Err *err) {
+    size_t count = outputs ? graph->outputs.count : graph->inputs.count;
+    NearestName nearest = nearest_name_of(name);
+    for (size_t i = 0; i < count; i++)
+        nearest_name_try(&nearest, sym_text(io_value(graph, i, outputs)->name));
+    err_set(err, ERR_USAGE, "the model has no %s '%s'", outputs ? "output" : "input", name);
+    if (nearest.best) err_hint(err, "did you mean '%s'?", nearest.best);
+    return false;
+}
+
+static bool mark_named(const Graph *graph, const char *name, bool outputs, bool *named) {
+    size_t count = outputs ? graph->outputs.count : graph->inputs.count;
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!sym_equals(io_value(graph, i, outputs)->name, name)) continue;
+        named[i] = any = true;
+    }
+    return any;
+}
+
+bool *node_named_io(const Model *model, const PassStrings *names, bool outputs, Arena *scratch,
+                    Err *err) {
+    const Graph *graph = model->graph;
+    size_t count = outputs ? graph->outputs.count : graph->inputs.count;
+    bool *named = ARENA_ARRAY(scratch, bool, count);
+    for (size_t i = 0; i < names->count; i++) {
+        if (mark_named(graph, names->items[i], outputs, named)) continue;
+        no_such_io(graph, names->items[i], outputs, err);
+        return NULL;
+    }
+    return named;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A policy: everything a conversion can be told, from a JSON file, a shipped policy's name, or the
+ * options of the command and of demi.h, and as the text of the pipeline it stands for.
+ *
+ *     {
+ *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
+ *       "to": "float16",
+ *       "low": ["Conv", "MatMul"],            replaces the list; fp32, follow, widest likewise
+ *       "fp32": {"add": ["Relu"], "remove": ["Exp"]},
+ *       "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]}],
+ *       "keep": ["/head/..."], "keep_ops": ["Softmax"], "only": [],          PATTERNs, operators
+ *       "inputs": {"x": "float"},             types of inputs that the model declares none for
+ *       "io": "keep",                         or "low", or {"inputs": ["x"], "outputs": ["y"]}
+ *       "parameters": "offline",              or "runtime" or "both"
+ *       "overflow": "pin",                    or "clamp", "inf", "error"
+ *       "schemas": ["com.x.Op(T, T?) -> T; T = float|float16"],
+ *       "allow_unmatched": false
+ *     }
+ *
+ * All keys may be absent. An unknown one is an error that names the nearest.
+ */
+#ifndef DEMI_POLICY_H
+#define DEMI_POLICY_H
+
+#include "demi.h"
+#include "op_class.h"
+#include "pass.h"
+#include "vec.h"
+
+/* Lists of a policy; each is an option of a pass (policy_text.c has the table). */
+typedef enum PolicyList {
+    LIST_DECLARED,
+    LIST_INPUT_DTYPES,
+    LIST_LOW,
+    LIST_FP32,
+    LIST_FOLLOW,
+    LIST_WIDEST,
+    LIST_CONDITIONAL,
+    LIST_KEEP,
+    LIST_KEEP_OPS,
+    LIST_ONLY,
+    LIST_LOW_INPUTS,
+    LIST_LOW_OUTPUTS,
+    POLICY_LIST_COUNT
+} PolicyList;
+
+typedef VEC(const char *) PolicyNames;
+
+/* Choices are demi.h's; 0 is "not said". */
+typedef struct ConvertPolicy {
+    Arena *arena; /* of all text */
+    int base;     /* 1 + a Policy of op_class.h */
+    int to, io, parameters, overflow;
+    int64_t opset; /* as DemiConvertOptions.opset; an option only, not part of a policy file */
+    bool allow_unmatched;
+    PolicyNames lists[POLICY_LIST_COUNT];
+} ConvertPolicy;
+
+/* Reads JSON into *policy, which may hold something already: lists grow, choices are replaced.
+ * ERR_USAGE with the position, or the key and what it should be. */
+bool policy_read_json(ConvertPolicy *policy, const char *text, Err *err);
+
+/* Writes the whole policy as JSON that reads back as the same one. */
+const char *policy_write_json(const ConvertPolicy *policy, Err *err);
+
+/* The policy that options stand for: what options->policy names or holds, then the options beside
+ * it. Lists of operators are reduced to what they change, so that two spellings of one policy give
+ * the same text. ERR_USAGE for unknown operators, one in two lists, settings that exclude each
+ * other. */
+bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
+                         Err *err);
+
+/* The pipeline, in policy->arena. */
+const char *policy_pipeline(const ConvertPolicy *policy);
+
+/* The operator classes of the policy; ERR_USAGE as op_classes_new. */
+const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
+
+/* Names of choices, NULL-terminated; [0] is that of 0, "". */
+extern const char *const policy_bases[], *const policy_targets[], *const policy_ios[],
+    *const policy_parameters[], *const policy_overflows[];
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi diff: what differs between two models, as lines of a patch or as JSON. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "compare.h"
+#include "console.h"
+#include "demi_front.h"
+#include "model_diff.h"
+#include "report_out.h"
+
+static const ArgumentRow arguments[] = {
+    {"A", "A model: an ONNX file, text (.onnxtxt), or '-'."},
+    {"B", "The model to compare it with."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"limit", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Print at most N differences (default 100; 0: all). The count and the JSON are of all."},
+    {"strict", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Count everything that the files say: order, doc strings, metadata, unknown fields too."},
+    OPTION_JSON("Write the differences as JSON too. Without FILE (as the last word, or before "
+                "another option) they go to standard output and the text to standard error."),
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    const char *files[2];
+    DemiModel *models[2];
+    ReportPlan plan;
+    uint64_t limit, count;
+    uint64_t kinds[DIFF_KINDS][3]; /* by DiffChange */
+    JsonWriter *json; /* where a walk writes to; else text */
+    Arena scratch;
+    Err *err;
+    bool ok, strict_found; /* the one difference is strict's */
+} Job;
+
+static void put(FILE *out, const char *text) {
+    enum { MOST = 60 };
+    size_t length = strlen(text);
+    report_put(out, text, length > MOST ? MOST : length);
+    if (length > MOST) fputs("...", out);
+}
+
+/* "~ node 'n' (Conv), attribute pads: [0,0] -> [1,1]". */
+static void print_line(const Difference *diff, FILE *out) {
+    static const char marks[] = {[DIFF_REMOVED] = '-', [DIFF_ADDED] = '+', [DIFF_CHANGED] = '~'};
+    fprintf(out, "%c %s", marks[diff->change], diff_kind_name(diff->kind));
+    if (diff->name[0]) {
+        fputs(" '", out);
+        report_put(out, diff->name, strlen(diff->name));
+        fputc('\'', out);
+    }
+    if (diff->op_type[0]) fprintf(out, " (%s)", diff->op_type);
+    if (diff->graph[0]) {
+        fputs(" in '", out);
+        put(out, diff->graph);
+        fputc('\'', out);
+    }
+    if (diff->what[0]) fprintf(out, "%s %s", diff->name[0] ? "," : "", diff->what);
+    if (diff->a[0] || diff->b[0]) {
+        fputs(": ", out);
+        put(out, diff->a[0] || diff->change != DIFF_CHANGED ? diff->a : "none");
+        if (diff->change == DIFF_CHANGED) fputs(" -> ", out);
+        put(out, diff->b[0] || diff->change != DIFF_CHANGED ? diff->b : "none");
+    }
+    fputc('\n', out);
+}
+
+static void take_text(void *data, const Difference *diff) {
+    Job *job = data;
+    job->kinds[diff->kind][diff->change]++;
+    job->count++;
+    if (job->plan.text && (!job->limit || job->count <= job->limit))
+        print_line(diff, job->plan.text);
+}
+
+static void take_json(void *data, const Difference *diff) {
+    static const char *const changes[] = {
+        [DIFF_REMOVED] = "removed", [DIFF_ADDED] = "added", [DIFF_CHANGED] = "changed"};
+    Job *job = data;
+    json_open(job->json, NULL, '{');
+    json_text(job->json, "kind", diff_kind_name(diff->kind));
+    json_text(job->json, "change", changes[diff->change]);
+    json_text(job->json, "name", diff->name);
+    if (diff->op_type[0]) json_text(job->json, "op_type", diff->op_type);
+    if (diff->graph[0]) json_text(job->json, "graph", diff->graph);
+    if (diff->what[0]) json_text(job->json, "what", diff->what);
+    if (diff->a[0]) json_text(job->json, "a", diff->a);
+    if (diff->b[0]) json_text(job->json, "b", diff->b);
+    json_close(job->json, '}');
+}
+
+static bool walk(Job *job, DiffVisit visit) {
+    bool ok = model_diff(demi_front_model(job->models[0]), demi_front_model(job->models[1]),
+                         &job->scratch, visit, job, job->err);
+    arena_free(&job->scratch);
+    return ok;
+}
+
+/* What the walk by names does not look at. */
+static bool strictly_equal(Job *job) {
+    Err first = {0};
+    const Model *a = demi_front_model(job->models[0]), *b = demi_front_model(job->models[1]);
+    if (model_compare(a, b, NULL, &first)) return true;
+    if (first.code != ERR_MODEL) {
+        *job->err = first;
+        return false;
+    }
+    char line[1024];
+    err_format(&first, line, sizeof line);
+    Difference diff = {.kind = DIFF_MODEL, .change = DIFF_CHANGED, .graph = "", .name = "",
+                       .op_type = "", .what = line, .a = "", .b = ""};
+    job->strict_found = true;
+    if (job->json) take_json(job, &diff);
+    else take_text(job, &diff);
+    return true;
+}
+
+static bool compare(Job *job) {
+    if (!walk(job, job->json ? take_json : take_text)) return false;
+    bool look = job->json ? job->strict_found : parsed_flag(job->parsed, "strict") && !job->count;
+    return !look || strictly_equal(job);
+}
+
+static void fill_json(JsonWriter *json, void *data) {
+    Job *job = data;
+    json_open(json, NULL, '{');
+    json_text(json, "a", job->files[0]);
+    json_text(json, "b", job->files[1]);
+    json_boolean(json, "same", job->count == 0);
+    json_unsigned(json, "count", job->count);
+    json_open(json, "differences", '[');
+    job->json = json;
+    job->ok = compare(job);
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void print_summary(const Job *job, FILE *out) {
+    static const char *const changes[] = {"removed", "added", "changed"};
+    if (job->count == 0) {
+        fputs("same\n", out);
+        return;
+    }
+    if (job->limit && job->count > job->limit)
+        fprintf(out, "(%" PRIu64 " more; --limit 0 prints all)\n", job->count - job->limit);
+    fprintf(out, "%" PRIu64 " difference%s:", job->count, job->count == 1 ? "" : "s");
+    bool first = true;
+    for (int kind = 0; kind < DIFF_KINDS; kind++)
+        for (int change = 0; change < 3; change++) {
+            uint64_t count = job->kinds[kind][change];
+            if (!count) continue;
+            fprintf(out, "%s %" PRIu64 " %s%s %s", first ? "" : ",", count,
+                    diff_kind_name((DiffKind)kind), count == 1 ? "" : "s", changes[change]);
+            first = false;
+        }
+    fputc('\n', out);
+}
+
+static bool diff(Job *job, Err *err) {
+    job->err = err;
+    if (!compare(job)) return false;
+    if (job->plan.text) print_summary(job, job->plan.text);
+    job->ok = true;
+    if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
+        return false;
+    if (job->count) job->program->exit_code = 1;
+    return job->ok;
+}
+
+static bool read_limit(Job *job, Err *err) {
+    const char *text = parsed_value(job->parsed, "limit");
+    job->limit = 100;
+    if (!text) return true;
+    char *end;
+    unsigned long long limit = strtoull(text, &end, 10);
+    job->limit = limit;
+    if (end != text && !*end && text[0] != '-') return true;
+    err_set(err, ERR_USAGE, "option '--limit' needs a number");
+    err_actual(err, "'%s'", text);
+    return false;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program, .parsed = parsed};
+    for (size_t i = 0; i < 2; i++) {
+        job.files[i] = parsed_argument(parsed, i);
+        if (!job.files[i]) return console_missing(parsed, "a model to compare", err);
+    }
+    if (strcmp(job.files[0], "-") == 0 && strcmp(job.files[1], "-") == 0)
+        return err_set(err, ERR_USAGE, "only one model can come from standard input");
+    if (!read_limit(&job, err) || !report_plan(parsed, false, &job.plan, err)) return false;
+    arena_init(&job.scratch, program->arena->trap);
+    bool ok = console_load(program, parsed, job.files[0], &job.models[0], err) &&
+              console_load(program, parsed, job.files[1], &job.models[1], err) && diff(&job, err);
+    demi_free(job.models[0]);
+    demi_free(job.models[1]);
+    return ok;
+}
+
+const Command command_diff = {
+    .name = "diff",
+    .summary = "show what differs between two models",
+    .usage = "A B [OPTIONS]",
+    .about =
+        "Compares nodes, attributes, types, shapes, weights, inputs, outputs, functions and opsets, "
+        "matched by name: a node without a name by its first output's. Lines begin with '-' for "
+        "what only A has, '+' for what only B has, '~' for what changed. Order, doc strings, "
+        "metadata and where weights are stored do not count, unless --strict is given.\n"
+        "\n"
+        "The exit code is 0 where the models are the same and 1 where they differ.",
+    .examples = "demi diff model.onnx model.fp16.onnx\n"
+                "demi diff old.onnx new.onnx --quiet || echo changed\n"
+                "demi diff old.onnx new.onnx --json | jq '.differences[] | select(.kind==\"weight\")'"
+                "\n",
+    .arguments = arguments,
+    .options = options,
+    .run = run,
+};
