@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory runs out at every allocation in turn, once and for good, in everything libdemi does with a
  * model: each time the answer is "out of memory" or success, the old output or the whole new one is
- * in place with nothing beside it, and nothing leaks. Few calls reach malloc, since arenas take large
- * chunks: so the calls of arenas fail in turn, too. Linked with --wrap for both. */
+ * in place with nothing beside it, and nothing leaks. Few calls reach malloc, since arenas take
+ * large chunks: so the calls of arenas fail in turn, too. Linked with --wrap for both. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ void *__wrap_realloc(void *memory, size_t size);
 
 static struct Faults {
     bool armed, for_good;
-    bool arenas; /* calls of arenas count, not those of malloc */
+    bool arenas;   /* calls of arenas count, not those of malloc */
     unsigned left; /* allocations that still succeed */
     unsigned failed;
 } faults;
@@ -46,7 +46,9 @@ static bool fails(void) {
     return true;
 }
 
-void *__wrap_malloc(size_t size) { return !faults.arenas && fails() ? NULL : __real_malloc(size); }
+void *__wrap_malloc(size_t size) {
+    return !faults.arenas && fails() ? NULL : __real_malloc(size);
+}
 
 void *__wrap_calloc(size_t count, size_t size) {
     return !faults.arenas && fails() ? NULL : __real_calloc(count, size);
@@ -149,8 +151,8 @@ static unsigned count_files(const char *folder) {
     unsigned count = 0;
     DIR *dir = opendir(folder);
     assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir));) count += entry->d_name[0] != '.' ||
-                                                                       strlen(entry->d_name) > 2;
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
     closedir(dir);
     return count;
 }
@@ -160,8 +162,8 @@ static unsigned fail_everywhere(Job *job, const char *folder, bool for_good, boo
     for (unsigned point = 0;; point++) {
         write_old(job->output);
         job->error = (DemiError)DEMI_ERROR_INIT;
-        faults = (struct Faults){.armed = true, .for_good = for_good, .arenas = arenas,
-                                 .left = point};
+        faults =
+            (struct Faults){.armed = true, .for_good = for_good, .arenas = arenas, .left = point};
         DemiStatus status = run(job);
         unsigned failed = faults.failed;
         faults.armed = false;

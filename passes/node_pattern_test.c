@@ -15,14 +15,28 @@ static void test_globs(void **state) {
         const char *glob, *text;
         bool match;
     } rows[] = {
-        {"", "", true},          {"", "a", false},       {"*", "", true},
-        {"*", "a/b", true},      {"?", "", false},       {"?", "a", true},
-        {"a*", "abc", true},     {"*c", "abc", true},    {"a*c", "abdc", true},
-        {"a*c", "abd", false},   {"a?c", "a/c", true},   {"**", "x", true},
-        {"*a*b*", "xxaxxbxx", true}, {"*a*b*", "xxbxxaxx", false},
-        {"a*b*c", "abbbc", true},    {"*.weight", "layer.0.weight", true},
-        {"[ab]", "a", false},    {"[ab]", "[ab]", true}, {"a\\*", "a*", false},
-        {"*ab", "aab", true},    {"*?", "", false},      {"?*?", "ab", true},
+        {"", "", true},
+        {"", "a", false},
+        {"*", "", true},
+        {"*", "a/b", true},
+        {"?", "", false},
+        {"?", "a", true},
+        {"a*", "abc", true},
+        {"*c", "abc", true},
+        {"a*c", "abdc", true},
+        {"a*c", "abd", false},
+        {"a?c", "a/c", true},
+        {"**", "x", true},
+        {"*a*b*", "xxaxxbxx", true},
+        {"*a*b*", "xxbxxaxx", false},
+        {"a*b*c", "abbbc", true},
+        {"*.weight", "layer.0.weight", true},
+        {"[ab]", "a", false},
+        {"[ab]", "[ab]", true},
+        {"a\\*", "a*", false},
+        {"*ab", "aab", true},
+        {"*?", "", false},
+        {"?*?", "ab", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (glob_match(rows[i].glob, rows[i].text) != rows[i].match)
@@ -172,9 +186,9 @@ static void test_unmatched(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_globs),    cmocka_unit_test(test_random_globs),
-        cmocka_unit_test(test_hostile_globs),
-        cmocka_unit_test(test_patterns), cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_globs),         cmocka_unit_test(test_random_globs),
+        cmocka_unit_test(test_hostile_globs), cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_unmatched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The class table against the schemas: exactly one row for every operator that takes or gives floats in
- * any version, in order, none for others; and each condition, on nodes that do and do not meet it. */
+/* The class table against the schemas: exactly one row for every operator that takes or gives
+ * floats in any version, in order, none for others; and each condition, on nodes that do and do not
+ * meet it. */
 #include "test_model.h"
 
 #include "op_class.h"
@@ -56,7 +57,8 @@ static void test_rows_are_sorted_and_known(void **state) {
         if (i) {
             int order = strcmp(row_names[i - 1].domain, row_names[i].domain);
             if (!order) order = strcmp(row_names[i - 1].name, row_names[i].name);
-            if (order >= 0) fail_msg("%s is not after %s", row_names[i].name, row_names[i - 1].name);
+            if (order >= 0)
+                fail_msg("%s is not after %s", row_names[i].name, row_names[i - 1].name);
         }
         bool has_float = false;
         for (size_t k = 0; k < ops_count() && !has_float; k++)
@@ -67,8 +69,9 @@ static void test_rows_are_sorted_and_known(void **state) {
             useless++;
         }
         for (int policy = POLICY_FLOAT16; policy <= POLICY_FAST; policy++)
-            assert_int_not_equal(op_class_lookup(row_names[i].domain, row_names[i].name,
-                                                 (Policy)policy), CLASS_NONE);
+            assert_int_not_equal(
+                op_class_lookup(row_names[i].domain, row_names[i].name, (Policy)policy),
+                CLASS_NONE);
     }
     assert_int_equal(useless, 0);
 }
@@ -96,7 +99,8 @@ static const struct ConditionRow {
     const char *graph;
     OpClass classes[3]; /* by policy */
 } condition_rows[] = {
-#define ALL(c) {CLASS_##c, CLASS_##c, CLASS_##c}
+#define ALL(c)                                                                                     \
+    { CLASS_##c, CLASS_##c, CLASS_##c }
     {"g (float x) => (float y) <float e = {2}> { y = Pow (x, e) }",
      {CLASS_FP32, CLASS_FOLLOW, CLASS_FOLLOW}},
     {"g (float x) => (float y) <float[1] e = {2}> { y = Pow (x, e) }",
@@ -116,13 +120,20 @@ static const struct ConditionRow {
     {"g (float x) => (float y) <float w = {1}> { y = Div (w, x) }", ALL(FP32)},
     {"g (float x, float w = {1}) => (float y) { y = Div (w, x) }", ALL(WIDEST)},
     {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements (x, i, x) }", ALL(WIDEST)},
-    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"none\"> (x, i, "
-     "x) }", ALL(WIDEST)},
-    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"max\"> (x, i, x)"
-     " }", ALL(WIDEST)},
-    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"add\"> (x, i, x)"
-     " }", {CLASS_FP32, CLASS_FP32, CLASS_WIDEST}},
-    {"g (float[3] x, int64[3,1] i) => (float[3] y) { y = ScatterND <reduction = \"mul\"> (x, i, x) }",
+    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"none\"> (x, "
+     "i, "
+     "x) }",
+     ALL(WIDEST)},
+    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"max\"> (x, "
+     "i, x)"
+     " }",
+     ALL(WIDEST)},
+    {"g (float[3] x, int64[3] i) => (float[3] y) { y = ScatterElements <reduction = \"add\"> (x, "
+     "i, x)"
+     " }",
+     {CLASS_FP32, CLASS_FP32, CLASS_WIDEST}},
+    {"g (float[3] x, int64[3,1] i) => (float[3] y) { y = ScatterND <reduction = \"mul\"> (x, i, x) "
+     "}",
      {CLASS_FP32, CLASS_FP32, CLASS_WIDEST}},
     {"g (float16 x) => (float y) { y = Cast <to = 1> (x) }", ALL(FOLLOW)},
     {"g (float x) => (float16 y) { y = Cast <to = 10> (x) }", ALL(FOLLOW)},
@@ -135,14 +146,21 @@ static const struct ConditionRow {
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention (x, x, x) }", ALL(LOW)},
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y = Attention <is_causal = 1> (x, x, x) }",
      ALL(LOW)},
-    {"g (float[1,2,3,4] x) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = Attention <is_causal "
-     "= 1, qk_matmul_output_mode = 1> (x, x, x) }", ALL(FP32)},
-    {"g (float[1,2,3,4] x, bool[3,3] m) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = Attention"
-     " <qk_matmul_output_mode = 2> (x, x, x, m) }", ALL(FP32)},
-    {"g (float[1,2,3,4] x) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = Attention <is_causal "
-     "= 1, qk_matmul_output_mode = 3> (x, x, x) }", ALL(LOW)},
+    {"g (float[1,2,3,4] x) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = Attention "
+     "<is_causal "
+     "= 1, qk_matmul_output_mode = 1> (x, x, x) }",
+     ALL(FP32)},
+    {"g (float[1,2,3,4] x, bool[3,3] m) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = "
+     "Attention"
+     " <qk_matmul_output_mode = 2> (x, x, x, m) }",
+     ALL(FP32)},
+    {"g (float[1,2,3,4] x) => (float[1,2,3,4] y, float[1,2,3,3] s) { y, , , s = Attention "
+     "<is_causal "
+     "= 1, qk_matmul_output_mode = 3> (x, x, x) }",
+     ALL(LOW)},
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y, , , s = Attention <is_causal = 1, "
-     "qk_matmul_output_mode = 1> (x, x, x) }", ALL(LOW)},
+     "qk_matmul_output_mode = 1> (x, x, x) }",
+     ALL(LOW)},
     {"g (float x) => (float y) { y = com.x.Conv (x) }", ALL(NONE)},
     {"g (float x) => (float y) { y = ai.onnx.Sqrt (x) }", ALL(FOLLOW)},
 };
@@ -163,8 +181,8 @@ static void test_conditions(void **state) {
                 fail_msg("%s: %s instead of %s (policy %d)", condition_rows[i].graph,
                          op_class_name(answer.op_class), op_class_name(wanted), policy);
             /* A phrase exactly where the node, not the table, decided. */
-            OpClass row = op_class_lookup(sym_text(node->domain), sym_text(node->op_type),
-                                          (Policy)policy);
+            OpClass row =
+                op_class_lookup(sym_text(node->domain), sym_text(node->op_type), (Policy)policy);
             if (wanted != row || wanted == CLASS_NONE) assert_non_null(answer.why);
         }
         model_free(model);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Properties of the greedy placement on thousands of random small graphs with shared values, constants,
- * sequences, branches, loops and function calls:
+/* Properties of the greedy placement on thousands of random small graphs with shared values,
+ * constants, sequences, branches, loops and function calls:
  *   - what is pinned is fp32, what wants low and is not pinned is low;
- *   - what is low is reached from what wants low, and meets its rule: FOLLOW has a low source, WIDEST
- *     only low ones; found here by plain iteration;
+ *   - what is low is reached from what wants low, and meets its rule: FOLLOW has a low source,
+ * WIDEST only low ones; found here by plain iteration;
  *   - it does not depend on the order of the nodes;
  *   - insert-casts makes one cast for each precision that a value is needed in beside its own, and
  *     what comes out is valid. */
@@ -49,8 +49,10 @@ static const char *tensor(Maker *m, Piece *piece) {
         return name;
     }
     uint32_t which = test_random(&m->random, 10);
-    if (which < 6) snprintf(name, 32, "x%u", (unsigned)which % 2);
-    else snprintf(name, 32, "c%u", (unsigned)(which - 6));
+    if (which < 6)
+        snprintf(name, 32, "x%u", (unsigned)which % 2);
+    else
+        snprintf(name, 32, "c%u", (unsigned)(which - 6));
     return name;
 }
 
@@ -86,19 +88,24 @@ static void make_body_node(Maker *m, Piece *piece, int i) {
     const char *op = inner[test_random(&m->random, 3)];
     switch (test_random(&m->random, 3)) {
     case 0:
-        PUT("[n%d] v%d = If (cond) <then_branch = t%d () => (float[4,4] t%da) { t%da = MatMul (%s, %s)"
-            " }, else_branch = e%d () => (float[4,4] e%da) { e%db = %s (%s) e%da = Add (e%db, %s) }>",
+        PUT("[n%d] v%d = If (cond) <then_branch = t%d () => (float[4,4] t%da) { t%da = MatMul (%s, "
+            "%s)"
+            " }, else_branch = e%d () => (float[4,4] e%da) { e%db = %s (%s) e%da = Add (e%db, %s) "
+            "}>",
             i, i, i, i, i, tensor(m, piece), tensor(m, piece), i, i, i, op, tensor(m, piece), i, i,
             tensor(m, piece));
         return;
     case 1:
         if (test_random(&m->random, 2)) { /* two float operands: low through either */
-            PUT("[n%d] v%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] b%ds)"
-                " => (bool b%dd, float[4,4] b%dt) { b%dd = Identity (b%dc) b%dt = Clip (b%ds, %s) }>",
+            PUT("[n%d] v%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] "
+                "b%ds)"
+                " => (bool b%dd, float[4,4] b%dt) { b%dd = Identity (b%dc) b%dt = Clip (b%ds, %s) "
+                "}>",
                 i, i, tensor(m, piece), i, i, i, i, i, i, i, i, i, i, tensor(m, piece));
             return;
         }
-        PUT("[n%d] v%d, s%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] b%ds)"
+        PUT("[n%d] v%d, s%d = Loop (zero, cond, %s) <body = b%d (int64 b%di, bool b%dc, float[4,4] "
+            "b%ds)"
             " => (bool b%dd, float[4,4] b%dt, float[4,4] b%du) { b%dd = Identity (b%dc) b%dt = %s "
             "(b%ds) b%du = MatMul (b%dt, %s) }>",
             i, i, i, tensor(m, piece), i, i, i, i, i, i, i, i, i, i, op, i, i, i, tensor(m, piece));
@@ -115,22 +122,27 @@ static void make_piece(Maker *m) {
     memset(piece, 0, sizeof *piece);
     piece->kept = test_random(&m->random, 8) == 0;
     uint32_t kind = test_random(&m->random, 18);
-    if (kind < 4) PUT("[n%d] v%d = %s (%s)", i, i, one[test_random(&m->random, 6)], tensor(m, piece));
+    if (kind < 4)
+        PUT("[n%d] v%d = %s (%s)", i, i, one[test_random(&m->random, 6)], tensor(m, piece));
     else if (kind < 9)
         PUT("[n%d] v%d = %s (%s, %s)", i, i, two[test_random(&m->random, 6)], tensor(m, piece),
             tensor(m, piece));
     else if (kind == 9)
         PUT("[n%d] v%d = Sum (%s, %s, %s)", i, i, tensor(m, piece), tensor(m, piece),
             tensor(m, piece));
-    else if (kind == 10) PUT("[n%d] v%d = Constant <value = float[4,4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2,"
-                             " 3, 4, 5, 6, 7}> ()", i, i);
+    else if (kind == 10)
+        PUT("[n%d] v%d = Constant <value = float[4,4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2,"
+            " 3, 4, 5, 6, 7}> ()",
+            i, i);
     else if (kind == 11)
         PUT("[n%d] v%d = BatchNormalization (%s, c4, c4, c4, c4)", i, i, tensor(m, piece));
     else if (kind == 12) /* Shape reads its operand in any precision */
         PUT("h%d = Shape (%s) [n%d] v%d = Reshape (%s, h%d)", i, tensor(m, piece), i, i,
             tensor(m, piece), i);
-    else if (kind < 15) make_sequence_node(m, piece, i);
-    else make_body_node(m, piece, i);
+    else if (kind < 15)
+        make_sequence_node(m, piece, i);
+    else
+        make_body_node(m, piece, i);
     m->count++;
 }
 
@@ -145,8 +157,10 @@ static Model *make_model(Maker *m) {
         text, sizeof text,
         "g (bool cond, float[4,4] x0, float[4,4] x1) => (float[4,4] x0o%s)\n"
         "<int64 zero = {0}, float[4,4] c0 = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7},\n"
-        " float c1 = {0.5}, float[4] c2 = {1, 2, 3, 4}, float c3 = {1e9}, float[4] c4 = {1, 1, 1, 1}>\n"
-        "{ x0o = Neg (x0)\n", outputs);
+        " float c1 = {0.5}, float[4] c2 = {1, 2, 3, 4}, float c3 = {1e9}, float[4] c4 = {1, 1, 1, "
+        "1}>\n"
+        "{ x0o = Neg (x0)\n",
+        outputs);
     bool done[NODES] = {false};
     for (size_t left = m->count; left > 0; left--) {
         size_t i;
@@ -154,7 +168,8 @@ static Model *make_model(Maker *m) {
         do {
             i = test_random(&m->random, (uint32_t)m->count);
             ready = !done[i];
-            for (size_t k = 0; ready && k < m->count; k++) ready = !m->pieces[i].reads[k] || done[k];
+            for (size_t k = 0; ready && k < m->count; k++)
+                ready = !m->pieces[i].reads[k] || done[k];
         } while (!ready);
         done[i] = true;
         length += (size_t)snprintf(text + length, sizeof text - length, "%s\n", m->pieces[i].text);
@@ -195,9 +210,12 @@ static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool
     }
     *p = (Placement){.model = model, .scratch = arena};
     const OpClassLists none = {0};
-    p->request = (PlacementRequest){.target = DTYPE_FLOAT16, .policy = POLICY_FLOAT16,
+    p->request = (PlacementRequest){.target = DTYPE_FLOAT16,
+                                    .policy = POLICY_FLOAT16,
                                     .classes = op_classes_new(POLICY_FLOAT16, &none, arena, &err),
-                                    .io_low = low_io, .excluded = excluded, .guard = GUARD_PIN};
+                                    .io_low = low_io,
+                                    .excluded = excluded,
+                                    .guard = GUARD_PIN};
     p->counts = ARENA_NEW(arena, PassCounts);
     assert_true(placement_build(p, &err));
     placement_solve_greedy(p);
@@ -231,8 +249,8 @@ static void count_sources(Plain *s) {
     }
 }
 
-/* One sweep over all variables: forward, low reaches whoever has a low source; backward, who does not
- * meet its rule is refused. True where something changed. */
+/* One sweep over all variables: forward, low reaches whoever has a low source; backward, who does
+ * not meet its rule is refused. True where something changed. */
 static bool sweep(Plain *s, bool forward) {
     bool changed = false;
     count_sources(s);
@@ -254,7 +272,9 @@ static bool sweep(Plain *s, bool forward) {
 static Plain plain_solution(Placement *p) {
     size_t count = p->vars.count;
     bool *low = ARENA_ARRAY(p->scratch, bool, count);
-    Plain s = {.p = p, .low = low, .refused = ARENA_ARRAY(p->scratch, bool, count),
+    Plain s = {.p = p,
+               .low = low,
+               .refused = ARENA_ARRAY(p->scratch, bool, count),
                .sources = ARENA_ARRAY(p->scratch, unsigned, count),
                .lows = ARENA_ARRAY(p->scratch, unsigned, count)};
     bool refused;
@@ -275,7 +295,8 @@ static void check_fixed_point(Placement *p) {
         if (placement_root(p, v) != v) continue;
         if (var->pinned) assert_false(var->low);
         if (var->wants_low && !var->pinned) assert_true(var->low);
-        /* Shape, what reads constants only, and a slot that only constants reach follow their readers. */
+        /* Shape, what reads constants only, and a slot that only constants reach follow their
+         * readers. */
         bool follows = var->flexible || (var->node && sym_equals(var->node->op_type, "Shape")) ||
                        (var->slot && s.sources[v] == 0);
         if (!follows || s.low[v]) assert_int_equal(var->low, s.low[v]);
@@ -305,7 +326,9 @@ static void check_flexible(Placement *p) {
             if (var == VAR_NONE) continue;
             if (use->node && sym_equals(use->node->op_type, "Shape")) {
                 bool kept = p->vars.items[placement_root(p, var)].pinned; /* else as it is given */
-                if (!kept) assert_int_equal(placement_is_low(p, var), placement_is_low(p, p->value_vars[id]));
+                if (!kept)
+                    assert_int_equal(placement_is_low(p, var),
+                                     placement_is_low(p, p->value_vars[id]));
                 continue;
             }
             any = true;
@@ -347,8 +370,8 @@ static void check_classes(Placement *p) {
         for (const Node *node = p->graphs.items[g]->first; node; node = node->next) {
             const Value *out = node->output_count ? node->outputs[0] : NULL;
             if (!out || p->value_vars[out->id] == VAR_NONE || p->constant[out->id]) continue;
-            OpClass op_class = op_class_lookup(sym_text(node->domain), sym_text(node->op_type),
-                                               POLICY_FLOAT16);
+            OpClass op_class =
+                op_class_lookup(sym_text(node->domain), sym_text(node->op_type), POLICY_FLOAT16);
             bool low = placement_is_low(p, p->value_vars[out->id]);
             bool kept = p->request.excluded[node->id] != NULL;
             if (op_class == CLASS_FP32 || kept) assert_false(low);
@@ -416,7 +439,8 @@ static void check_realised(const Maker *m, Model *model, unsigned casts, bool lo
     bool first = true;
     for (size_t i = 0; i < m->count; i++) {
         if (!m->pieces[i].kept) continue;
-        length += snprintf(text + length, sizeof text - (size_t)length, "%sn%zu", first ? "" : ",", i);
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, "%sn%zu", first ? "" : ",", i);
         first = false;
     }
     snprintf(text + length, sizeof text - (size_t)length, "]}");

@@ -51,7 +51,8 @@ static const char *const refused[][2] = {
     {"g (float x) => (float16 y) { y = Relu (x) }",
      "node 'y' (Relu), operand 'Y' ('y'): operands of one type variable differ: expected float, as "
      "'X', got float16"},
-    {"g (bool c, float x) => (float y) { [n] y = If (c) <then_branch = t () => (float q) { q = Relu "
+    {"g (bool c, float x) => (float y) { [n] y = If (c) <then_branch = t () => (float q) { q = "
+     "Relu "
      "(x, x) }, else_branch = e () => (float x) {}> }",
      "graph 'n/then_branch': node 'q' (Relu): wrong number of inputs: expected 1, got 2"},
 };
@@ -98,7 +99,7 @@ static void test_accepted(void **state) {
         "g (float x) => (float y) { y = com.x.Anything <what = \"ever\"> (x, , x) }",
         "g (float x) => (float y) { y = Rellu (x) }\n"
         "<domain: \"\", opset_import: [\"\" : 21]> Rellu (a) => (b) { b = Relu (a) }",
-        "g (x) => (y) { y = Relu (x) }",             /* nothing is known */
+        "g (x) => (y) { y = Relu (x) }", /* nothing is known */
         "g (float x, int64[1] k) => (float y) { y = Expand (x, k) }",
         "g (float x) => (float y) { y = com.x.F <s = 2> (x) }\n"
         "<domain: \"com.x\", opset_import: [\"\" : 21]> F <s> (a) => (b) "

@@ -90,9 +90,10 @@ static void test_parameters(void **state) {
     (void)state;
     TEST_TRAP(&trap);
     float number;
-    Model *model = test_model(&trap, "g (float x) => (float y) { y = com.x.F <v = 1.0> (x) }\n"
-                                     "<domain: \"com.x\", opset_import: [\"\" : 21]> F <v> (a) => (z) "
-                                     "{ c = Constant <value_float: float = @v> () z = Add (a, c) }\n");
+    Model *model =
+        test_model(&trap, "g (float x) => (float y) { y = com.x.F <v = 1.0> (x) }\n"
+                          "<domain: \"com.x\", opset_import: [\"\" : 21]> F <v> (a) => (z) "
+                          "{ c = Constant <value_float: float = @v> () z = Add (a, c) }\n");
     const Value *c = test_value(model->functions.items[0]->body, "c");
     assert_false(value_is_constant(c)); /* whatever the caller gives */
     assert_null(constant_tensor(c, &model->arena));
@@ -194,9 +195,9 @@ static void test_many_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors),        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_parameters),     cmocka_unit_test(test_replace),
-        cmocka_unit_test(test_scopes),         cmocka_unit_test(test_undefined_once),
+        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_parameters), cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_scopes),     cmocka_unit_test(test_undefined_once),
         cmocka_unit_test(test_many_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every primitive that changes a graph: what it does, what it leaves alone, and that it counts an edit
- * where it changes something and none where not. At the end random sequences of them, against a
- * model of what the use lists must hold. */
+/* Every primitive that changes a graph: what it does, what it leaves alone, and that it counts an
+ * edit where it changes something and none where not. At the end random sequences of them, against
+ * a model of what the use lists must hold. */
 #include <stdio.h>
 
 #include "test_model.h"
@@ -418,11 +418,16 @@ static void test_random_edits(void **state) {
     for (unsigned step = 0; step < STEPS; step++) {
         size_t n = test_random(&s.random, NODES);
         uint32_t what = test_random(&s.random, 20);
-        if (what < 5) shadow_resize(&s, n);
-        else if (what < 17) shadow_set(&s, n);
-        else if (what < 18) shadow_replace(&s);
-        else if (what < 19) shadow_renew(&s, n);
-        else node_move_before(s.nodes[n], s.nodes[test_random(&s.random, NODES)]);
+        if (what < 5)
+            shadow_resize(&s, n);
+        else if (what < 17)
+            shadow_set(&s, n);
+        else if (what < 18)
+            shadow_replace(&s);
+        else if (what < 19)
+            shadow_renew(&s, n);
+        else
+            node_move_before(s.nodes[n], s.nodes[test_random(&s.random, NODES)]);
         shadow_compare(&s);
     }
     test_verify(s.model);
@@ -431,13 +436,18 @@ static void test_random_edits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new_nodes),     cmocka_unit_test(test_inputs_resize),
-        cmocka_unit_test(test_outputs),       cmocka_unit_test(test_uses_move),
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_remove_node),
+        cmocka_unit_test(test_new_nodes),
+        cmocka_unit_test(test_inputs_resize),
+        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_uses_move),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_remove_node),
         cmocka_unit_test(test_remove_branch_output),
-        cmocka_unit_test(test_move_node),     cmocka_unit_test(test_initializers),
+        cmocka_unit_test(test_move_node),
+        cmocka_unit_test(test_initializers),
         cmocka_unit_test(test_sparse_initializer),
-        cmocka_unit_test(test_info),          cmocka_unit_test(test_declarations),
+        cmocka_unit_test(test_info),
+        cmocka_unit_test(test_declarations),
         cmocka_unit_test(test_random_edits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

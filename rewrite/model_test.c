@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models as a whole: opset imports, order of graphs, functions, labels and paths in messages; and the
- * attributes of nodes. */
+/* Models as a whole: opset imports, order of graphs, functions, labels and paths in messages; and
+ * the attributes of nodes. */
 #include <stdio.h>
 
 #include "test_model.h"
@@ -17,7 +17,8 @@ static const char text[] =
     "    y = Mul <axis = 7, s = \"text\"> (b, b)\n"
     "}\n"
     "<domain: \"com.x\", opset_import: [\"\" : 20]> F (a) => (z) { z = Neg (a) }\n"
-    "<domain: \"com.x\", overload: \"o\", opset_import: [\"\" : 19]> F (a) => (z) { z = Abs (a) }\n";
+    "<domain: \"com.x\", overload: \"o\", opset_import: [\"\" : 19]> F (a) => (z) { z = Abs (a) "
+    "}\n";
 
 static void test_opsets(void **state) {
     (void)state;

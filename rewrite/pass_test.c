@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pipelines: text to steps and back (also for thousands of generated ones), every error with its line,
- * what passes need of each other, and what running them does. */
+/* Pipelines: text to steps and back (also for thousands of generated ones), every error with its
+ * line, what passes need of each other, and what running them does. */
 #include <stdio.h>
 
 #include "pass.h"
@@ -65,11 +65,11 @@ static bool run_break(PassCtx *ctx, const void *options, Err *err) {
     return true;
 }
 
-static const PassInfo full = {.name = "full-pass", .options = option_rows, .run = run_count,
-                              .options_size = sizeof(Options)};
+static const PassInfo full = {
+    .name = "full-pass", .options = option_rows, .run = run_count, .options_size = sizeof(Options)};
 static const PassInfo types = {.name = "types", .gives = FACT_DTYPES, .run = run_count};
-static const PassInfo shapes = {.name = "shapes", .needs = FACT_DTYPES, .gives = FACT_SHAPES,
-                                .run = run_count};
+static const PassInfo shapes = {
+    .name = "shapes", .needs = FACT_DTYPES, .gives = FACT_SHAPES, .run = run_count};
 static const PassInfo user = {.name = "user", .needs = FACT_DTYPES | FACT_SHAPES, .run = run_count};
 static const PassInfo breaker = {.name = "breaker", .breaks = FACT_SHAPES, .run = run_count};
 static const PassInfo failing = {.name = "failing", .run = run_fail};
@@ -142,8 +142,9 @@ static const char *const mistakes[][2] = {
      "pipeline: option 'number' has a wrong value: expected an integer, got '9223372036854775808'"},
     {"full-pass{on=yes}",
      "pipeline: option 'on' has a wrong value: expected true or false, got 'yes'"},
-    {"full-pass{choice=pink}", "pipeline: option 'choice' has a wrong value: expected red or green or "
-                               "blue, got 'pink'"},
+    {"full-pass{choice=pink}",
+     "pipeline: option 'choice' has a wrong value: expected red or green or "
+     "blue, got 'pink'"},
     {"full-pass{list=[a b]}", "character 19: pipeline: expected ',' or ']' in a list"},
     {"full-pass{list=[a,]}", "character 19: pipeline: a value is missing"},
     {"full-pass{list=[\"a]}", "character 21: pipeline: a string is not closed"},
@@ -191,9 +192,11 @@ static PassStrings some_texts(uint64_t *random) {
 
 static Options some_options(uint64_t *random) {
     static const int64_t numbers[] = {0, 42, -1, INT64_MAX, INT64_MIN};
-    Options options = {.on = test_random(random, 2), .off = test_random(random, 2),
+    Options options = {.on = test_random(random, 2),
+                       .off = test_random(random, 2),
                        .number = numbers[test_random(random, 5)],
-                       .choice = (int)test_random(random, 3), .other = (int)test_random(random, 3)};
+                       .choice = (int)test_random(random, 3),
+                       .other = (int)test_random(random, 3)};
     options.text = test_random(random, 2) ? some_text(random) : NULL;
     options.list = some_texts(random);
     return options;
@@ -247,10 +250,12 @@ static void test_facts(void **state) {
         {"", NULL},
         {"types,shapes,user", NULL},
         {"types,shapes,breaker,shapes,user", NULL},
-        {"shapes", "pass 'shapes' needs dtypes, which no earlier pass gives; hint: put infer-dtypes "
-                   "before it"},
-        {"types,user", "pass 'user' needs shapes, which no earlier pass gives; hint: put infer-shapes "
-                       "before it"},
+        {"shapes",
+         "pass 'shapes' needs dtypes, which no earlier pass gives; hint: put infer-dtypes "
+         "before it"},
+        {"types,user",
+         "pass 'user' needs shapes, which no earlier pass gives; hint: put infer-shapes "
+         "before it"},
         {"types,shapes,breaker,user", "pass 'user' needs shapes, which an earlier pass has "
                                       "invalidated; hint: put infer-shapes before it"},
         {"types,breaker,user", "pass 'user' needs shapes, which no earlier pass gives; hint: put "
@@ -331,8 +336,8 @@ static void test_pass_find(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_prints),    TEST(test_values), TEST(test_mistakes), TEST(test_generated),
-        TEST(test_facts),     TEST(test_runs),   TEST(test_pass_find),
+        TEST(test_prints), TEST(test_values), TEST(test_mistakes),  TEST(test_generated),
+        TEST(test_facts),  TEST(test_runs),   TEST(test_pass_find),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

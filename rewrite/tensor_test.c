@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors: every storage and dtype, one entry too few and too many, sizes meant to overflow, reading
- * in pieces, lazy casts, and that what a typed field gives is what raw_data of the same values holds. */
+/* Tensors: every storage and dtype, one entry too few and too many, sizes meant to overflow,
+ * reading in pieces, lazy casts, and that what a typed field gives is what raw_data of the same
+ * values holds. */
 #include "checked.h"
 #include "half.h"
 #include "test_model.h"
@@ -33,15 +34,22 @@ static size_t entries_of(Dtype dtype) {
 }
 
 static Tensor typed(Dtype dtype, TensorStorage storage, const void *bytes, uint64_t size) {
-    return (Tensor){.dtype = (int32_t)dtype, .has_dtype = true, .storage = storage, .rank = 1,
-                    .dims = dims, .bytes = bytes, .size = size};
+    return (Tensor){.dtype = (int32_t)dtype,
+                    .has_dtype = true,
+                    .storage = storage,
+                    .rank = 1,
+                    .dims = dims,
+                    .bytes = bytes,
+                    .size = size};
 }
 
 static bool checks(const Tensor *tensor, const char *expected) {
     Err err = {0};
     bool ok = tensor_check(tensor, &err);
-    if (ok) assert_int_equal(err.code, ERR_NONE);
-    else assert_int_equal(err.code, ERR_MODEL);
+    if (ok)
+        assert_int_equal(err.code, ERR_NONE);
+    else
+        assert_int_equal(err.code, ERR_MODEL);
     if (expected) assert_string_equal(err.expected, expected);
     return ok;
 }
@@ -130,11 +138,11 @@ static void test_hostile_sizes(void **state) {
         {-1, 1, 1},
         {1, INT64_MIN, 1},
         {INT64_MAX, 2, 1},
-        {INT64_C(1) << 32, INT64_C(1) << 32, 1},          /* 2^64: wraps to 0 */
-        {INT64_C(1) << 32, INT64_C(1) << 31, 2},          /* 2^64 */
-        {0, INT64_MAX, INT64_MAX},                        /* zero times huge */
+        {INT64_C(1) << 32, INT64_C(1) << 32, 1}, /* 2^64: wraps to 0 */
+        {INT64_C(1) << 32, INT64_C(1) << 31, 2}, /* 2^64 */
+        {0, INT64_MAX, INT64_MAX},               /* zero times huge */
         {INT64_C(1) << 62, 4, 0},
-        {INT64_C(3037000500), INT64_C(3037000500), 1},    /* just past 2^63 */
+        {INT64_C(3037000500), INT64_C(3037000500), 1}, /* just past 2^63 */
     };
     static const TensorStorage storages[] = {TENSOR_NO_DATA, TENSOR_RAW, TENSOR_FLOATS,
                                              TENSOR_EXTERNAL};
@@ -182,8 +190,8 @@ static void test_narrowed_fields(void **state) {
         wide[i] = (int32_t)((unsigned)i * 2654435761u);
         wider[i] = (uint64_t)(unsigned)wide[i] | UINT64_C(0xabcd) << 48;
     }
-    static const Dtype dtypes[] = {DTYPE_INT8,  DTYPE_BOOL,   DTYPE_FLOAT16,     DTYPE_BFLOAT16,
-                                   DTYPE_INT32, DTYPE_UINT32, DTYPE_UINT64,      DTYPE_UINT16,
+    static const Dtype dtypes[] = {DTYPE_INT8,  DTYPE_BOOL,   DTYPE_FLOAT16,   DTYPE_BFLOAT16,
+                                   DTYPE_INT32, DTYPE_UINT32, DTYPE_UINT64,    DTYPE_UINT16,
                                    DTYPE_UINT8, DTYPE_INT16,  DTYPE_FLOAT8E5M2};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         TensorStorage field = tensor_field_of(dtypes[d]);
@@ -199,8 +207,8 @@ static void test_narrowed_fields(void **state) {
                                 width);
         for (uint64_t at = 0, step = 1; at < MANY; at += step, step = step * 3 % 1031 + 1) {
             if (at + step > MANY) step = MANY - at;
-            assert_true(tensor_read_raw(&tensor, at * width, pieces + at * width, step * width,
-                                        NULL));
+            assert_true(
+                tensor_read_raw(&tensor, at * width, pieces + at * width, step * width, NULL));
         }
         assert_memory_equal(whole, pieces, MANY * width);
     }
@@ -242,8 +250,10 @@ static void test_lazy_casts(void **state) {
         assert_true(checks(cast, NULL));
         assert_int_equal(tensor_raw_size(cast), sizeof low);
         assert_true(tensor_read_raw(cast, 0, low, sizeof low, NULL));
-        if (t == 0) half_convert_from_float(direct, floats, MANY);
-        else bfloat_convert_from_float(direct, floats, MANY);
+        if (t == 0)
+            half_convert_from_float(direct, floats, MANY);
+        else
+            bfloat_convert_from_float(direct, floats, MANY);
         assert_memory_equal(low, direct, sizeof low);
         for (uint64_t at = 0, step = 17; at < MANY; at += step) {
             uint64_t now = MANY - at < step ? MANY - at : step;
@@ -253,8 +263,10 @@ static void test_lazy_casts(void **state) {
         /* Back again: two roundings, not none. */
         const Tensor *twice = tensor_new_cast(&arena, cast, DTYPE_FLOAT);
         assert_true(tensor_read_raw(twice, 0, back, sizeof back, NULL));
-        if (t == 0) half_convert_to_float(floats, direct, MANY);
-        else bfloat_convert_to_float(floats, direct, MANY);
+        if (t == 0)
+            half_convert_to_float(floats, direct, MANY);
+        else
+            bfloat_convert_to_float(floats, direct, MANY);
         assert_memory_equal(back, floats, sizeof back);
         assert_true(tensor_read_raw(twice, 8000 * 4, back, 4, NULL));
         assert_memory_equal(back, &floats[8000], 4);
@@ -315,8 +327,10 @@ static void test_read_ints(void **state) {
     static const struct {
         Dtype dtype;
         int64_t first, fourth, fifth;
-    } rows[] = {{DTYPE_INT8, -1, -128, -1},      {DTYPE_UINT8, 255, 128, 255},
-                {DTYPE_INT16, -1, -128, 511},    {DTYPE_UINT16, 65535, 65408, 511},
+    } rows[] = {{DTYPE_INT8, -1, -128, -1},
+                {DTYPE_UINT8, 255, 128, 255},
+                {DTYPE_INT16, -1, -128, 511},
+                {DTYPE_UINT16, 65535, 65408, 511},
                 {DTYPE_INT32, -1, -128, 511}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Tensor tensor = typed(rows[i].dtype, TENSOR_INT32S, (const unsigned char *)stored, 20);
@@ -345,12 +359,18 @@ static void test_read_ints(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_raw_of_every_dtype), TEST(test_typed_field_of_every_dtype),
-        TEST(test_strings),            TEST(test_empty),
-        TEST(test_hostile_sizes),      TEST(test_unknown_dtypes),
-        TEST(test_narrowed_fields),    TEST(test_packed_fields),
-        TEST(test_lazy_casts),         TEST(test_cast_keeps),
-        TEST(test_sources),            TEST(test_read_ints),
+        TEST(test_raw_of_every_dtype),
+        TEST(test_typed_field_of_every_dtype),
+        TEST(test_strings),
+        TEST(test_empty),
+        TEST(test_hostile_sizes),
+        TEST(test_unknown_dtypes),
+        TEST(test_narrowed_fields),
+        TEST(test_packed_fields),
+        TEST(test_lazy_casts),
+        TEST(test_cast_keeps),
+        TEST(test_sources),
+        TEST(test_read_ints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,9 @@ static void test_odd_types(void **state) {
     (void)state;
     TEST_TRAP(&trap);
     const Type none = {.kind = TYPE_NONE}, opaque = {.kind = TYPE_OPAQUE};
-    const Type map = {.kind = TYPE_MAP, .dtype = DTYPE_INT64, .has_dtype = true,
+    const Type map = {.kind = TYPE_MAP,
+                      .dtype = DTYPE_INT64,
+                      .has_dtype = true,
                       .elem = type_plain_tensor(DTYPE_FLOAT)};
     const Type hollow = {.kind = TYPE_SEQUENCE}; /* no element type */
     const Type strange = {.kind = TYPE_TENSOR, .dtype = 4711, .has_dtype = true};

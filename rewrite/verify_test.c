@@ -39,15 +39,27 @@ static Parts parts(void) {
     return s;
 }
 
-static void twice_an_input(Parts *s) { value_rename(s->p, s->x->name); }
-static void twice_an_initializer(Parts *s) { value_rename(s->w, s->b->name); }
-static void twice_an_output(Parts *s) { value_rename(s->y, s->p->name); }
-static void no_name(Parts *s) { value_rename(s->p, test_name(s->model, "")); }
-static void before_computed(Parts *s) { node_move_before(s->last, s->cond); }
+static void twice_an_input(Parts *s) {
+    value_rename(s->p, s->x->name);
+}
+static void twice_an_initializer(Parts *s) {
+    value_rename(s->w, s->b->name);
+}
+static void twice_an_output(Parts *s) {
+    value_rename(s->y, s->p->name);
+}
+static void no_name(Parts *s) {
+    value_rename(s->p, test_name(s->model, ""));
+}
+static void before_computed(Parts *s) {
+    node_move_before(s->last, s->cond);
+}
 static void nothing_defines(Parts *s) {
     node_set_input(s->last, 1, value_new(s->graph, test_name(s->model, "ghost")));
 }
-static void captured_later(Parts *s) { node_set_input(s->then_branch->first, 0, s->y); }
+static void captured_later(Parts *s) {
+    node_set_input(s->then_branch->first, 0, s->y);
+}
 static void sibling(Parts *s) {
     node_set_input(s->else_branch->first, 0, s->then_branch->first->outputs[0]);
 }
@@ -61,36 +73,76 @@ static void output_of_sibling(Parts *s) {
     use_set(&s->else_branch->outputs.items[0]->use, s->then_branch->first->outputs[0]);
 }
 static void output_undefined(Parts *s) {
-    use_set(&s->graph->outputs.items[0]->use,
-            value_new(s->graph, test_name(s->model, "ghost")));
+    use_set(&s->graph->outputs.items[0]->use, value_new(s->graph, test_name(s->model, "ghost")));
 }
-static void output_index(Parts *s) { s->graph->outputs.items[0]->use.index = 1; }
-static void output_without_value(Parts *s) { use_set(&s->graph->outputs.items[0]->use, NULL); }
-static void use_count(Parts *s) { s->p->use_count++; }
+static void output_index(Parts *s) {
+    s->graph->outputs.items[0]->use.index = 1;
+}
+static void output_without_value(Parts *s) {
+    use_set(&s->graph->outputs.items[0]->use, NULL);
+}
+static void use_count(Parts *s) {
+    s->p->use_count++;
+}
 static void use_lost(Parts *s) {
     s->p->uses = s->p->uses->next;
     s->p->uses->prev = NULL;
 }
-static void use_back_link(Parts *s) { s->b->uses->next->prev = NULL; }
-static void use_cycle(Parts *s) { s->b->uses->next->next = s->b->uses; }
-static void use_of_other(Parts *s) { s->p->uses->value = s->x; }
-static void use_index(Parts *s) { s->last->inputs[1].index = 0; }
-static void use_node(Parts *s) { s->last->inputs[1].node = s->add; }
-static void use_graph(Parts *s) { s->last->inputs[1].graph = s->then_branch; }
-static void producer(Parts *s) { s->p->producer = s->last; }
-static void output_position(Parts *s) { s->p->output_index = 1; }
-static void value_graph(Parts *s) { s->then_branch->first->outputs[0]->graph = s->graph; }
-static void node_back_link(Parts *s) { s->last->prev = s->add; }
-static void node_count(Parts *s) { s->graph->node_count++; }
-static void node_last(Parts *s) { s->graph->last = s->cond; }
-static void node_graph(Parts *s) { s->last->graph = s->then_branch; }
-static void node_id(Parts *s) { s->last->id = s->model->node_count; }
-static void value_id(Parts *s) { s->y->id = s->model->value_count; }
-static void subgraph_owner(Parts *s) { s->then_branch->owner = s->last; }
-static void subgraph_parent(Parts *s) { s->then_branch->parent = s->else_branch; }
+static void use_back_link(Parts *s) {
+    s->b->uses->next->prev = NULL;
+}
+static void use_cycle(Parts *s) {
+    s->b->uses->next->next = s->b->uses;
+}
+static void use_of_other(Parts *s) {
+    s->p->uses->value = s->x;
+}
+static void use_index(Parts *s) {
+    s->last->inputs[1].index = 0;
+}
+static void use_node(Parts *s) {
+    s->last->inputs[1].node = s->add;
+}
+static void use_graph(Parts *s) {
+    s->last->inputs[1].graph = s->then_branch;
+}
+static void producer(Parts *s) {
+    s->p->producer = s->last;
+}
+static void output_position(Parts *s) {
+    s->p->output_index = 1;
+}
+static void value_graph(Parts *s) {
+    s->then_branch->first->outputs[0]->graph = s->graph;
+}
+static void node_back_link(Parts *s) {
+    s->last->prev = s->add;
+}
+static void node_count(Parts *s) {
+    s->graph->node_count++;
+}
+static void node_last(Parts *s) {
+    s->graph->last = s->cond;
+}
+static void node_graph(Parts *s) {
+    s->last->graph = s->then_branch;
+}
+static void node_id(Parts *s) {
+    s->last->id = s->model->node_count;
+}
+static void value_id(Parts *s) {
+    s->y->id = s->model->value_count;
+}
+static void subgraph_owner(Parts *s) {
+    s->then_branch->owner = s->last;
+}
+static void subgraph_parent(Parts *s) {
+    s->then_branch->parent = s->else_branch;
+}
 static void short_initializer(Parts *s) {
     const int64_t dims[] = {4};
-    value_set_init(s->w, tensor_new_raw(&s->model->arena, DTYPE_FLOAT, dims, 1, "123456789012", 12));
+    value_set_init(s->w,
+                   tensor_new_raw(&s->model->arena, DTYPE_FLOAT, dims, 1, "123456789012", 12));
 }
 static void short_attribute(Parts *s) {
     const int64_t dims[] = {4};
@@ -108,12 +160,14 @@ static const struct Breakage {
     {no_name, "value '': a value has no name"},
     {before_computed, "node 'last' (Mul), input 0 'b': reads a value before it is computed"},
     {nothing_defines, "node 'last' (Mul), input 1 'ghost': reads a value nothing defines"},
-    {captured_later, "graph 'cond/then_branch': node 'q' (Neg), input 0 'y': reads a value before it "
-                     "is computed"},
+    {captured_later,
+     "graph 'cond/then_branch': node 'q' (Neg), input 0 'y': reads a value before it "
+     "is computed"},
     {sibling, "graph 'cond/else_branch': node 'r' (Abs): internal: input 0 is out of scope"},
     {inner_value, "node 'last' (Mul): internal: input 0 is out of scope"},
     {function_captures, "graph 'function F': node 'z' (Neg): internal: input 0 is out of scope"},
-    {output_of_sibling, "graph 'cond/else_branch': value 'q': internal: graph output is out of scope"},
+    {output_of_sibling,
+     "graph 'cond/else_branch': value 'q': internal: graph output is out of scope"},
     {output_undefined, "value 'ghost': graph output is a value nothing defines"},
     {output_index, "internal: graph output is linked wrongly"},
     {output_without_value, "internal: graph output is linked wrongly"},
@@ -175,7 +229,8 @@ static void test_sound_models(void **state) {
         "g (float x = {1}) => (float y) { y = Neg (x) }\n",
         "g (float x) => (float y) { y, = Dropout (x, , ) }\n",
         /* an inner graph may use a name again */
-        ("g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => (float y) { x = Not (c)"
+        ("g (bool c, float x) => (float y) { y = If (c) <then_branch = t () => (float y) { x = Not "
+         "(c)"
          " y = Cast <to = 1> (x) }, else_branch = e () => (float x) {}> }\n"),
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the fuzzers share. Each tools/fuzz_X.c defines LLVMFuzzerTestOneInput, which either returns or
- * aborts with a line that says which promise was broken; the sanitizers see the rest. With
- * DEMI_FUZZ they are libFuzzer programs; in every build fuzz_replay.c runs the same function over the
- * kept corpus in testdata/fuzz/X. */
+/* What the fuzzers share. Each tools/fuzz_X.c defines LLVMFuzzerTestOneInput, which either returns
+ * or aborts with a line that says which promise was broken; the sanitizers see the rest. With
+ * DEMI_FUZZ they are libFuzzer programs; in every build fuzz_replay.c runs the same function over
+ * the kept corpus in testdata/fuzz/X. */
 #ifndef DEMI_FUZZ_H
 #define DEMI_FUZZ_H
 

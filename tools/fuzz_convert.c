@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuzzer of the main job: load, convert to both types, write, reload, compare. Any bytes, protobuf or
- * text, are refused with one reason or converted; what comes out reads back as what was meant, and
- * passes the check that the input passed. The input's last byte chooses between I/O modes. */
+/* Fuzzer of the main job: load, convert to both types, write, reload, compare. Any bytes, protobuf
+ * or text, are refused with one reason or converted; what comes out reads back as what was meant,
+ * and passes the check that the input passed. The input's last byte chooses between I/O modes. */
 #include <setjmp.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuzzer of the reader: any bytes are refused with one reason, or give a model that is written, reads
- * back the same, and is written the same again. An unchanged model is its own bytes. */
+/* Fuzzer of the reader: any bytes are refused with one reason, or give a model that is written,
+ * reads back the same, and is written the same again. An unchanged model is its own bytes. */
 #include <setjmp.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuzzer of pipeline text: any text is refused as a usage error, or parses to a pipeline whose print
- * parses to the same pipeline. */
+/* Fuzzer of pipeline text: any text is refused as a usage error, or parses to a pipeline whose
+ * print parses to the same pipeline. */
 #include <setjmp.h>
 #include <string.h>
 

@@ -9,7 +9,9 @@
 #include "text.h"
 #include "verify.h"
 
-static void put_text(void *data, const char *text, size_t size) { fuzz_put(data, text, size); }
+static void put_text(void *data, const char *text, size_t size) {
+    fuzz_put(data, text, size);
+}
 
 static bool print(const Model *model, FuzzBytes *out, Err *err) {
     const TextSink sink = {.write = put_text, .data = out};

@@ -18,7 +18,8 @@ static const char *nearest(const char *wanted, const char *const *candidates) {
 
 static void test_nearest(void **state) {
     (void)state;
-    static const char *const names[] = {"Relu", "PRelu", "LeakyRelu", "Conv", "ConvTranspose", NULL};
+    static const char *const names[] = {"Relu", "PRelu",         "LeakyRelu",
+                                        "Conv", "ConvTranspose", NULL};
     assert_string_equal(nearest("Rellu", names), "Relu");
     assert_string_equal(nearest("relu", names), "Relu");
     assert_string_equal(nearest("Pelu", names), "Relu"); /* of equals, the first */
