@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies as JSON: what is read and written is the same, broken text is refused and never more than
- * that. The words of single errors are tested through the command (tools/cli_test.py). */
+/* Policies as JSON: what is read and written is the same, broken text is refused and never more
+ * than that. The words of single errors are tested through the command (tools/cli_test.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "policy.h"
 
 static const char whole[] =
-    "{\"policy\": \"fast\", \"to\": \"bfloat16\", \"low\": {\"add\": [\"Softmax\"]},"
+    "{\"policy\": \"fast\", \"to\": \"bfloat16\", \"opset\": 25, \"low\": {\"add\": [\"Softmax\"]},"
     " \"fp32\": {\"add\": [\"Relu\"]}, \"follow\": {\"remove\": [\"Abs\"]}, \"widest\": [\"Add\"],"
     " \"conditional\": [{\"operator\": \"Softmax\", \"attribute\": \"axis\", \"values\": [1, -1]}],"
     " \"keep\": [\"a*\", \"\\u00e4\"], \"keep_ops\": [\"Sin\"], \"only\": [\"re:.*\"],"
