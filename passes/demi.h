@@ -206,9 +206,10 @@ typedef enum DemiIo {
 
 /* What a conversion does to the default domain's opset; any other number raises it to that one. */
 enum {
-    DEMI_OPSET_KEEP = 0,
+    DEMI_OPSET_DEFAULT = 0,
     DEMI_OPSET_AUTO = -1, /* raise it as far as the operators worth the target type need to take it;
                              a model that can't be raised so far keeps it */
+    DEMI_OPSET_KEEP = -2, /* default */
 };
 
 /* Constants that are read in the target type. */
@@ -247,8 +248,8 @@ typedef struct DemiConvertOptions {
     DemiOverflow overflow;
     const char *const *only;         /* [only_count] patterns: nothing else is converted */
     size_t only_count;
-    /* Operators by class: NAMEs replace the policy's list, +NAME moves one to it, -NAME takes one out
-     * of it. A name may be DOMAIN.OPERATOR. */
+    /* Operators by class: NAMEs replace the policy's list, +NAME moves one to it, -NAME takes one
+     * out of it. A name may be DOMAIN.OPERATOR. */
     const char *const *low_ops;      /* run in the target type */
     size_t low_op_count;
     const char *const *fp32_ops;     /* stay float */
@@ -266,13 +267,13 @@ typedef struct DemiConvertOptions {
     /* [declared_op_count] types of custom operators: "com.x.Op(T, T?) -> T; T = float|float16" */
     const char *const *declared_ops;
     size_t declared_op_count;
-    int64_t opset; /* DEMI_OPSET_KEEP, DEMI_OPSET_AUTO, or 1 to demi_newest_opset() */
+    int64_t opset; /* a DEMI_OPSET constant, or 1 to demi_newest_opset() */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
     {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
      0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
-     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_KEEP}
+     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator

@@ -83,7 +83,7 @@ const char *op_class_name(OpClass op_class) {
     return "NONE";
 }
 
-/* ---- lists --------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 typedef struct ListMerge {
     OpClasses *classes;
@@ -222,7 +222,7 @@ const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena 
     return classes->conditions ? classes : NULL;
 }
 
-/* ---- lists back from classes --------------------------------------------------------------------- */
+/* ---- lists back from classes ----------------------------------------------------------------- */
 
 typedef VEC(const char *) Names;
 
@@ -261,7 +261,7 @@ OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena) {
     };
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------ */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 static const Value *input_of(const Node *node, uint32_t i) {
     return i < node->input_count ? node->inputs[i].value : NULL;

@@ -162,6 +162,17 @@ static bool read_io(Reader *r, json_t *root) {
            read_names(r, "outputs", json_object_get(io, "outputs"), LIST_LOW_OUTPUTS, "");
 }
 
+static bool read_opset(Reader *r, json_t *value) {
+    if (!value) return true;
+    const char *text = json_string_value(value);
+    bool automatic = text && strcmp(text, "auto") == 0, keep = text && strcmp(text, "keep") == 0;
+    json_int_t number = json_integer_value(value);
+    if (!automatic && !keep && (number < 1 || number > OPS_OPSET_ONNX))
+        return wrong(r, "opset", arena_printf(r->arena, "keep, auto, or 1 to %d", OPS_OPSET_ONNX));
+    r->policy->opset = automatic ? DEMI_OPSET_AUTO : keep ? DEMI_OPSET_KEEP : number;
+    return true;
+}
+
 static bool read_allow_unmatched(Reader *r, json_t *value) {
     if (!value) return true;
     if (!json_is_boolean(value)) return wrong(r, "allow_unmatched", "true or false");
@@ -173,7 +184,7 @@ static bool read_root(Reader *r, json_t *root) {
     static const char *const known[] = {
         "policy", "to",     "low", "fp32",       "follow",   "widest",  "conditional",     "keep",
         "keep_ops", "only", "io",  "parameters", "overflow", "schemas", "allow_unmatched", "inputs",
-        NULL};
+        "opset",    NULL};
     ConvertPolicy *policy = r->policy;
     if (!json_is_object(root)) return wrong(r, "policy", "an object");
     if (!check_keys(r, root, known)) return false;
@@ -190,7 +201,8 @@ static bool read_root(Reader *r, json_t *root) {
            read_choice(r, root, "to", policy_targets, &policy->to) &&
            read_choice(r, root, "parameters", policy_parameters, &policy->parameters) &&
            read_choice(r, root, "overflow", policy_overflows, &policy->overflow) &&
-           read_io(r, root) && read_conditional(r, json_object_get(root, "conditional")) &&
+           read_opset(r, json_object_get(root, "opset")) && read_io(r, root) &&
+           read_conditional(r, json_object_get(root, "conditional")) &&
            read_inputs(r, json_object_get(root, "inputs")) &&
            read_allow_unmatched(r, json_object_get(root, "allow_unmatched"));
 }
@@ -268,6 +280,11 @@ static void write_io(json_t *root, const ConvertPolicy *policy) {
     json_object_set_new(root, "io", io);
 }
 
+static json_t *opset_json(const ConvertPolicy *policy) {
+    if (policy->opset == DEMI_OPSET_AUTO) return json_string("auto");
+    return policy->opset == DEMI_OPSET_KEEP ? json_string("keep") : json_integer(policy->opset);
+}
+
 static void write_classes(json_t *root, const ConvertPolicy *policy, const OpClasses *classes) {
     static const OpClass order[] = {CLASS_LOW, CLASS_FP32, CLASS_FOLLOW, CLASS_WIDEST};
     for (size_t i = 0; i < CLASS_KEYS; i++) {
@@ -283,6 +300,7 @@ const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     arena_defer(policy->arena, free_json, root);
     json_object_set_new(root, "policy", json_string(policy_bases[policy->base]));
     json_object_set_new(root, "to", json_string(policy_targets[policy->to]));
+    json_object_set_new(root, "opset", opset_json(policy));
     write_classes(root, policy, classes);
     write_conditional(root, policy);
     for (size_t i = 0; i < PLAIN_KEYS; i++)

@@ -5,6 +5,7 @@
  *     {
  *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
  *       "to": "float16",
+ *       "opset": "keep",                      or "auto", or a number
  *       "low": ["Conv", "MatMul"],            replaces the list; fp32, follow, widest likewise
  *       "fp32": {"add": ["Relu"], "remove": ["Exp"]},
  *       "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]}],
@@ -51,7 +52,7 @@ typedef struct ConvertPolicy {
     Arena *arena; /* of all text */
     int base;     /* 1 + a Policy of op_class.h */
     int to, io, parameters, overflow;
-    int64_t opset; /* as DemiConvertOptions.opset; an option only, not part of a policy file */
+    int64_t opset; /* a DEMI_OPSET constant, or a version */
     bool allow_unmatched;
     PolicyNames lists[POLICY_LIST_COUNT];
 } ConvertPolicy;

@@ -104,8 +104,9 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     settle(&policy->io, (int)options->io, DEMI_IO_KEEP);
     settle(&policy->parameters, (int)options->parameters, DEMI_PARAMETERS_OFFLINE);
     settle(&policy->overflow, (int)options->overflow, DEMI_OVERFLOW_PIN);
+    if (options->opset != DEMI_OPSET_DEFAULT) policy->opset = options->opset;
+    if (policy->opset == DEMI_OPSET_DEFAULT) policy->opset = DEMI_OPSET_KEEP;
     policy->allow_unmatched |= options->allow_unmatched;
-    policy->opset = options->opset;
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
 

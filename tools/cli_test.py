@@ -316,7 +316,7 @@ class Policies(Case):
             "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]},
                             {"operator": "Softmax", "attribute": "axis", "values": [1, -1]},
                             {"operator": "Transpose", "attribute": "perm", "values": [[1, 0]]}],
-            "parameters": "both", "overflow": "inf", "allow_unmatched": True,
+            "parameters": "both", "overflow": "inf", "allow_unmatched": True, "opset": "auto",
             "schemas": ["com.x.Op(T) -> T; T = float|float16"]})
         self.assertEqual(self.pipeline("--policy", path), self.pipeline(
             "--policy", "fast", "--to", "bf16", "--low-ops", "+Softmax", "--fp32-ops", "+Relu",
@@ -325,7 +325,7 @@ class Policies(Case):
             "--input-dtype", "x=float", "--low-input", "x", "--low-output", "y",
             "--fp32-when", "Resize.mode=cubic", "--fp32-when", "Softmax.axis=1",
             "--fp32-when", "Softmax.axis=-1", "--fp32-when", "Transpose.perm=1,0",
-            "--parameters", "both", "--overflow", "inf", "--allow-unmatched",
+            "--parameters", "both", "--overflow", "inf", "--allow-unmatched", "--opset", "auto",
             "--declare-op", "com.x.Op(T) -> T; T = float|float16"))
 
     def test_printed_policies_mean_the_same(self):
@@ -333,6 +333,7 @@ class Policies(Case):
                       ["--policy", "fast", "--to", "bfloat16", "--io", "low"],
                       ["--low-ops", "+Softmax", "--fp32-ops", "-Exp", "--keep", 'a"\\\n'],
                       ["--fp32-when", "Resize.mode=cubic", "--overflow", "clamp"],
+                      ["--opset", "21"], ["--opset", "auto"],
                       ["--low-input", "x", "--input-dtype", "x=float", "--parameters", "runtime"],
                       ["--policy", self.policy({"widest": []})],
                       ["--declare-op", "a.B(T) -> T; T = float", "--low-ops", "+a.B"]]:
@@ -381,6 +382,8 @@ class Policies(Case):
         self.refused({"low": "MatMul"}, "'low'", "list")
         self.refused({"to": "int8"}, "'int8'", "float16 or bfloat16")
         self.refused({"io": "lo"}, "keep or low")
+        self.refused({"opset": "newest"}, "auto")
+        self.refused({"opset": 99}, "28")
         self.refused({"conditional": [{"operator": "Relu", "attribute": "axis", "values": [1]}]},
                      "'Relu'", "'axis'")
         self.refused({"conditional": [{"operator": "Relu"}]}, "conditional")
@@ -640,7 +643,8 @@ class Reports(Case):
     def test_page_holds_the_report_and_needs_nothing_else(self):
         page = self.page()
         self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"))
-        self.assertEqual(re.findall(r"""(?:src|href|url)\s*[=(]|https?:|@import|fetch\(""", page), [])
+        outside = r"""(?:src|href|url)\s*[=(]|https?:|@import|fetch\("""
+        self.assertEqual(re.findall(outside, page), [])
         data = self.page_data(page)
         self.assertEqual({node["name"] for node in data["nodes"]}, {"/mm", "/act"})
         self.assertEqual(data["bytes"], {"before": 36, "after": 18})

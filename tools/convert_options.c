@@ -95,13 +95,11 @@ static bool read_policy(Arena *arena, const Parsed *parsed, DemiConvertOptions *
 
 static bool read_opset(const Parsed *parsed, int64_t *opset, Err *err) {
     const char *text = parsed_value(parsed, "opset");
-    *opset = DEMI_OPSET_KEEP;
-    if (!text || strcmp(text, "keep") == 0) return true;
-    if (strcmp(text, "auto") == 0) {
-        *opset = DEMI_OPSET_AUTO;
-        return true;
-    }
     char *end;
+    *opset = DEMI_OPSET_DEFAULT;
+    if (!text) return true;
+    *opset = strcmp(text, "auto") == 0 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
+    if (*opset == DEMI_OPSET_AUTO || strcmp(text, "keep") == 0) return true;
     long number = strtol(text, &end, 10);
     *opset = number;
     if (*text && !*end && number >= 1 && number <= demi_newest_opset()) return true;

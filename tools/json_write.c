@@ -131,7 +131,7 @@ void json_text(JsonWriter *json, const char *key, const char *value) {
     json_bytes(json, key, value, strlen(value));
 }
 
-void json_integer(JsonWriter *json, const char *key, int64_t value) {
+void json_signed(JsonWriter *json, const char *key, int64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
     begin_item(json, key);
@@ -145,7 +145,7 @@ void json_unsigned(JsonWriter *json, const char *key, uint64_t value) {
     puts_json(json, text);
 }
 
-void json_real(JsonWriter *json, const char *key, double value) {
+void json_number(JsonWriter *json, const char *key, double value) {
     char text[40];
     if (isfinite(value))
         snprintf(text, sizeof text, "%.9g", value);

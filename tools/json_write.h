@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes JSON as it is told, without building it in memory first: a report of half a million nodes
- * costs one buffer. Text from a model need not be valid UTF-8; what is not becomes U+FFFD. */
+ * costs one buffer. Text from a model need not be valid UTF-8; what is not becomes U+FFFD. jansson
+ * is linked too: no function here may be called like one of its. */
 #ifndef DEMI_JSON_WRITE_H
 #define DEMI_JSON_WRITE_H
 
@@ -32,9 +33,9 @@ void json_open(JsonWriter *json, const char *key, char bracket); /* '{' or '[' *
 void json_close(JsonWriter *json, char bracket);                 /* '}' or ']' */
 void json_text(JsonWriter *json, const char *key, const char *value);
 void json_bytes(JsonWriter *json, const char *key, const char *value, size_t length);
-void json_integer(JsonWriter *json, const char *key, int64_t value);
+void json_signed(JsonWriter *json, const char *key, int64_t value);
 void json_unsigned(JsonWriter *json, const char *key, uint64_t value);
-void json_real(JsonWriter *json, const char *key, double value); /* not finite: null */
+void json_number(JsonWriter *json, const char *key, double value); /* not finite: null */
 void json_boolean(JsonWriter *json, const char *key, bool value);
 
 #endif

@@ -65,8 +65,8 @@ static void write_tensors(const DemiReport *report, JsonWriter *json) {
         json_unsigned(json, "overflow", tensor->overflow);
         json_unsigned(json, "underflow", tensor->underflow);
         json_unsigned(json, "subnormal", tensor->subnormal);
-        json_real(json, "max_abs", tensor->max_abs);
-        json_real(json, "min_abs", tensor->min_abs);
+        json_number(json, "max_abs", tensor->max_abs);
+        json_number(json, "min_abs", tensor->min_abs);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -103,7 +103,7 @@ static void write_passes(const DemiReport *report, JsonWriter *json) {
         json_open(json, NULL, '{');
         json_text(json, "name", row->name);
         json_unsigned(json, "rewrites", row->after);
-        json_real(json, "seconds", row->seconds);
+        json_number(json, "seconds", row->seconds);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -121,7 +121,7 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
     json_text(json, "demi", demi_version());
     json_text(json, "input", title->input);
     if (title->output) json_text(json, "output", title->output);
-    json_real(json, "seconds", title->seconds);
+    json_number(json, "seconds", title->seconds);
     write_totals(report, json);
     write_counts(report, DEMI_REPORT_OPERATORS, "operators", json);
     write_counts(report, DEMI_REPORT_WEIGHTS, "weights", json);
@@ -145,7 +145,7 @@ static void write_after(const DemiReport *report, DemiReportList list, const cha
 
 void report_write_facts(const DemiReport *report, JsonWriter *json) {
     const DemiReportTotals *totals = demi_report_totals(report);
-    json_integer(json, "ir_version", totals->ir_after);
+    json_signed(json, "ir_version", totals->ir_after);
     write_after(report, DEMI_REPORT_OPSETS, "opsets", json);
     write_types(report, DEMI_REPORT_INPUTS, "inputs", json);
     write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);

@@ -17,7 +17,7 @@ static void write_dims(const Type *type, JsonWriter *json) {
         const Dim *dim = &type->dims[i];
         switch (dim->kind) {
         case DIM_UNKNOWN: json_text(json, NULL, "?"); break;
-        case DIM_KNOWN: json_integer(json, NULL, dim->size); break;
+        case DIM_KNOWN: json_signed(json, NULL, dim->size); break;
         case DIM_SYMBOL: write_sym(json, NULL, dim->symbol); break;
         }
     }
@@ -50,7 +50,7 @@ static void write_type(const Type *type, const char *key, JsonWriter *json) {
 static void write_tensor_fields(const Tensor *tensor, JsonWriter *json) {
     json_text(json, "dtype", dtype_name((Dtype)tensor->dtype));
     json_open(json, "shape", '[');
-    for (uint32_t i = 0; i < tensor->rank; i++) json_integer(json, NULL, tensor->dims[i]);
+    for (uint32_t i = 0; i < tensor->rank; i++) json_signed(json, NULL, tensor->dims[i]);
     json_close(json, ']');
     if (tensor->storage == TENSOR_EXTERNAL) json_boolean(json, "external", true);
 }
@@ -77,8 +77,8 @@ static void write_items(const Attr *attr, JsonWriter *json) {
     json_open(json, "value", '[');
     for (uint32_t i = 0; i < attr->count; i++) {
         switch (attr->type) {
-        case ATTR_FLOATS: json_real(json, NULL, (double)attr->v.floats[i]); break;
-        case ATTR_INTS: json_integer(json, NULL, attr->v.ints[i]); break;
+        case ATTR_FLOATS: json_number(json, NULL, (double)attr->v.floats[i]); break;
+        case ATTR_INTS: json_signed(json, NULL, attr->v.ints[i]); break;
         case ATTR_STRINGS: write_bytes(json, NULL, attr->v.strings[i]); break;
         case ATTR_TENSORS: write_tensor(attr->v.tensors[i], NULL, json); break;
         case ATTR_GRAPHS: write_graph(attr->v.graphs[i], NULL, json); break;
@@ -100,8 +100,8 @@ static void write_items(const Attr *attr, JsonWriter *json) {
 static void write_attr_value(const Attr *attr, JsonWriter *json) {
     switch (attr->type) {
     case ATTR_UNDEFINED: break;
-    case ATTR_FLOAT: json_real(json, "value", (double)attr->v.f); break;
-    case ATTR_INT: json_integer(json, "value", attr->v.i); break;
+    case ATTR_FLOAT: json_number(json, "value", (double)attr->v.f); break;
+    case ATTR_INT: json_signed(json, "value", attr->v.i); break;
     case ATTR_STRING: write_bytes(json, "value", attr->v.s); break;
     case ATTR_TENSOR:
         if (attr->v.t) write_tensor(attr->v.t, "value", json);
