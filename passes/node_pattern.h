@@ -6,7 +6,8 @@
  *   out:NAME  the node that produces the value NAME (may be a glob),
  *   from:A,to:B  every node on a path from the value A to the value B, which are names of values of
  *             one graph; nodes within those nodes' subgraphs, too.
- * Nodes of all subgraphs and functions are looked at. Matching takes linear time. */
+ * Nodes of all subgraphs and functions are looked at. Matching a name takes at most time proportional
+ * to its length times the pattern's: nothing backtracks further than to the last '*'. */
 #ifndef DEMI_NODE_PATTERN_H
 #define DEMI_NODE_PATTERN_H
 
@@ -26,7 +27,7 @@ typedef struct NodePatterns {
 const char **node_patterns_match(const Model *model, const NodePatterns *patterns, Arena *scratch,
                                  Err *err);
 
-/* Glob match of the whole text; linear in practice: one backtrack point. */
+/* Glob match of the whole text, with one backtrack point: at most length times length. */
 bool glob_match(const char *glob, const char *text);
 
 #endif
