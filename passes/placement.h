@@ -27,6 +27,10 @@ typedef struct PlaceVar {
     bool pinned;      /* stays fp32 */
     bool wants_low;   /* goes low unless pinned */
     bool all;         /* goes low only where all its sources are; else one suffices */
+    bool computes;    /* follows its data (input 0) alone: goes low only where that is. Not so an
+                         operator that only moves data, before which a value may be cast as well
+                         as behind: one that computes would see values, and ranges, that it was
+                         never given */
     bool slot;        /* a subgraph slot or formal */
     bool flexible;    /* reads constants only: follows its readers instead */
     bool low;         /* the decision; only roots' counts */
@@ -98,8 +102,9 @@ uint64_t placement_elements(const Value *value);
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
 
-/* True where the group may go low only if all it reads, constants apart, is low. */
-bool placement_needs_low_sources(Placement *placement, VarId var, const bool *produces);
+/* True where what reads through `use` may go low only if the value there is low. Constants are never
+ * asked. */
+bool placement_use_needs_low(Placement *placement, const Use *use, const bool *produces);
 
 /* The root of a variable's tie group. */
 VarId placement_root(Placement *placement, VarId var);

@@ -8,7 +8,8 @@
  *     producer fp32, some reader low:   each reader -inf-> b, b -n-> producer
  *
  * Pins are the terminals. "Low only where every source is" (WIDEST operators, and readers that
- * produce no float, which have no reason of their own to see rounded values) is reader -inf-> source.
+ * produce no float, which have no reason of their own to see rounded values) is reader -inf-> source;
+ * so is "low only where its data is" of operators that follow and compute.
  * A constant is a free node: it can be stored either way, and costs a cast only where its readers
  * disagree. Of all minimum cuts the one with the largest low side is taken; minimum cuts form a
  * lattice, so that one moves the least in fp32 too.
@@ -91,11 +92,11 @@ static void add_value(MinCut *m, uint32_t id, int64_t cost) {
     }
 }
 
-/* True where the group may go low only if all it reads is. */
-bool placement_needs_low_sources(Placement *p, VarId var, const bool *produces) {
-    VarId root = placement_root(p, var);
+bool placement_use_needs_low(Placement *p, const Use *use, const bool *produces) {
+    VarId root = placement_root(p, placement_use_var(p, use));
     const PlaceVar *place = &p->vars.items[root];
     if (place->wants_low || place->pinned || (place->all && place->slot)) return false;
+    if (place->computes && use->node && use->index == 0) return true;
     return place->all || !produces[root];
 }
 
@@ -104,7 +105,7 @@ static void add_source_rules(MinCut *m, uint32_t id) {
     uint32_t producer = node_of(m, m->p->value_vars[id]);
     for (const Use *use = m->p->values[id]->uses; use; use = use->next) {
         VarId var = placement_use_var(m->p, use);
-        if (var == VAR_NONE || !placement_needs_low_sources(m->p, var, m->produces)) continue;
+        if (var == VAR_NONE || !placement_use_needs_low(m->p, use, m->produces)) continue;
         flow_add_arc(&m->flow, node_of(m, var), producer, m->infinite, 0);
     }
 }

@@ -95,7 +95,7 @@ static bool is_feasible(Trial *t) {
         for (const Use *use = p->values[id]->uses; use; use = use->next) {
             VarId var = placement_use_var(p, use);
             if (var != VAR_NONE && placement_is_low(p, var) && !low &&
-                placement_needs_low_sources(p, var, t->produces))
+                placement_use_needs_low(p, use, t->produces))
                 return false;
         }
     }

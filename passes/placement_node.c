@@ -206,6 +206,7 @@ static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer, const char
     if (pin) placement_pin(b->p, id, pin);
     if (answer.op_class == CLASS_LOW) root->wants_low = true;
     if (answer.op_class == CLASS_WIDEST) root->all = true;
+    if (answer.op_class == CLASS_FOLLOW && !op_has_flags(b->schema, OP_MOVES)) root->computes = true;
 }
 
 /* An operator we know nothing of: what it reads and gives keeps its type. */
