@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "node_choice.h"
 #include "node_exclude.h"
 #include "op_facts.h"
 #include "op_types.h"
@@ -19,46 +20,29 @@
 #include "placement.h"
 
 typedef struct InsertCastsOptions {
-    int to, placement, io, policy, overflow;
-    PassStrings keep, keep_ops, only, low_inputs, low_outputs;
-    OpClassLists lists;
-    bool allow_unmatched;
+    int to, placement, io, overflow;
+    PassStrings low_inputs, low_outputs;
+    NodeChoice nodes;
 } InsertCastsOptions;
 
 static const char *const to_names[] = {"float16", "bfloat16", NULL};
-static const char *const placement_names[] = {"greedy", "mincut", NULL};
+static const char *const placement_names[] = {"mincut", "greedy", NULL};
 static const char *const io_names[] = {"keep", "low", NULL};
-static const char *const policy_names[] = {"auto", "float16", "bfloat16", "fast", NULL};
 static const char *const overflow_names[] = {"pin", "clamp", "inf", "error", NULL};
 
 #define FIELD(name) offsetof(InsertCastsOptions, name)
 static const PassOption options_table[] = {
     {"to", OPTION_CHOICE, FIELD(to), to_names, NULL, "the 16-bit type"},
-    {"placement", OPTION_CHOICE, FIELD(placement), placement_names, NULL, "how casts are placed"},
+    {"placement", OPTION_CHOICE, FIELD(placement), placement_names, NULL,
+     "mincut: the decision that converts least; greedy: low wherever rules allow"},
     {"io", OPTION_CHOICE, FIELD(io), io_names, NULL, "keep or lower graph inputs and outputs"},
-    {"policy", OPTION_CHOICE, FIELD(policy), policy_names, NULL,
-     "operator classes; auto: those of the target type"},
     {"overflow", OPTION_CHOICE, FIELD(overflow), overflow_names, NULL,
      "constants the target can't hold: pin their readers to fp32, leave them to be clamped or to "
      "become Inf, or fail"},
     {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
     {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
      "graph outputs to lower, by name"},
-    {"only", OPTION_STRINGS, FIELD(only), NULL, NULL,
-     "convert these nodes and no others, by PATTERN"},
-    {"keep", OPTION_STRINGS, FIELD(keep), NULL, NULL, "nodes to keep in fp32, by PATTERN"},
-    {"keep-ops", OPTION_STRINGS, FIELD(keep_ops), NULL, NULL, "operators to keep in fp32"},
-    {"low-ops", OPTION_STRINGS, FIELD(lists.low), NULL, NULL,
-     "operators that run low: NAMEs replace the policy's list, +NAME moves one there"},
-    {"fp32-ops", OPTION_STRINGS, FIELD(lists.fp32), NULL, NULL, "operators that stay in fp32"},
-    {"follow-ops", OPTION_STRINGS, FIELD(lists.follow), NULL, NULL,
-     "operators that are low where an input is"},
-    {"widest-ops", OPTION_STRINGS, FIELD(lists.widest), NULL, NULL,
-     "operators that are low where all inputs are"},
-    {"fp32-when", OPTION_STRINGS, FIELD(lists.fp32_when), NULL, NULL,
-     "OPERATOR.ATTRIBUTE=VALUE: nodes that stay in fp32 because of an attribute"},
-    {"allow-unmatched", OPTION_BOOL, FIELD(allow_unmatched), NULL, NULL,
-     "let patterns match nothing"},
+    NODE_CHOICE_ROWS(InsertCastsOptions, nodes),
     {0},
 };
 
@@ -307,32 +291,22 @@ static void note_nodes(Realise *r) {
 
 /* ---- the pass ----------------------------------------------------------------------------------------- */
 
-static Policy policy_of(const InsertCastsOptions *options) {
-    if (options->policy > 0) return (Policy)(options->policy - 1);
-    return options->to == 0 ? POLICY_FLOAT16 : POLICY_BFLOAT16;
-}
-
 static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
                          Err *err) {
     static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
     Model *model = ctx->model;
-    NodePatterns patterns = {.keep = options->keep,
-                             .keep_ops = options->keep_ops,
-                             .only = options->only,
-                             .allow_unmatched = options->allow_unmatched};
-    OpClassLists lists = options->lists;
-    lists.declared = model->declared_ops;
-    lists.declared_count = model->declared_op_count;
+    Dtype target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
+    ChosenNodes chosen;
+    if (!node_choice_resolve(&options->nodes, model, target, ctx->scratch, &chosen, err))
+        return false;
     *request = (PlacementRequest){
-        .target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
-        .policy = policy_of(options),
-        .classes = op_classes_new(policy_of(options), &lists, &model->arena, err),
+        .target = target,
+        .policy = chosen.policy,
+        .classes = chosen.classes,
         .io_low = options->io == 1,
+        .excluded = chosen.excluded,
         .guard = guards[options->overflow],
     };
-    if (!request->classes) return false;
-    request->excluded = node_exclusions(model, &patterns, ctx->scratch, err);
-    if (!request->excluded) return false;
     request->low_inputs = node_named_io(model, &options->low_inputs, false, ctx->scratch, err);
     if (!request->low_inputs) return false;
     request->low_outputs = node_named_io(model, &options->low_outputs, true, ctx->scratch, err);
@@ -344,7 +318,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
                    .census = ctx->census};
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err)) return false;
-    if (options->placement == 1) placement_solve_mincut(&p);
+    if (options->placement == 0) placement_solve_mincut(&p);
     else placement_solve_greedy(&p);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};

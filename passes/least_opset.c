@@ -18,9 +18,10 @@ static int64_t first_opset(const char *op, int64_t opset, Dtype target) {
     return legal && schema->since > opset ? schema->since : opset;
 }
 
-static bool is_low(const Node *node, Policy policy) {
+static bool is_low(const Node *node, const ChosenNodes *chosen) {
     if (!domain_is_default(node->domain) || node->input_count == 0) return false;
-    if (op_class_lookup("", sym_text(node->op_type), policy) != CLASS_LOW) return false;
+    if (chosen->excluded[node->id]) return false;
+    if (op_class_of(node, chosen->classes).op_class != CLASS_LOW) return false;
     const Value *first = node->inputs[0].value;
     Dtype dtype = first ? type_dtype(first->type) : DTYPE_UNDEFINED;
     const Model *model = node->graph->model;
@@ -28,14 +29,15 @@ static bool is_low(const Node *node, Policy policy) {
            !(model->functions.count && model_find_function(model, node));
 }
 
-int64_t least_opset_for(const Model *model, Dtype target, Policy policy, Arena *scratch) {
+int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *chosen,
+                        Arena *scratch) {
     int64_t least = opset_version(&model->opsets, NULL);
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node->next) {
-            if (!is_low(node, policy)) continue;
+            if (!is_low(node, chosen)) continue;
             int64_t first = first_opset(sym_text(node->op_type), own, target);
             if (first > own && first > least) least = first;
         }

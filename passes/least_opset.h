@@ -4,12 +4,13 @@
 #ifndef DEMI_LEAST_OPSET_H
 #define DEMI_LEAST_OPSET_H
 
-#include "op_class.h"
+#include "node_choice.h"
 
-/* The least opset, from the model's own on, at which every float node of class LOW may have
- * `target` on its first input; nodes that never may do not count. The model's own opset where all
- * may, or it imports none; functions count with their bodies, where their own import is older.
- * Types of inputs should be known (infer-dtypes): unknown ones count as float. */
-int64_t least_opset_for(const Model *model, Dtype target, Policy policy, Arena *scratch);
+/* The least opset, from the model's own on, at which every float node of class LOW that is not
+ * excluded may have `target` on its first input; nodes that never may do not count. The model's own
+ * opset where all may, or it imports none; functions count with their bodies, where their own import
+ * is older. Types of inputs should be known (infer-dtypes): unknown ones count as float. */
+int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *chosen,
+                        Arena *scratch);
 
 #endif

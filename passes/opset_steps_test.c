@@ -127,7 +127,8 @@ static void test_unchanged_step_has_no_rows(void **state) {
 /* ---- least opset --------------------------------------------------------------------------------
  */
 
-static int64_t least_of(const char *text, Dtype target, Policy policy) {
+/* keep: a PATTERN of nodes that do not count, or NULL */
+static int64_t least_of(const char *text, Dtype target, const char *keep) {
     MemTrap trap;
     if (setjmp(trap.env)) fail_msg("out of memory");
     Err err = {0};
@@ -135,7 +136,11 @@ static int64_t least_of(const char *text, Dtype target, Policy policy) {
     if (!model) fail_msg("%s", err.what);
     Arena scratch;
     arena_init(&scratch, &trap);
-    int64_t least = least_opset_for(model, target, policy, &scratch);
+    NodeChoice choice = {.keep = {&keep, keep ? 1 : 0}};
+    ChosenNodes chosen;
+    if (!node_choice_resolve(&choice, model, target, &scratch, &chosen, &err))
+        fail_msg("%s", err.what);
+    int64_t least = least_opset_for(model, target, &chosen, &scratch);
     arena_free(&scratch);
     model_free(model);
     return least;
@@ -151,10 +156,11 @@ static void test_least_opset(void **state) {
                                  "{ z = MatMul(x, x)  y = Elu(z) }\n";
     static const char doubles[] = "<ir_version: 8, opset_import: [\"\" : 9]>\n"
                                   "g (double[3,3] x) => (double y) { y = MatMul(x, x) }\n";
-    assert_int_equal(least_of(conv, DTYPE_BFLOAT16, POLICY_BFLOAT16), 22);
-    assert_int_equal(least_of(conv, DTYPE_FLOAT16, POLICY_FLOAT16), 9);
-    assert_int_equal(least_of(matmul, DTYPE_BFLOAT16, POLICY_BFLOAT16), 13);
-    assert_int_equal(least_of(doubles, DTYPE_BFLOAT16, POLICY_BFLOAT16), 9);
+    assert_int_equal(least_of(conv, DTYPE_BFLOAT16, NULL), 22);
+    assert_int_equal(least_of(conv, DTYPE_FLOAT16, NULL), 9);
+    assert_int_equal(least_of(conv, DTYPE_BFLOAT16, "y"), 9);
+    assert_int_equal(least_of(matmul, DTYPE_BFLOAT16, NULL), 13);
+    assert_int_equal(least_of(doubles, DTYPE_BFLOAT16, NULL), 9);
 }
 
 int main(void) {

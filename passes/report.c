@@ -348,12 +348,18 @@ void report_take_pass(DemiReport *report, const char *name, uint64_t rewrites, d
     report->totals.seconds += seconds;
 }
 
-static void take_advice(DemiReport *report) {
+static void add_advice(DemiReport *report, const char *text) {
+    DemiReportRow row = {.name = text, .text_before = "", .text_after = ""};
+    VEC_PUSH(&report->arena, &report->lists[DEMI_REPORT_ADVICE].rows, row);
+}
+
+static void take_advice(DemiReport *report, const PassCounts *counts) {
+    for (const PassRemark *remark = counts ? counts->remarks : NULL; remark; remark = remark->next)
+        add_advice(report, arena_copy(&report->arena, remark->text, strlen(remark->text)));
     report->facts.casts = report->totals.casts_remaining;
     for (int kind = 0; kind < ADVICE_COUNT; kind++) {
         const char *text = advice_text(&report->facts, (Advice)kind, &report->arena);
-        DemiReportRow row = {.name = text, .text_before = "", .text_after = ""};
-        if (text) VEC_PUSH(&report->arena, &report->lists[DEMI_REPORT_ADVICE].rows, row);
+        if (text) add_advice(report, text);
     }
 }
 
@@ -388,7 +394,7 @@ void report_take_after(DemiReport *report, const Model *model, const PassCounts 
     sort_rows(report, DEMI_REPORT_OPERATORS);
     sort_rows(report, DEMI_REPORT_WEIGHTS);
     sort_rows(report, DEMI_REPORT_REASONS);
-    take_advice(report);
+    take_advice(report, counts);
 }
 
 /* ---- reading

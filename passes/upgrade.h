@@ -47,7 +47,8 @@ bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const ch
 /* ---- questions; each may infer types ----------------------------------------------------------
  */
 
-void upgrade_infer(Upgrade *upgrade);
+/* Infers once; what can't be inferred is unknown. inputs (NAME=DTYPE) may be NULL. */
+void upgrade_infer(Upgrade *upgrade, const PassStrings *inputs);
 /* What is known of an actual input: NULL where it is absent, or nothing is known. */
 const Type *upgrade_input_type(Upgrade *upgrade, const Node *node, uint32_t input);
 /* Its rank, -1 where unknown; its element type, UNDEFINED where unknown. */

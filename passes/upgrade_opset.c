@@ -20,6 +20,8 @@
 typedef struct UpgradeOptions {
     int64_t to;
     int target; /* index into targets */
+    PassStrings inputs;
+    NodeChoice nodes;
 } UpgradeOptions;
 
 static const char *const targets[] = {"none", "float16", "bfloat16", NULL};
@@ -28,7 +30,10 @@ static const PassOption options_table[] = {
     {"to", OPTION_INT, offsetof(UpgradeOptions, to), NULL, NULL, "the opset to raise the model to"},
     {"for", OPTION_CHOICE, offsetof(UpgradeOptions, target), targets, "none",
      "instead: the first opset at which operators worth this type can take it; where the model "
-     "can't be raised to it, nothing happens"},
+     "can't be raised to it, nothing happens. The options below say which nodes count"},
+    {"inputs", OPTION_STRINGS, offsetof(UpgradeOptions, inputs), NULL, NULL,
+     "NAME=DTYPE: types of inputs that the model declares none for"},
+    NODE_CHOICE_ROWS(UpgradeOptions, nodes),
     {0},
 };
 
@@ -145,6 +150,48 @@ static int64_t raised_from(const Upgrade *upgrade, const OpsetImports *opsets) {
     return opset > 0 && opset < upgrade->to ? opset : 0;
 }
 
+/* ---- declared shapes ---------------------------------------------------------------------------
+ */
+
+static bool contradicts(const Type *declared, const Type *found) {
+    bool tensors = declared && found && declared->kind == TYPE_TENSOR && found->kind == TYPE_TENSOR;
+    if (!tensors || !declared->has_shape || !found->has_shape) return false;
+    if (declared->rank != found->rank) return true;
+    for (uint32_t i = 0; i < found->rank; i++) {
+        const Dim *a = &declared->dims[i], *b = &found->dims[i];
+        if (a->kind == DIM_KNOWN && b->kind == DIM_KNOWN && a->size != b->size) return true;
+    }
+    return false;
+}
+
+static bool check_shape(const Upgrade *upgrade, const Value *value, const ValueDecl *decl,
+                        Err *err) {
+    if (!decl || !contradicts(decl->type, value->type)) return true;
+    err_set(err, ERR_MODEL, "no upgrade to opset %lld: the shape declared of '%s' is not the one "
+                            "its operators give", (long long)upgrade->to, sym_text(value->name));
+    return false;
+}
+
+/* A model may declare shapes that are wrong and still be valid, since ONNX can't infer everything at
+ * its opset. Newer operators let it infer more, so such a model would be invalid once raised. */
+static bool check_shapes(Upgrade *upgrade, const GraphList *graphs, Err *err) {
+    upgrade_infer(upgrade, NULL);
+    for (size_t i = 0; i < graphs->count; i++) {
+        const Graph *graph = graphs->items[i];
+        if (graph->function) continue; /* types there are some call's */
+        for (size_t k = 0; k < graph->outputs.count; k++)
+            if (!check_shape(upgrade, graph->outputs.items[k]->use.value,
+                             graph->outputs.items[k]->decl, err))
+                return false;
+        for (const Node *node = graph->first; node; node = node->next)
+            for (uint32_t k = 0; k < node->output_count; k++)
+                if (node->outputs[k] &&
+                    !check_shape(upgrade, node->outputs[k], node->outputs[k]->info, err))
+                    return false;
+    }
+    return true;
+}
+
 bool upgrade_check(Upgrade *upgrade, Err *err) {
     GraphList graphs = model_graphs(upgrade->model, upgrade->ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
@@ -154,7 +201,7 @@ bool upgrade_check(Upgrade *upgrade, Err *err) {
             if (is_ours(upgrade->model, node) && !check_node(upgrade, node, from, err))
                 return false;
     }
-    return true;
+    return !raised_from(upgrade, &upgrade->model->opsets) || check_shapes(upgrade, &graphs, err);
 }
 
 static void raise_imports(Upgrade *upgrade, OpsetImports *opsets) {
@@ -214,16 +261,38 @@ static bool check_options(const Model *model, const UpgradeOptions *options, Err
     return false;
 }
 
+/* The opset that the chosen nodes need; inference is best effort, unknown types count as float. */
+static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
+    PassCtx *ctx = upgrade->ctx;
+    Dtype target = options->target == 2 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
+    ChosenNodes chosen;
+    if (!node_choice_resolve(&options->nodes, ctx->model, target, ctx->scratch, &chosen, err))
+        return false;
+    upgrade_infer(upgrade, &options->inputs);
+    upgrade->to = least_opset_for(ctx->model, target, &chosen, ctx->scratch);
+    return true;
+}
+
+/* A model that can't be raised is converted at its own opset, and its user told why. */
+static void remark_refusal(PassCtx *ctx, const Err *refusal) {
+    Arena *arena = &ctx->model->arena;
+    const char *node = refusal->node;
+    pass_remark(ctx->counts, arena,
+                arena_printf(arena, "the opset is kept: %s%s%s%s", refusal->what,
+                             *node ? " (node '" : "", node, *node ? "')" : ""));
+}
+
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const UpgradeOptions *options = data;
     if (!check_options(ctx->model, options, err)) return false;
     Upgrade upgrade = {.ctx = ctx, .model = ctx->model, .to = options->to};
     if (options->target) {
-        bool low = options->target == 2;
-        upgrade_infer(&upgrade);
-        upgrade.to = least_opset_for(ctx->model, low ? DTYPE_BFLOAT16 : DTYPE_FLOAT16,
-                                     low ? POLICY_BFLOAT16 : POLICY_FLOAT16, ctx->scratch);
-        if (!upgrade_check(&upgrade, NULL)) return true;
+        Err refusal = {0};
+        if (!find_opset(&upgrade, options, err)) return false;
+        if (!upgrade_check(&upgrade, &refusal)) {
+            remark_refusal(ctx, &refusal);
+            return true;
+        }
     } else if (!upgrade_check(&upgrade, err)) {
         return false;
     }

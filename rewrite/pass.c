@@ -25,6 +25,12 @@ void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss) {
     counts->last_loss = copy;
 }
 
+void pass_remark(PassCounts *counts, Arena *arena, const char *text) {
+    PassRemark *remark = ARENA_NEW(arena, PassRemark);
+    *remark = (PassRemark){.next = counts->remarks, .text = text};
+    counts->remarks = remark;
+}
+
 static const char *fact_name(uint32_t facts) {
     return facts & FACT_DTYPES ? "dtypes" : "shapes";
 }

@@ -52,15 +52,26 @@ typedef struct TensorLoss {
     ValueCensus census;
 } TensorLoss;
 
+/* Something that a pass left undone, or did otherwise than its user would expect. */
+typedef struct PassRemark {
+    struct PassRemark *next;
+    const char *text; /* one line */
+} PassRemark;
+
 typedef struct PassCounts {
     uint64_t rewrites;                      /* by the pass that runs; pipelines read and reset it */
     uint64_t casts_added, casts_removed, casts_fused; /* over the whole pipeline */
     uint64_t overflow, underflow, subnormal; /* values of constants that the target can't hold */
     TensorLoss *losses, *last_loss;          /* by constant, in the order they were met */
+    PassRemark *remarks;                     /* newest first */
 } PassCounts;
 
 /* Appends a copy of `loss`, made in `arena`, which must outlive the pipeline; the name is borrowed. */
 void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss);
+
+/* Remarks `text`, which is borrowed, as the list's memory is taken from `arena`: both must outlive
+ * the pipeline. */
+void pass_remark(PassCounts *counts, Arena *arena, const char *text);
 
 typedef struct PassCtx {
     Model *model;
