@@ -207,10 +207,18 @@ typedef enum DemiIo {
 /* What a conversion does to the default domain's opset; any other number raises it to that one. */
 enum {
     DEMI_OPSET_DEFAULT = 0,
-    DEMI_OPSET_AUTO = -1, /* raise it as far as the operators worth the target type need to take it;
-                             a model that can't be raised so far keeps it */
-    DEMI_OPSET_KEEP = -2, /* default */
+    DEMI_OPSET_AUTO = -1, /* default for bfloat16: raise it as far as the operators worth the target
+                             type need to take it; a model that can't be raised so far keeps it */
+    DEMI_OPSET_KEEP = -2, /* default for float16 */
 };
+
+/* How it is decided which nodes run in the target type. */
+typedef enum DemiPlacement {
+    DEMI_PLACEMENT_DEFAULT = 0,
+    DEMI_PLACEMENT_MINCUT = 1, /* default: of all decisions the rules allow, the one that converts
+                                  least when the model runs */
+    DEMI_PLACEMENT_GREEDY = 2, /* whatever may follow a neighbour in the target type does */
+} DemiPlacement;
 
 /* Constants that are read in the target type. */
 typedef enum DemiParameters {
@@ -268,12 +276,14 @@ typedef struct DemiConvertOptions {
     const char *const *declared_ops;
     size_t declared_op_count;
     int64_t opset; /* a DEMI_OPSET constant, or 1 to demi_newest_opset() */
+    DemiPlacement placement;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
     {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
      0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
-     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT}
+     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,                     \
+     DEMI_PLACEMENT_DEFAULT}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator

@@ -434,7 +434,8 @@ static void check_realised(const Maker *m, Model *model, unsigned casts, bool lo
     Arena scratch;
     arena_init(&scratch, &trap);
     int length = snprintf(text, sizeof text,
-                          "infer-dtypes,insert-casts{to=float16,allow-unmatched=true,io=%s,keep=[",
+                          "infer-dtypes,insert-casts{to=float16,placement=greedy,"
+                          "allow-unmatched=true,io=%s,keep=[",
                           low_io ? "low" : "keep");
     bool first = true;
     for (size_t i = 0; i < m->count; i++) {

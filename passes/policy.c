@@ -184,7 +184,7 @@ static bool read_root(Reader *r, json_t *root) {
     static const char *const known[] = {
         "policy", "to",     "low", "fp32",       "follow",   "widest",  "conditional",     "keep",
         "keep_ops", "only", "io",  "parameters", "overflow", "schemas", "allow_unmatched", "inputs",
-        "opset",    NULL};
+        "opset",    "placement", NULL};
     ConvertPolicy *policy = r->policy;
     if (!json_is_object(root)) return wrong(r, "policy", "an object");
     if (!check_keys(r, root, known)) return false;
@@ -199,6 +199,7 @@ static bool read_root(Reader *r, json_t *root) {
     }
     return read_choice(r, root, "policy", policy_bases, &policy->base) &&
            read_choice(r, root, "to", policy_targets, &policy->to) &&
+           read_choice(r, root, "placement", policy_placements, &policy->placement) &&
            read_choice(r, root, "parameters", policy_parameters, &policy->parameters) &&
            read_choice(r, root, "overflow", policy_overflows, &policy->overflow) &&
            read_opset(r, json_object_get(root, "opset")) && read_io(r, root) &&
@@ -301,6 +302,7 @@ const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     json_object_set_new(root, "policy", json_string(policy_bases[policy->base]));
     json_object_set_new(root, "to", json_string(policy_targets[policy->to]));
     json_object_set_new(root, "opset", opset_json(policy));
+    json_object_set_new(root, "placement", json_string(policy_placements[policy->placement]));
     write_classes(root, policy, classes);
     write_conditional(root, policy);
     for (size_t i = 0; i < PLAIN_KEYS; i++)

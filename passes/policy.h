@@ -6,6 +6,7 @@
  *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
  *       "to": "float16",
  *       "opset": "keep",                      or "auto", or a number
+ *       "placement": "mincut",                or "greedy"
  *       "low": ["Conv", "MatMul"],            replaces the list; fp32, follow, widest likewise
  *       "fp32": {"add": ["Relu"], "remove": ["Exp"]},
  *       "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]}],
@@ -51,7 +52,7 @@ typedef VEC(const char *) PolicyNames;
 typedef struct ConvertPolicy {
     Arena *arena; /* of all text */
     int base;     /* 1 + a Policy of op_class.h */
-    int to, io, parameters, overflow;
+    int to, io, placement, parameters, overflow;
     int64_t opset; /* a DEMI_OPSET constant, or a version */
     bool allow_unmatched;
     PolicyNames lists[POLICY_LIST_COUNT];
@@ -79,6 +80,6 @@ const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
 
 /* Names of choices, NULL-terminated; [0] is that of 0, "". */
 extern const char *const policy_bases[], *const policy_targets[], *const policy_ios[],
-    *const policy_parameters[], *const policy_overflows[];
+    *const policy_placements[], *const policy_parameters[], *const policy_overflows[];
 
 #endif

@@ -10,6 +10,7 @@ const char *const policy_bases[] = {"", "float16", "bfloat16", "fast", NULL};
 const char *const policy_targets[] = {"", "float16", "bfloat16", NULL};
 const char *const policy_ios[] = {"", "keep", "low", NULL};
 const char *const policy_parameters[] = {"", "offline", "runtime", "both", NULL};
+const char *const policy_placements[] = {"", "mincut", "greedy", NULL};
 const char *const policy_overflows[] = {"", "pin", "clamp", "inf", "error", NULL};
 
 /* ---- from options ----------------------------------------------------------------------------------- */
@@ -103,9 +104,11 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     settle(&policy->base, 0, policy->to);
     settle(&policy->io, (int)options->io, DEMI_IO_KEEP);
     settle(&policy->parameters, (int)options->parameters, DEMI_PARAMETERS_OFFLINE);
+    settle(&policy->placement, (int)options->placement, DEMI_PLACEMENT_MINCUT);
     settle(&policy->overflow, (int)options->overflow, DEMI_OVERFLOW_PIN);
     if (options->opset != DEMI_OPSET_DEFAULT) policy->opset = options->opset;
-    if (policy->opset == DEMI_OPSET_DEFAULT) policy->opset = DEMI_OPSET_KEEP;
+    if (policy->opset == DEMI_OPSET_DEFAULT)
+        policy->opset = policy->to == DEMI_TO_BFLOAT16 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
     policy->allow_unmatched |= options->allow_unmatched;
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
@@ -165,24 +168,32 @@ static void end_pass(Text *text) {
     if (text->options) put(text, "}");
 }
 
-static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
+/* Which nodes count: options of every pass that chooses among them (node_choice.h). */
+static void put_nodes(Text *text, const ConvertPolicy *policy) {
     static const struct {
         const char *key;
         PolicyList list;
-    } keys[] = {{"low-ops", LIST_LOW},          {"fp32-ops", LIST_FP32},
-                {"follow-ops", LIST_FOLLOW},    {"widest-ops", LIST_WIDEST},
-                {"fp32-when", LIST_CONDITIONAL}, {"low-inputs", LIST_LOW_INPUTS},
-                {"low-outputs", LIST_LOW_OUTPUTS}, {"only", LIST_ONLY},
-                {"keep", LIST_KEEP},            {"keep-ops", LIST_KEEP_OPS}};
-    put_pass(text, "insert-casts");
-    put_choice(text, "to", policy_targets[policy->to]);
-    put_choice(text, "io", policy_ios[policy->io]);
+    } keys[] = {{"low-ops", LIST_LOW},           {"fp32-ops", LIST_FP32},
+                {"follow-ops", LIST_FOLLOW},     {"widest-ops", LIST_WIDEST},
+                {"fp32-when", LIST_CONDITIONAL}, {"only", LIST_ONLY},
+                {"keep", LIST_KEEP},             {"keep-ops", LIST_KEEP_OPS}};
     if (policy->base != policy->to) put_choice(text, "policy", policy_bases[policy->base]);
-    if (policy->overflow != DEMI_OVERFLOW_PIN)
-        put_choice(text, "overflow", policy_overflows[policy->overflow]);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         put_list(text, keys[i].key, &policy->lists[keys[i].list]);
     if (policy->allow_unmatched) put_choice(text, "allow-unmatched", "true");
+}
+
+static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
+    put_pass(text, "insert-casts");
+    put_choice(text, "to", policy_targets[policy->to]);
+    put_choice(text, "io", policy_ios[policy->io]);
+    if (policy->placement != DEMI_PLACEMENT_MINCUT)
+        put_choice(text, "placement", policy_placements[policy->placement]);
+    if (policy->overflow != DEMI_OVERFLOW_PIN)
+        put_choice(text, "overflow", policy_overflows[policy->overflow]);
+    put_list(text, "low-inputs", &policy->lists[LIST_LOW_INPUTS]);
+    put_list(text, "low-outputs", &policy->lists[LIST_LOW_OUTPUTS]);
+    put_nodes(text, policy);
     end_pass(text);
 }
 
@@ -195,23 +206,28 @@ static void put_cast_params(Text *text, const ConvertPolicy *policy) {
     end_pass(text);
 }
 
-/* First of all, so that everything after sees the opset that the model will have. */
+/* Before anything is inferred for good, so that all that sees the opset that the model will have. */
 static void put_upgrade(Text *text, const ConvertPolicy *policy) {
     if (policy->opset == DEMI_OPSET_KEEP) return;
     put_pass(text, "upgrade-opset");
-    if (policy->opset == DEMI_OPSET_AUTO) put_choice(text, "for", policy_targets[policy->to]);
-    else put_choice(text, "to", arena_printf(text->arena, "%lld", (long long)policy->opset));
+    if (policy->opset == DEMI_OPSET_AUTO) {
+        put_choice(text, "for", policy_targets[policy->to]);
+        put_list(text, "inputs", &policy->lists[LIST_INPUT_DTYPES]);
+        put_nodes(text, policy);
+    } else {
+        put_choice(text, "to", arena_printf(text->arena, "%lld", (long long)policy->opset));
+    }
     end_pass(text);
 }
 
 const char *policy_pipeline(const ConvertPolicy *policy) {
     Text text = {.arena = policy->arena};
-    put_upgrade(&text, policy);
     if (policy->lists[LIST_DECLARED].count) {
         put_pass(&text, "declare-ops");
         put_list(&text, "ops", &policy->lists[LIST_DECLARED]);
         end_pass(&text);
     }
+    put_upgrade(&text, policy);
     put_pass(&text, "infer-dtypes");
     put_list(&text, "inputs", &policy->lists[LIST_INPUT_DTYPES]);
     end_pass(&text);

@@ -24,8 +24,12 @@ static const OptionRow options[] = {
     {"io", 0, OPTION_ROW_VALUE, "keep|low", "keep low",
      "keep (default): inputs and outputs keep their types. low: float ones take the new type."},
     {"opset", 0, OPTION_ROW_VALUE, "keep|auto|N", NULL,
-     "keep (default): the model's own. auto: raise it as far as convolutions, matrix products and "
-     "other operators worth the type need to take it, if that can be done. N: raise it to N."},
+     "keep (default for float16): the model's own. auto (default for bfloat16): raise it as far as "
+     "convolutions, matrix products and other operators worth the type need to take it, if that can "
+     "be done. N: raise it to N."},
+    {"placement", 0, OPTION_ROW_VALUE, "mincut|greedy", "mincut greedy",
+     "mincut (default): cast where that converts the least data. greedy: what may follow a "
+     "neighbour in the new type does."},
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
      "Nodes that stay float, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
      "(by an output), or from:A,to:B (all between). An unnamed node is called by its first "

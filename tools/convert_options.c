@@ -112,11 +112,13 @@ bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions
                           Err *err) {
     static const char *const ios[] = {"", "keep", "low", NULL};
     static const char *const parameters[] = {"", "offline", "runtime", "both", NULL};
+    static const char *const placements[] = {"", "mincut", "greedy", NULL};
     static const char *const overflows[] = {"", "pin", "clamp", "inf", "error", NULL};
     *options = (DemiConvertOptions)DEMI_CONVERT_OPTIONS_INIT;
     options->to = target_of(parsed);
     options->io = (DemiIo)choice_of(parsed, "io", ios);
     options->parameters = (DemiParameters)choice_of(parsed, "parameters", parameters);
+    options->placement = (DemiPlacement)choice_of(parsed, "placement", placements);
     options->overflow = (DemiOverflow)choice_of(parsed, "overflow", overflows);
     options->allow_unmatched = parsed_flag(parsed, "allow-unmatched");
     fill_lists(parsed, options);

@@ -25,7 +25,7 @@ import time
 import onnx
 from onnx import numpy_helper
 
-from suite import judge, metric, random_graphs, random_operators, random_scope, random_styles, validity, widen, workers
+from suite import judge, metric, opsets, random_graphs, random_operators, random_scope, random_styles, validity, widen, workers
 from suite.command import VARIANTS, Demi, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -93,8 +93,25 @@ class RandomJudge(judge.Judge):
             row.error, text = self.compare(source, got, want, variant)
             row.problems += [f"widened: {text}"] if text else []
             return
-        if self.source_runs(source):
+        if self.source_runs(source) and self.raised_runs(source, model):
             row.problems.append(f"widened: {row.skip}")
+
+    def raised_runs(self, source: judge.Source, model: onnx.ModelProto) -> bool:
+        """False where no engine runs even the unconverted source at the opset it was raised to."""
+        opset = opsets.raised(source.model, model)
+        if not opset:
+            return True
+        run, out = self.demi.opt(str(source.path), f"upgrade-opset{{to={opset}}}")
+        if run.code or out is None:
+            return True
+        raised = onnx.load_from_string(out)
+        for engine in judge.engines.ENGINES:
+            try:
+                engine(out, raised).run(source.results.feeds[0])
+                return True
+            except judge.engines.CannotRun:
+                continue
+        return False
 
     def source_runs(self, source: judge.Source) -> bool:
         for engine in judge.engines.ENGINES if source.results else []:
