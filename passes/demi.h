@@ -277,13 +277,19 @@ typedef struct DemiConvertOptions {
     size_t declared_op_count;
     int64_t opset; /* a DEMI_OPSET constant, or 1 to demi_newest_opset() */
     DemiPlacement placement;
+    /* [range_count] "NAME=MAX": the largest magnitude a value was measured to reach when the float
+     * model ran on real data. Where range_margin times it is past the target's range, the value
+     * stays float, and so does what computes and reads it. */
+    const char *const *ranges;
+    size_t range_count;
+    int64_t range_margin; /* 0: what the policy says, else 2 */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
     {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
      0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
      NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,                     \
-     DEMI_PLACEMENT_DEFAULT}
+     DEMI_PLACEMENT_DEFAULT, NULL, 0, 0}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator

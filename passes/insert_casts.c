@@ -18,10 +18,12 @@
 #include "op_types.h"
 #include "passes.h"
 #include "placement.h"
+#include "value_ranges.h"
 
 typedef struct InsertCastsOptions {
     int to, placement, io, overflow;
     PassStrings low_inputs, low_outputs;
+    ValueRanges ranges;
     NodeChoice nodes;
 } InsertCastsOptions;
 
@@ -42,6 +44,10 @@ static const PassOption options_table[] = {
     {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
     {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
      "graph outputs to lower, by name"},
+    {"ranges", OPTION_STRINGS, FIELD(ranges.items), NULL, NULL,
+     "NAME=MAX: the largest magnitude a value was measured to reach; too large, it stays fp32"},
+    {"range-margin", OPTION_INT, FIELD(ranges.margin), NULL, "2",
+     "how many times larger than measured a value may become"},
     NODE_CHOICE_ROWS(InsertCastsOptions, nodes),
     {0},
 };
@@ -313,11 +319,22 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
     return request->low_outputs;
 }
 
+static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err) {
+    ValueRanges ranges = options->ranges;
+    ranges.allow_unmatched = options->nodes.allow_unmatched;
+    if (ranges.margin >= 1) return value_ranges_pin(p, &ranges, err);
+    err_set(err, ERR_USAGE, "range-margin is %lld", (long long)ranges.margin);
+    err_expected(err, "1 or more");
+    return false;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
                    .census = ctx->census};
-    if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err)) return false;
+    if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
+        !pin_ranges(&p, options, err))
+        return false;
     if (options->placement == 0) placement_solve_mincut(&p);
     else placement_solve_greedy(&p);
     if (!placement_guard_refuse(&p, err)) return false;

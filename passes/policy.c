@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "text_distance.h"
+#include "text_words.h"
 
 typedef struct Reader {
     ConvertPolicy *policy;
@@ -173,6 +174,25 @@ static bool read_opset(Reader *r, json_t *value) {
     return true;
 }
 
+static bool read_ranges(Reader *r, json_t *root) {
+    json_t *ranges = json_object_get(root, "ranges"), *reached;
+    json_t *margin = json_object_get(root, "range_margin");
+    const char *name;
+    if (margin && (!json_is_integer(margin) || json_integer_value(margin) < 1))
+        return wrong(r, "range_margin", "1 or more");
+    if (margin) r->policy->range_margin = json_integer_value(margin);
+    if (!ranges) return true;
+    if (!json_is_object(ranges)) return wrong(r, "ranges", "an object of value names and magnitudes");
+    json_object_foreach(ranges, name, reached) {
+        if (!json_is_number(reached) || json_number_value(reached) < 0)
+            return wrong(r, "ranges", "magnitudes as numbers");
+        char number[TEXT_NUMBER];
+        number[text_format_double(number, json_number_value(reached))] = '\0';
+        push(r, LIST_RANGES, arena_printf(r->arena, "%s=", name), number);
+    }
+    return true;
+}
+
 static bool read_allow_unmatched(Reader *r, json_t *value) {
     if (!value) return true;
     if (!json_is_boolean(value)) return wrong(r, "allow_unmatched", "true or false");
@@ -184,7 +204,7 @@ static bool read_root(Reader *r, json_t *root) {
     static const char *const known[] = {
         "policy", "to",     "low", "fp32",       "follow",   "widest",  "conditional",     "keep",
         "keep_ops", "only", "io",  "parameters", "overflow", "schemas", "allow_unmatched", "inputs",
-        "opset",    "placement", NULL};
+        "opset",    "placement", "ranges", "range_margin", NULL};
     ConvertPolicy *policy = r->policy;
     if (!json_is_object(root)) return wrong(r, "policy", "an object");
     if (!check_keys(r, root, known)) return false;
@@ -204,7 +224,7 @@ static bool read_root(Reader *r, json_t *root) {
            read_choice(r, root, "overflow", policy_overflows, &policy->overflow) &&
            read_opset(r, json_object_get(root, "opset")) && read_io(r, root) &&
            read_conditional(r, json_object_get(root, "conditional")) &&
-           read_inputs(r, json_object_get(root, "inputs")) &&
+           read_inputs(r, json_object_get(root, "inputs")) && read_ranges(r, root) &&
            read_allow_unmatched(r, json_object_get(root, "allow_unmatched"));
 }
 
@@ -269,6 +289,22 @@ static void write_inputs(json_t *root, const ConvertPolicy *policy) {
     json_object_set_new(root, "inputs", inputs);
 }
 
+static bool write_ranges(json_t *root, const ConvertPolicy *policy, Err *err) {
+    const PolicyNames *names = &policy->lists[LIST_RANGES];
+    json_t *ranges = json_object();
+    json_object_set_new(root, "ranges", ranges);
+    for (size_t i = 0; i < names->count; i++) {
+        const char *text = names->items[i], *split = strrchr(text, '=');
+        double reached;
+        if (!split || !text_read_double(split + 1, strlen(split + 1), &reached))
+            return err_set(err, ERR_USAGE, "range '%s' can't be read", text);
+        const char *name = arena_copy(policy->arena, text, (size_t)(split - text));
+        json_object_set_new(ranges, name, json_real(reached));
+    }
+    json_object_set_new(root, "range_margin", json_integer(policy->range_margin));
+    return true;
+}
+
 static void write_io(json_t *root, const ConvertPolicy *policy) {
     const PolicyNames *in = &policy->lists[LIST_LOW_INPUTS];
     const PolicyNames *out = &policy->lists[LIST_LOW_OUTPUTS];
@@ -308,6 +344,7 @@ const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     for (size_t i = 0; i < PLAIN_KEYS; i++)
         write_list(root, plain_keys[i].key, policy, plain_keys[i].list);
     write_inputs(root, policy);
+    if (!write_ranges(root, policy, err)) return NULL;
     write_io(root, policy);
     json_object_set_new(root, "parameters", json_string(policy_parameters[policy->parameters]));
     json_object_set_new(root, "overflow", json_string(policy_overflows[policy->overflow]));

@@ -11,6 +11,7 @@
  *       "fp32": {"add": ["Relu"], "remove": ["Exp"]},
  *       "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]}],
  *       "keep": ["/head/..."], "keep_ops": ["Softmax"], "only": [],          PATTERNs, operators
+ *       "ranges": {"h": 3e4}, "range_margin": 2,    magnitudes that values were measured to reach
  *       "inputs": {"x": "float"},             types of inputs that the model declares none for
  *       "io": "keep",                         or "low", or {"inputs": ["x"], "outputs": ["y"]}
  *       "parameters": "offline",              or "runtime" or "both"
@@ -43,6 +44,7 @@ typedef enum PolicyList {
     LIST_ONLY,
     LIST_LOW_INPUTS,
     LIST_LOW_OUTPUTS,
+    LIST_RANGES,
     POLICY_LIST_COUNT
 } PolicyList;
 
@@ -53,6 +55,7 @@ typedef struct ConvertPolicy {
     Arena *arena; /* of all text */
     int base;     /* 1 + a Policy of op_class.h */
     int to, io, placement, parameters, overflow;
+    int64_t range_margin; /* 0: not said */
     int64_t opset; /* a DEMI_OPSET constant, or a version */
     bool allow_unmatched;
     PolicyNames lists[POLICY_LIST_COUNT];

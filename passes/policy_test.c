@@ -18,6 +18,7 @@ static const char whole[] =
     " \"conditional\": [{\"operator\": \"Softmax\", \"attribute\": \"axis\", \"values\": [1, -1]}],"
     " \"keep\": [\"a*\", \"\\u00e4\"], \"keep_ops\": [\"Sin\"], \"only\": [\"re:.*\"],"
     " \"inputs\": {\"x\": \"float\"}, \"io\": {\"inputs\": [\"x\"], \"outputs\": []},"
+    " \"placement\": \"greedy\", \"ranges\": {\"h=1\": 3e4, \"k\": 7}, \"range_margin\": 4,"
     " \"parameters\": \"both\", \"overflow\": \"error\", \"allow_unmatched\": true,"
     " \"schemas\": [\"com.x.Op(T, int64?, T...) -> (T, float); T = float|float16\"]}";
 
@@ -44,6 +45,8 @@ static void test_written_policies_read_back(void **state) {
     assert_string_equal(pipeline_of(json, &arena, &err), policy_pipeline(&policy));
     assert_non_null(strstr(policy_pipeline(&policy), "\"Softmax.axis=-1\""));
     assert_non_null(strstr(policy_pipeline(&policy), "overflow=error"));
+    assert_non_null(strstr(policy_pipeline(&policy), "placement=greedy"));
+    assert_non_null(strstr(policy_pipeline(&policy), "ranges=[\"h=1=30000\",\"k=7\"],range-margin=4"));
     assert_non_null(strstr(policy_pipeline(&policy), "low-inputs=[\"x\"]"));
     arena_free(&arena);
 }

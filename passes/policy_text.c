@@ -13,6 +13,8 @@ const char *const policy_parameters[] = {"", "offline", "runtime", "both", NULL}
 const char *const policy_placements[] = {"", "mincut", "greedy", NULL};
 const char *const policy_overflows[] = {"", "pin", "clamp", "inf", "error", NULL};
 
+enum { DEFAULT_MARGIN = 2 }; /* insert-casts' own */
+
 /* ---- from options ----------------------------------------------------------------------------------- */
 
 static bool read_named(ConvertPolicy *policy, const char *text, Err *err) {
@@ -40,6 +42,7 @@ static void take_lists(ConvertPolicy *policy, const DemiConvertOptions *o) {
     take(policy, LIST_CONDITIONAL, o->fp32_when, o->fp32_when_count);
     take(policy, LIST_LOW_INPUTS, o->low_inputs, o->low_input_count);
     take(policy, LIST_LOW_OUTPUTS, o->low_outputs, o->low_output_count);
+    take(policy, LIST_RANGES, o->ranges, o->range_count);
     take(policy, LIST_DECLARED, o->declared_ops, o->declared_op_count);
 }
 
@@ -109,6 +112,8 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     if (options->opset != DEMI_OPSET_DEFAULT) policy->opset = options->opset;
     if (policy->opset == DEMI_OPSET_DEFAULT)
         policy->opset = policy->to == DEMI_TO_BFLOAT16 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
+    if (options->range_margin) policy->range_margin = options->range_margin;
+    if (!policy->range_margin) policy->range_margin = DEFAULT_MARGIN;
     policy->allow_unmatched |= options->allow_unmatched;
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
@@ -191,6 +196,10 @@ static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
         put_choice(text, "placement", policy_placements[policy->placement]);
     if (policy->overflow != DEMI_OVERFLOW_PIN)
         put_choice(text, "overflow", policy_overflows[policy->overflow]);
+    put_list(text, "ranges", &policy->lists[LIST_RANGES]);
+    if (policy->range_margin != DEFAULT_MARGIN)
+        put_choice(text, "range-margin",
+                   arena_printf(text->arena, "%lld", (long long)policy->range_margin));
     put_list(text, "low-inputs", &policy->lists[LIST_LOW_INPUTS]);
     put_list(text, "low-outputs", &policy->lists[LIST_LOW_OUTPUTS]);
     put_nodes(text, policy);

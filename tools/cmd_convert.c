@@ -65,6 +65,9 @@ static const OptionRow options[] = {
     {"overflow", 0, OPTION_ROW_VALUE, "pin|clamp|inf|error", "pin clamp inf error",
      "Weights the new type can't hold. pin (default): what reads them stays float. clamp: its "
      "largest value. inf: infinity. error: no conversion."},
+    {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
+     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of 2 "
+     "(or a policy's range_margin) takes it past the new type's range, it stays float."},
     {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
      "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "
      "repeated."},

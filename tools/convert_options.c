@@ -26,6 +26,7 @@ static const struct ListOption {
     LIST("fp32-when", fp32_when, fp32_when_count),
     LIST("low-input", low_inputs, low_input_count),
     LIST("low-output", low_outputs, low_output_count),
+    LIST("range", ranges, range_count),
     LIST("declare-op", declared_ops, declared_op_count),
 #undef LIST
 };
