@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "demi_front.h"
+#include "error_fill.h"
 #include "model_save.h"
 #include "outfile.h"
 #include "onnx_export.h"
@@ -63,29 +64,9 @@ const Model *demi_front_model(const DemiModel *model) {
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
-static void error_fill(DemiError *error, DemiStatus status, const Err *err) {
-    DemiError filled = {.status = status};
-    Err line = *err;
-    line.hint[0] = '\0';
-    err_format(&line, filled.message, sizeof filled.message);
-    memcpy(filled.hint, err->hint, sizeof filled.hint);
-    memcpy(filled.file, err->file, sizeof filled.file);
-    memcpy(filled.graph, err->graph, sizeof filled.graph);
-    memcpy(filled.node, err->node, sizeof filled.node);
-    memcpy(filled.op_type, err->op_type, sizeof filled.op_type);
-    memcpy(filled.operand, err->operand, sizeof filled.operand);
-    memcpy(filled.what, err->what, sizeof filled.what);
-    memcpy(filled.expected, err->expected, sizeof filled.expected);
-    memcpy(filled.actual, err->actual, sizeof filled.actual);
-    filled.size = error->size;
-    memcpy(error, &filled, error->size < sizeof filled ? error->size : sizeof filled);
-}
-
 static DemiStatus call_end(const Call *call, DemiError *error) {
     DemiStatus status = call->cancelled ? DEMI_ERR_CANCELLED : (DemiStatus)call->err.code;
-    bool has_room = error && error->size >= offsetof(DemiError, message);
-    if (status != DEMI_OK && has_room && error->status == DEMI_OK)
-        error_fill(error, status, &call->err);
+    if (status != DEMI_OK) error_fill(error, status, &call->err);
     return status;
 }
 
@@ -500,10 +481,13 @@ static void after_step(void *data, const PassStep *step, const PassCounts *count
 
 static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     Output output = {.write = args->options.text, .user = args->options.text_user};
+    Output artifact = {.write = args->options.artifact, .user = args->options.artifact_user};
     TextSink sink = {.write = output_text, .data = &output};
+    ArtifactSink bytes = {.write = output_bytes, .data = &artifact};
     PassCtx ctx = {.model = args->handle->model,
                    .scratch = &args->passes,
                    .text = output.write ? &sink : NULL,
+                   .artifact = artifact.write ? &bytes : NULL,
                    .counts = counts,
                    .census = census_memo_new(&call->scratch)};
     PipelineOptions options = {
@@ -568,6 +552,14 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
     RunArgs args = {.handle = model, .text = pipeline, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &args.options, sizeof args.options, options);
     return run(&call, &args, report, error);
+}
+
+DemiStatus demi_compile(DemiModel *model, DemiWriteFn write, void *user, DemiError *error) {
+    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
+    options.artifact = write;
+    options.artifact_user = user;
+    return demi_run_pipeline(model, "infer-dtypes,infer-shapes,eliminate-dead,lower-plan", &options,
+                             NULL, error);
 }
 
 /* ---- convert

@@ -34,14 +34,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "demi_error.h"
+
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(__GNUC__)
-#define DEMI_API __attribute__((visibility("default")))
-#else
-#define DEMI_API
 #endif
 
 /* ---- version --------------------------------------------------------------------------------- */
@@ -60,34 +56,6 @@ DEMI_API uint32_t demi_version_number(void);
 /* The newest default-domain opset and the newest IR version that demi_convert accepts. */
 DEMI_API int64_t demi_newest_opset(void);
 DEMI_API int64_t demi_newest_ir(void);
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-typedef enum DemiStatus {
-    DEMI_OK = 0,
-    DEMI_ERR_MODEL = 1,     /* the model or its data is at fault */
-    DEMI_ERR_USAGE = 2,     /* options, pipeline, unmatched pattern, missing input dtype */
-    DEMI_ERR_ENV = 3,       /* disk, memory */
-    DEMI_ERR_CANCELLED = 4, /* a progress callback asked to stop */
-} DemiStatus;
-
-/* What went wrong, whole and in parts. Parts that do not apply are empty strings. */
-typedef struct DemiError {
-    uint32_t size;
-    DemiStatus status;
-    char message[2048]; /* one line, without final newline or hint */
-    char hint[320];     /* what to do about it */
-    char file[1024];
-    char graph[160];   /* path of the graph within the model; empty for the main graph */
-    char node[160];    /* the node's name, or its first output's */
-    char op_type[64];  /* the node's operator */
-    char operand[160]; /* such as: input 'W' */
-    char what[320];
-    char expected[200];
-    char actual[200];
-} DemiError;
-
-#define DEMI_ERROR_INIT {sizeof(DemiError), DEMI_OK, "", "", "", "", "", "", "", "", "", ""}
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -179,9 +147,12 @@ typedef struct DemiRunOptions {
     void *progress_user;
     const char *print_after; /* print the model to `text` after each pass of this name ("all": after
                                 every one), after a line "# after PASS"; NULL: none */
+    DemiWriteFn artifact; /* where lower-plan writes the plan; NULL: dropped */
+    void *artifact_user;
 } DemiRunOptions;
 
-#define DEMI_RUN_OPTIONS_INIT {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL}
+#define DEMI_RUN_OPTIONS_INIT                                                                      \
+    {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
@@ -190,6 +161,11 @@ typedef struct DemiRunOptions {
 DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
+
+/* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece. The
+ * model is good only for demi_free afterwards. */
+DEMI_API DemiStatus demi_compile(DemiModel *model, DemiWriteFn write, void *user,
+                                 DemiError *error);
 
 /* Choices: 0 is what the policy says, else the one marked default. */
 typedef enum DemiTarget {

@@ -465,6 +465,19 @@ bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook
     return true;
 }
 
+bool infer_dtypes_call(PassCtx *ctx, const Node *call, Err *err) {
+    Model *model = ctx->model;
+    Function *function = model_find_function(model, call);
+    Infer infer = {.model = model,
+                   .arena = &model->arena,
+                   .scratch = ctx->scratch,
+                   .err = err,
+                   .budget = REPEAT_BUDGET};
+    infer.functions = ARENA_ARRAY(ctx->scratch, FunctionState, model->functions.count + 1);
+    forget_types(function->body, NULL);
+    return infer_function_body(&infer, &infer.functions[function->index], function, call);
+}
+
 /* What a given input type makes of the outputs must be what the model says they are. */
 static bool check_outputs(const Graph *graph, Err *err) {
     for (size_t i = 0; i < graph->outputs.count; i++) {

@@ -15,4 +15,9 @@ typedef struct InferHook {
 /* What the pass infer-dtypes does. inputs (NAME=DTYPE) and hook may be NULL. */
 bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook, Err *err);
 
+/* Gives the values of the function that `call` calls the types they have in this call, those of
+ * calls inside it too: for a pass that looks at each call on its own. Types of the caller's values
+ * must be exact. */
+bool infer_dtypes_call(PassCtx *ctx, const Node *call, Err *err);
+
 #endif

@@ -73,10 +73,17 @@ void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss);
  * the pipeline. */
 void pass_remark(PassCounts *counts, Arena *arena, const char *text);
 
+/* Where a pass's one artifact goes, piece by piece: lower-plan's plan. */
+typedef struct ArtifactSink {
+    bool (*write)(void *data, const void *bytes, size_t size, Err *err);
+    void *data;
+} ArtifactSink;
+
 typedef struct PassCtx {
     Model *model;
     Arena *scratch;  /* freed after each pass */
     const TextSink *text; /* NULL: text is dropped */
+    const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
     CensusMemo *census; /* of the model's tensors; NULL: counted anew by each pass */
 } PassCtx;

@@ -21,68 +21,62 @@ const ShapeRow *shape_args_row(const Node *node) {
 /* ---- attributes
  * ---------------------------------------------------------------------------------- */
 
-static const ShapeField *field_named(const ShapeLayout *layout, Sym name) {
-    for (const ShapeField *field = layout->fields; field->name; field++)
-        if (sym_equals(name, field->name)) return field;
-    return NULL;
+static AttrText text_of(Bytes bytes) {
+    return (AttrText){true, (uint32_t)bytes.size, (const char *)bytes.data};
 }
 
-static int64_t choice_of(const ShapeField *field, Bytes text) {
-    for (int64_t i = 0; field->choices[i]; i++)
-        if (strlen(field->choices[i]) == text.size &&
-            memcmp(field->choices[i], text.data, text.size) == 0)
-            return i;
-    return -1;
-}
-
-static void fill_tensor(ShapeOperand *place, const Attr *attr, Arena *arena) {
-    if (attr->type == ATTR_TENSOR && attr->v.t) *place = shape_args_of_tensor(attr->v.t, arena);
-    if (attr->type != ATTR_SPARSE_TENSOR || !attr->v.sparse) return;
-    const Tensor dense = {
-        .dtype = DTYPE_UNDEFINED, .rank = attr->v.sparse->rank, .dims = attr->v.sparse->dims};
-    *place = shape_args_of_tensor(&dense, arena);
-}
-
-/* One attribute into its place; the wrong type leaves it absent. */
-static void fill(void *attrs, const ShapeField *field, const Attr *attr, Arena *arena) {
-    void *place = (char *)attrs + field->offset;
-    switch (field->kind) {
-    case SHAPE_FIELD_INT:
-        if (attr->type == ATTR_INT) *(int64_t *)place = attr->v.i;
-        break;
-    case SHAPE_FIELD_INTS:
-        if (attr->type == ATTR_INTS)
-            *(ShapeInts *)place = (ShapeInts){true, attr->count, attr->v.ints};
-        break;
-    case SHAPE_FIELD_FLOAT:
-        if (attr->type == ATTR_FLOAT) *(ShapeFloats *)place = (ShapeFloats){true, 1, &attr->v.f};
-        break;
-    case SHAPE_FIELD_FLOATS:
-        if (attr->type == ATTR_FLOATS)
-            *(ShapeFloats *)place = (ShapeFloats){true, attr->count, attr->v.floats};
-        break;
-    case SHAPE_FIELD_TEXT:
-        if (attr->type == ATTR_STRING && attr->v.s.size <= UINT32_MAX)
-            *(ShapeText *)place =
-                (ShapeText){true, (uint32_t)attr->v.s.size, (const char *)attr->v.s.data};
-        break;
-    case SHAPE_FIELD_CHOICE:
-        if (attr->type == ATTR_STRING) *(int64_t *)place = choice_of(field, attr->v.s);
-        break;
-    case SHAPE_FIELD_STRINGS:
-        if (attr->type == ATTR_STRINGS) *(ShapeInts *)place = (ShapeInts){true, attr->count, NULL};
-        break;
-    case SHAPE_FIELD_TENSOR: fill_tensor(place, attr, arena); break;
+static const ShapeOperand *tensor_operand(const Attr *attr, Arena *arena) {
+    Tensor dense = {.dtype = DTYPE_UNDEFINED};
+    const Tensor *tensor = attr->type == ATTR_TENSOR ? attr->v.t : &dense;
+    if (attr->type == ATTR_SPARSE_TENSOR && attr->v.sparse) {
+        dense.rank = attr->v.sparse->rank;
+        dense.dims = attr->v.sparse->dims;
+    } else if (attr->type == ATTR_SPARSE_TENSOR || !tensor) {
+        return NULL;
     }
+    ShapeOperand *operand = ARENA_NEW(arena, ShapeOperand);
+    *operand = shape_args_of_tensor(tensor, arena);
+    return operand;
+}
+
+bool shape_args_plain(const Attr *attr, Arena *arena, PlainAttr *plain) {
+    *plain = (PlainAttr){.name = {true, attr->name ? attr->name->length : 0, sym_text(attr->name)},
+                         .count = attr->count};
+    switch (attr->type) {
+    case ATTR_INT: plain->kind = PLAIN_INT, plain->v.i = attr->v.i; return true;
+    case ATTR_FLOAT: plain->kind = PLAIN_FLOAT, plain->v.f = attr->v.f; return true;
+    case ATTR_INTS: plain->kind = PLAIN_INTS, plain->v.ints = attr->v.ints; return true;
+    case ATTR_FLOATS: plain->kind = PLAIN_FLOATS, plain->v.floats = attr->v.floats; return true;
+    case ATTR_STRINGS: plain->kind = PLAIN_TEXTS; return true;
+    case ATTR_STRING:
+        plain->kind = PLAIN_TEXT;
+        plain->v.text = text_of(attr->v.s);
+        return attr->v.s.size <= UINT32_MAX;
+    case ATTR_TENSOR:
+    case ATTR_SPARSE_TENSOR:
+        plain->kind = PLAIN_TENSOR;
+        plain->v.tensor.shape = tensor_operand(attr, arena);
+        return plain->v.tensor.shape;
+    case ATTR_UNDEFINED:
+    case ATTR_GRAPH:
+    case ATTR_TENSORS:
+    case ATTR_GRAPHS:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPE:
+    case ATTR_TYPES: return false;
+    }
+    return false;
 }
 
 const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena) {
-    void *attrs = shape_attrs_new(row->layout, arena);
+    void *attrs = attr_layout_new(row->layout, arena);
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        const ShapeField *field = field_named(row->layout, attr->name);
+        PlainAttr plain;
+        const AttrField *field =
+            attr->name ? attr_layout_find(row->layout, attr->name->text, attr->name->length) : NULL;
         if (!field) continue;
         if (attr->ref) return NULL;
-        fill(attrs, field, attr, arena);
+        if (shape_args_plain(attr, arena, &plain)) attr_layout_fill(attrs, field, &plain, arena);
     }
     return attrs;
 }

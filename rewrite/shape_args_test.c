@@ -34,14 +34,17 @@ static void test_layouts_match_schemas(void **state) {
             const OpSchema *op = ops_at(k);
             if (strcmp(op->name, row->name) || strcmp(op->domain, row->domain)) continue;
             if (shape_find(op->domain, op->name, op->since) != row) continue;
-            for (const ShapeField *f = row->layout->fields; f->name; f++) {
+            for (const AttrField *f = row->layout->fields; f->name; f++) {
                 const OpAttr *attr = op_schema_attr(op, f->name);
-                static const uint8_t types[] = {ATTR_INT,     ATTR_INTS,   ATTR_FLOAT,
-                                                ATTR_FLOATS,  ATTR_STRING, ATTR_STRING,
-                                                ATTR_STRINGS, ATTR_TENSOR};
-                if (!attr || f->kind == SHAPE_FIELD_TENSOR) continue;
+                static const uint8_t types[] = {
+                    [ATTR_FIELD_INT] = ATTR_INT,       [ATTR_FIELD_INTS] = ATTR_INTS,
+                    [ATTR_FIELD_REAL] = ATTR_FLOAT,    [ATTR_FIELD_FLOAT] = ATTR_FLOAT,
+                    [ATTR_FIELD_FLOATS] = ATTR_FLOATS, [ATTR_FIELD_TEXT] = ATTR_STRING,
+                    [ATTR_FIELD_TEXTS] = ATTR_STRINGS, [ATTR_FIELD_CHOICE] = ATTR_STRING,
+                    [ATTR_FIELD_STRINGS] = ATTR_STRINGS, [ATTR_FIELD_GRAPH] = ATTR_GRAPH};
+                if (!attr || f->kind == ATTR_FIELD_TENSOR) continue;
                 if (attr->type != types[f->kind]) fail_msg("%s.%s", op->name, f->name);
-                if (f->kind == SHAPE_FIELD_INT && attr->has_default &&
+                if (f->kind == ATTR_FIELD_INT && attr->has_default &&
                     attr->value.i != f->otherwise)
                     fail_msg("%s-%d.%s defaults to %lld", op->name, op->since, f->name,
                              (long long)attr->value.i);

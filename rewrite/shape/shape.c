@@ -48,18 +48,6 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) 
     return &rows[low - 1];
 }
 
-static void set_absent(void *attrs, const ShapeField *field) {
-    void *place = (char *)attrs + field->offset;
-    bool number = field->kind == SHAPE_FIELD_INT || field->kind == SHAPE_FIELD_CHOICE;
-    if (number) memcpy(place, &field->otherwise, sizeof field->otherwise);
-}
-
-void *shape_attrs_new(const ShapeLayout *layout, Arena *arena) {
-    void *attrs = arena_alloc(arena, layout->size);
-    for (const ShapeField *field = layout->fields; field->name; field++) set_absent(attrs, field);
-    return attrs;
-}
-
 static void output_clear(ShapeOperand *output) {
     *output = (ShapeOperand){.present = output->present};
 }

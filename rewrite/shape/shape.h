@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "attr_layout.h"
 #include "dtype.h"
 
 enum {
@@ -54,54 +55,6 @@ typedef struct ShapeOperand {
     uint32_t item_count;
 } ShapeOperand;
 
-/* ---- attributes ---------------------------------------------------------------------------- */
-
-/* List and text attributes; `present` is false where the attribute is absent. Borrowed. */
-typedef struct ShapeInts {
-    bool present;
-    uint32_t count;
-    const int64_t *items;
-} ShapeInts;
-
-typedef struct ShapeFloats {
-    bool present;
-    uint32_t count;
-    const float *items;
-} ShapeFloats;
-
-typedef struct ShapeText {
-    bool present;
-    uint32_t size;
-    const char *text; /* not NUL-terminated */
-} ShapeText;
-
-typedef enum ShapeFieldKind {
-    SHAPE_FIELD_INT,     /* int64_t, `otherwise` where absent */
-    SHAPE_FIELD_INTS,    /* ShapeInts */
-    SHAPE_FIELD_FLOAT,   /* ShapeFloats of one item */
-    SHAPE_FIELD_FLOATS,  /* ShapeFloats */
-    SHAPE_FIELD_TEXT,    /* ShapeText */
-    SHAPE_FIELD_CHOICE,  /* int64_t: index into choices, `otherwise` where absent, -1 for others */
-    SHAPE_FIELD_STRINGS, /* ShapeInts with count only: how many strings there are */
-    SHAPE_FIELD_TENSOR,  /* ShapeOperand: shape and contents of a (sparse) tensor attribute */
-} ShapeFieldKind;
-
-#define SHAPE_ABSENT INT64_MIN /* `otherwise` of integers whose absence has a meaning */
-
-/* One attribute of a family's struct: where its value goes. */
-typedef struct ShapeField {
-    const char *name; /* of the attribute */
-    ShapeFieldKind kind;
-    size_t offset;
-    int64_t otherwise;
-    const char *const *choices; /* CHOICE: NULL-terminated */
-} ShapeField;
-
-typedef struct ShapeLayout {
-    size_t size;              /* of the struct */
-    const ShapeField *fields; /* ended by a row without name */
-} ShapeLayout;
-
 /* ---- functions ----------------------------------------------------------------------------- */
 
 typedef struct ShapeRow ShapeRow;
@@ -125,7 +78,7 @@ struct ShapeRow {
     int32_t since;
     int32_t variant; /* what the function distinguishes operators by, where it serves several */
     ShapeFunction function;
-    const ShapeLayout *layout;
+    const AttrLayout *layout;
 };
 
 /* The row in force at `opset`; NULL where the operator is not known or is newer. The domain is ""
@@ -139,9 +92,6 @@ const ShapeRow *shape_row(size_t index);
 /* Computes outputs from inputs. True: outputs are filled, unknown where undecidable. False: no
  * valid model has these inputs; call->reason says why, and outputs are unknown. */
 bool shape_infer(const ShapeRow *row, ShapeCall *call);
-
-/* The attribute struct of a layout with every attribute absent. */
-void *shape_attrs_new(const ShapeLayout *layout, Arena *arena);
 
 /* The number of elements; false where a dim is not known or the product passes 2^63 - 1. */
 bool shape_count(const ShapeOperand *operand, uint64_t *count);

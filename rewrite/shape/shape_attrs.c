@@ -7,22 +7,22 @@
 
 #define INT(Struct, member, text, absent)                                                          \
     {                                                                                              \
-        .name = text, .kind = SHAPE_FIELD_INT, .offset = offsetof(Struct, member),                 \
+        .name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member),                 \
         .otherwise = absent                                                                        \
     }
 #define FIELD(Struct, member, text, what)                                                          \
-    { .name = text, .kind = SHAPE_FIELD_##what, .offset = offsetof(Struct, member) }
+    { .name = text, .kind = ATTR_FIELD_##what, .offset = offsetof(Struct, member) }
 #define CHOICE(Struct, member, text, list, absent)                                                 \
     {                                                                                              \
-        .name = text, .kind = SHAPE_FIELD_CHOICE, .offset = offsetof(Struct, member),              \
+        .name = text, .kind = ATTR_FIELD_CHOICE, .offset = offsetof(Struct, member),              \
         .otherwise = absent, .choices = list                                                       \
     }
 #define END                                                                                        \
     { .name = NULL }
 
 #define LAYOUT(id, Struct, ...)                                                                    \
-    static const ShapeField id##_fields[] = {__VA_ARGS__};                                         \
-    const ShapeLayout shape_layout_##id = {sizeof(Struct), id##_fields}
+    static const AttrField id##_fields[] = {__VA_ARGS__};                                         \
+    const AttrLayout shape_layout_##id = {sizeof(Struct), id##_fields}
 
 static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
 static const char *const aspects[] = {"stretch", "not_larger", "not_smaller", NULL};
@@ -38,8 +38,8 @@ LAYOUT(none, char, END);
 LAYOUT(axis_0, ShapeAxisAttrs, AXIS(0), END);
 LAYOUT(axis_1, ShapeAxisAttrs, AXIS(1), END);
 LAYOUT(axis_last, ShapeAxisAttrs, AXIS(-1), END);
-LAYOUT(axis_absent, ShapeAxisAttrs, AXIS(SHAPE_ABSENT), END);
-LAYOUT(topk, ShapeAxisAttrs, AXIS(-1), INT(ShapeAxisAttrs, k, "k", SHAPE_ABSENT), END);
+LAYOUT(axis_absent, ShapeAxisAttrs, AXIS(ATTR_ABSENT), END);
+LAYOUT(topk, ShapeAxisAttrs, AXIS(-1), INT(ShapeAxisAttrs, k, "k", ATTR_ABSENT), END);
 
 LAYOUT(axes, ShapeAxesAttrs, FIELD(ShapeAxesAttrs, axes, "axes", INTS),
        INT(ShapeAxesAttrs, keepdims, "keepdims", 1),
@@ -63,12 +63,12 @@ LAYOUT(reshape, ShapeReshapeAttrs, FIELD(ShapeReshapeAttrs, shape, "shape", INTS
 LAYOUT(transpose, ShapeTransposeAttrs, FIELD(ShapeTransposeAttrs, perm, "perm", INTS), END);
 LAYOUT(split, ShapeSplitAttrs, INT(ShapeSplitAttrs, axis, "axis", 0),
        FIELD(ShapeSplitAttrs, split, "split", INTS),
-       INT(ShapeSplitAttrs, num_outputs, "num_outputs", SHAPE_ABSENT), END);
+       INT(ShapeSplitAttrs, num_outputs, "num_outputs", ATTR_ABSENT), END);
 LAYOUT(slice, ShapeSliceAttrs, FIELD(ShapeSliceAttrs, starts, "starts", INTS),
        FIELD(ShapeSliceAttrs, ends, "ends", INTS), FIELD(ShapeSliceAttrs, axes, "axes", INTS), END);
 LAYOUT(pad_1, ShapePadAttrs, FIELD(ShapePadAttrs, pads, "paddings", INTS), END);
 LAYOUT(pad, ShapePadAttrs, FIELD(ShapePadAttrs, pads, "pads", INTS), END);
-LAYOUT(block, ShapeBlockAttrs, INT(ShapeBlockAttrs, blocksize, "blocksize", SHAPE_ABSENT), END);
+LAYOUT(block, ShapeBlockAttrs, INT(ShapeBlockAttrs, blocksize, "blocksize", ATTR_ABSENT), END);
 LAYOUT(resize, ShapeResizeAttrs, FIELD(ShapeResizeAttrs, scales, "scales", FLOATS),
        FIELD(ShapeResizeAttrs, height_scale, "height_scale", FLOAT),
        FIELD(ShapeResizeAttrs, width_scale, "width_scale", FLOAT),
@@ -84,7 +84,7 @@ LAYOUT(constant, ShapeConstantAttrs, FIELD(ShapeConstantAttrs, value, "value", T
        FIELD(ShapeConstantAttrs, value_strings, "value_strings", STRINGS),
        FIELD(ShapeConstantAttrs, value_float, "value_float", FLOAT),
        FIELD(ShapeConstantAttrs, value_floats, "value_floats", FLOATS),
-       INT(ShapeConstantAttrs, value_int, "value_int", SHAPE_ABSENT),
+       INT(ShapeConstantAttrs, value_int, "value_int", ATTR_ABSENT),
        FIELD(ShapeConstantAttrs, value_string, "value_string", TEXT), END);
 LAYOUT(cast, ShapeCastAttrs, INT(ShapeCastAttrs, to, "to", DTYPE_UNDEFINED), END);
 LAYOUT(sample, ShapeSampleAttrs, INT(ShapeSampleAttrs, sample_size, "sample_size", 1), END);
@@ -92,10 +92,10 @@ LAYOUT(loss, ShapeLossAttrs,
        CHOICE(ShapeLossAttrs, reduction, "reduction", reductions, SHAPE_REDUCE_MEAN), END);
 LAYOUT(recurrent, ShapeRecurrentAttrs,
        CHOICE(ShapeRecurrentAttrs, direction, "direction", directions, 0),
-       INT(ShapeRecurrentAttrs, hidden_size, "hidden_size", SHAPE_ABSENT),
+       INT(ShapeRecurrentAttrs, hidden_size, "hidden_size", ATTR_ABSENT),
        INT(ShapeRecurrentAttrs, layout, "layout", 0), END);
-LAYOUT(heads, ShapeHeadsAttrs, INT(ShapeHeadsAttrs, q_num_heads, "q_num_heads", SHAPE_ABSENT),
-       INT(ShapeHeadsAttrs, kv_num_heads, "kv_num_heads", SHAPE_ABSENT), END);
+LAYOUT(heads, ShapeHeadsAttrs, INT(ShapeHeadsAttrs, q_num_heads, "q_num_heads", ATTR_ABSENT),
+       INT(ShapeHeadsAttrs, kv_num_heads, "kv_num_heads", ATTR_ABSENT), END);
 LAYOUT(roi, ShapeRoiAttrs, INT(ShapeRoiAttrs, output_height, "output_height", 1),
        INT(ShapeRoiAttrs, output_width, "output_width", 1),
        FIELD(ShapeRoiAttrs, pooled_shape, "pooled_shape", INTS), END);
@@ -107,7 +107,7 @@ LAYOUT(dft, ShapeSignalAttrs, INT(ShapeSignalAttrs, axis, "axis", -2),
        END);
 LAYOUT(stft, ShapeSignalAttrs, INT(ShapeSignalAttrs, onesided, "onesided", 1), END);
 LAYOUT(mod, ShapeModAttrs, INT(ShapeModAttrs, fmod, "fmod", 0), END);
-LAYOUT(ml, ShapeMlAttrs, INT(ShapeMlAttrs, targets, "n_targets", SHAPE_ABSENT),
+LAYOUT(ml, ShapeMlAttrs, INT(ShapeMlAttrs, targets, "n_targets", ATTR_ABSENT),
        FIELD(ShapeMlAttrs, categories, "cats_int64s", INTS),
        FIELD(ShapeMlAttrs, category_strings, "cats_strings", STRINGS),
        FIELD(ShapeMlAttrs, indexes, "ngram_indexes", INTS), END);

@@ -3,7 +3,7 @@
  *
  * Each has a layout, shape_layout_NAME, that says which attribute of a node fills which field and
  * what holds where it is absent; so that one builder serves all operators. Integers that are
- * SHAPE_ABSENT were not given.
+ * ATTR_ABSENT were not given.
  */
 #ifndef DEMI_SHAPE_ATTRS_H
 #define DEMI_SHAPE_ATTRS_H
@@ -18,7 +18,7 @@ typedef struct ShapeAxisAttrs {
 } ShapeAxisAttrs;
 
 typedef struct ShapeAxesAttrs {
-    ShapeInts axes;
+    AttrInts axes;
     int64_t keepdims;
     int64_t noop_with_empty_axes;
 } ShapeAxesAttrs;
@@ -35,8 +35,8 @@ typedef struct ShapeWindowAttrs {
     int64_t auto_pad; /* a ShapeAutoPad, -1 where it is none of them */
     int64_t group;
     int64_t ceil_mode;
-    ShapeInts kernel_shape, strides, dilations, pads;
-    ShapeInts output_padding, output_shape; /* ConvTranspose */
+    AttrInts kernel_shape, strides, dilations, pads;
+    AttrInts output_padding, output_shape; /* ConvTranspose */
 } ShapeWindowAttrs;
 
 typedef struct ShapeGemmAttrs {
@@ -44,30 +44,30 @@ typedef struct ShapeGemmAttrs {
 } ShapeGemmAttrs;
 
 typedef struct ShapeEinsumAttrs {
-    ShapeText equation;
+    AttrText equation;
 } ShapeEinsumAttrs;
 
 typedef struct ShapeReshapeAttrs {
-    ShapeInts shape; /* Reshape-1; RandomNormal, RandomUniform */
+    AttrInts shape; /* Reshape-1; RandomNormal, RandomUniform */
     int64_t allowzero;
 } ShapeReshapeAttrs;
 
 typedef struct ShapeTransposeAttrs {
-    ShapeInts perm;
+    AttrInts perm;
 } ShapeTransposeAttrs;
 
 typedef struct ShapeSplitAttrs {
     int64_t axis;
-    ShapeInts split;
+    AttrInts split;
     int64_t num_outputs;
 } ShapeSplitAttrs;
 
 typedef struct ShapeSliceAttrs {
-    ShapeInts starts, ends, axes;
+    AttrInts starts, ends, axes;
 } ShapeSliceAttrs;
 
 typedef struct ShapePadAttrs {
-    ShapeInts pads;
+    AttrInts pads;
 } ShapePadAttrs;
 
 typedef struct ShapeBlockAttrs {
@@ -77,8 +77,8 @@ typedef struct ShapeBlockAttrs {
 typedef enum ShapeAspect { SHAPE_STRETCH, SHAPE_NOT_LARGER, SHAPE_NOT_SMALLER } ShapeAspect;
 
 typedef struct ShapeResizeAttrs {
-    ShapeFloats scales, height_scale, width_scale; /* Upsample-7, Upsample-1 */
-    ShapeInts axes;
+    AttrFloats scales, height_scale, width_scale; /* Upsample-7, Upsample-1 */
+    AttrInts axes;
     int64_t aspect; /* a ShapeAspect */
     int64_t crop;   /* 0: tf_crop_and_resize, -1: any other mode */
 } ShapeResizeAttrs;
@@ -92,11 +92,11 @@ typedef struct ShapeShapeAttrs {
 } ShapeShapeAttrs;
 
 typedef struct ShapeConstantAttrs {
-    ShapeOperand value, sparse_value;
-    ShapeInts value_ints, value_strings;
-    ShapeFloats value_float, value_floats;
+    AttrTensor value, sparse_value;
+    AttrInts value_ints, value_strings;
+    AttrFloats value_float, value_floats;
     int64_t value_int;
-    ShapeText value_string;
+    AttrText value_string;
 } ShapeConstantAttrs;
 
 typedef struct ShapeCastAttrs {
@@ -128,7 +128,7 @@ typedef struct ShapeHeadsAttrs {
 
 typedef struct ShapeRoiAttrs {
     int64_t output_height, output_width;
-    ShapeInts pooled_shape;
+    AttrInts pooled_shape;
 } ShapeRoiAttrs;
 
 typedef struct ShapeSignalAttrs {
@@ -142,11 +142,11 @@ typedef struct ShapeModAttrs {
 /* ai.onnx.ml, and TfIdfVectorizer. */
 typedef struct ShapeMlAttrs {
     int64_t targets;
-    ShapeInts categories, category_strings;
-    ShapeInts indexes;
+    AttrInts categories, category_strings;
+    AttrInts indexes;
 } ShapeMlAttrs;
 
-extern const ShapeLayout shape_layout_none, shape_layout_axis_0, shape_layout_axis_1,
+extern const AttrLayout shape_layout_none, shape_layout_axis_0, shape_layout_axis_1,
     shape_layout_axis_last, shape_layout_axis_absent, shape_layout_topk, shape_layout_axes,
     shape_layout_window, shape_layout_gemm, shape_layout_einsum, shape_layout_reshape,
     shape_layout_transpose, shape_layout_split, shape_layout_slice, shape_layout_pad_1,

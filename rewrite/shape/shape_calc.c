@@ -168,13 +168,13 @@ bool shape_want_rank(ShapeCall *call, uint32_t index, uint32_t rank) {
     return true;
 }
 
-bool shape_known_ints(const ShapeCall *call, const ShapeOperand *operand, ShapeInts *ints) {
+bool shape_known_ints(const ShapeCall *call, const ShapeOperand *operand, AttrInts *ints) {
     if (!operand->present || !operand->items) return false;
     for (uint32_t i = 0; i < operand->item_count; i++)
         if (operand->items[i].kind != SHAPE_KNOWN) return false;
     int64_t *values = ARENA_ARRAY(call->arena, int64_t, operand->item_count);
     for (uint32_t i = 0; i < operand->item_count; i++) values[i] = operand->items[i].value;
-    *ints = (ShapeInts){true, operand->item_count, values};
+    *ints = (AttrInts){true, operand->item_count, values};
     return true;
 }
 

@@ -109,7 +109,7 @@ bool shape_broadcast_all(ShapeCall *call, const ShapeOperand *const *operands, u
 bool shape_want_rank(ShapeCall *call, uint32_t index, uint32_t rank);
 
 /* The contents of an integer operand where each is known; false where one is not. */
-bool shape_known_ints(const ShapeCall *call, const ShapeOperand *operand, ShapeInts *ints);
+bool shape_known_ints(const ShapeCall *call, const ShapeOperand *operand, AttrInts *ints);
 /* The only item of a scalar (or one-element tensor): unknown where it is not known. */
 ShapeNum shape_single(const ShapeOperand *operand);
 /* How many elements a 1-D operand has; unknown where not known. */

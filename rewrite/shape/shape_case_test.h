@@ -108,11 +108,11 @@ static uint32_t case_operands(Arena *arena, const char *text, ShapeOperand *oper
     return count;
 }
 
-static void case_fill(Arena *arena, void *place, const ShapeField *field, const char *value) {
+static void case_fill(Arena *arena, void *place, const AttrField *field, const char *value) {
     ShapeNum *nums = NULL;
-    bool real = field->kind == SHAPE_FIELD_FLOATS || field->kind == SHAPE_FIELD_FLOAT;
+    bool real = field->kind == ATTR_FIELD_FLOATS || field->kind == ATTR_FIELD_FLOAT;
     uint32_t count = 0;
-    if (field->kind != SHAPE_FIELD_TEXT && field->kind != SHAPE_FIELD_TENSOR)
+    if (field->kind != ATTR_FIELD_TEXT && field->kind != ATTR_FIELD_TENSOR)
         count = case_nums(arena, value, real, &nums);
     int64_t *ints = ARENA_ARRAY(arena, int64_t, CASE_MOST);
     float *floats = ARENA_ARRAY(arena, float, CASE_MOST);
@@ -123,31 +123,38 @@ static void case_fill(Arena *arena, void *place, const ShapeField *field, const 
             ints[i] = nums[i].value;
     }
     switch (field->kind) {
-    case SHAPE_FIELD_INT: *(int64_t *)place = ints[0]; break;
-    case SHAPE_FIELD_INTS: *(ShapeInts *)place = (ShapeInts){true, count, ints}; break;
-    case SHAPE_FIELD_FLOAT:
-    case SHAPE_FIELD_FLOATS: *(ShapeFloats *)place = (ShapeFloats){true, count, floats}; break;
-    case SHAPE_FIELD_TEXT:
-        *(ShapeText *)place = (ShapeText){true, (uint32_t)strlen(value), value};
+    case ATTR_FIELD_INT: *(int64_t *)place = ints[0]; break;
+    case ATTR_FIELD_INTS: *(AttrInts *)place = (AttrInts){true, count, ints}; break;
+    case ATTR_FIELD_FLOAT:
+    case ATTR_FIELD_FLOATS: *(AttrFloats *)place = (AttrFloats){true, count, floats}; break;
+    case ATTR_FIELD_TEXT:
+        *(AttrText *)place = (AttrText){true, (uint32_t)strlen(value), value};
         break;
-    case SHAPE_FIELD_CHOICE:
+    case ATTR_FIELD_CHOICE:
         *(int64_t *)place = -1;
         for (int64_t i = 0; field->choices[i]; i++)
             if (!strcmp(field->choices[i], value)) *(int64_t *)place = i;
         break;
-    case SHAPE_FIELD_STRINGS: *(ShapeInts *)place = (ShapeInts){true, count, NULL}; break;
-    case SHAPE_FIELD_TENSOR: *(ShapeOperand *)place = case_operand(arena, value); break;
+    case ATTR_FIELD_STRINGS: *(AttrInts *)place = (AttrInts){true, count, NULL}; break;
+    case ATTR_FIELD_TENSOR: {
+        const ShapeOperand operand = case_operand(arena, value);
+        ((AttrTensor *)place)->shape = arena_copy(arena, &operand, sizeof operand);
+        break;
+    }
+    case ATTR_FIELD_REAL:
+    case ATTR_FIELD_TEXTS:
+    case ATTR_FIELD_GRAPH: fail_msg("%s: no shape depends on such an attribute", field->name);
     }
 }
 
 static void *case_attrs(Arena *arena, const ShapeRow *row, const char *text) {
-    char *attrs = shape_attrs_new(row->layout, arena);
+    char *attrs = attr_layout_new(row->layout, arena);
     char *copy = arena_copy(arena, text, strlen(text));
     while (*copy) {
         char *end = copy + strcspn(copy, ";"), *value = strchr(copy, '=');
         char *next = *end ? end + 1 : end;
         *end = *value = 0;
-        const ShapeField *field = row->layout->fields;
+        const AttrField *field = row->layout->fields;
         while (field->name && strcmp(field->name, copy)) field++;
         if (!field->name) fail_msg("%s has no attribute %s", row->name, copy);
         case_fill(arena, attrs + field->offset, field, value + 1);

@@ -104,7 +104,7 @@ bool shape_compress(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     ShapeNum kept = count_true(shape_input(call, 1));
-    if (attrs->axis == SHAPE_ABSENT) {
+    if (attrs->axis == ATTR_ABSENT) {
         shape_output(call, 0, 1)[0] = kept;
         return true;
     }
@@ -129,7 +129,7 @@ bool shape_unique(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis = 0;
     for (uint32_t i = 1; i < 4; i++) shape_output(call, i, 1);
-    if (attrs->axis == SHAPE_ABSENT) {
+    if (attrs->axis == ATTR_ABSENT) {
         shape_output(call, 0, 1);
         if (x) shape_output(call, 2, 1)[0] = num_product(x->dims, 0, x->rank);
         return true;

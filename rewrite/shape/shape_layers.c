@@ -22,7 +22,7 @@ bool shape_recurrent(ShapeCall *call) {
     bool batch_first = attrs->layout != 0;
     ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, 2);
     ShapeNum batch = dim_of(x, batch_first ? 0 : 1);
-    if (attrs->hidden_size != SHAPE_ABSENT) hidden = num_known(attrs->hidden_size);
+    if (attrs->hidden_size != ATTR_ABSENT) hidden = num_known(attrs->hidden_size);
     ShapeNum *y = shape_output(call, 0, 4);
     y[0] = dim_of(x, 0);
     y[1] = batch_first ? dim_of(x, 1) : directions;
@@ -53,7 +53,7 @@ static bool split_heads(ShapeCall *call, const ShapeOperand *x, int64_t heads, H
         return true;
     }
     if (x->rank != 3) return shape_invalid(call, "attention of rank %u", x->rank);
-    if (heads == SHAPE_ABSENT || heads < 1)
+    if (heads == ATTR_ABSENT || heads < 1)
         return shape_invalid(call, "rank 3 needs the number of heads");
     ShapeNum width = x->dims[2];
     if (width.kind == SHAPE_KNOWN && width.value % heads)
@@ -249,7 +249,7 @@ bool shape_regressor(ShapeCall *call) {
     if (x->rank != 1 && x->rank != 2) return shape_invalid(call, "rank %u", x->rank);
     ShapeNum *dims = shape_output(call, 0, 2);
     dims[0] = rows_of(x);
-    if (attrs->targets != SHAPE_ABSENT) dims[1] = num_known(attrs->targets);
+    if (attrs->targets != ATTR_ABSENT) dims[1] = num_known(attrs->targets);
     return true;
 }
 

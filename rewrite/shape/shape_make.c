@@ -19,7 +19,7 @@ static void ints_contents(ShapeCall *call, const int64_t *values, uint32_t count
     shape_contents(call, 0, DTYPE_INT64, items, count);
 }
 
-static void floats_contents(ShapeCall *call, const ShapeFloats *floats) {
+static void floats_contents(ShapeCall *call, const AttrFloats *floats) {
     if (floats->count > SHAPE_ITEM_LIMIT) return;
     ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, floats->count);
     for (uint32_t i = 0; i < floats->count; i++) items[i] = num_real((double)floats->items[i]);
@@ -28,16 +28,17 @@ static void floats_contents(ShapeCall *call, const ShapeFloats *floats) {
 
 bool shape_constant(ShapeCall *call) {
     const ShapeConstantAttrs *attrs = call->attrs;
-    if (attrs->value.present) {
-        shape_same_as(call, 0, &attrs->value);
-        shape_contents(call, 0, attrs->value.dtype, attrs->value.items, attrs->value.item_count);
+    if (attrs->value.shape) {
+        shape_same_as(call, 0, attrs->value.shape);
+        shape_contents(call, 0, attrs->value.shape->dtype, attrs->value.shape->items,
+                       attrs->value.shape->item_count);
     } else if (attrs->value_ints.present) {
         vector_of(call, attrs->value_ints.count);
         ints_contents(call, attrs->value_ints.items, attrs->value_ints.count);
     } else if (attrs->value_floats.present) {
         vector_of(call, attrs->value_floats.count);
         floats_contents(call, &attrs->value_floats);
-    } else if (attrs->value_int != SHAPE_ABSENT) {
+    } else if (attrs->value_int != ATTR_ABSENT) {
         shape_scalar(call, 0);
         ints_contents(call, &attrs->value_int, 1);
     } else if (attrs->value_float.present) {
@@ -47,8 +48,8 @@ bool shape_constant(ShapeCall *call) {
         vector_of(call, attrs->value_strings.count);
     } else if (attrs->value_string.present) {
         shape_scalar(call, 0);
-    } else if (attrs->sparse_value.present) {
-        shape_same_as(call, 0, &attrs->sparse_value);
+    } else if (attrs->sparse_value.shape) {
+        shape_same_as(call, 0, attrs->sparse_value.shape);
     }
     return true;
 }
@@ -70,8 +71,8 @@ bool shape_constant_of_shape(ShapeCall *call) {
     uint32_t count;
     if (!shape_from(call, shape_input(call, 0))) return false;
     if (!call->output_count || !shape_is_small(&call->outputs[0], &count)) return true;
-    Dtype dtype = attrs->value.present ? attrs->value.dtype : DTYPE_FLOAT;
-    ShapeNum fill = attrs->value.present ? shape_single(&attrs->value) : num_real(0);
+    Dtype dtype = attrs->value.shape ? attrs->value.shape->dtype : DTYPE_FLOAT;
+    ShapeNum fill = attrs->value.shape ? shape_single(attrs->value.shape) : num_real(0);
     ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, count);
     for (uint32_t i = 0; i < count; i++) items[i] = fill;
     if (fill.kind != SHAPE_UNKNOWN) shape_contents(call, 0, dtype, items, count);

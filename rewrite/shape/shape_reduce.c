@@ -6,7 +6,7 @@
 static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
 
 /* Marks the listed axes in `reduced` [rank]. */
-static bool mark_axes(ShapeCall *call, const ShapeInts *axes, uint32_t rank, bool *reduced) {
+static bool mark_axes(ShapeCall *call, const AttrInts *axes, uint32_t rank, bool *reduced) {
     for (uint32_t i = 0; i < axes->count; i++) {
         uint32_t axis;
         if (!shape_axis(call, axes->items[i], rank, &axis)) return false;
@@ -55,7 +55,7 @@ bool shape_reduce(ShapeCall *call) {
     const ShapeAxesAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 1);
     if (!x) return true;
-    ShapeInts axes = attrs->axes;
+    AttrInts axes = attrs->axes;
     if (input->present && !shape_known_ints(call, input, &axes))
         return reduce_unknown(call, x, input);
     bool none = axes.count == 0;
@@ -87,7 +87,7 @@ bool shape_topk(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     ShapeNum k = shape_single(shape_input(call, 1));
     uint32_t axis;
-    if (attrs->k != SHAPE_ABSENT) k = num_known(attrs->k);
+    if (attrs->k != ATTR_ABSENT) k = num_known(attrs->k);
     if (!x) return true;
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     if (k.kind == SHAPE_KNOWN && x->dims[axis].kind == SHAPE_KNOWN && k.value > x->dims[axis].value)
@@ -106,7 +106,7 @@ bool shape_along_axis(ShapeCall *call) {
     uint32_t axis;
     shape_same_as(call, 0, shape_input(call, 0));
     /* scalars are accepted by implementations, whatever the axis */
-    return !x || x->rank == 0 || attrs->axis == SHAPE_ABSENT || attrs->axis == x->rank ||
+    return !x || x->rank == 0 || attrs->axis == ATTR_ABSENT || attrs->axis == x->rank ||
            shape_axis(call, attrs->axis, x->rank, &axis);
 }
 

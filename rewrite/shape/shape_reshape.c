@@ -152,7 +152,7 @@ bool shape_flatten(ShapeCall *call) {
 
 /* Axes from the attribute or, since 13, from input 1. False: not known (and, with `count`, how
  * many there are). Absent axes are a list of none that is not `present`. */
-static bool axes_known(ShapeCall *call, ShapeInts *axes, ShapeNum *count) {
+static bool axes_known(ShapeCall *call, AttrInts *axes, ShapeNum *count) {
     const ShapeAxesAttrs *attrs = call->attrs;
     const ShapeOperand *input = shape_input(call, 1);
     *axes = attrs->axes;
@@ -161,7 +161,7 @@ static bool axes_known(ShapeCall *call, ShapeInts *axes, ShapeNum *count) {
 }
 
 /* Marks the axes; each may be named once. */
-static bool axes_mark(ShapeCall *call, const ShapeInts *axes, uint32_t rank, bool *marked) {
+static bool axes_mark(ShapeCall *call, const AttrInts *axes, uint32_t rank, bool *marked) {
     for (uint32_t i = 0; i < axes->count; i++) {
         uint32_t axis;
         if (!shape_axis(call, axes->items[i], rank, &axis)) return false;
@@ -188,7 +188,7 @@ static bool squeeze_marked(ShapeCall *call, const ShapeOperand *x, const bool *m
 
 bool shape_squeeze(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
-    ShapeInts axes;
+    AttrInts axes;
     ShapeNum count;
     if (!x) return true;
     if (!axes_known(call, &axes, &count)) {
@@ -206,7 +206,7 @@ bool shape_squeeze(ShapeCall *call) {
 
 bool shape_unsqueeze(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
-    ShapeInts axes;
+    AttrInts axes;
     ShapeNum count;
     if (!x) return true;
     if (!axes_known(call, &axes, &count))

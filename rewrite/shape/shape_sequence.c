@@ -58,7 +58,7 @@ bool shape_concat_from_sequence(ShapeCall *call) {
     const ShapeAxisAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
-    if (attrs->axis == SHAPE_ABSENT) return shape_invalid(call, "axis is missing");
+    if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
     if (!x) return true;
     uint32_t rank = x->rank + (attrs->new_axis ? 1 : 0);
     if (!shape_axis(call, attrs->axis, rank, &axis)) return false;

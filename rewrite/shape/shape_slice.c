@@ -14,7 +14,7 @@ static ShapeNum *copy_dims(ShapeCall *call, uint32_t index, const ShapeOperand *
 }
 
 /* An attribute's list as if it were an input. */
-static ShapeOperand operand_of_ints(ShapeCall *call, const ShapeInts *ints) {
+static ShapeOperand operand_of_ints(ShapeCall *call, const AttrInts *ints) {
     ShapeNum *items = ARENA_ARRAY(call->arena, ShapeNum, ints->count);
     ShapeNum *length = ARENA_NEW(call->arena, ShapeNum);
     for (uint32_t i = 0; i < ints->count; i++) items[i] = num_known(ints->items[i]);
@@ -76,7 +76,7 @@ bool shape_concat(ShapeCall *call) {
     const ShapeAxisAttrs *attrs = call->attrs;
     const ShapeOperand *first = first_ranked(call);
     uint32_t axis;
-    if (attrs->axis == SHAPE_ABSENT) return shape_invalid(call, "axis is missing");
+    if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
     if (!first) return true;
     if (!shape_axis(call, attrs->axis, first->rank, &axis)) return false;
     ShapeNum *dims = copy_dims(call, 0, first);
@@ -130,9 +130,9 @@ bool shape_split(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *sizes = shape_input(call, 1);
     uint32_t axis;
     if (!x || !call->output_count) return true;
-    if (!shape_axis(call, attrs->axis == SHAPE_ABSENT ? 0 : attrs->axis, x->rank, &axis))
+    if (!shape_axis(call, attrs->axis == ATTR_ABSENT ? 0 : attrs->axis, x->rank, &axis))
         return false;
-    bool counted = attrs->num_outputs != SHAPE_ABSENT;
+    bool counted = attrs->num_outputs != ATTR_ABSENT;
     if (counted && attrs->num_outputs != call->output_count)
         return shape_invalid(call, "num_outputs is %lld for %u outputs",
                              (long long)attrs->num_outputs, call->output_count);
@@ -224,7 +224,7 @@ static ShapeNum slice_count(const SliceArgs *args) {
 static bool slice_axes(ShapeCall *call, const ShapeOperand *x, const SliceArgs *args,
                        ShapeNum *dims) {
     ShapeNum count = slice_count(args);
-    ShapeInts axes = {0};
+    AttrInts axes = {0};
     bool known =
         args->axes->present ? shape_known_ints(call, args->axes, &axes) : count.kind == SHAPE_KNOWN;
     for (uint32_t i = 0; !known && i < x->rank; i++) dims[i] = unknown;
@@ -303,7 +303,7 @@ bool shape_tile_1(ShapeCall *call) {
 
 /* pads: begins of the `count` axes, then their ends. axes NULL: all. */
 static bool pad_axes(ShapeCall *call, const ShapeOperand *x, const ShapeOperand *pads,
-                     const ShapeInts *axes) {
+                     const AttrInts *axes) {
     ShapeNum *dims = copy_dims(call, 0, x);
     uint32_t count = axes ? axes->count : x->rank;
     if (pads->items && pads->item_count != (uint64_t)count * 2)
@@ -320,7 +320,7 @@ static bool pad_axes(ShapeCall *call, const ShapeOperand *x, const ShapeOperand 
 bool shape_pad(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *axes_input = shape_input(call, 3);
     const ShapePadAttrs *attrs = call->attrs;
-    ShapeInts axes;
+    AttrInts axes;
     if (!x) return true;
     if (call->row->variant == SHAPE_BY_ATTR) {
         ShapeOperand pads = operand_of_ints(call, &attrs->pads);

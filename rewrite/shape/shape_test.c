@@ -59,7 +59,7 @@ static ShapeOperand random_operand(uint64_t *state, Arena *arena) {
     return operand;
 }
 
-static void random_field(uint64_t *state, Arena *arena, char *attrs, const ShapeField *field) {
+static void random_field(uint64_t *state, Arena *arena, char *attrs, const AttrField *field) {
     static const char *const equations[] = {"ij,jk->ik", "...i->i...", "i", "->", "..", "a->,"};
     void *place = attrs + field->offset;
     uint32_t count = random_below(state, 7);
@@ -70,18 +70,25 @@ static void random_field(uint64_t *state, Arena *arena, char *attrs, const Shape
         floats[i] = (float)ints[i] / 4;
     }
     switch (field->kind) {
-    case SHAPE_FIELD_INT: *(int64_t *)place = random_nasty(state); break;
-    case SHAPE_FIELD_INTS: *(ShapeInts *)place = (ShapeInts){true, count, ints}; break;
-    case SHAPE_FIELD_FLOAT: *(ShapeFloats *)place = (ShapeFloats){true, 1, floats}; break;
-    case SHAPE_FIELD_FLOATS: *(ShapeFloats *)place = (ShapeFloats){true, count, floats}; break;
-    case SHAPE_FIELD_TEXT: {
+    case ATTR_FIELD_INT: *(int64_t *)place = random_nasty(state); break;
+    case ATTR_FIELD_INTS: *(AttrInts *)place = (AttrInts){true, count, ints}; break;
+    case ATTR_FIELD_FLOAT: *(AttrFloats *)place = (AttrFloats){true, 1, floats}; break;
+    case ATTR_FIELD_FLOATS: *(AttrFloats *)place = (AttrFloats){true, count, floats}; break;
+    case ATTR_FIELD_TEXT: {
         const char *text = equations[random_below(state, 6)];
-        *(ShapeText *)place = (ShapeText){true, (uint32_t)strlen(text), text};
+        *(AttrText *)place = (AttrText){true, (uint32_t)strlen(text), text};
         break;
     }
-    case SHAPE_FIELD_CHOICE: *(int64_t *)place = (int64_t)random_below(state, 4) - 1; break;
-    case SHAPE_FIELD_STRINGS: *(ShapeInts *)place = (ShapeInts){true, count, NULL}; break;
-    case SHAPE_FIELD_TENSOR: *(ShapeOperand *)place = random_operand(state, arena); break;
+    case ATTR_FIELD_CHOICE: *(int64_t *)place = (int64_t)random_below(state, 4) - 1; break;
+    case ATTR_FIELD_STRINGS: *(AttrInts *)place = (AttrInts){true, count, NULL}; break;
+    case ATTR_FIELD_TENSOR: {
+        const ShapeOperand operand = random_operand(state, arena);
+        ((AttrTensor *)place)->shape = arena_copy(arena, &operand, sizeof operand);
+        break;
+    }
+    case ATTR_FIELD_REAL:
+    case ATTR_FIELD_TEXTS:
+    case ATTR_FIELD_GRAPH: fail_msg("%s: no shape depends on such an attribute", field->name);
     }
 }
 
@@ -105,8 +112,8 @@ static void check_output(const ShapeRow *row, const ShapeOperand *output) {
 static bool call_randomly(uint64_t *state, Arena *arena, const ShapeRow *row) {
     ShapeOperand inputs[8], outputs[4];
     uint32_t input_count = random_below(state, 7), output_count = random_below(state, 5);
-    char *attrs = shape_attrs_new(row->layout, arena);
-    for (const ShapeField *field = row->layout->fields; field->name; field++)
+    char *attrs = attr_layout_new(row->layout, arena);
+    for (const AttrField *field = row->layout->fields; field->name; field++)
         if (random_below(state, 3) == 0) random_field(state, arena, attrs, field);
     for (uint32_t i = 0; i < input_count; i++) inputs[i] = random_operand(state, arena);
     for (uint32_t i = 0; i < output_count; i++)
@@ -198,7 +205,7 @@ static void test_rank_limit(void **state) {
     ShapeOperand output = {.present = true};
     const ShapeRow *row = shape_find("", "Gather", 13);
     ShapeCall call = {.arena = &arena,
-                      .attrs = shape_attrs_new(row->layout, &arena),
+                      .attrs = attr_layout_new(row->layout, &arena),
                       .inputs = inputs,
                       .outputs = &output,
                       .input_count = 2,

@@ -21,7 +21,7 @@ typedef struct Window {
 } Window;
 
 /* Attribute lists hold one number per spatial axis (pads: two), all at least `least`. */
-static bool list_check(ShapeCall *call, const ShapeInts *list, uint64_t count, int64_t least) {
+static bool list_check(ShapeCall *call, const AttrInts *list, uint64_t count, int64_t least) {
     if (!list->present) return true;
     if (list->count != count)
         return shape_invalid(call, "an attribute has %u numbers for %llu spatial axes", list->count,
@@ -170,7 +170,7 @@ static ShapeNum same_size(const Window *window, ShapeNum in, int64_t extra) {
 }
 
 /* output_shape gives the spatial sizes; some exporters give all dimensions. */
-static bool given_sizes(ShapeCall *call, const ShapeInts *sizes, uint32_t rank, ShapeNum *dims) {
+static bool given_sizes(ShapeCall *call, const AttrInts *sizes, uint32_t rank, ShapeNum *dims) {
     if (sizes->count != rank - 2 && sizes->count != rank)
         return shape_invalid(call, "output_shape has %u numbers for rank %u", sizes->count, rank);
     for (uint32_t i = 2; i < rank; i++) dims[i] = num_known(sizes->items[i + sizes->count - rank]);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Kernels: what computes an operator, on plain data.
+ *
+ * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct, and
+ * nothing of graphs or plans. The host (runtime/) has already
+ *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
+ *  - checked that the operands are there and of dtypes that the row takes, and converted those that it
+ *    does not take: 16-bit and smaller floats to float, 2- and 4-bit integers to 8-bit ones. A kernel
+ *    written for float thereby serves float16 and bfloat16 with one rounding of its result.
+ * Shapes, attributes and index data are the file's, so a kernel checks what its arithmetic relies on
+ * and fails with kernel_fail; it never reads or writes outside of its tensors.
+ *
+ * Memory: elements of every dtype fill whole bytes here, those of 2, 4 and 6 bits one byte each, in
+ * its low bits. Data is 64-byte aligned; that of empty tensors may not be read. Inputs are never
+ * written. Several kernels may run at once on one plan: kernels hold no state.
+ */
+#ifndef DEMI_KERNEL_H
+#define DEMI_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "attr_layout.h"
+#include "dtype.h"
+#include "err.h"
+
+/* An element of a string tensor. Not NUL-terminated. */
+typedef struct KernelString {
+    uint64_t size;
+    const char *text;
+} KernelString;
+
+typedef struct KernelTensor {
+    bool present; /* false: an omitted operand, nothing else is set */
+    Dtype dtype;
+    uint32_t rank;
+    const int64_t *dims; /* [rank], none negative */
+    uint64_t count;      /* their product */
+    void *data;          /* [count] elements, row-major; of strings, KernelString */
+} KernelTensor;
+
+/* Bytes of one element in memory; 0 for undefined dtypes. */
+size_t kernel_element_size(Dtype dtype);
+
+typedef struct KernelRow KernelRow;
+typedef struct KernelCall KernelCall;
+typedef bool (*KernelFunction)(KernelCall *call);
+
+/* Bits of KernelRow.flags. */
+enum {
+    KERNEL_SIZES = 1, /* output dims depend on data: the kernel calls kernel_output for each */
+    KERNEL_BYTES = 2, /* looks at elements as so many bytes: all dtypes are taken as they are */
+    KERNEL_VIEW = 4,  /* output 0 has input 0's elements in their order: the host may let them share
+                         memory and not call the function at all */
+};
+
+#define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
+#define KERNEL_FLOATS (KERNEL_TYPE(FLOAT) | KERNEL_TYPE(DOUBLE))
+#define KERNEL_SIGNED                                                                              \
+    (KERNEL_TYPE(INT8) | KERNEL_TYPE(INT16) | KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64))
+#define KERNEL_UNSIGNED                                                                            \
+    (KERNEL_TYPE(UINT8) | KERNEL_TYPE(UINT16) | KERNEL_TYPE(UINT32) | KERNEL_TYPE(UINT64))
+#define KERNEL_INTS (KERNEL_SIGNED | KERNEL_UNSIGNED)
+#define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
+#define KERNEL_BOOL KERNEL_TYPE(BOOL)
+#define KERNEL_STRING KERNEL_TYPE(STRING)
+#define KERNEL_ANY UINT64_MAX
+
+/* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs. */
+struct KernelRow {
+    const char *domain, *op; /* "" for ai.onnx */
+    int32_t since;           /* of operator versions from this one on, until the operator's next */
+    KernelFunction run;
+    const AttrLayout *layout; /* the same for all rows of one operator and since */
+    uint64_t types;           /* KERNEL_TYPE bits: dtypes it takes and gives without conversion */
+    uint32_t flags;
+};
+
+struct KernelCall {
+    const KernelRow *row;
+    const void *attrs;          /* the row's struct */
+    const KernelTensor *inputs; /* [input_count] */
+    KernelTensor *outputs;      /* [output_count]; dtype set, with KERNEL_SIZES nothing else */
+    uint32_t input_count, output_count;
+    int64_t opset;   /* the operator's version, where one function serves several */
+    unsigned threads; /* most threads to use */
+    uint64_t seed;   /* for random operators without a seed of their own: differs from run to run */
+    Arena *scratch;  /* freed after the call; not to be touched within parallel regions */
+    Err *err;
+    struct KernelHost *host; /* the host's own; kernel_output uses it */
+};
+
+/* The rows of the operator, at the version in force at `opset`: *count of them from the result on;
+ * NULL where there is none. The domain is "" for ai.onnx. */
+const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count);
+size_t kernel_row_count(void);
+const KernelRow *kernel_row(size_t index);
+
+/* Changes whenever a plan made for another table could mean something else. */
+uint64_t kernel_table_version(void);
+
+/* ---- within kernels -------------------------------------------------------------------------- */
+
+/* KERNEL_SIZES: gives output i its dims and memory (in outputs[i]). False with the error set where
+ * it is larger than the memory budget allows. An output that is not present is not to be made. */
+bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
+
+/* ERR_MODEL with a printf'd phrase; the host adds node and operator. Returns false. */
+bool kernel_fail(KernelCall *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Operand i, or NULL where there is none or it was omitted. */
+static inline const KernelTensor *kernel_input(const KernelCall *call, uint32_t i) {
+    return i < call->input_count && call->inputs[i].present ? &call->inputs[i] : NULL;
+}
+static inline KernelTensor *kernel_result(const KernelCall *call, uint32_t i) {
+    return i < call->output_count && call->outputs[i].present ? &call->outputs[i] : NULL;
+}
+
+/* `axis` of a tensor of that rank, counted from the end where negative. False with the error set
+ * where it is out of range. */
+bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result);
+
+/* The elements of an integer tensor (any width, signed or not) or bool as int64_t, in scratch;
+ * those past 2^63 - 1 become that. NULL with the error set for other dtypes. */
+const int64_t *kernel_ints(KernelCall *call, const KernelTensor *tensor);
+
+/* Element i of any numeric tensor, as double: scalars such as bounds and scales. */
+double kernel_real(const KernelTensor *tensor, uint64_t i);
+
+/* Product of dims[from, to). */
+uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);
+
+/* The host's: how output memory is come by. */
+struct KernelHost {
+    bool (*output)(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
+};
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of kernels, made of kernels.def, and what kernels share. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel_functions.h"
+
+static const KernelRow rows[] = {
+#define KERNEL(domain, op, since, function, layout, types, flags)                                  \
+    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags},
+#include "kernels.def"
+#undef KERNEL
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+static const AttrField no_fields[] = {{.name = NULL}};
+const AttrLayout kernel_layout_none = {1, no_fields};
+
+static int compare(const char *domain, const char *op, const KernelRow *row) {
+    int order = strcmp(domain, row->domain);
+    return order ? order : strcmp(op, row->op);
+}
+
+const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count) {
+    size_t low = 0, high = ROW_COUNT;
+    while (low < high) { /* the first row of the operator */
+        size_t middle = low + (high - low) / 2;
+        if (compare(domain, op, &rows[middle]) > 0) low = middle + 1;
+        else high = middle;
+    }
+    size_t best = ROW_COUNT;
+    for (size_t i = low; i < ROW_COUNT && compare(domain, op, &rows[i]) == 0; i++) {
+        if (rows[i].since > opset) break;
+        if (best == ROW_COUNT || rows[i].since != rows[best].since) best = i;
+    }
+    if (best == ROW_COUNT) return NULL;
+    *count = 1;
+    while (best + *count < ROW_COUNT && compare(domain, op, &rows[best + *count]) == 0 &&
+           rows[best + *count].since == rows[best].since)
+        ++*count;
+    return &rows[best];
+}
+
+size_t kernel_row_count(void) { return ROW_COUNT; }
+const KernelRow *kernel_row(size_t index) { return index < ROW_COUNT ? &rows[index] : NULL; }
+
+/* FNV-1a over what rows mean to a plan: which operators there are, and from which version. */
+uint64_t kernel_table_version(void) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        char text[160];
+        int length = snprintf(text, sizeof text, "%s.%s.%d;", rows[i].domain, rows[i].op,
+                              (int)rows[i].since);
+        for (int k = 0; k < length; k++)
+            hash = (hash ^ (unsigned char)text[k]) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+size_t kernel_element_size(Dtype dtype) {
+    if (dtype == DTYPE_STRING) return sizeof(KernelString);
+    unsigned bits = dtype_bits(dtype);
+    return (bits + 7) / 8;
+}
+
+bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims) {
+    return call->host->output(call, i, rank, dims);
+}
+
+bool kernel_fail(KernelCall *call, const char *format, ...) {
+    char text[320];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return err_set(call->err, ERR_MODEL, "%s", text);
+}
+
+bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result) {
+    int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
+    if (from_start < 0 || from_start >= (int64_t)rank)
+        return kernel_fail(call, "axis %lld of a tensor of rank %u", (long long)axis, rank);
+    *result = (uint32_t)from_start;
+    return true;
+}
+
+static int64_t integer_at(const KernelTensor *tensor, uint64_t i) {
+    switch (tensor->dtype) {
+    case DTYPE_INT64: return ((const int64_t *)tensor->data)[i];
+    case DTYPE_INT32: return ((const int32_t *)tensor->data)[i];
+    case DTYPE_INT16: return ((const int16_t *)tensor->data)[i];
+    case DTYPE_INT8: return ((const int8_t *)tensor->data)[i];
+    case DTYPE_BOOL:
+    case DTYPE_UINT8: return ((const uint8_t *)tensor->data)[i];
+    case DTYPE_UINT16: return ((const uint16_t *)tensor->data)[i];
+    case DTYPE_UINT32: return ((const uint32_t *)tensor->data)[i];
+    default: break; /* checked by kernel_ints */
+    }
+    uint64_t value = ((const uint64_t *)tensor->data)[i];
+    return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+const int64_t *kernel_ints(KernelCall *call, const KernelTensor *tensor) {
+    bool wide = (KERNEL_INTS | KERNEL_BOOL) >> tensor->dtype & 1;
+    if (!wide) {
+        kernel_fail(call, "%s where integers belong", dtype_name(tensor->dtype));
+        return NULL;
+    }
+    int64_t *items = ARENA_ARRAY(call->scratch, int64_t, tensor->count + 1);
+    for (uint64_t i = 0; i < tensor->count; i++) items[i] = integer_at(tensor, i);
+    return items;
+}
+
+double kernel_real(const KernelTensor *tensor, uint64_t i) {
+    uint64_t bits = 0;
+    double value = 0;
+    size_t size = kernel_element_size(tensor->dtype);
+    if (size > sizeof bits) return 0;
+    memcpy(&bits, (const char *)tensor->data + i * size, size);
+    dtype_to_double(tensor->dtype, bits, &value);
+    return value;
+}
+
+uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to) {
+    uint64_t product = 1;
+    for (uint32_t i = from; i < to; i++) product *= (uint64_t)tensor->dims[i];
+    return product;
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The runtime's front: handles, traps for out-of-memory, and what callers see of values. Everything
+ * behind is written as if small allocations succeed; here the jump ends. */
+#include "demi_runtime.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <errno.h>
+
+#include "checked.h"
+#include "error_fill.h"
+#include "exec.h"
+
+struct DemiPlan {
+    Arena arena;
+    LoadedPlan loaded;
+    DemiPlanIo *inputs, *outputs;
+    size_t input_count, output_count;
+    void *map; /* NULL where the bytes are the caller's */
+    size_t map_size;
+};
+
+struct DemiContext {
+    const DemiPlan *plan;
+    Arena arena;
+    Exec exec;
+    RtValue *inputs;    /* [input_count] */
+    DemiValue *outputs; /* [output_count], of the last run */
+    uint32_t output_count;
+    Arena result; /* what outputs point to beside tensors */
+    Err err;
+};
+
+static DemiStatus end(const Err *err, DemiError *error) {
+    if (err->code == ERR_NONE) return DEMI_OK;
+    error_fill(error, (DemiStatus)err->code, err);
+    return (DemiStatus)err->code;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------- */
+
+static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
+    const Plan *view = &plan->loaded.plan;
+    const PlanValue *value = &view->values[number];
+    DemiPlanIo io = DEMI_PLAN_IO_INIT;
+    io.name = plan_text(view, value->name, &plan->arena);
+    bool sequence = value->kind == PLAN_SEQUENCE || value->kind == PLAN_OPTIONAL_SEQUENCE;
+    io.kind = sequence ? DEMI_VALUE_SEQUENCE_KIND : DEMI_VALUE_TENSOR_KIND;
+    io.optional = value->kind == PLAN_OPTIONAL || value->kind == PLAN_OPTIONAL_SEQUENCE;
+    io.dtype = value->dtype;
+    if (value->rank == PLAN_NONE) return io;
+    int64_t *dims = ARENA_ARRAY(&plan->arena, int64_t, value->rank + 1);
+    for (uint32_t i = 0; i < value->rank; i++) {
+        int64_t dim = view->numbers[value->dims + i];
+        dims[i] = dim < 0 ? -1 : dim;
+    }
+    io.has_rank = true;
+    io.rank = value->rank;
+    io.dims = dims;
+    return io;
+}
+
+static DemiPlanIo *ios_of(DemiPlan *plan, PlanSpan span, size_t *count) {
+    DemiPlanIo *list = ARENA_ARRAY(&plan->arena, DemiPlanIo, span.count);
+    for (uint32_t i = 0; i < span.count; i++)
+        list[i] = io_of(plan, plan->loaded.plan.operands[span.first + i]);
+    *count = span.count;
+    return list;
+}
+
+static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) {
+    Arena scratch;
+    MemTrap trap;
+    if (setjmp(trap.env)) {
+        arena_free(&scratch);
+        return err_out_of_memory(err);
+    }
+    arena_init(&scratch, &trap);
+    arena_init(&plan->arena, &trap);
+    bool ok = plan_check(&plan->loaded.plan, bytes, size, &scratch, err);
+    if (ok && plan->loaded.plan.header->kernels != kernel_table_version()) {
+        ok = err_set(err, ERR_MODEL, "the plan was made by another version of demi");
+        err_hint(err, "compile it again");
+    }
+    ok = ok && plan_load(&plan->loaded, &plan->arena, err);
+    if (ok) {
+        const PlanGraph *main = &plan->loaded.plan.graphs[0];
+        plan->inputs = ios_of(plan, main->inputs, &plan->input_count);
+        plan->outputs = ios_of(plan, main->outputs, &plan->output_count);
+    }
+    arena_free(&scratch);
+    return ok;
+}
+
+static DemiStatus make_plan(const void *bytes, size_t size, void *map, DemiPlan **plan, Err *err,
+                            DemiError *error) {
+    DemiPlan *made = calloc(1, sizeof *made);
+    *plan = NULL;
+    if (!made) {
+        err_out_of_memory(err);
+    } else if ((uintptr_t)bytes % PLAN_ALIGN) {
+        err_set(err, ERR_USAGE, "the plan's memory is not aligned to %d bytes", PLAN_ALIGN);
+    } else {
+        open_plan(made, bytes, size, err);
+    }
+    if (made) {
+        made->map = map;
+        made->map_size = size;
+    } else if (map) {
+        munmap(map, size);
+    }
+    if (err->code == ERR_NONE) *plan = made;
+    else demi_plan_free(made);
+    return end(err, error);
+}
+
+DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
+                                 DemiError *error) {
+    Err err = {0};
+    return make_plan(bytes, size, NULL, plan, &err, error);
+}
+
+DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
+    Err err = {0};
+    struct stat status;
+    void *map = NULL;
+    *plan = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOENT) err_set(&err, ERR_MODEL, "no such file");
+        else err_errno(&err, errno, "can't be opened");
+    } else if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+        err_set(&err, ERR_MODEL, "this is no plan");
+    } else {
+        map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) err_errno(&err, errno, "can't be mapped");
+    }
+    if (fd >= 0) close(fd);
+    err_file(&err, path);
+    if (err.code != ERR_NONE) return end(&err, error);
+    Err made = {0};
+    err_file(&made, path);
+    return make_plan(map, (size_t)status.st_size, map, plan, &made, error);
+}
+
+void demi_plan_free(DemiPlan *plan) {
+    if (!plan) return;
+    arena_free(&plan->arena);
+    if (plan->map) munmap(plan->map, plan->map_size);
+    free(plan);
+}
+
+size_t demi_plan_input_count(const DemiPlan *plan) { return plan->input_count; }
+size_t demi_plan_output_count(const DemiPlan *plan) { return plan->output_count; }
+
+static bool give_io(const DemiPlanIo *list, size_t count, size_t i, DemiPlanIo *io) {
+    if (i >= count) return false;
+    uint32_t size = io->size;
+    memcpy(io, &list[i], size < sizeof *io ? size : sizeof *io);
+    io->size = size;
+    return true;
+}
+
+bool demi_plan_input(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
+    return give_io(plan->inputs, plan->input_count, i, io);
+}
+bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
+    return give_io(plan->outputs, plan->output_count, i, io);
+}
+
+/* ---- contexts ---------------------------------------------------------------------------------- */
+
+static uint64_t default_budget(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+    if (pages <= 0 || size <= 0) return UINT64_C(1) << 33;
+    return (uint64_t)pages * (uint64_t)size / 4 * 3;
+}
+
+static unsigned default_threads(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int count = CPU_COUNT(&set);
+    return count > 0 ? (unsigned)count : 1;
+}
+
+/* Constants are values that are always set. */
+static bool set_constants(Exec *exec) {
+    const LoadedPlan *loaded = exec->loaded;
+    for (uint32_t i = 0; i < loaded->plan.value_count; i++) {
+        if (!loaded->constants[i].present) continue;
+        RtTensor *tensor = rt_tensor_borrow(&exec->pool, &loaded->constants[i], exec->err);
+        if (!tensor) return false;
+        exec->values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+    }
+    return true;
+}
+
+static void context_fill(DemiContext *context, const DemiContextOptions *options) {
+    const Plan *plan = &context->plan->loaded.plan;
+    Exec *exec = &context->exec;
+    exec->loaded = &context->plan->loaded;
+    exec->err = &context->err;
+    exec->threads = options->threads ? options->threads : default_threads();
+    exec->seed = options->seed;
+    pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
+    exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
+    context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
+    context->outputs = ARENA_ARRAY(&context->arena, DemiValue, context->plan->output_count);
+    set_constants(exec);
+}
+
+DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *given,
+                            DemiContext **context, DemiError *error) {
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    Err err = {0};
+    MemTrap trap;
+    *context = NULL;
+    if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    DemiContext *volatile made = calloc(1, sizeof *made);
+    if (!made) {
+        err_out_of_memory(&err);
+        return end(&err, error);
+    }
+    made->plan = plan;
+    if (setjmp(trap.env)) {
+        err_out_of_memory(&made->err);
+    } else {
+        arena_init(&made->arena, &trap);
+        context_fill(made, &options);
+    }
+    err = made->err;
+    if (err.code == ERR_NONE) *context = made;
+    else demi_context_free(made);
+    return end(&err, error);
+}
+
+void demi_context_free(DemiContext *context) {
+    if (!context) return;
+    pool_free(&context->exec.pool);
+    arena_free(&context->exec.scratch);
+    arena_free(&context->exec.run);
+    arena_free(&context->result);
+    arena_free(&context->arena);
+    free(context);
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------ */
+
+static bool fits(const DemiPlanIo *io, const DemiValue *value, Err *err) {
+    if (value->kind == DEMI_VALUE_NONE) {
+        if (io->optional) return true;
+        return err_set(err, ERR_USAGE, "it is no optional, so it needs a value");
+    }
+    if (value->kind != io->kind) {
+        err_set(err, ERR_USAGE, "wrong kind of value");
+        err_expected(err, io->kind == DEMI_VALUE_SEQUENCE_KIND ? "a sequence" : "a tensor");
+        return false;
+    }
+    if (value->kind == DEMI_VALUE_SEQUENCE_KIND) return true;
+    if (value->dtype != io->dtype) {
+        err_set(err, ERR_USAGE, "wrong type");
+        err_expected(err, "%s", dtype_name((Dtype)io->dtype));
+        err_actual(err, "%s", dtype_name((Dtype)value->dtype));
+        return false;
+    }
+    bool same = !io->has_rank || value->rank == io->rank;
+    for (uint32_t i = 0; same && io->has_rank && i < io->rank; i++)
+        same = io->dims[i] < 0 || value->dims[i] == io->dims[i];
+    return same || err_set(err, ERR_USAGE, "its shape is not the declared one");
+}
+
+/* Text of strings is copied to where it lives as long as the context. */
+static void copy_elements(DemiContext *context, RtTensor *tensor, const DemiValue *value) {
+    KernelTensor *to = &tensor->tensor;
+    if (to->count == 0) return;
+    memcpy(to->data, value->data, to->count * kernel_element_size(to->dtype));
+    KernelString *strings = to->data;
+    for (uint64_t i = 0; to->dtype == DTYPE_STRING && i < to->count; i++)
+        strings[i].text = arena_copy(&context->arena, strings[i].text, strings[i].size);
+}
+
+static RtTensor *take_tensor(DemiContext *context, const DemiValue *value, bool borrow, Err *err) {
+    Dtype dtype = (Dtype)value->dtype;
+    Pool *pool = &context->exec.pool;
+    KernelTensor view = {.present = true, .dtype = dtype, .rank = value->rank, .dims = value->dims,
+                         .data = (void *)(uintptr_t)value->data};
+    if (!kernel_element_size(dtype) || !checked_count(value->dims, value->rank, &view.count)) {
+        err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
+        return NULL;
+    }
+    if (borrow) return rt_tensor_borrow(pool, &view, err);
+    RtTensor *tensor = rt_tensor_new(pool, dtype, value->rank, value->dims, err);
+    if (tensor) copy_elements(context, tensor, value);
+    return tensor;
+}
+
+static bool take_value(DemiContext *context, const DemiValue *value, bool borrow, RtValue *taken,
+                       Err *err) {
+    *taken = (RtValue){.state = RT_NONE};
+    if (value->kind == DEMI_VALUE_NONE) return true;
+    if (value->kind == DEMI_VALUE_TENSOR_KIND) {
+        *taken = (RtValue){.state = RT_TENSOR, .tensor = take_tensor(context, value, borrow, err)};
+        return taken->tensor;
+    }
+    if (value->count > UINT32_MAX) return err_set(err, ERR_USAGE, "too long a sequence");
+    RtList *list = rt_list_new(&context->exec.pool, (uint32_t)value->count, err);
+    if (!list) return false;
+    *taken = (RtValue){.state = RT_LIST, .list = list};
+    for (uint32_t i = 0; i < list->count; i++) {
+        const DemiValue *item = &value->items[i];
+        if (item->kind != DEMI_VALUE_TENSOR_KIND)
+            return err_set(err, ERR_USAGE, "item %u of the sequence is no tensor", i);
+        RtTensor *tensor = take_tensor(context, item, borrow, err);
+        if (!tensor) return false;
+        list->items[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+    }
+    return true;
+}
+
+static DemiStatus set_input(DemiContext *context, const char *name, const DemiValue *value,
+                            bool borrow, DemiError *error) {
+    const DemiPlan *plan = context->plan;
+    Err err = {0};
+    MemTrap trap;
+    size_t i = 0;
+    while (i < plan->input_count && strcmp(plan->inputs[i].name, name) != 0) i++;
+    err_operand(&err, "input '%s'", name);
+    if (i == plan->input_count) {
+        err_set(&err, ERR_USAGE, "the model has no such input");
+        return end(&err, error);
+    }
+    if (setjmp(trap.env)) {
+        err_out_of_memory(&err);
+        return end(&err, error);
+    }
+    context->arena.trap = &trap;
+    RtValue taken = {.state = RT_UNSET};
+    if (fits(&plan->inputs[i], value, &err) && take_value(context, value, borrow, &taken, &err))
+        rt_value_set(&context->exec.pool, &context->inputs[i], taken);
+    else
+        rt_value_clear(&context->exec.pool, &taken);
+    return end(&err, error);
+}
+
+DemiStatus demi_context_set_input(DemiContext *context, const char *name, const DemiValue *value,
+                                  DemiError *error) {
+    return set_input(context, name, value, false, error);
+}
+
+DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
+                                     const DemiValue *value, DemiError *error) {
+    return set_input(context, name, value, true, error);
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+static DemiValue give_tensor(const RtTensor *tensor) {
+    const KernelTensor *t = &tensor->tensor;
+    DemiValue value = DEMI_VALUE_TENSOR((int32_t)t->dtype, t->rank, t->dims, t->data);
+    return value;
+}
+
+static DemiValue give_value(DemiContext *context, const RtValue *value) {
+    DemiValue given = DEMI_VALUE_INIT;
+    if (value->state == RT_TENSOR) return give_tensor(value->tensor);
+    if (value->state != RT_LIST) return given;
+    DemiValue *items = ARENA_ARRAY(&context->result, DemiValue, value->list->count);
+    for (uint32_t i = 0; i < value->list->count; i++)
+        items[i] = give_value(context, &value->list->items[i]);
+    given.kind = DEMI_VALUE_SEQUENCE_KIND;
+    given.count = value->list->count;
+    given.items = items;
+    return given;
+}
+
+static bool bind_inputs(DemiContext *context) {
+    const DemiPlan *plan = context->plan;
+    const Plan *view = &plan->loaded.plan;
+    for (uint32_t i = 0; i < plan->input_count; i++) {
+        if (context->inputs[i].state == RT_UNSET && !plan->inputs[i].optional) {
+            err_set(&context->err, ERR_USAGE, "it is not set");
+            err_operand(&context->err, "input '%s'", plan->inputs[i].name);
+            return false;
+        }
+        uint32_t value = view->operands[view->graphs[0].inputs.first + i];
+        RtValue bound = rt_value_ref(context->inputs[i]);
+        if (bound.state == RT_UNSET) bound.state = RT_NONE;
+        rt_value_set(&context->exec.pool, &context->exec.values[value], bound);
+    }
+    return true;
+}
+
+static void collect_outputs(DemiContext *context) {
+    const Plan *view = &context->plan->loaded.plan;
+    for (uint32_t i = 0; i < context->plan->output_count; i++) {
+        uint32_t value = view->operands[view->graphs[0].outputs.first + i];
+        context->outputs[i] = give_value(context, &context->exec.values[value]);
+    }
+    context->output_count = (uint32_t)context->plan->output_count;
+}
+
+DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
+    Exec *exec = &context->exec;
+    MemTrap trap;
+    context->err = (Err){0};
+    context->output_count = 0;
+    exec->depth = 0;
+    if (setjmp(trap.env)) {
+        err_out_of_memory(&context->err);
+    } else {
+        arena_free(&exec->run);
+        arena_free(&context->result);
+        arena_init(&exec->run, &trap);
+        arena_init(&exec->scratch, &trap);
+        arena_init(&context->result, &trap);
+        exec->scratch.budget = exec->pool.budget;
+        exec->pool.peak = exec->pool.used;
+        if (bind_inputs(context) && exec_graph(exec, 0)) collect_outputs(context);
+    }
+    arena_free(&exec->scratch);
+    return end(&context->err, error);
+}
+
+const DemiValue *demi_context_output(const DemiContext *context, size_t i) {
+    return i < context->output_count ? &context->outputs[i] : NULL;
+}
+
+uint64_t demi_context_peak(const DemiContext *context) { return context->exec.pool.peak; }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi's runtime: runs plans, which `demi compile` or demi_compile make of ONNX models.
+ *
+ *     DemiError error = DEMI_ERROR_INIT;
+ *     DemiPlan *plan = NULL;
+ *     DemiContext *context = NULL;
+ *     float x[4] = {1, 2, 3, 4};
+ *     const int64_t dims[] = {1, 4};
+ *     DemiValue input = DEMI_VALUE_TENSOR(DEMI_FLOAT, 2, dims, x);
+ *     if (demi_plan_load("model.plan", &plan, &error) == DEMI_OK &&
+ *         demi_context_new(plan, NULL, &context, &error) == DEMI_OK &&
+ *         demi_context_set_input(context, "x", &input, &error) == DEMI_OK &&
+ *         demi_context_run(context, &error) == DEMI_OK) {
+ *         const DemiValue *y = demi_context_output(context, 0);
+ *         ...
+ *     }
+ *     if (error.status != DEMI_OK) fprintf(stderr, "%s\n", error.message);
+ *     demi_context_free(context);
+ *     demi_plan_free(plan);
+ *
+ * Conventions are demi.h's: opaque handles with a free function that accepts NULL, a DemiStatus and
+ * a DemiError of the caller's, structures that begin with their size.
+ *
+ * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
+ * thread at a time. There is no global state. A context computes with as many threads as its options
+ * say, besides the caller's none is kept.
+ */
+#ifndef DEMI_RUNTIME_H
+#define DEMI_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "demi_error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Element types; the numbers are ONNX's. */
+enum {
+    DEMI_FLOAT = 1,
+    DEMI_UINT8 = 2,
+    DEMI_INT8 = 3,
+    DEMI_UINT16 = 4,
+    DEMI_INT16 = 5,
+    DEMI_INT32 = 6,
+    DEMI_INT64 = 7,
+    DEMI_STRING = 8,
+    DEMI_BOOL = 9,
+    DEMI_FLOAT16 = 10,
+    DEMI_DOUBLE = 11,
+    DEMI_UINT32 = 12,
+    DEMI_UINT64 = 13,
+    DEMI_BFLOAT16 = 16,
+};
+
+typedef enum DemiValueKind {
+    DEMI_VALUE_NONE = 0, /* an empty optional */
+    DEMI_VALUE_TENSOR_KIND = 1,
+    DEMI_VALUE_SEQUENCE_KIND = 2,
+} DemiValueKind;
+
+typedef struct DemiString {
+    uint64_t size;
+    const char *text; /* not NUL-terminated */
+} DemiString;
+
+/* A tensor, or a sequence of tensors. */
+typedef struct DemiValue {
+    uint32_t size;
+    DemiValueKind kind;
+    int32_t dtype;
+    uint32_t rank;
+    const int64_t *dims; /* [rank] */
+    const void *data;    /* row-major; a byte for each element of less than a byte, in its low bits;
+                            DemiString for strings */
+    size_t count;                  /* of a sequence */
+    const struct DemiValue *items; /* [count] */
+} DemiValue;
+
+#define DEMI_VALUE_TENSOR(dtype, rank, dims, data)                                                 \
+    {sizeof(DemiValue), DEMI_VALUE_TENSOR_KIND, dtype, rank, dims, data, 0, NULL}
+#define DEMI_VALUE_SEQUENCE(count, items)                                                          \
+    {sizeof(DemiValue), DEMI_VALUE_SEQUENCE_KIND, 0, 0, NULL, NULL, count, items}
+#define DEMI_VALUE_INIT {sizeof(DemiValue), DEMI_VALUE_NONE, 0, 0, NULL, NULL, 0, NULL}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+typedef struct DemiPlan DemiPlan;
+
+/* Maps a plan file, which must not change while the plan is in use; constants are never copied.
+ * DEMI_ERR_MODEL where it is no plan, damaged, or made by another version. */
+DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
+/* The bytes are borrowed and must be 64-byte aligned. */
+DEMI_API DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
+                                          DemiError *error);
+DEMI_API void demi_plan_free(DemiPlan *plan);
+
+typedef struct DemiPlanIo {
+    uint32_t size;
+    const char *name;
+    DemiValueKind kind; /* of an optional: of what it may hold */
+    bool optional;
+    int32_t dtype;
+    bool has_rank;
+    uint32_t rank;
+    const int64_t *dims; /* [rank]; -1 where a size is open */
+} DemiPlanIo;
+
+#define DEMI_PLAN_IO_INIT {sizeof(DemiPlanIo), NULL, DEMI_VALUE_NONE, false, 0, false, 0, NULL}
+
+DEMI_API size_t demi_plan_input_count(const DemiPlan *plan);
+DEMI_API size_t demi_plan_output_count(const DemiPlan *plan);
+/* Fills *io, whose size is set; pointers live as long as the plan. False beyond the count. */
+DEMI_API bool demi_plan_input(const DemiPlan *plan, size_t i, DemiPlanIo *io);
+DEMI_API bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct DemiContext DemiContext;
+
+typedef struct DemiContextOptions {
+    uint32_t size;
+    uint32_t threads;       /* 0: as many as there are processors to use */
+    uint64_t memory_budget; /* bytes for values and workspace; 0: three quarters of the memory */
+    uint64_t seed;          /* for random operators that have none */
+} DemiContextOptions;
+
+#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0}
+
+DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
+                                     DemiContext **context, DemiError *error);
+DEMI_API void demi_context_free(DemiContext *context);
+
+/* Sets an input by name; tensors are copied. Inputs stay set for later runs. DEMI_ERR_USAGE where
+ * the model has none of that name, or type or shape do not fit. */
+DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *name,
+                                           const DemiValue *value, DemiError *error);
+/* The same without a copy: the data must stay as it is until the input is set again. */
+DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
+                                              const DemiValue *value, DemiError *error);
+
+/* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node fails,
+ * which the error names; DEMI_ERR_ENV past the memory budget. */
+DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
+
+/* Output i of the last run, until the next one; NULL beyond the count or without a run. */
+DEMI_API const DemiValue *demi_context_output(const DemiContext *context, size_t i);
+
+/* Bytes in use for values at most during the last run. */
+DEMI_API uint64_t demi_context_peak(const DemiContext *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Running a plan: what the executor's files share.
+ *
+ * A LoadedPlan is a checked plan with everything looked up that does not depend on data: kernels,
+ * attribute structs, when a value is read last. It is immutable and shared. An Exec is one run's state
+ * and belongs to one thread. Steps run in order; a step that holds graphs (If, Loop, Scan,
+ * SequenceMap) runs them by exec_graph.
+ */
+#ifndef DEMI_EXEC_H
+#define DEMI_EXEC_H
+
+#include "kernel.h"
+#include "plan.h"
+#include "shape.h"
+#include "value_store.h"
+
+typedef struct Exec Exec;
+typedef struct LoadedStep LoadedStep;
+
+/* An operator that handles whole values rather than tensors' elements. */
+typedef bool (*ExecFunction)(Exec *exec, const LoadedStep *step);
+
+struct LoadedStep {
+    const PlanStep *plan;
+    const char *op, *name; /* for messages */
+    int64_t opset;
+    ExecFunction exec;      /* else kernels */
+    const KernelRow *rows;  /* [row_count] */
+    size_t row_count;
+    const ShapeRow *shape;
+    const void *shape_attrs, *kernel_attrs;
+    const PlainAttr *attrs; /* [plan->attrs.count] */
+    const uint32_t *inputs, *outputs; /* value numbers, PLAN_NONE where omitted */
+    const uint32_t *dead; /* [dead_count]: values that nobody reads after this step */
+    uint32_t dead_count;
+};
+
+typedef struct LoadedPlan {
+    Plan plan;
+    LoadedStep *steps;      /* [plan.step_count] */
+    KernelTensor *constants; /* [plan.value_count]; not present where a value is none */
+    bool *kept;             /* [plan.value_count]: a graph's output, which steps do not drop */
+} LoadedPlan;
+
+/* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
+bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err);
+
+struct Exec {
+    const LoadedPlan *loaded;
+    RtValue *values; /* [value_count] */
+    Pool pool;
+    Arena scratch;   /* emptied after every step, of inner graphs too */
+    Arena run;       /* emptied before every run: strings */
+    unsigned threads;
+    uint64_t seed;
+    unsigned depth;  /* of nested graphs */
+    /* Called after each step, for profiles and comparisons; may be NULL. */
+    void (*after)(void *data, const LoadedStep *step, double seconds);
+    void *after_data;
+    Err *err;
+};
+
+/* Runs a graph whose inputs' values are set; its outputs' values are set then. */
+bool exec_graph(Exec *exec, uint32_t graph);
+
+/* The operator's ExecFunction, or NULL. */
+ExecFunction exec_find(const char *domain, const char *op);
+
+/* ---- for ExecFunctions ---- */
+
+/* Operand i's value, NULL where it was omitted. */
+RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i);
+/* Gives output i its value, whose reference it takes over; clears it where nobody wants it. */
+void exec_output(Exec *exec, const LoadedStep *step, uint32_t i, RtValue value);
+/* Moves graph output i out of the graph: the reference is the caller's. */
+RtValue exec_graph_output(Exec *exec, uint32_t graph, uint32_t i);
+/* The graph an attribute holds; PLAN_NONE where there is none of that name. */
+uint32_t exec_graph_attr(const LoadedStep *step, const char *name);
+int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwise);
+/* ERR_MODEL with step and operator. Returns false. */
+bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The tensor of operand i; NULL with the error set where it is none. */
+RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i);
+/* An integer scalar (or the first element). False with the error set. */
+bool exec_scalar(Exec *exec, const LoadedStep *step, const RtTensor *tensor, int64_t *value);
+/* Runs the step by its kernels. */
+bool exec_kernel(Exec *exec, const LoadedStep *step);
+
+/* ---- moving slices (exec_slices.c); results have one reference, NULL with the error set ---- */
+
+/* Slice `index` of `axis`: without the axis, or (keep) with size 1. */
+RtTensor *exec_take(Exec *exec, const RtTensor *from, uint32_t axis, int64_t index, bool keep);
+/* `length` slices of `axis` from `start` on. */
+RtTensor *exec_range(Exec *exec, const RtTensor *from, uint32_t axis, int64_t start, int64_t length);
+/* Tensors side by side along `axis`: an existing one, or (fresh) a new one. count is at least 1; shapes
+ * must agree but along an existing axis. */
+RtTensor *exec_join(Exec *exec, const LoadedStep *step, RtTensor *const *parts, uint32_t count,
+                    uint32_t axis, bool fresh);
+
+#endif

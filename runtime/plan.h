@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The plan file: what `demi compile` writes and the runtime executes, without any ONNX code.
+ *
+ * Little-endian, meant to be mapped: a header, then sections that are arrays of the structs below,
+ * then data. Everything refers to everything else by index, so a plan is position-free; every index
+ * is checked once, by plan_check, before anything uses it: a plan file is untrusted input.
+ *
+ *     OPS       operators in use: domain, name, opset
+ *     VALUES    tensors, sequences and optionals, each with its name, type and, for constants, data
+ *     GRAPHS    the main graph is 0; bodies of If, Loop, Scan and SequenceMap follow
+ *     STEPS     by graph, in order of execution
+ *     ATTRS     by step
+ *     OPERANDS  indices of values (PLAN_NONE: omitted), and of texts
+ *     NUMBERS   int64: dims and integer lists        FLOATS   float: float lists
+ *     TEXTS     spans of CHARS
+ *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out; strings as
+ *               uint32 indices of texts
+ *
+ * A plan is a cache: where format or kernel table differ it is recompiled, never migrated.
+ */
+#ifndef DEMI_PLAN_H
+#define DEMI_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "dtype.h"
+#include "err.h"
+#include "vec.h"
+
+enum {
+    PLAN_VERSION = 1,
+    PLAN_ALIGN = 64, /* of DATA and every constant in it */
+    PLAN_RANK_LIMIT = 1024,
+};
+#define PLAN_NONE UINT32_MAX    /* no value, no rank, no text */
+#define PLAN_NO_DATA UINT64_MAX /* no constant */
+
+typedef enum PlanSectionKind {
+    PLAN_OPS,
+    PLAN_VALUES,
+    PLAN_GRAPHS,
+    PLAN_STEPS,
+    PLAN_ATTRS,
+    PLAN_OPERANDS,
+    PLAN_NUMBERS,
+    PLAN_FLOATS,
+    PLAN_TEXTS,
+    PLAN_CHARS,
+    PLAN_DATA,
+    PLAN_SECTION_COUNT
+} PlanSectionKind;
+
+typedef struct PlanSection {
+    uint64_t offset, count; /* from the file's start, a multiple of 64; of items */
+} PlanSection;
+
+typedef struct PlanHeader {
+    char magic[8]; /* PLAN_MAGIC */
+    uint32_t version, header_size;
+    uint64_t file_size;
+    uint64_t kernels;   /* kernel_table_version */
+    uint64_t source[2]; /* hash of the model's bytes; 0 where unknown */
+    PlanSection sections[PLAN_SECTION_COUNT];
+} PlanHeader;
+#define PLAN_MAGIC "DEMIPLAN"
+
+typedef struct PlanSpan {
+    uint32_t first, count;
+} PlanSpan;
+
+typedef struct PlanOp {
+    uint32_t domain, name; /* texts; "" for ai.onnx */
+    int64_t opset;         /* of that domain */
+} PlanOp;
+
+/* What a value is; a sequence's or optional's dtype and dims are its tensors'. */
+typedef enum PlanKind {
+    PLAN_TENSOR,
+    PLAN_SEQUENCE,
+    PLAN_OPTIONAL,
+    PLAN_OPTIONAL_SEQUENCE,
+    PLAN_KIND_COUNT
+} PlanKind;
+
+typedef struct PlanValue {
+    uint32_t name;
+    uint8_t kind, dtype;
+    uint16_t zero;
+    uint32_t rank; /* PLAN_NONE where unknown */
+    uint32_t dims; /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
+    uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
+} PlanValue;
+
+/* A value has one place that defines it: a constant, an input of a graph, or an output of a step. */
+typedef struct PlanGraph {
+    uint32_t name, zero;
+    PlanSpan inputs, outputs; /* OPERANDS */
+    PlanSpan steps;           /* STEPS */
+} PlanGraph;
+
+typedef struct PlanStep {
+    uint32_t op, name;
+    PlanSpan inputs, outputs; /* OPERANDS */
+    PlanSpan attrs;           /* ATTRS */
+} PlanStep;
+
+/* attr_layout.h's PlainAttr. `value` is the number, the bits of the float, the text, the first of
+ * `count` NUMBERS, FLOATS or OPERANDS (of texts), a value that is a constant, or a graph. */
+typedef struct PlanAttr {
+    uint32_t name, kind;
+    uint32_t count, zero;
+    int64_t value;
+} PlanAttr;
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A checked plan: typed views of its bytes, which must outlive it. */
+typedef struct Plan {
+    const PlanHeader *header;
+    const PlanOp *ops;
+    const PlanValue *values;
+    const PlanGraph *graphs;
+    const PlanStep *steps;
+    const PlanAttr *attrs;
+    const uint32_t *operands;
+    const int64_t *numbers;
+    const float *floats;
+    const PlanSpan *texts;
+    const char *chars;
+    const unsigned char *data;
+    uint32_t op_count, value_count, graph_count, step_count;
+} Plan;
+
+/* Checks every offset, index and count, that values are defined once and before they are used, and
+ * that sizes fit dims and dtypes. `bytes` must be 8-byte aligned. Tables go to scratch. ERR_MODEL
+ * where the bytes are no plan, damaged, or made for another version ("recompile"). */
+bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err);
+
+/* The text with that index, NUL-terminated, in `arena`. */
+const char *plan_text(const Plan *plan, uint32_t text, Arena *arena);
+
+/* Writes the plan as text: one line a value, step and attribute. */
+typedef struct PlanSink {
+    void (*write)(void *data, const char *text, size_t size);
+    void *data;
+} PlanSink;
+void plan_show(const Plan *plan, Arena *scratch, const PlanSink *sink);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Gives the bytes [offset, offset + size) of a constant. */
+typedef bool (*PlanDataFn)(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err);
+
+typedef struct PlanConstant {
+    uint64_t offset, size;
+    PlanDataFn read;
+    void *data;
+} PlanConstant;
+
+/* A plan that is being made. Fill `source`; the rest is these functions'. */
+typedef struct PlanBuilder {
+    Arena *arena;
+    uint64_t source[2];
+    VEC(PlanOp) ops;
+    VEC(PlanValue) values;
+    VEC(PlanGraph) graphs;
+    VEC(PlanStep) steps;
+    VEC(PlanAttr) attrs;
+    VEC(uint32_t) operands;
+    VEC(int64_t) numbers;
+    VEC(float) floats;
+    VEC(PlanSpan) texts;
+    VEC(char) chars;
+    VEC(PlanConstant) constants;
+    uint32_t *text_slots; /* open addressing by hash: 1 + index */
+    size_t text_capacity;
+    uint64_t data_size;
+} PlanBuilder;
+
+void plan_builder_init(PlanBuilder *builder, Arena *arena);
+/* The index of a text, added if need be. */
+uint32_t plan_add_text(PlanBuilder *builder, const char *text, size_t size);
+uint32_t plan_add_op(PlanBuilder *builder, const char *domain, const char *name, int64_t opset);
+PlanSpan plan_add_operands(PlanBuilder *builder, const uint32_t *items, size_t count);
+uint32_t plan_add_numbers(PlanBuilder *builder, const int64_t *items, size_t count);
+uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count);
+/* Gives value `value` constant data of `size` bytes, read when the plan is written. */
+void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read, void *data);
+
+/* The whole plan, handed to `write` piece by piece. */
+typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
+bool plan_write(PlanBuilder *builder, uint64_t kernels, PlanWriteFn write, void *data, Err *err);
+
+#endif

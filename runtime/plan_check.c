@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads a plan's header and checks everything that the runtime will index by; see plan.h. After it,
+ * code may use any index of the plan without a look. */
+#include <string.h>
+
+#include "attr_layout.h"
+#include "checked.h"
+#include "plan.h"
+
+typedef struct Check {
+    Plan *plan;
+    uint64_t counts[PLAN_SECTION_COUNT];
+    uint8_t *defined; /* [value_count] */
+    uint8_t *held;    /* [graph_count]: graphs that a step holds, as each may be but once */
+    Arena *scratch;
+    Err *err;
+} Check;
+
+static bool damaged(Check *c, const char *what, uint64_t index) {
+    err_set(c->err, ERR_MODEL, "the plan is damaged: %s %llu", what, (unsigned long long)index);
+    err_hint(c->err, "compile it again");
+    return false;
+}
+
+static bool span_ok(const Check *c, PlanSpan span, PlanSectionKind kind) {
+    return (uint64_t)span.first + span.count <= c->counts[kind];
+}
+
+static bool text_ok(const Check *c, uint32_t text) { return text < c->counts[PLAN_TEXTS]; }
+
+/* ---- header ------------------------------------------------------------------------------------ */
+
+static bool check_header(Check *c, const void *bytes, uint64_t size) {
+    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {
+        [PLAN_OPS] = sizeof(PlanOp),      [PLAN_VALUES] = sizeof(PlanValue),
+        [PLAN_GRAPHS] = sizeof(PlanGraph), [PLAN_STEPS] = sizeof(PlanStep),
+        [PLAN_ATTRS] = sizeof(PlanAttr),  [PLAN_OPERANDS] = sizeof(uint32_t),
+        [PLAN_NUMBERS] = sizeof(int64_t), [PLAN_FLOATS] = sizeof(float),
+        [PLAN_TEXTS] = sizeof(PlanSpan),  [PLAN_CHARS] = 1,
+        [PLAN_DATA] = 1};
+    const PlanHeader *header = bytes;
+    if (size < sizeof header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
+        return err_set(c->err, ERR_MODEL, "this is no plan");
+    if (header->version != PLAN_VERSION || header->header_size != sizeof header) {
+        err_set(c->err, ERR_MODEL, "the plan has format version %u", header->version);
+        err_expected(c->err, "%d", PLAN_VERSION);
+        err_hint(c->err, "compile it again");
+        return false;
+    }
+    if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
+    uint64_t end = sizeof header;
+    for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
+        const PlanSection *section = &header->sections[i];
+        uint64_t bytes_of;
+        if (section->offset % PLAN_ALIGN || section->offset < end || section->offset > size ||
+            !checked_mul(section->count, item_sizes[i], &bytes_of) ||
+            bytes_of > size - section->offset ||
+            (i != PLAN_DATA && section->count >= UINT32_MAX))
+            return damaged(c, "section", (uint64_t)i);
+        end = section->offset + bytes_of;
+        c->counts[i] = section->count;
+    }
+    return true;
+}
+
+static void set_views(Plan *plan, const void *bytes) {
+    const char *base = bytes;
+    const PlanSection *s = plan->header->sections;
+    plan->ops = (const void *)(base + s[PLAN_OPS].offset);
+    plan->values = (const void *)(base + s[PLAN_VALUES].offset);
+    plan->graphs = (const void *)(base + s[PLAN_GRAPHS].offset);
+    plan->steps = (const void *)(base + s[PLAN_STEPS].offset);
+    plan->attrs = (const void *)(base + s[PLAN_ATTRS].offset);
+    plan->operands = (const void *)(base + s[PLAN_OPERANDS].offset);
+    plan->numbers = (const void *)(base + s[PLAN_NUMBERS].offset);
+    plan->floats = (const void *)(base + s[PLAN_FLOATS].offset);
+    plan->texts = (const void *)(base + s[PLAN_TEXTS].offset);
+    plan->chars = base + s[PLAN_CHARS].offset;
+    plan->data = (const void *)(base + s[PLAN_DATA].offset);
+    plan->op_count = (uint32_t)s[PLAN_OPS].count;
+    plan->value_count = (uint32_t)s[PLAN_VALUES].count;
+    plan->graph_count = (uint32_t)s[PLAN_GRAPHS].count;
+    plan->step_count = (uint32_t)s[PLAN_STEPS].count;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------ */
+
+static bool check_texts(Check *c) {
+    for (uint64_t i = 0; i < c->counts[PLAN_TEXTS]; i++)
+        if (!span_ok(c, c->plan->texts[i], PLAN_CHARS)) return damaged(c, "text", i);
+    for (uint64_t i = 0; i < c->counts[PLAN_OPS]; i++)
+        if (!text_ok(c, c->plan->ops[i].domain) || !text_ok(c, c->plan->ops[i].name))
+            return damaged(c, "operator", i);
+    return true;
+}
+
+static size_t stored_size(Dtype dtype) {
+    return dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
+}
+
+static bool check_constant(Check *c, const PlanValue *value) {
+    uint64_t count, bytes;
+    if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || value->data % PLAN_ALIGN ||
+        !stored_size(value->dtype) || value->data > c->counts[PLAN_DATA] ||
+        value->size > c->counts[PLAN_DATA] - value->data ||
+        !checked_count(c->plan->numbers + value->dims, value->rank, &count) ||
+        !checked_mul(count, stored_size(value->dtype), &bytes) || bytes != value->size)
+        return false;
+    const uint32_t *texts = (const void *)(c->plan->data + value->data);
+    for (uint64_t i = 0; value->dtype == DTYPE_STRING && i < count; i++)
+        if (!text_ok(c, texts[i])) return false;
+    return true;
+}
+
+static bool check_values(Check *c) {
+    for (uint32_t i = 0; i < c->plan->value_count; i++) {
+        const PlanValue *value = &c->plan->values[i];
+        bool ok = text_ok(c, value->name) && value->kind < PLAN_KIND_COUNT &&
+                  value->dtype < DTYPE_COUNT;
+        if (ok && value->rank != PLAN_NONE) {
+            ok = value->rank <= PLAN_RANK_LIMIT &&
+                 span_ok(c, (PlanSpan){value->dims, value->rank}, PLAN_NUMBERS);
+            for (uint32_t k = 0; ok && k < value->rank; k++) {
+                int64_t dim = c->plan->numbers[value->dims + k];
+                ok = dim >= -1 || (dim >= -2 - (int64_t)UINT32_MAX && text_ok(c, (uint32_t)(-2 - dim)));
+            }
+        }
+        if (ok && value->data != PLAN_NO_DATA) ok = check_constant(c, value);
+        if (!ok) return damaged(c, "value", i);
+        c->defined[i] = value->data != PLAN_NO_DATA;
+    }
+    return true;
+}
+
+static bool check_attr(Check *c, const PlanAttr *attr) {
+    uint64_t at = (uint64_t)attr->value;
+    if (!text_ok(c, attr->name) || attr->kind >= PLAIN_KIND_COUNT) return false;
+    PlanSpan list = {(uint32_t)at, attr->count};
+    bool narrow = at < UINT32_MAX;
+    switch ((PlainAttrKind)attr->kind) {
+    case PLAIN_INT:
+    case PLAIN_FLOAT: return true;
+    case PLAIN_TEXT: return narrow && text_ok(c, (uint32_t)at);
+    case PLAIN_INTS: return narrow && span_ok(c, list, PLAN_NUMBERS);
+    case PLAIN_FLOATS: return narrow && span_ok(c, list, PLAN_FLOATS);
+    case PLAIN_TEXTS:
+        if (!narrow || !span_ok(c, list, PLAN_OPERANDS)) return false;
+        for (uint32_t i = 0; i < list.count; i++)
+            if (!text_ok(c, c->plan->operands[list.first + i])) return false;
+        return true;
+    case PLAIN_TENSOR:
+        return at < c->plan->value_count && c->plan->values[at].data != PLAN_NO_DATA;
+    case PLAIN_GRAPH:
+        if (at == 0 || at >= c->plan->graph_count || c->held[at]) return false;
+        c->held[at] = true;
+        return true;
+    case PLAIN_KIND_COUNT: return false;
+    }
+    return false;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------ */
+
+/* Values that may be read, or that get their one definition. */
+static bool check_uses(Check *c, PlanSpan span, bool may_be_none) {
+    if (!span_ok(c, span, PLAN_OPERANDS)) return false;
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint32_t value = c->plan->operands[span.first + i];
+        if (value == PLAN_NONE ? !may_be_none
+                               : value >= c->plan->value_count || !c->defined[value])
+            return false;
+    }
+    return true;
+}
+
+static bool check_definitions(Check *c, PlanSpan span, bool may_be_none) {
+    if (!span_ok(c, span, PLAN_OPERANDS)) return false;
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint32_t value = c->plan->operands[span.first + i];
+        if (value == PLAN_NONE && may_be_none) continue;
+        if (value >= c->plan->value_count || c->defined[value]) return false;
+        c->defined[value] = true;
+    }
+    return true;
+}
+
+typedef struct Place {
+    uint32_t graph, step, attr;
+} Place;
+
+/* Graphs nest, and a file may nest them as deep as it likes: so the walk keeps its own stack. A graph
+ * is held by one step of an enclosing one, checked as `held`, so the walk ends. */
+static bool check_graphs(Check *c) {
+    VEC(Place) stack = {0};
+    Plan *plan = c->plan;
+    VEC_PUSH(c->scratch, &stack, ((Place){0}));
+    if (plan->graph_count == 0) return damaged(c, "graph", 0);
+    for (uint32_t i = 0; i < plan->graph_count; i++)
+        if (!text_ok(c, plan->graphs[i].name) || !span_ok(c, plan->graphs[i].steps, PLAN_STEPS))
+            return damaged(c, "graph", i);
+    if (!check_definitions(c, plan->graphs[0].inputs, false)) return damaged(c, "graph", 0);
+    while (stack.count) {
+        Place *at = &stack.items[stack.count - 1];
+        const PlanGraph *graph = &plan->graphs[at->graph];
+        if (at->step == graph->steps.count) {
+            if (!check_uses(c, graph->outputs, false)) return damaged(c, "graph", at->graph);
+            stack.count--;
+            continue;
+        }
+        uint32_t number = graph->steps.first + at->step;
+        const PlanStep *step = &plan->steps[number];
+        if (at->attr == 0 &&
+            (step->op >= plan->op_count || !text_ok(c, step->name) ||
+             !span_ok(c, step->attrs, PLAN_ATTRS) || !check_uses(c, step->inputs, true)))
+            return damaged(c, "step", number);
+        uint32_t inner = 0;
+        while (!inner && at->attr < step->attrs.count) {
+            const PlanAttr *attr = &plan->attrs[step->attrs.first + at->attr++];
+            if (!check_attr(c, attr)) return damaged(c, "step", number);
+            if (attr->kind == PLAIN_GRAPH) inner = (uint32_t)attr->value;
+        }
+        if (inner) {
+            if (!check_definitions(c, plan->graphs[inner].inputs, false))
+                return damaged(c, "graph", inner);
+            VEC_PUSH(c->scratch, &stack, ((Place){.graph = inner}));
+            continue;
+        }
+        if (!check_definitions(c, step->outputs, true)) return damaged(c, "step", number);
+        at->step++;
+        at->attr = 0;
+    }
+    return true;
+}
+
+bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err) {
+    Check c = {.plan = plan, .scratch = scratch, .err = err};
+    *plan = (Plan){.header = bytes};
+    if (!check_header(&c, bytes, size)) return false;
+    set_views(plan, bytes);
+    c.defined = ARENA_ARRAY(scratch, uint8_t, plan->value_count);
+    c.held = ARENA_ARRAY(scratch, uint8_t, plan->graph_count);
+    return check_texts(&c) && check_values(&c) && check_graphs(&c);
+}
+
+const char *plan_text(const Plan *plan, uint32_t text, Arena *arena) {
+    const PlanSpan *span = &plan->texts[text];
+    return arena_copy(arena, plan->chars + span->first, span->count);
+}

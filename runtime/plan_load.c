@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a checked plan to what runs: kernels and shape functions are looked up, attributes become
+ * structs, and each step learns which values end with it. Linear in the plan's size. */
+#include <string.h>
+
+#include "checked.h"
+#include "exec.h"
+
+typedef struct Loader {
+    LoadedPlan *loaded;
+    Arena *arena;
+    Err *err;
+    const AttrText *text_views; /* [TEXTS] */
+} Loader;
+
+static AttrText view_of(const Plan *plan, uint32_t text) {
+    PlanSpan span = plan->texts[text];
+    return (AttrText){true, span.count, plan->chars + span.first};
+}
+
+/* ---- constants --------------------------------------------------------------------------------- */
+
+static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor) {
+    const uint32_t *texts = (const void *)(l->loaded->plan.data + value->data);
+    KernelString *strings = ARENA_ARRAY(l->arena, KernelString, tensor->count);
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        AttrText text = view_of(&l->loaded->plan, texts[i]);
+        strings[i] = (KernelString){text.size, text.text};
+    }
+    tensor->data = strings;
+}
+
+static void load_constants(Loader *l) {
+    const Plan *plan = &l->loaded->plan;
+    l->loaded->constants = ARENA_ARRAY(l->arena, KernelTensor, plan->value_count);
+    for (uint32_t i = 0; i < plan->value_count; i++) {
+        const PlanValue *value = &plan->values[i];
+        KernelTensor *tensor = &l->loaded->constants[i];
+        if (value->data == PLAN_NO_DATA) continue;
+        *tensor = (KernelTensor){.present = true, .dtype = value->dtype, .rank = value->rank,
+                                 .dims = plan->numbers + value->dims};
+        checked_count(tensor->dims, tensor->rank, &tensor->count); /* plan_check has */
+        if (value->dtype == DTYPE_STRING) load_strings(l, value, tensor);
+        else tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
+    }
+}
+
+/* ---- attributes -------------------------------------------------------------------------------- */
+
+static ShapeOperand *shape_of(Loader *l, const KernelTensor *tensor) {
+    ShapeOperand *operand = ARENA_NEW(l->arena, ShapeOperand);
+    ShapeNum *dims = ARENA_ARRAY(l->arena, ShapeNum, tensor->rank);
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        dims[i] = (ShapeNum){SHAPE_KNOWN, {tensor->dims[i]}};
+    *operand = (ShapeOperand){.present = true, .has_rank = true, .dtype = tensor->dtype,
+                              .rank = tensor->rank, .dims = dims};
+    return operand;
+}
+
+static void load_attr(Loader *l, const PlanAttr *from, PlainAttr *to) {
+    const Plan *plan = &l->loaded->plan;
+    uint32_t at = (uint32_t)from->value, bits = at;
+    *to = (PlainAttr){.name = view_of(plan, from->name), .kind = (PlainAttrKind)from->kind,
+                      .count = from->count};
+    switch (to->kind) {
+    case PLAIN_INT: to->v.i = from->value; break;
+    case PLAIN_FLOAT: memcpy(&to->v.f, &bits, sizeof bits); break;
+    case PLAIN_TEXT: to->v.text = view_of(plan, at); break;
+    case PLAIN_INTS: to->v.ints = plan->numbers + at; break;
+    case PLAIN_FLOATS: to->v.floats = plan->floats + at; break;
+    case PLAIN_TEXTS: {
+        AttrText *texts = ARENA_ARRAY(l->arena, AttrText, from->count);
+        for (uint32_t i = 0; i < from->count; i++)
+            texts[i] = view_of(plan, plan->operands[at + i]);
+        to->v.texts = texts;
+        break;
+    }
+    case PLAIN_TENSOR:
+        to->v.tensor.data = &l->loaded->constants[at];
+        to->v.tensor.shape = shape_of(l, to->v.tensor.data);
+        break;
+    case PLAIN_GRAPH: to->v.graph = at; break;
+    case PLAIN_KIND_COUNT: break;
+    }
+}
+
+static const void *fill(Loader *l, const AttrLayout *layout, const LoadedStep *step) {
+    void *attrs = attr_layout_new(layout, l->arena);
+    for (uint32_t i = 0; i < step->plan->attrs.count; i++) {
+        const PlainAttr *attr = &step->attrs[i];
+        const AttrField *field = attr_layout_find(layout, attr->name.text, attr->name.size);
+        if (field) attr_layout_fill(attrs, field, attr, l->arena);
+    }
+    return attrs;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+typedef struct FoundOp {
+    const char *domain, *name;
+    ExecFunction exec;
+    const KernelRow *rows;
+    size_t row_count;
+    const ShapeRow *shape;
+} FoundOp;
+
+static FoundOp *find_ops(Loader *l) {
+    const Plan *plan = &l->loaded->plan;
+    FoundOp *found = ARENA_ARRAY(l->arena, FoundOp, plan->op_count);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const PlanOp *op = &plan->ops[i];
+        FoundOp *to = &found[i];
+        to->domain = plan_text(plan, op->domain, l->arena);
+        to->name = plan_text(plan, op->name, l->arena);
+        to->exec = exec_find(to->domain, to->name);
+        to->rows = kernel_find(to->domain, to->name, op->opset, &to->row_count);
+        to->shape = shape_find(to->domain, to->name, op->opset);
+        if (to->exec || to->rows) continue;
+        err_set(l->err, ERR_MODEL, "demi has no kernel for the operator %s%s%s at opset %lld",
+                to->domain, *to->domain ? "." : "", to->name, (long long)op->opset);
+        return NULL;
+    }
+    return found;
+}
+
+static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
+    const Plan *plan = &l->loaded->plan;
+    LoadedStep *step = &l->loaded->steps[number];
+    step->plan = &plan->steps[number];
+    const FoundOp *op = &ops[step->plan->op];
+    step->op = op->name;
+    step->name = plan_text(plan, step->plan->name, l->arena);
+    step->opset = plan->ops[step->plan->op].opset;
+    step->exec = op->exec;
+    step->rows = op->rows;
+    step->row_count = op->row_count;
+    step->shape = op->shape;
+    step->inputs = plan->operands + step->plan->inputs.first;
+    step->outputs = plan->operands + step->plan->outputs.first;
+    PlainAttr *attrs = ARENA_ARRAY(l->arena, PlainAttr, step->plan->attrs.count);
+    for (uint32_t i = 0; i < step->plan->attrs.count; i++)
+        load_attr(l, &plan->attrs[step->plan->attrs.first + i], &attrs[i]);
+    step->attrs = attrs;
+    if (step->rows) step->kernel_attrs = fill(l, step->rows->layout, step);
+    if (step->shape) step->shape_attrs = fill(l, step->shape->layout, step);
+}
+
+/* ---- lifetimes --------------------------------------------------------------------------------- */
+
+/* The last step of a value's own graph that reads it, itself or in a graph it holds. A body of a loop
+ * reads an outer value each time, so the use counts where the loop is. */
+typedef struct Lifetimes {
+    uint32_t *graph_of;  /* [value_count] */
+    uint32_t *last;      /* [value_count]: PLAN_NONE where nobody reads it */
+    uint32_t *parent, *owner; /* [graph_count]: the graph around, and the step that holds it */
+} Lifetimes;
+
+static void place_span(const Plan *plan, Lifetimes *t, PlanSpan span, uint32_t graph) {
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint32_t value = plan->operands[span.first + i];
+        if (value != PLAN_NONE) t->graph_of[value] = graph;
+    }
+}
+
+static void place_values(const Plan *plan, Lifetimes *t) {
+    for (uint32_t g = 0; g < plan->graph_count; g++) {
+        place_span(plan, t, plan->graphs[g].inputs, g);
+        for (uint32_t s = 0; s < plan->graphs[g].steps.count; s++) {
+            uint32_t number = plan->graphs[g].steps.first + s;
+            const PlanStep *step = &plan->steps[number];
+            place_span(plan, t, step->outputs, g);
+            for (uint32_t a = 0; a < step->attrs.count; a++) {
+                const PlanAttr *attr = &plan->attrs[step->attrs.first + a];
+                if (attr->kind != PLAIN_GRAPH) continue;
+                t->parent[attr->value] = g;
+                t->owner[attr->value] = number;
+            }
+        }
+    }
+}
+
+static void note_use(Lifetimes *t, uint32_t value, uint32_t graph, uint32_t step) {
+    while (graph != t->graph_of[value]) { /* out to the value's own graph */
+        if (t->parent[graph] == PLAN_NONE) return;
+        step = t->owner[graph];
+        graph = t->parent[graph];
+    }
+    if (t->last[value] == PLAN_NONE || t->last[value] < step) t->last[value] = step;
+}
+
+static void find_lifetimes(Loader *l, Lifetimes *t) {
+    const Plan *plan = &l->loaded->plan;
+    for (uint32_t g = 0; g < plan->graph_count; g++) {
+        PlanSpan steps = plan->graphs[g].steps, outputs = plan->graphs[g].outputs;
+        for (uint32_t s = steps.first; s < steps.first + steps.count; s++)
+            for (uint32_t i = 0; i < plan->steps[s].inputs.count; i++) {
+                uint32_t value = plan->operands[plan->steps[s].inputs.first + i];
+                if (value != PLAN_NONE && t->graph_of[value] != PLAN_NONE) note_use(t, value, g, s);
+            }
+        for (uint32_t i = 0; i < outputs.count; i++) {
+            uint32_t value = plan->operands[outputs.first + i];
+            if (t->graph_of[value] == g) l->loaded->kept[value] = true;
+            else if (t->graph_of[value] != PLAN_NONE && t->parent[g] != PLAN_NONE)
+                note_use(t, value, t->parent[g], t->owner[g]);
+        }
+    }
+}
+
+static void load_lifetimes(Loader *l) {
+    const Plan *plan = &l->loaded->plan;
+    Lifetimes t = {.graph_of = ARENA_ARRAY(l->arena, uint32_t, plan->value_count),
+                   .last = ARENA_ARRAY(l->arena, uint32_t, plan->value_count),
+                   .parent = ARENA_ARRAY(l->arena, uint32_t, plan->graph_count),
+                   .owner = ARENA_ARRAY(l->arena, uint32_t, plan->graph_count)};
+    for (uint32_t i = 0; i < plan->value_count; i++) t.graph_of[i] = t.last[i] = PLAN_NONE;
+    for (uint32_t i = 0; i < plan->graph_count; i++) t.parent[i] = PLAN_NONE;
+    l->loaded->kept = ARENA_ARRAY(l->arena, bool, plan->value_count);
+    place_values(plan, &t);
+    find_lifetimes(l, &t);
+    uint32_t *counts = ARENA_ARRAY(l->arena, uint32_t, plan->step_count);
+    for (int round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < plan->value_count; i++) {
+            if (t.last[i] == PLAN_NONE || l->loaded->kept[i]) continue;
+            LoadedStep *step = &l->loaded->steps[t.last[i]];
+            if (round == 0) {
+                counts[t.last[i]]++;
+                continue;
+            }
+            if (!step->dead) step->dead = ARENA_ARRAY(l->arena, uint32_t, counts[t.last[i]]);
+            ((uint32_t *)(uintptr_t)step->dead)[step->dead_count++] = i;
+        }
+}
+
+bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
+    Loader l = {.loaded = loaded, .arena = arena, .err = err};
+    const FoundOp *ops = find_ops(&l);
+    if (!ops) return false;
+    load_constants(&l);
+    loaded->steps = ARENA_ARRAY(arena, LoadedStep, loaded->plan.step_count);
+    for (uint32_t i = 0; i < loaded->plan.step_count; i++) load_step(&l, ops, i);
+    load_lifetimes(&l);
+    return true;
+}

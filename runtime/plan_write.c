@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Building and writing plans; see plan.h. Sections are written in order, each 64-byte aligned, and
+ * constants are read from their source only then, so that no plan is in memory as a whole. */
+#include <string.h>
+
+#include "plan.h"
+
+enum { FIRST_TEXTS = 256, CHUNK = 1 << 20 };
+
+void plan_builder_init(PlanBuilder *b, Arena *arena) {
+    *b = (PlanBuilder){.arena = arena};
+    b->text_capacity = FIRST_TEXTS;
+    b->text_slots = ARENA_ARRAY(arena, uint32_t, b->text_capacity);
+    plan_add_text(b, "", 0);
+}
+
+static size_t text_place(const PlanBuilder *b, const char *text, size_t size) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
+    size_t place = (size_t)(hash ^ hash >> 32) & (b->text_capacity - 1);
+    for (; b->text_slots[place]; place = (place + 1) & (b->text_capacity - 1)) {
+        const PlanSpan *span = &b->texts.items[b->text_slots[place] - 1];
+        if (span->count == size && memcmp(b->chars.items + span->first, text, size) == 0) break;
+    }
+    return place;
+}
+
+static void grow_texts(PlanBuilder *b) {
+    size_t old = b->text_capacity;
+    uint32_t *slots = b->text_slots;
+    b->text_capacity *= 2;
+    b->text_slots = ARENA_ARRAY(b->arena, uint32_t, b->text_capacity);
+    for (size_t i = 0; i < old; i++) {
+        if (!slots[i]) continue;
+        const PlanSpan *span = &b->texts.items[slots[i] - 1];
+        b->text_slots[text_place(b, b->chars.items + span->first, span->count)] = slots[i];
+    }
+    arena_release(b->arena, slots, old * sizeof *slots);
+}
+
+uint32_t plan_add_text(PlanBuilder *b, const char *text, size_t size) {
+    if (2 * b->texts.count >= b->text_capacity) grow_texts(b);
+    size_t place = text_place(b, text, size);
+    if (b->text_slots[place]) return b->text_slots[place] - 1;
+    PlanSpan span = {(uint32_t)b->chars.count, (uint32_t)size};
+    for (size_t i = 0; i < size; i++) VEC_PUSH(b->arena, &b->chars, text[i]);
+    VEC_PUSH(b->arena, &b->texts, span);
+    b->text_slots[place] = (uint32_t)b->texts.count;
+    return (uint32_t)b->texts.count - 1;
+}
+
+uint32_t plan_add_op(PlanBuilder *b, const char *domain, const char *name, int64_t opset) {
+    PlanOp op = {plan_add_text(b, domain, strlen(domain)), plan_add_text(b, name, strlen(name)),
+                 opset};
+    for (size_t i = 0; i < b->ops.count; i++)
+        if (memcmp(&b->ops.items[i], &op, sizeof op) == 0) return (uint32_t)i;
+    VEC_PUSH(b->arena, &b->ops, op);
+    return (uint32_t)b->ops.count - 1;
+}
+
+PlanSpan plan_add_operands(PlanBuilder *b, const uint32_t *items, size_t count) {
+    PlanSpan span = {(uint32_t)b->operands.count, (uint32_t)count};
+    for (size_t i = 0; i < count; i++) VEC_PUSH(b->arena, &b->operands, items[i]);
+    return span;
+}
+
+uint32_t plan_add_numbers(PlanBuilder *b, const int64_t *items, size_t count) {
+    uint32_t first = (uint32_t)b->numbers.count;
+    for (size_t i = 0; i < count; i++) VEC_PUSH(b->arena, &b->numbers, items[i]);
+    return first;
+}
+
+uint32_t plan_add_floats(PlanBuilder *b, const float *items, size_t count) {
+    uint32_t first = (uint32_t)b->floats.count;
+    for (size_t i = 0; i < count; i++) VEC_PUSH(b->arena, &b->floats, items[i]);
+    return first;
+}
+
+static uint64_t aligned(uint64_t size) {
+    return (size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn read, void *data) {
+    PlanConstant constant = {b->data_size, size, read, data};
+    b->values.items[value].data = constant.offset;
+    b->values.items[value].size = size;
+    b->data_size = aligned(b->data_size + size);
+    VEC_PUSH(b->arena, &b->constants, constant);
+}
+
+typedef struct Output {
+    PlanWriteFn write;
+    void *data;
+    uint64_t position;
+    Err *err;
+} Output;
+
+static bool put(Output *out, const void *bytes, uint64_t size) {
+    out->position += size;
+    return size == 0 || out->write(out->data, bytes, (size_t)size, out->err);
+}
+
+static bool pad(Output *out) {
+    static const char zeros[PLAN_ALIGN];
+    return put(out, zeros, aligned(out->position) - out->position);
+}
+
+static bool put_constant(PlanBuilder *b, Output *out, const PlanConstant *constant, char *chunk) {
+    (void)b;
+    for (uint64_t at = 0; at < constant->size; at += CHUNK) {
+        uint64_t size = constant->size - at < CHUNK ? constant->size - at : CHUNK;
+        if (!constant->read(constant->data, at, chunk, size, out->err) || !put(out, chunk, size))
+            return false;
+    }
+    return pad(out);
+}
+
+bool plan_write(PlanBuilder *b, uint64_t kernels, PlanWriteFn write, void *data, Err *err) {
+    const struct {
+        const void *items;
+        uint64_t count, size;
+    } sections[PLAN_SECTION_COUNT] = {
+        [PLAN_OPS] = {b->ops.items, b->ops.count, sizeof(PlanOp)},
+        [PLAN_VALUES] = {b->values.items, b->values.count, sizeof(PlanValue)},
+        [PLAN_GRAPHS] = {b->graphs.items, b->graphs.count, sizeof(PlanGraph)},
+        [PLAN_STEPS] = {b->steps.items, b->steps.count, sizeof(PlanStep)},
+        [PLAN_ATTRS] = {b->attrs.items, b->attrs.count, sizeof(PlanAttr)},
+        [PLAN_OPERANDS] = {b->operands.items, b->operands.count, sizeof(uint32_t)},
+        [PLAN_NUMBERS] = {b->numbers.items, b->numbers.count, sizeof(int64_t)},
+        [PLAN_FLOATS] = {b->floats.items, b->floats.count, sizeof(float)},
+        [PLAN_TEXTS] = {b->texts.items, b->texts.count, sizeof(PlanSpan)},
+        [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
+        [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
+    };
+    PlanHeader header = {.magic = PLAN_MAGIC, .version = PLAN_VERSION,
+                         .header_size = sizeof header, .kernels = kernels,
+                         .source = {b->source[0], b->source[1]}};
+    uint64_t offset = aligned(sizeof header);
+    for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
+        header.sections[i] = (PlanSection){offset, sections[i].count};
+        offset = aligned(offset + sections[i].count * sections[i].size);
+    }
+    header.file_size = offset;
+    Output out = {write, data, 0, err};
+    bool ok = put(&out, &header, sizeof header) && pad(&out);
+    for (int i = 0; ok && i < PLAN_DATA; i++)
+        ok = put(&out, sections[i].items, sections[i].count * sections[i].size) && pad(&out);
+    char *chunk = arena_alloc(b->arena, CHUNK);
+    for (size_t i = 0; ok && i < b->constants.count; i++)
+        ok = put_constant(b, &out, &b->constants.items[i], chunk);
+    arena_release(b->arena, chunk, CHUNK);
+    return ok;
+}

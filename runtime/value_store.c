@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counted values and their pool; see value_store.h. */
+#include "value_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "checked.h"
+
+enum { HEADER = 64, SMALLEST = 64 };
+
+void pool_init(Pool *pool, uint64_t budget) { *pool = (Pool){.budget = budget}; }
+
+void pool_trim(Pool *pool) {
+    for (int i = 0; i < POOL_CLASSES; i++)
+        for (Buffer *buffer = pool->free[i], *next; buffer; buffer = next) {
+            next = buffer->next;
+            pool->kept -= buffer->size;
+            free(buffer);
+        }
+    memset(pool->free, 0, sizeof pool->free);
+}
+
+void pool_free(Pool *pool) {
+    pool_trim(pool);
+    for (Buffer *buffer = pool->live, *next; buffer; buffer = next) {
+        next = buffer->next;
+        free(buffer);
+    }
+    pool->live = NULL;
+    pool->used = 0;
+}
+
+/* Four classes to a power of two, so that at most a fifth of a buffer is waste. */
+static uint32_t class_of(uint64_t size, uint64_t *rounded) {
+    uint32_t number = 0;
+    for (uint64_t step = SMALLEST; number + 4 <= POOL_CLASSES; step *= 2, number += 4)
+        for (uint32_t k = 0; k < 4; k++)
+            if (size <= step + step / 4 * k) {
+                *rounded = step + step / 4 * k;
+                return number + k;
+            }
+    return POOL_CLASSES;
+}
+
+Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
+    uint64_t rounded;
+    uint32_t number = class_of(size, &rounded);
+    Buffer *buffer = number < POOL_CLASSES ? pool->free[number] : NULL;
+    if (buffer) {
+        pool->free[number] = buffer->next;
+        pool->kept -= buffer->size;
+    } else {
+        if (number == POOL_CLASSES || rounded > pool->budget ||
+            pool->used > pool->budget - rounded) {
+            err_set(err, ERR_ENV, "more memory is needed than the budget of %llu bytes allows",
+                    (unsigned long long)pool->budget);
+            return NULL;
+        }
+        if (pool->used + pool->kept > pool->budget - rounded) pool_trim(pool);
+        buffer = aligned_alloc(64, (size_t)((rounded + HEADER + 63) / 64 * 64));
+        if (!buffer) {
+            err_out_of_memory(err);
+            return NULL;
+        }
+        buffer->size = rounded;
+        buffer->size_class = number;
+    }
+    buffer->refs = 1;
+    buffer->prev = NULL;
+    buffer->next = pool->live;
+    if (pool->live) pool->live->prev = buffer;
+    pool->live = buffer;
+    pool->used += buffer->size;
+    if (pool->used > pool->peak) pool->peak = pool->used;
+    return buffer;
+}
+
+void *buffer_data(Buffer *buffer) { return (char *)buffer + HEADER; }
+
+void buffer_unref(Pool *pool, Buffer *buffer) {
+    if (!buffer || --buffer->refs) return;
+    if (buffer->next) buffer->next->prev = buffer->prev;
+    if (buffer->prev) buffer->prev->next = buffer->next;
+    else pool->live = buffer->next;
+    pool->used -= buffer->size;
+    pool->kept += buffer->size;
+    buffer->next = pool->free[buffer->size_class];
+    pool->free[buffer->size_class] = buffer;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+static RtTensor *tensor_shell(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims,
+                              Err *err) {
+    Buffer *self = buffer_new(pool, sizeof(RtTensor) + (uint64_t)rank * sizeof *dims, err);
+    if (!self) return NULL;
+    RtTensor *tensor = buffer_data(self);
+    int64_t *copy = (int64_t *)(tensor + 1);
+    if (rank) memcpy(copy, dims, rank * sizeof *dims);
+    *tensor = (RtTensor){.self = self,
+                         .refs = 1,
+                         .tensor = {.present = true, .dtype = dtype, .rank = rank, .dims = copy}};
+    return tensor;
+}
+
+RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims, Err *err) {
+    uint64_t count, bytes;
+    if (!checked_count(dims, rank, &count) ||
+        !checked_mul(count, kernel_element_size(dtype), &bytes) || bytes > INT64_MAX) {
+        err_set(err, ERR_ENV, "a tensor is larger than memory can be");
+        return NULL;
+    }
+    RtTensor *tensor = tensor_shell(pool, dtype, rank, dims, err);
+    if (!tensor) return NULL;
+    tensor->tensor.count = count;
+    tensor->buffer = buffer_new(pool, bytes, err);
+    if (!tensor->buffer) {
+        buffer_unref(pool, tensor->self);
+        return NULL;
+    }
+    tensor->tensor.data = buffer_data(tensor->buffer);
+    return tensor;
+}
+
+RtTensor *rt_tensor_borrow(Pool *pool, const KernelTensor *borrowed, Err *err) {
+    RtTensor *tensor = tensor_shell(pool, borrowed->dtype, borrowed->rank, borrowed->dims, err);
+    if (!tensor) return NULL;
+    tensor->tensor.count = borrowed->count;
+    tensor->tensor.data = borrowed->data;
+    return tensor;
+}
+
+RtTensor *rt_tensor_view(Pool *pool, RtTensor *of, uint32_t rank, const int64_t *dims, Err *err) {
+    RtTensor *tensor = tensor_shell(pool, of->tensor.dtype, rank, dims, err);
+    if (!tensor) return NULL;
+    tensor->tensor.count = of->tensor.count;
+    tensor->tensor.data = of->tensor.data;
+    tensor->buffer = of->buffer;
+    if (tensor->buffer) tensor->buffer->refs++;
+    return tensor;
+}
+
+RtList *rt_list_new(Pool *pool, uint32_t count, Err *err) {
+    Buffer *self = buffer_new(pool, sizeof(RtList) + (uint64_t)count * sizeof(RtValue), err);
+    if (!self) return NULL;
+    RtList *list = buffer_data(self);
+    *list = (RtList){.self = self, .refs = 1, .count = count};
+    for (uint32_t i = 0; i < count; i++) list->items[i] = (RtValue){.state = RT_UNSET};
+    return list;
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+RtValue rt_value_ref(RtValue value) {
+    if (value.state == RT_TENSOR) value.tensor->refs++;
+    if (value.state == RT_LIST) value.list->refs++;
+    return value;
+}
+
+void rt_value_clear(Pool *pool, RtValue *value) {
+    RtValue old = *value;
+    *value = (RtValue){.state = RT_UNSET};
+    if (old.state == RT_TENSOR && --old.tensor->refs == 0) {
+        buffer_unref(pool, old.tensor->buffer);
+        buffer_unref(pool, old.tensor->self);
+    }
+    if (old.state == RT_LIST && --old.list->refs == 0) {
+        /* items are tensors: a sequence of sequences is no type of ONNX's operators */
+        for (uint32_t i = 0; i < old.list->count; i++) rt_value_clear(pool, &old.list->items[i]);
+        buffer_unref(pool, old.list->self);
+    }
+}
+
+void rt_value_set(Pool *pool, RtValue *to, RtValue value) {
+    rt_value_clear(pool, to);
+    *to = value;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Values while a plan runs, and the memory they lie in.
+ *
+ * A value is nothing, a tensor or a sequence. Tensors and sequences are counted references, so that
+ * putting a tensor into a sequence, giving it another shape or handing it out of a body copies
+ * nothing; a tensor that several hold is never written. Buffers come from a pool that belongs to one
+ * context: it keeps what was freed for the next step and never exceeds its budget.
+ */
+#ifndef DEMI_VALUE_STORE_H
+#define DEMI_VALUE_STORE_H
+
+#include "err.h"
+#include "kernel.h"
+
+enum { POOL_CLASSES = 160 }; /* size classes: four to a power of two, from 64 bytes */
+
+typedef struct Buffer {
+    struct Buffer *next, *prev; /* in the pool's lists */
+    uint32_t refs, size_class;
+    uint64_t size;
+    /* data follows, 64-byte aligned */
+} Buffer;
+
+typedef struct Pool {
+    Buffer *free[POOL_CLASSES];
+    Buffer *live;
+    uint64_t used, kept, peak, budget; /* bytes: handed out, in free lists, most ever, most allowed */
+} Pool;
+
+void pool_init(Pool *pool, uint64_t budget);
+/* Gives everything back that is not in use; and everything, whoever still refers to it. */
+void pool_trim(Pool *pool);
+void pool_free(Pool *pool);
+
+/* `size` bytes with one reference; NULL with ERR_ENV set past the budget or out of memory. */
+Buffer *buffer_new(Pool *pool, uint64_t size, Err *err);
+void *buffer_data(Buffer *buffer);
+void buffer_unref(Pool *pool, Buffer *buffer); /* NULL is fine */
+
+/* A counted tensor; `buffer` holds its data, or is NULL where that is borrowed. */
+typedef struct RtTensor {
+    Buffer *self; /* where this struct lies */
+    uint32_t refs;
+    Buffer *buffer;
+    KernelTensor tensor; /* tensor.dims points behind this struct */
+} RtTensor;
+
+typedef struct RtList RtList;
+
+typedef enum RtState { RT_UNSET, RT_NONE, RT_TENSOR, RT_LIST } RtState;
+
+/* RT_UNSET: not computed. RT_NONE: an empty optional. */
+typedef struct RtValue {
+    RtState state;
+    union {
+        RtTensor *tensor;
+        RtList *list;
+    };
+} RtValue;
+
+struct RtList {
+    Buffer *self;
+    uint32_t refs, count;
+    RtValue items[];
+};
+
+/* A tensor with memory for its elements, one reference. Sizes that overflow are past any budget. */
+RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims, Err *err);
+/* A tensor on borrowed data. */
+RtTensor *rt_tensor_borrow(Pool *pool, const KernelTensor *tensor, Err *err);
+/* The same elements under another shape (of as many) and the same dtype. */
+RtTensor *rt_tensor_view(Pool *pool, RtTensor *of, uint32_t rank, const int64_t *dims, Err *err);
+RtList *rt_list_new(Pool *pool, uint32_t count, Err *err);
+
+/* The value with one reference more; and one less, after which it is unset. */
+RtValue rt_value_ref(RtValue value);
+void rt_value_clear(Pool *pool, RtValue *value);
+/* Replaces what *to holds; takes over the reference in `value`. */
+void rt_value_set(Pool *pool, RtValue *to, RtValue value);
+
+#endif
