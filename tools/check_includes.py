@@ -42,7 +42,7 @@ THIRD_PARTY = [
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/.*"),
     (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
 ]
-PUBLIC_HEADERS = {"passes/demi.h", "runtime/demi_runtime.h"}
+PUBLIC_HEADERS = {"passes/demi.h", "passes/demi_plugin.h", "runtime/demi_runtime.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/client_[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}

@@ -41,23 +41,37 @@ add_custom_command(OUTPUT ${demi_archive}
     DEPENDS ${demi_parts} COMMENT "Linking libdemi.a" VERBATIM)
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
-configure_file(passes/demi.h ${CMAKE_CURRENT_BINARY_DIR}/include/demi/demi.h COPYONLY)
+set(demi_headers passes/demi.h passes/demi_plugin.h)
+foreach(header ${demi_headers})
+    get_filename_component(name ${header} NAME)
+    configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)
+endforeach()
 add_library(libdemi INTERFACE)
 add_library(demi::demi ALIAS libdemi)
 add_dependencies(libdemi libdemi_archive)
 target_include_directories(libdemi INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
-target_link_libraries(libdemi INTERFACE ${demi_archive} m)
+target_link_libraries(libdemi INTERFACE ${demi_archive} m ${CMAKE_DL_LIBS})
 
-# The same object as a shared library. Its soname carries what an incompatible interface changes:
-# 0.MINOR before 1.0, MAJOR from then on.
-option(DEMI_SHARED "Also build libdemi as a shared library" OFF)
-if(DEMI_SHARED)
+# The same object as a shared library, demi::shared. Its soname carries what an incompatible interface
+# changes: 0.MINOR before 1.0, MAJOR from then on. Tests want it, too, but do not install it.
+option(DEMI_SHARED "Also build and install libdemi as a shared library" OFF)
+if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE))
     set_source_files_properties(${demi_object} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
     add_library(demi_shared SHARED ${demi_object})
+    add_library(demi::shared ALIAS demi_shared)
     add_dependencies(demi_shared libdemi_archive)
-    target_link_libraries(demi_shared PRIVATE m)
+    target_include_directories(demi_shared INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
+    target_link_libraries(demi_shared PRIVATE m ${CMAKE_DL_LIBS})
     set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
+
+# The example of a plug-in, which tests load.
+if(DEMI_TESTS)
+    add_library(plugin_example MODULE tools/plugin_example.c)
+    target_include_directories(plugin_example PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
+    target_link_libraries(plugin_example PRIVATE demi_flags)
+    set_target_properties(plugin_example PROPERTIES PREFIX "")
 endif()
 
 # ---- man page and completions -----------------------------------------------------------------------
@@ -80,6 +94,12 @@ if(DEMI_INSTALL)
     set(demi_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/demi)
     # From the folder of demi.pc to the prefix, so that an installation can be moved.
     file(RELATIVE_PATH DEMI_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+    set(DEMI_PC_DL "")
+    if(CMAKE_DL_LIBS)
+        set(DEMI_PC_DL " -l${CMAKE_DL_LIBS}")
+    endif()
+    set(DEMI_SONAME ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    set(DEMI_SHARED_FILE ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION})
     configure_file(tools/cmake/demi.pc.in ${CMAKE_CURRENT_BINARY_DIR}/demi.pc @ONLY)
     configure_package_config_file(tools/cmake/demiConfig.cmake.in
         ${CMAKE_CURRENT_BINARY_DIR}/demiConfig.cmake INSTALL_DESTINATION ${demi_package_dir}
@@ -87,7 +107,7 @@ if(DEMI_INSTALL)
     write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/demiConfigVersion.cmake
         COMPATIBILITY SameMinorVersion)
     install(TARGETS demi)
-    install(FILES passes/demi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/demi)
+    install(FILES ${demi_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/demi)
     install(FILES ${demi_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/demi.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -101,6 +121,8 @@ if(DEMI_INSTALL)
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     if(DEMI_SHARED)
         install(TARGETS demi_shared)
+    elseif(TARGET demi_shared)
+        install(TARGETS demi_shared COMPONENT shared EXCLUDE_FROM_ALL)
     endif()
 endif()
 
@@ -110,6 +132,10 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/plugin_cli_test.py $<TARGET_FILE:demi>
+        $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
+    set_tests_properties(plugin PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
     if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh
