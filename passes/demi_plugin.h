@@ -250,7 +250,7 @@ struct DemiApi {
     size_t (*function_count)(const DemiPassRun *run);
     DemiFunction *(*function_at)(const DemiPassRun *run, size_t i);
     /* The function that a node calls; NULL where it is an operator. */
-    DemiFunction *(*function_called)(const DemiPassRun *run, const DemiNode *node);
+    DemiFunction *(*called_function)(const DemiPassRun *run, const DemiNode *node);
     const char *(*function_name)(const DemiFunction *function);
     const char *(*function_domain)(const DemiFunction *function);
     DemiGraph *(*function_body)(const DemiFunction *function);
@@ -350,6 +350,7 @@ struct DemiApi {
     /* A name that no value of the model has. Graph inputs and outputs of the main graph are called
      * by it, so it is their interface that changes. */
     bool (*value_rename)(DemiPassRun *run, DemiValue *value, const char *name);
+    /* NULL: it is not known. What the file declares of inner values follows. */
     bool (*value_set_type)(DemiPassRun *run, DemiValue *value, const DemiType *type);
     /* What the file declares of a graph's input or output, besides. */
     bool (*graph_declare_input)(DemiPassRun *run, DemiGraph *graph, size_t i, DemiDtype dtype);

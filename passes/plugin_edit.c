@@ -354,7 +354,7 @@ static bool api_value_rename(DemiPassRun *run, DemiValue *handle, const char *na
 }
 
 static bool api_value_set_type(DemiPassRun *run, DemiValue *value, const DemiType *type) {
-    if (!value || !type) return MISUSE(run, "value or type is NULL");
+    if (!value) return MISUSE(run, "the value is NULL");
     ENTER(run, false);
     value_set_type(value_in(value), type_of(type));
     value_sync_info(value_in(value));

@@ -46,7 +46,7 @@ static DemiFunction *api_function_at(const DemiPassRun *run, size_t i) {
     return i < model->functions.count ? function_out(model->functions.items[i]) : NULL;
 }
 
-static DemiFunction *api_function_called(const DemiPassRun *run, const DemiNode *node) {
+static DemiFunction *api_called_function(const DemiPassRun *run, const DemiNode *node) {
     return node ? function_out(model_find_function(run->ctx->model, node_of(node))) : NULL;
 }
 
@@ -248,8 +248,12 @@ static const DemiType *api_value_type(const DemiValue *value) {
     return value ? type_out(value_of(value)->type) : NULL;
 }
 
-static DemiDtype api_value_dtype(const DemiValue *value) {
-    return value ? (DemiDtype)type_dtype(value_of(value)->type) : DEMI_UNDEFINED;
+static DemiDtype api_value_dtype(const DemiValue *handle) {
+    const Value *value = value_of(handle);
+    if (!value) return DEMI_UNDEFINED;
+    /* The type of an initializer is told only by infer-dtypes, or by its data. */
+    if (!value->type && value->init) return (DemiDtype)value->init->dtype;
+    return (DemiDtype)type_dtype(value->type);
 }
 
 static bool api_value_is_input(const DemiValue *value) {
@@ -348,7 +352,7 @@ void plugin_fill_graph(DemiApi *api) {
     api->model_metadata = api_model_metadata;
     api->function_count = api_function_count;
     api->function_at = api_function_at;
-    api->function_called = api_function_called;
+    api->called_function = api_called_function;
     api->function_name = api_function_name;
     api->function_domain = api_function_domain;
     api->function_body = api_function_body;

@@ -1,0 +1,931 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plug-ins as their authors see them: every function of DemiApi on models given as text, what misuse
+ * and broken contracts are answered with, and descriptions of other versions. The plug-in is the
+ * test itself; shared objects are loaded by tools/plugin_cli_test.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "demi_plugin.h"
+
+typedef bool (*PassFn)(const DemiApi *api, DemiPassRun *run, DemiGraph *graph);
+
+/* What the next demi_passes_add describes. */
+static struct Described {
+    DemiPlugin plugin;
+    DemiPluginPass pass;
+    const DemiApi *api;
+    bool refuses;
+} described;
+
+static const DemiPlugin *entry(const DemiApi *api) {
+    described.api = api;
+    return described.refuses ? NULL : &described.plugin;
+}
+
+static void describe(PassFn run) {
+    described.pass = (DemiPluginPass){DEMI_PLUGIN_PASS_INIT, .name = "test-pass", .run = run};
+    described.plugin = (DemiPlugin){DEMI_PLUGIN_INIT, .passes = &described.pass, .pass_count = 1};
+    described.refuses = false;
+}
+
+typedef struct Text {
+    char bytes[1 << 14];
+    size_t size;
+} Text;
+
+static bool collect(void *user, const void *bytes, size_t size) {
+    Text *text = user;
+    if (size > sizeof text->bytes - 1 - text->size) return false;
+    memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+    text->bytes[text->size] = '\0';
+    return true;
+}
+
+typedef struct Outcome {
+    DemiStatus status;
+    DemiError error;
+    Text model, printed;
+    uint64_t rewrites;
+} Outcome;
+
+static Outcome outcome;
+
+/* Runs `pipeline` with the described pass on a model; the outcome is in `outcome`. */
+static void run_on(const char *model_text, const char *pipeline) {
+    DemiModel *model = NULL;
+    DemiPasses *passes = NULL;
+    DemiReport *report = NULL;
+    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
+    outcome = (Outcome){.error = DEMI_ERROR_INIT};
+    DemiError *error = &outcome.error;
+    if (demi_load_memory(model_text, strlen(model_text), NULL, &model, error) != DEMI_OK)
+        fail_msg("%s", error->message);
+    assert_int_equal(demi_passes_new(&passes, error), DEMI_OK);
+    outcome.status = demi_passes_add(passes, entry, error);
+    options.passes = passes;
+    options.text = collect;
+    options.text_user = &outcome.printed;
+    if (outcome.status == DEMI_OK)
+        outcome.status = demi_run_pipeline(model, pipeline, &options, &report, error);
+    if (outcome.status == DEMI_OK) {
+        assert_int_equal(demi_print(model, true, collect, &outcome.model, error), DEMI_OK);
+        outcome.rewrites = demi_report_totals(report)->rewrites;
+    }
+    demi_report_free(report);
+    demi_free(model);
+    demi_passes_free(passes);
+}
+
+/* The pass alone, which must succeed. */
+static void run_pass(PassFn run, const char *model_text) {
+    describe(run);
+    run_on(model_text, "test-pass");
+    if (outcome.status != DEMI_OK) fail_msg("%s", outcome.error.message);
+}
+
+static void expect_model(const char *part) {
+    if (!strstr(outcome.model.bytes, part))
+        fail_msg("no\n%s\nin\n%s", part, outcome.model.bytes);
+}
+
+static void expect_error(const char *part) {
+    assert_int_not_equal(outcome.status, DEMI_OK);
+    if (!strstr(outcome.error.message, part))
+        fail_msg("no '%s' in '%s'", part, outcome.error.message);
+}
+
+#define HEAD "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+#define CHAIN                                                                                      \
+    HEAD "g (float[N,3] x) => (float[N,3] y)\n"                                                    \
+         "<float[3] w = {1, 2, 3}>\n"                                                              \
+         "{\n"                                                                                     \
+         "    [\"/a\"] h = Add (x, w)\n"                                                           \
+         "    [\"/b\"] y = Relu (h)\n"                                                             \
+         "}\n"
+
+/* ---- the table ----------------------------------------------------------------------------------- */
+
+static bool nothing(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    (void)api, (void)run, (void)graph;
+    return true;
+}
+
+/* Each function is there: a row that was forgotten would crash the first plug-in that calls it. */
+static bool all_are_there(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    (void)run, (void)graph;
+    assert_int_equal(api->size, sizeof *api);
+    assert_int_equal(api->version, 1);
+    assert_string_equal(api->demi_version, demi_version());
+    for (size_t at = offsetof(DemiApi, fail); at < sizeof *api; at += sizeof(void *)) {
+        void *function;
+        memcpy(&function, (const char *)api + at, sizeof function);
+        if (!function) fail_msg("the function at %zu is missing", at);
+    }
+    return true;
+}
+
+static void table_is_complete(void **state) {
+    (void)state;
+    run_pass(all_are_there, CHAIN);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+static const char rich[] =
+    "<ir_version: 8, opset_import: [\"\" : 17, \"com.x\" : 2], metadata_props: [\"k\": \"v\"]>\n"
+    "g (float[N,3] x, bool c) => (float[N,?] y, int64 z)\n"
+    "<float[2,2] w = {1, 2, 3, 4}, int64 n = {7}>\n"
+    "{\n"
+    "    [first] a = com.x.Op <i: int = 3, f: float = 1.5, s = \"str\", is = [1, 2],"
+    " fs = [0.5], ss = [\"p\", \"q\"], t = float[2] {5, 6}> (x, , w)\n"
+    "    y = If (c) <\n"
+    "        then_branch = th () => (float[N,3] p) { p = Relu (a) },\n"
+    "        else_branch = el () => (float[N,3] q) { q = com.x.F (a) }>\n"
+    "    z = Identity (n)\n"
+    "}\n"
+    "<domain: \"com.x\", opset_import: [\"\" : 17]>\n"
+    "F (u) => (v) { v = Tanh (u) }\n";
+
+static void read_attributes(const DemiApi *api, DemiPassRun *run, const DemiNode *node) {
+    size_t size;
+    assert_string_equal(api->attr_name(api->node_first_attr(node)), "i");
+    assert_string_equal(api->attr_name(api->attr_next(api->node_first_attr(node))), "f");
+    assert_int_equal(api->attr_int(api->node_attr(node, "i"), 9), 3);
+    assert_int_equal(api->attr_int(api->node_attr(node, "f"), 9), 9);
+    assert_true(api->attr_float(api->node_attr(node, "f"), 0) == 1.5);
+    assert_int_equal(api->attr_type(api->node_attr(node, "f")), DEMI_ATTR_FLOAT);
+    assert_int_equal(api->attr_type(api->node_attr(node, "none")), DEMI_ATTR_UNDEFINED);
+    assert_string_equal(api->attr_string(run, api->node_attr(node, "s"), &size), "str");
+    assert_int_equal(size, 3);
+    assert_null(api->attr_string(run, api->node_attr(node, "i"), NULL));
+    assert_int_equal(api->attr_count(api->node_attr(node, "is")), 2);
+    assert_int_equal(api->attr_ints(api->node_attr(node, "is"))[1], 2);
+    assert_true(api->attr_floats(api->node_attr(node, "fs"))[0] == 0.5f);
+    assert_string_equal(api->attr_string_at(run, api->node_attr(node, "ss"), 1, NULL), "q");
+    assert_null(api->attr_string_at(run, api->node_attr(node, "ss"), 2, NULL));
+    assert_int_equal(api->tensor_count(api->attr_tensor(api->node_attr(node, "t"))), 2);
+    assert_null(api->attr_parameter(api->node_attr(node, "i")));
+}
+
+static void read_first(const DemiApi *api, DemiPassRun *run, const DemiNode *node) {
+    const char *symbol;
+    assert_string_equal(api->node_op_type(node), "Op");
+    assert_string_equal(api->node_domain(node), "com.x");
+    assert_string_equal(api->node_name(node), "first");
+    assert_false(api->node_is_known(node));
+    assert_int_equal(api->node_input_count(node), 3);
+    assert_null(api->node_input(node, 1));
+    DemiValue *x = api->node_input(node, 0), *w = api->node_input(node, 2);
+    assert_true(api->value_is_input(x) && !api->value_is_input(w));
+    assert_true(api->value_is_initializer(w) && !api->value_is_initializer(x));
+    assert_int_equal(api->type_rank(api->value_type(x)), 2);
+    assert_int_equal(api->type_dim(api->value_type(x), 0, &symbol), -1);
+    assert_string_equal(symbol, "N");
+    assert_int_equal(api->type_dim(api->value_type(x), 1, &symbol), 3);
+    assert_null(symbol);
+    assert_int_equal(api->value_dtype(w), DEMI_FLOAT);
+    assert_ptr_equal(api->value_initializer(w), api->value_constant(run, w));
+    assert_int_equal(api->tensor_rank(api->value_initializer(w)), 2);
+    assert_int_equal(api->tensor_dims(api->value_initializer(w))[1], 2);
+    assert_int_equal(api->tensor_bytes(api->value_initializer(w)), 16);
+    DemiUse *use = api->node_input_use(node, 2);
+    assert_ptr_equal(api->use_value(use), w);
+    assert_ptr_equal(api->use_node(use), node);
+    assert_int_equal(api->use_index(use), 2);
+    assert_ptr_equal(api->value_first_use(w), use);
+    assert_null(api->use_next(use));
+}
+
+static void read_branches(const DemiApi *api, DemiPassRun *run, DemiNode *node, DemiValue *a) {
+    DemiGraph *then_graph = api->attr_graph(api->node_attr(node, "then_branch"));
+    DemiGraph *else_graph = api->attr_graph(api->node_attr(node, "else_branch"));
+    DemiNode *call = api->graph_first(else_graph);
+    assert_true(api->node_is_known(node));
+    assert_ptr_equal(api->graph_owner(then_graph), node);
+    assert_ptr_equal(api->graph_parent(then_graph), api->main_graph(run));
+    assert_string_equal(api->graph_name(then_graph), "th");
+    assert_int_equal(api->value_use_count(a), 2);
+    assert_ptr_equal(api->node_input(call, 0), a);
+    DemiFunction *function = api->called_function(run, call);
+    assert_ptr_equal(function, api->function_at(run, 0));
+    assert_int_equal(api->function_count(run), 1);
+    assert_string_equal(api->function_name(function), "F");
+    assert_string_equal(api->function_domain(function), "com.x");
+    assert_ptr_equal(api->graph_function(api->function_body(function)), function);
+    assert_null(api->called_function(run, node));
+    assert_true(api->value_is_output(api->node_output(call, 0)));
+    assert_null(api->use_node(api->value_first_use(api->node_output(call, 0))));
+}
+
+static bool read_all(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    size_t count;
+    DemiNode *first = api->graph_first(graph), *second = api->node_next(first);
+    DemiValue *a = api->node_output(first, 0);
+    assert_ptr_equal(graph, api->main_graph(run));
+    assert_non_null(api->graphs(run, &count));
+    assert_int_equal(count, 4);
+    assert_int_equal(api->ir_version(run), 8);
+    assert_string_equal(api->model_metadata(run, "k"), "v");
+    assert_null(api->model_metadata(run, "absent"));
+    assert_int_equal(api->graph_opset(graph, ""), 17);
+    assert_int_equal(api->graph_opset(graph, "com.x"), 2);
+    assert_int_equal(api->graph_opset(graph, "com.y"), 0);
+    assert_int_equal(api->graph_node_count(graph), 3);
+    assert_int_equal(api->graph_input_count(graph), 2);
+    assert_string_equal(api->value_name(api->graph_input(graph, 1)), "c");
+    assert_int_equal(api->graph_output_count(graph), 2);
+    assert_string_equal(api->value_name(api->use_value(api->graph_output(graph, 1))), "z");
+    assert_int_equal(api->type_dtype(api->graph_output_type(graph, 1)), DEMI_INT64);
+    assert_int_equal(api->graph_initializer_count(graph), 2);
+    assert_string_equal(api->value_name(api->graph_initializer(graph, 1)), "n");
+    assert_ptr_equal(api->graph_find_value(graph, "a"), a);
+    assert_null(api->graph_find_value(graph, "p"));
+    assert_ptr_equal(api->value_producer(a), first);
+    assert_ptr_equal(api->value_graph(a), graph);
+    assert_ptr_equal(api->node_previous(second), first);
+    assert_ptr_equal(api->node_previous(api->graph_last(graph)), second);
+    assert_string_equal(api->node_label(second), "y");
+    assert_int_equal(api->facts(run), 0);
+    read_first(api, run, first);
+    read_attributes(api, run, first);
+    read_branches(api, run, second, a);
+    return true;
+}
+
+static void everything_is_read(void **state) {
+    (void)state;
+    run_pass(read_all, rich);
+    assert_int_equal(outcome.rewrites, 0);
+}
+
+static bool read_nothing(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    assert_null(api->node_next(NULL));
+    assert_null(api->graph_first(NULL));
+    assert_null(api->graph_input(graph, 100));
+    assert_null(api->graph_output(graph, 100));
+    assert_null(api->node_input(api->graph_first(graph), 100));
+    assert_null(api->node_output(NULL, 0));
+    assert_string_equal(api->node_op_type(NULL), "");
+    assert_string_equal(api->value_name(NULL), "");
+    assert_int_equal(api->value_dtype(NULL), DEMI_UNDEFINED);
+    assert_int_equal(api->attr_int(NULL, 5), 5);
+    assert_null(api->attr_next(NULL));
+    assert_null(api->use_next(NULL));
+    assert_int_equal(api->type_rank(NULL), 0);
+    assert_int_equal(api->type_dim(NULL, 0, NULL), -1);
+    assert_int_equal(api->tensor_count(NULL), 0);
+    assert_null(api->value_constant(run, NULL));
+    assert_null(api->function_at(run, 5));
+    assert_int_equal(api->dtype_from_name("half"), DEMI_FLOAT16);
+    assert_string_equal(api->dtype_name(DEMI_BFLOAT16), "bfloat16");
+    assert_int_equal(api->dtype_bits(DEMI_INT4), 4);
+    assert_int_equal(api->dtype_bits((DemiDtype)1000), 0);
+    assert_false(api->failed(run));
+    return true;
+}
+
+static void nothing_is_read_of_nothing(void **state) {
+    (void)state;
+    run_pass(read_nothing, CHAIN);
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------- */
+
+static bool add_node(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiNode *relu = api->graph_last(graph);
+    DemiValue *h = api->node_input(relu, 0);
+    DemiValue *inputs[] = {h, NULL, api->graph_initializer(graph, 0)};
+    const char *const outputs[] = {"clipped"};
+    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Clip", .name = "/clip", .before = relu,
+                      .inputs = inputs, .input_count = 3, .outputs = outputs, .output_count = 1};
+    DemiNode *node = api->node_new(run, graph, &of);
+    api->value_set_type(run, api->node_output(node, 0), api->value_type(h));
+    api->node_set_input(run, relu, 0, api->node_output(node, 0));
+    api->node_set_metadata(run, node, "made.by", "me");
+    api->node_set_metadata(run, node, "made.by", "test");
+    assert_string_equal(api->node_metadata(node, "made.by"), "test");
+    api->model_set_metadata(run, "touched", "yes");
+    api->rewrote(run, 2);
+    return true;
+}
+
+static void nodes_are_added(void **state) {
+    (void)state;
+    run_pass(add_node, CHAIN);
+    expect_model("clipped = Clip (h, \"\", w)");
+    expect_model("Relu (clipped)");
+    expect_model("\"made.by\": \"test\"");
+    expect_model("\"touched\": \"yes\"");
+    assert_int_equal(outcome.rewrites, 2);
+}
+
+static bool change_nodes(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiNode *add = api->graph_first(graph), *relu = api->graph_last(graph);
+    api->node_set_name(run, add, "renamed");
+    api->node_set_op(run, add, NULL, "Mul");
+    api->graph_import(run, graph, "com.y", 3);
+    api->graph_import(run, graph, "com.y", 3);
+    api->node_set_op(run, relu, "com.y", "Act");
+    api->node_set_input(run, relu, 1, api->graph_input(graph, 0));
+    api->node_set_input_count(run, relu, 4);
+    api->node_set_input_count(run, relu, 3);
+    assert_non_null(api->node_add_output(run, relu, "extra"));
+    assert_non_null(api->node_add_output(run, relu, "extra"));
+    api->node_omit_output(run, relu, 1);
+    api->value_rename(run, api->node_output(add, 0), "sum");
+    return true;
+}
+
+static void nodes_are_changed(void **state) {
+    (void)state;
+    run_pass(change_nodes, CHAIN);
+    expect_model("[renamed] sum = Mul (x, w)");
+    expect_model("y, \"\", extra_1 = com.y.Act (sum, x, \"\")");
+    expect_model("\"com.y\" : 3");
+}
+
+static bool set_attributes(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const int64_t ints[] = {4, 5}, dims[] = {2};
+    static const float floats[] = {0.25f};
+    static const char *const strings[] = {"a", "b"};
+    static const uint8_t bytes[] = {8, 9};
+    DemiNode *node = api->graph_first(graph);
+    const DemiTensor *tensor = api->tensor_new(run, DEMI_UINT8, dims, 1, bytes);
+    api->node_set_int(run, node, "i", 1);
+    api->node_set_int(run, node, "i", 2);
+    api->node_set_float(run, node, "f", 0.5);
+    api->node_set_string(run, node, "s", "text");
+    api->node_set_ints(run, node, "is", ints, 2);
+    api->node_set_floats(run, node, "fs", floats, 1);
+    api->node_set_strings(run, node, "ss", strings, 2);
+    api->node_set_tensor(run, node, "t", tensor);
+    api->node_set_type(run, node, "tp", api->type_tensor(run, DEMI_INT8, NULL, NULL, 0));
+    api->node_set_int(run, node, "gone", 1);
+    api->node_remove_attr(run, node, "gone");
+    return true;
+}
+
+static void attributes_are_set(void **state) {
+    (void)state;
+    run_pass(set_attributes, CHAIN);
+    static const char *const parts[] = {
+        "<i = 2, f = 0.5, s = \"text\", is = [4, 5], fs = [0.25], ss = [\"a\", \"b\"]",
+        "t = uint8[2] @raw {8, 9}, tp = int8[]> (x, w)"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) expect_model(parts[i]);
+    assert_null(strstr(outcome.model.bytes, "gone"));
+}
+
+static bool move_back(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    return api->node_move(run, api->graph_last(graph), api->graph_first(graph));
+}
+
+static void order_is_verified(void **state) {
+    (void)state;
+    describe(move_back);
+    run_on(CHAIN, "test-pass");
+    assert_int_equal(outcome.status, DEMI_ERR_MODEL);
+    expect_error("pass 'test-pass' left the model invalid: reads a value before it is computed");
+    assert_string_equal(outcome.error.node, "/b");
+    assert_string_equal(outcome.error.hint, "the fault is in the program itself");
+}
+
+/* ---- uses ---------------------------------------------------------------------------------------- */
+
+static bool bypass_last(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiNode *node = api->graph_last(graph);
+    return api->value_replace(run, api->node_output(node, 0), api->node_input(node, 0)) &&
+           api->node_remove(run, node);
+}
+
+/* An output keeps its name, whatever it comes from. */
+static void outputs_keep_names(void **state) {
+    (void)state;
+    run_pass(bypass_last, CHAIN);
+    expect_model("y = Add (x, w)\n}");
+    run_pass(bypass_last, HEAD "g (float x) => (float y) { y = Relu (x) }");
+    expect_model("y = Identity (x)\n}");
+    run_pass(bypass_last, HEAD "g (float x) => (float z, float y) { z = Abs (x) y = Relu (z) }");
+    expect_model("z = Abs (x)\n  y = Identity (z)\n}");
+    run_pass(bypass_last, HEAD "g (float x) => (float y) { t = Abs (x) y = If (x) <\n"
+                               "then_branch = a () => (float p) { p = Relu (t) },\n"
+                               "else_branch = b () => (float q) { q = Relu (t) }> }");
+    expect_model("y = Identity (x)");
+}
+
+static bool bypass_each_last(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiNode *last = api->graph_last(graph);
+    return strcmp(api->node_op_type(last), "Relu") != 0 || bypass_last(api, run, graph);
+}
+
+/* Outputs of subgraphs go by position: they may be outer values. */
+static void branches_need_no_names(void **state) {
+    (void)state;
+    describe(bypass_each_last);
+    described.pass.scope = DEMI_SCOPE_GRAPHS;
+    run_on(HEAD "g (bool c, float x) => (float y) { t = Abs (x) y = If (c) <\n"
+                "then_branch = a () => (float p) { p = Relu (t) },\n"
+                "else_branch = b () => (float q) { s = Neg (t) q = Relu (s) }> }",
+           "test-pass");
+    assert_int_equal(outcome.status, DEMI_OK);
+    assert_null(strstr(outcome.model.bytes, "Relu"));
+    assert_null(strstr(outcome.model.bytes, "Identity"));
+    expect_model("s = Neg (t)");
+}
+
+static bool set_output(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    return api->use_set(run, api->graph_output(graph, 0),
+                        api->node_output(api->graph_first(graph), 0));
+}
+
+static bool set_reader(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    return api->use_set(run, api->node_input_use(api->graph_last(graph), 0),
+                        api->graph_input(graph, 0));
+}
+
+static void single_uses_are_set(void **state) {
+    (void)state;
+    run_pass(set_output, CHAIN);
+    expect_model("y = Add (x, w)");
+    expect_model("h = Relu (y)");
+    run_pass(set_reader, CHAIN);
+    expect_model("y = Relu (x)");
+    describe(set_output);
+    run_on(HEAD "g (float x) => (float y, float y) { h = Abs (x) y = Relu (h) }", "test-pass");
+    expect_error("the value is an output twice");
+    run_on(HEAD "g (float x) => (float x) { h = Abs (x) }", "test-pass");
+    expect_error("an output that is an input too");
+}
+
+/* ---- constants ----------------------------------------------------------------------------------- */
+
+static bool replace_constants(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const int64_t dims[] = {3}, wide[] = {1, 3};
+    static const float numbers[] = {4, 5, 6};
+    DemiNode *add = api->graph_first(graph);
+    const DemiTensor *tensor = api->tensor_new(run, DEMI_FLOAT, dims, 1, numbers);
+    DemiValue *old = api->node_input(add, 1);
+    DemiValue *made = api->initializer_new(run, graph, "w", tensor);
+    if (!made) return false;
+    assert_string_equal(api->value_name(made), "w_1");
+    assert_int_equal(api->value_dtype(made), DEMI_FLOAT);
+    api->value_replace(run, old, made);
+    api->initializer_remove(run, old);
+    tensor = api->tensor_new(run, DEMI_FLOAT, wide, 2, numbers);
+    return api->constant_set(run, made, api->tensor_new_cast(run, tensor, DEMI_FLOAT16));
+}
+
+static void constants_are_replaced(void **state) {
+    (void)state;
+    run_pass(replace_constants, CHAIN);
+    expect_model("float16[1,3] w_1 = ");
+    assert_null(strstr(outcome.model.bytes, " w = "));
+}
+
+static bool add_to_bodies(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const float one = 1;
+    if (!api->graph_function(graph)) return true;
+    DemiNode *node = api->graph_last(graph);
+    DemiValue *made = api->initializer_new(run, graph, NULL,
+                                           api->tensor_new(run, DEMI_FLOAT, NULL, 0, &one));
+    return api->node_set_op(run, node, NULL, "Add") && api->node_set_input(run, node, 1, made);
+}
+
+static void function_bodies_get_constant_nodes(void **state) {
+    (void)state;
+    describe(add_to_bodies);
+    described.pass.scope = DEMI_SCOPE_GRAPHS;
+    run_on(rich, "test-pass");
+    assert_int_equal(outcome.status, DEMI_OK);
+    expect_model("constant = Constant <value = float @raw {1}> ()\n");
+    expect_model("v = Add (u, constant)");
+}
+
+static bool read_tensors(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const int64_t five[] = {5}, two[] = {2};
+    static const uint8_t packed[] = {0x8f, 0x21, 0x07};
+    static const int16_t shorts[] = {-1, 300};
+    static const char *const words[] = {"one", "two"};
+    int64_t ints[5];
+    float floats[2];
+    const DemiTensor *int4 = api->tensor_new(run, DEMI_INT4, five, 1, packed);
+    assert_int_equal(api->tensor_bytes(int4), 3);
+    assert_true(api->tensor_read_ints(run, int4, 0, 5, ints));
+    assert_int_equal(ints[0], -1);
+    assert_int_equal(ints[1], -8);
+    assert_int_equal(ints[4], 7);
+    assert_true(api->tensor_read_ints(run, int4, 3, 1, ints));
+    assert_int_equal(ints[0], 2);
+    const DemiTensor *int16 = api->tensor_new(run, DEMI_INT16, two, 1, shorts);
+    assert_true(api->tensor_read_ints(run, int16, 0, 2, ints));
+    assert_int_equal(ints[0], -1);
+    assert_int_equal(ints[1], 300);
+    const DemiTensor *w = api->value_initializer(api->graph_initializer(graph, 0));
+    const DemiTensor *low = api->tensor_new_cast(run, w, DEMI_BFLOAT16);
+    uint16_t bits;
+    assert_true(api->tensor_read_floats(run, low, 1, 2, floats));
+    assert_true(floats[0] == 2 && floats[1] == 3);
+    assert_true(api->tensor_read(run, low, 2, &bits, 2));
+    assert_int_equal(bits, 0x4000);
+    const DemiTensor *text = api->tensor_new_strings(run, two, 1, words);
+    assert_string_equal(api->tensor_string(run, text, 1, NULL), "two");
+    assert_null(api->tensor_string(run, text, 2, NULL));
+    assert_null(api->tensor_string(run, w, 0, NULL));
+    assert_non_null(api->initializer_new(run, graph, "words", text));
+    return true;
+}
+
+static void tensors_are_read(void **state) {
+    (void)state;
+    run_pass(read_tensors, CHAIN);
+    expect_model("string[2] words = {\"one\", \"two\"}");
+}
+
+/* ---- types and interfaces ------------------------------------------------------------------------ */
+
+static bool make_types(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const int64_t dims[] = {-1, 4, -1};
+    static const char *const symbols[] = {"M", NULL, NULL};
+    const DemiType *tensor = api->type_tensor(run, DEMI_FLOAT, dims, symbols, 3);
+    const DemiType *nested = api->type_optional(run, api->type_sequence(run, tensor));
+    const char *symbol;
+    assert_int_equal(api->type_kind(nested), DEMI_TYPE_OPTIONAL);
+    assert_int_equal(api->type_kind(api->type_element(nested)), DEMI_TYPE_SEQUENCE);
+    assert_int_equal(api->type_dtype(nested), DEMI_FLOAT);
+    assert_int_equal(api->type_dim(tensor, 0, &symbol), -1);
+    assert_string_equal(symbol, "M");
+    assert_int_equal(api->type_dim(tensor, 2, &symbol), -1);
+    assert_null(symbol);
+    assert_int_equal(api->type_dtype(api->type_with_dtype(run, nested, DEMI_DOUBLE)), DEMI_DOUBLE);
+    assert_false(api->type_has_rank(api->type_tensor(run, DEMI_FLOAT, NULL, NULL, 0)));
+    return api->graph_declare_input(run, graph, 0, DEMI_FLOAT16) &&
+           api->graph_declare_output(run, graph, 0, DEMI_BFLOAT16) &&
+           api->value_set_type(run, api->graph_input(graph, 0), tensor);
+}
+
+static void types_are_made(void **state) {
+    (void)state;
+    run_pass(make_types, CHAIN);
+    expect_model("(float16[N,3] x) => (bfloat16[N,3] y)");
+}
+
+static bool build_if(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const char *const branches[] = {"then_branch", "else_branch"};
+    static const bool yes = true;
+    DemiNode *relu = api->graph_last(graph);
+    DemiValue *h = api->node_input(relu, 0);
+    DemiValue *c = api->initializer_new(run, graph, "c",
+                                        api->tensor_new(run, DEMI_BOOL, NULL, 0, &yes));
+    DemiNode *node = api->node_new(
+        run, graph, &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = "If", .before = relu,
+                                   .inputs = &c, .input_count = 1, .output_count = 1});
+    for (int i = 0; i < 2; i++) {
+        DemiGraph *branch = api->subgraph_new(run, node, branches[i]);
+        DemiNode *abs = api->node_new(
+            run, branch, &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = i ? "Neg" : "Abs",
+                                        .inputs = &h, .input_count = 1, .output_count = 1});
+        api->value_set_type(run, api->node_output(abs, 0), api->value_type(h));
+        api->subgraph_add_output(run, branch, api->node_output(abs, 0));
+    }
+    return api->node_set_input(run, relu, 0, api->node_output(node, 0));
+}
+
+static bool build_loop_body(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiGraph *body = api->subgraph_new(run, api->graph_first(graph), "body");
+    const DemiType *type = api->type_tensor(run, DEMI_INT64, NULL, NULL, 0);
+    DemiValue *i = api->subgraph_add_input(run, body, "i", type);
+    return api->subgraph_add_output(run, body, i);
+}
+
+static void subgraphs_are_built(void **state) {
+    (void)state;
+    run_pass(build_if, CHAIN);
+    expect_model("Abs (h)");
+    expect_model("Neg (h)");
+    expect_model("= If (c) <");
+    run_pass(build_loop_body, CHAIN);
+    expect_model("(int64[] i) => (int64[] i)");
+}
+
+/* ---- misuse -------------------------------------------------------------------------------------- */
+
+typedef struct Misuse {
+    PassFn run;
+    const char *says;
+} Misuse;
+
+#define MISUSE_CASE(name, call)                                                                    \
+    static bool name(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {                     \
+        DemiNode *first = api->graph_first(graph), *last = api->graph_last(graph);                 \
+        DemiValue *x = api->graph_input(graph, 0), *h = api->node_output(first, 0);                \
+        (void)last, (void)x, (void)h;                                                              \
+        assert_false(call);                                                                        \
+        assert_true(api->failed(run));                                                             \
+        assert_false(api->node_set_name(run, first, "too late"));                                  \
+        return true; /* which counts for nothing */                                                \
+    }
+
+static const int64_t negative[] = {-1};
+static DemiNewNode no_op = {DEMI_NEW_NODE_INIT, .output_count = 1};
+static DemiNewNode no_domain = {DEMI_NEW_NODE_INIT, .op_type = "A", .domain = "com.none"};
+
+MISUSE_CASE(remove_used, api->node_remove(run, first))
+MISUSE_CASE(remove_null, api->node_remove(run, NULL))
+MISUSE_CASE(set_input_far, api->node_set_input(run, last, 5, x))
+MISUSE_CASE(rename_taken, api->value_rename(run, h, "x"))
+MISUSE_CASE(new_without_op, api->node_new(run, graph, &no_op))
+MISUSE_CASE(new_without_domain, api->node_new(run, graph, &no_domain))
+MISUSE_CASE(omit_read, api->node_omit_output(run, first, 0))
+MISUSE_CASE(remove_input, api->initializer_remove(run, x))
+MISUSE_CASE(remove_read, api->initializer_remove(run, api->node_input(first, 1)))
+MISUSE_CASE(omit_graph_output, api->use_set(run, api->graph_output(graph, 0), NULL))
+MISUSE_CASE(negative_shape, api->tensor_new(run, DEMI_FLOAT, negative, 1, &no_op))
+MISUSE_CASE(bad_dtype, api->type_tensor(run, (DemiDtype)99, NULL, NULL, 0))
+MISUSE_CASE(cast_of_null, api->tensor_new_cast(run, NULL, DEMI_FLOAT))
+MISUSE_CASE(unknown_option, api->option_int(run, "none"))
+MISUSE_CASE(other_opset, api->graph_import(run, graph, "", 18))
+MISUSE_CASE(not_constant, api->constant_set(run, x, (const DemiTensor *)x))
+MISUSE_CASE(read_too_far,
+            api->tensor_read_floats(run, api->value_initializer(api->node_input(first, 1)), 2, 2,
+                                    NULL))
+MISUSE_CASE(own_words, (api->fail)(run, DEMI_ERR_USAGE, first, "not %s", "today"))
+
+static const Misuse misuses[] = {
+    {remove_used, "node '/a' (Add), output 'h': pass 'test-pass': node_remove: the value is still"},
+    {remove_null, "pass 'test-pass': node_remove: the node is NULL"},
+    {set_input_far, "node_set_input: there is no such input"},
+    {rename_taken, "the name 'x' is in use"},
+    {new_without_op, "node_new: op_type is missing"},
+    {new_without_domain, "does not import the domain 'com.none'"},
+    {omit_read, "node_omit_output: the value is still read"},
+    {remove_input, "initializer_remove: the value is no initializer"},
+    {remove_read, "initializer_remove: the value is still read"},
+    {omit_graph_output, "use_set: a graph's output can't be omitted"},
+    {negative_shape, "tensor_new: no such shape"},
+    {bad_dtype, "type_tensor: no such dtype"},
+    {cast_of_null, "tensor_new_cast: not between"},
+    {unknown_option, "option: 'none' was not declared"},
+    {other_opset, "graph_import: the domain is imported at another version"},
+    {not_constant, "constant_set: the value is no constant"},
+    {read_too_far, "tensor_read_floats: "},
+    {own_words, "node '/a' (Add): pass 'test-pass': not today"},
+};
+
+static void misuse_fails_the_pass(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
+        describe(misuses[i].run);
+        run_on(CHAIN, "test-pass");
+        expect_error(misuses[i].says);
+    }
+    assert_int_equal(outcome.status, DEMI_ERR_USAGE); /* own_words' */
+}
+
+static bool use_removed(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiNode *last = api->graph_last(graph);
+    api->value_replace(run, api->node_output(last, 0), api->node_input(last, 0));
+    assert_true(api->node_remove(run, last));
+    assert_false(api->node_remove(run, last));
+    return false;
+}
+
+static bool give_up(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    (void)api, (void)run, (void)graph;
+    return false;
+}
+
+static bool give_hint(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    (void)graph;
+    (api->fail)(run, DEMI_ERR_ENV, NULL, "no luck");
+    return api->hint(run, "try %d times", 3);
+}
+
+static void failures_are_told(void **state) {
+    (void)state;
+    describe(use_removed);
+    run_on(CHAIN, "test-pass");
+    expect_error("node_remove: the node is NULL or was removed");
+    describe(give_up);
+    run_on(CHAIN, "test-pass");
+    expect_error("pass 'test-pass': failed without saying why");
+    describe(give_hint);
+    run_on(CHAIN, "test-pass");
+    assert_int_equal(outcome.status, DEMI_ERR_ENV);
+    expect_error("pass 'test-pass': no luck");
+    assert_string_equal(outcome.error.hint, "try 3 times");
+}
+
+/* ---- contracts ----------------------------------------------------------------------------------- */
+
+static bool add_untyped(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    DemiValue *x = api->graph_input(graph, 0);
+    return api->node_new(run, graph,
+                         &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = "Abs", .inputs = &x,
+                                        .input_count = 1, .output_count = 1}) != NULL;
+}
+
+static void facts_are_kept(void **state) {
+    (void)state;
+    describe(add_untyped);
+    run_on(CHAIN, "test-pass,infer-dtypes");
+    assert_int_equal(outcome.status, DEMI_OK);
+    run_on(CHAIN, "infer-dtypes,test-pass");
+    expect_error("made a value without type, and says it breaks no dtypes");
+    described.pass.breaks = DEMI_FACT_DTYPES;
+    run_on(CHAIN, "infer-dtypes,test-pass");
+    assert_int_equal(outcome.status, DEMI_OK);
+    run_on(CHAIN, "infer-dtypes,test-pass,insert-casts");
+    expect_error("needs dtypes, which an earlier pass has invalidated");
+    describe(nothing);
+    described.pass.needs = DEMI_FACT_DTYPES;
+    run_on(CHAIN, "test-pass");
+    expect_error("needs dtypes, which no earlier pass gives");
+    describe(nothing);
+    described.pass.gives = DEMI_FACT_DTYPES;
+    run_on(rich, "test-pass");
+    expect_error("made a value without type");
+}
+
+static unsigned visited;
+
+static bool visit(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    visited++;
+    for (DemiNode *node = api->graph_first(graph), *next; node; node = next) {
+        next = api->node_next(node);
+        if (strcmp(api->node_op_type(node), "If") != 0) continue;
+        DemiValue *c = api->node_input(node, 0);
+        if (!api->value_replace(run, api->node_output(node, 0), c) || !api->node_remove(run, node))
+            return false;
+    }
+    return true;
+}
+
+/* A graph that is gone is not visited: here both branches. */
+static void removed_graphs_are_skipped(void **state) {
+    (void)state;
+    describe(visit);
+    described.pass.scope = DEMI_SCOPE_GRAPHS;
+    visited = 0;
+    run_on(rich, "test-pass");
+    assert_int_equal(outcome.status, DEMI_OK);
+    assert_int_equal(visited, 2);
+}
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+static const char *const colours[] = {"red", "green", NULL};
+static const DemiPluginOption all_options[] = {
+    {DEMI_PLUGIN_OPTION_INIT, .name = "flag", .kind = DEMI_OPTION_BOOL, .otherwise = "true"},
+    {DEMI_PLUGIN_OPTION_INIT, .name = "number", .kind = DEMI_OPTION_INT, .otherwise = "-5"},
+    {DEMI_PLUGIN_OPTION_INIT, .name = "text", .kind = DEMI_OPTION_STRING},
+    {DEMI_PLUGIN_OPTION_INIT, .name = "list", .kind = DEMI_OPTION_STRINGS, .help = "items"},
+    {DEMI_PLUGIN_OPTION_INIT, .name = "colour", .kind = DEMI_OPTION_CHOICE, .choices = colours},
+};
+
+static bool print_options(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    size_t count;
+    const char *text = api->option_string(run, "text");
+    const char *const *list = api->option_strings(run, "list", &count);
+    (void)graph;
+    api->print(run, "%d %d %s %zu%s %zu\n", (int)api->option_bool(run, "flag"),
+               (int)api->option_int(run, "number"), text ? text : "none", count,
+               count ? list[count - 1] : "", api->option_choice(run, "colour"));
+    return true;
+}
+
+static void options_are_given(void **state) {
+    (void)state;
+    describe(print_options);
+    described.pass.options = all_options;
+    described.pass.option_count = sizeof all_options / sizeof *all_options;
+    run_on(CHAIN, "test-pass");
+    assert_string_equal(outcome.printed.bytes, "1 -5 none 0 0\n");
+    run_on(CHAIN, "test-pass{flag=false,number=7,text=\"a b\",list=[x,yz],colour=green}");
+    assert_string_equal(outcome.printed.bytes, "0 7 a b 2yz 1\n");
+    run_on(CHAIN, "test-pass{colour=blue}");
+    expect_error("option 'colour' has a wrong value: expected red or green, got 'blue'");
+    run_on(CHAIN, "test-pass{nunber=1}");
+    assert_string_equal(outcome.error.hint, "did you mean 'number'?");
+}
+
+/* ---- descriptions -------------------------------------------------------------------------------- */
+
+static void refused(const char *says) {
+    run_on(CHAIN, "test-pass");
+    assert_int_equal(outcome.status, DEMI_ERR_USAGE);
+    expect_error(says);
+    describe(nothing);
+}
+
+static void faulty_descriptions_are_refused(void **state) {
+    (void)state;
+    describe(nothing);
+    described.pass.name = "Not Good";
+    refused("a pass's name is not of a-z, 0-9 and '-'");
+    described.pass.name = "print";
+    refused("pass 'print' is there already: demi has one");
+    described.pass.run = NULL;
+    refused("pass 'test-pass': it has no run function");
+    described.pass.needs = 64;
+    refused("unknown facts");
+    described.pass.size = 0;
+    refused("a pass's size is wrong");
+    described.plugin.pass_count = 0;
+    refused("it has no passes");
+    described.plugin.api_size = sizeof(DemiApi) + 8;
+    refused("the plug-in was built for a newer demi");
+    described.refuses = true;
+    refused("the plug-in refuses this demi");
+    DemiPluginOption option = {DEMI_PLUGIN_OPTION_INIT, .name = "n", .kind = DEMI_OPTION_INT};
+    option.otherwise = "many";
+    described.pass.options = &option;
+    described.pass.option_count = 1;
+    refused("pass 'test-pass': a default");
+    option.name = "N";
+    described.pass.options = &option;
+    described.pass.option_count = 1;
+    refused("an option's name is not of");
+    option = (DemiPluginOption){DEMI_PLUGIN_OPTION_INIT, .name = "c", .kind = DEMI_OPTION_CHOICE};
+    described.pass.options = &option;
+    described.pass.option_count = 1;
+    refused("an option has no choices");
+}
+
+/* A plug-in of a later header: its structures are longer, and lie further apart. */
+static void later_structures_are_read(void **state) {
+    (void)state;
+    struct {
+        DemiPluginPass known;
+        uint64_t later;
+    } rows[] = {
+        {{.size = sizeof rows[0], .name = "one", .run = nothing}, 1},
+        {{.size = sizeof rows[0], .name = "two", .run = nothing}, 1},
+    };
+    describe(nothing);
+    described.plugin.passes = &rows[0].known;
+    described.plugin.pass_count = 2;
+    run_on(CHAIN, "one,two");
+    assert_int_equal(outcome.status, DEMI_OK);
+}
+
+static void sets_are_listed(void **state) {
+    (void)state;
+    DemiPasses *passes = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiPassOption option = DEMI_PASS_OPTION_INIT;
+    describe(nothing);
+    described.pass.summary = "do nothing";
+    described.pass.options = all_options;
+    described.pass.option_count = 5;
+    assert_int_equal(demi_passes_new(&passes, &error), DEMI_OK);
+    size_t count = demi_pass_count(passes);
+    assert_int_equal(count, demi_pass_count(NULL));
+    assert_int_equal(demi_passes_add(passes, entry, &error), DEMI_OK);
+    assert_int_equal(demi_pass_count(passes), count + 1);
+    assert_string_equal(demi_pass_name(passes, count), "test-pass");
+    assert_string_equal(demi_pass_summary(passes, count), "do nothing");
+    assert_true(demi_pass_option(passes, count, 4, &option));
+    assert_string_equal(option.takes, "red|green");
+    assert_false(demi_pass_option(passes, count, 5, &option));
+    assert_int_equal(demi_passes_add(passes, entry, &error), DEMI_ERR_USAGE);
+    assert_non_null(strstr(error.message, "pass 'test-pass' is there already: from the program"));
+    assert_int_equal(demi_pass_count(passes), count + 1);
+    assert_int_equal(demi_passes_load(passes, "/nowhere.so", NULL), DEMI_ERR_USAGE);
+    demi_passes_free(passes);
+    demi_passes_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_is_complete),
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(nothing_is_read_of_nothing),
+        cmocka_unit_test(nodes_are_added),
+        cmocka_unit_test(nodes_are_changed),
+        cmocka_unit_test(attributes_are_set),
+        cmocka_unit_test(order_is_verified),
+        cmocka_unit_test(outputs_keep_names),
+        cmocka_unit_test(branches_need_no_names),
+        cmocka_unit_test(single_uses_are_set),
+        cmocka_unit_test(constants_are_replaced),
+        cmocka_unit_test(function_bodies_get_constant_nodes),
+        cmocka_unit_test(tensors_are_read),
+        cmocka_unit_test(types_are_made),
+        cmocka_unit_test(subgraphs_are_built),
+        cmocka_unit_test(misuse_fails_the_pass),
+        cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(facts_are_kept),
+        cmocka_unit_test(removed_graphs_are_skipped),
+        cmocka_unit_test(options_are_given),
+        cmocka_unit_test(faulty_descriptions_are_refused),
+        cmocka_unit_test(later_structures_are_read),
+        cmocka_unit_test(sets_are_listed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
