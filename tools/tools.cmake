@@ -29,11 +29,15 @@ foreach(part ${demi_parts})
 endforeach()
 find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
 find_library(JANSSON_STATIC NAMES libjansson.a HINTS ${JANSSON_LIBRARY_DIRS} REQUIRED)
+set(jansson_copy ${CMAKE_CURRENT_BINARY_DIR}/jansson_copy.a)
 add_custom_command(OUTPUT ${demi_archive}
-    BYPRODUCTS ${demi_object}
+    BYPRODUCTS ${demi_object} ${jansson_copy}
+    # Distributions build jansson's archive for programs: its reference to stdin, which we never
+    # give it, keeps it out of shared objects. See passes/no_stdin.c.
+    COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=demi_no_stdin ${JANSSON_STATIC} ${jansson_copy}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
-            ${JANSSON_STATIC}
+            ${jansson_copy}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
             ${demi_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}
