@@ -24,6 +24,8 @@
  *   files that are open, safe for threads.
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
  *   thread, before the function returns, and must not call the library with the same model.
+ * - What is between #ifdef DEMI_EXPERIMENTAL and #endif may change in any release; a program that
+ *   defines the macro before it includes this header says that it can bear that.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.
  * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned
  *   by the handle they were asked of and live as long as it.
@@ -176,13 +178,15 @@ DEMI_API void demi_passes_free(DemiPasses *passes);
  * pass of a name that is taken. */
 DEMI_API DemiStatus demi_passes_load(DemiPasses *passes, const char *path, DemiError *error);
 
-/* The same of a plug-in that the program holds itself. What its description points at must stay
- * until this returns, its run functions as long as the set. */
+#ifdef DEMI_EXPERIMENTAL
 struct DemiApi;
 struct DemiPlugin;
+/* The same of a plug-in that the program holds itself. What its description points at must stay
+ * until this returns, its run functions as long as the set. */
 DEMI_API DemiStatus demi_passes_add(DemiPasses *passes,
                                     const struct DemiPlugin *(*entry)(const struct DemiApi *api),
                                     DemiError *error);
+#endif
 
 /* Pass i < demi_pass_count() in a fixed order, loaded ones last; NULL beyond. The strings live as
  * long as the set. */

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "arena.h"
+#define DEMI_EXPERIMENTAL
 #include "demi_plugin.h"
 
 /* The linker's names of malloc and its kin. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The part of demi.h that tells which passes there are, and adds those of plug-ins. A set of passes
  * is the table of the library's own followed by what was loaded; it owns the shared objects. */
+#define DEMI_EXPERIMENTAL
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ const PassTable *demi_passes_table(const DemiPasses *passes) {
     return passes ? &passes->table : &demi_passes;
 }
 
-/* ---- sets of passes ------------------------------------------------------------------------------ */
+/* ---- sets of passes
+ * ------------------------------------------------------------------------------ */
 
 typedef struct NewArgs {
     Arena arena; /* becomes the handle's */
@@ -63,8 +65,7 @@ typedef struct AddArgs {
 static void add_body(Call *call, void *data) {
     const AddArgs *args = data;
     DemiPasses *passes = args->passes;
-    PluginSource source = {
-        .file = "the program itself", .entry = args->entry, .api = passes->api};
+    PluginSource source = {.file = "the program itself", .entry = args->entry, .api = passes->api};
     passes->arena.trap = &call->trap;
     if (args->path && !plugin_open(args->path, &passes->arena, &source, &call->err)) return;
     if (plugin_describe(&source, &passes->arena, &passes->rows, &call->err))
@@ -90,7 +91,8 @@ DemiStatus demi_passes_add(DemiPasses *passes, DemiPluginEntry entry, DemiError 
     return add(&args, error);
 }
 
-/* ---- what there is ------------------------------------------------------------------------------- */
+/* ---- what there is
+ * ------------------------------------------------------------------------------- */
 
 static const PassInfo *pass_at(const DemiPasses *passes, size_t i) {
     const PassTable *table = demi_passes_table(passes);

@@ -15,30 +15,31 @@
  *         return &plugin;
  *     }
  *
- * `cc -shared -fPIC -o name.so name.c` makes it, `demi opt --load-pass ./name.so --passes name-nodes`
- * or demi_passes_load runs it. A plug-in links with nothing: all it calls is in the DemiApi that it
- * is handed. The tools folder of demi's source has an example.
+ * `cc -shared -fPIC -o name.so name.c` makes it, `demi opt --load-pass ./name.so --passes
+ * name-nodes` or demi_passes_load runs it. A plug-in links with nothing: all it calls is in the
+ * DemiApi that it is handed. The tools folder of demi's source has an example.
  *
  * Conventions
- * - Handles (DemiNode, …) are demi's, live as long as the model, and mean nothing beyond it. Strings
- *   and arrays that functions return live until the pass ends; what is passed in is copied.
- * - Functions that read take no DemiPassRun, never fail, and take NULL and indices out of range: the
- *   answer is then NULL, 0, false or "". A string that the file lacks is "".
- * - Functions that change something take the DemiPassRun and return NULL or false on failure. What
- *   went wrong is kept in the run: from then on they all fail, and so does the pass, whatever it
- *   returns. So a pass may do many steps and look at the end only. A NULL handle is such a failure.
+ * - Handles (DemiNode, …) are demi's, live as long as the model, and mean nothing beyond it.
+ * Strings and arrays that functions return live until the pass ends; what is passed in is copied.
+ * - Functions that only read take NULL and indices out of range: the answer is then NULL, 0, false
+ *   or "". A string that the file lacks is "".
+ * - Functions that take a DemiPassRun that is not const can fail, and return NULL or false then.
+ *   What went wrong is kept in the run: from then on they all fail, and so does the pass, whatever
+ *   it returns. So a pass may take many steps and look at the end only. To change something by a
+ *   NULL handle is such a failure.
  * - Out of memory is such a failure too. demi never jumps across a plug-in's frames, so these may
  *   hold what they like: C++ objects, locks, open files. Nor may a plug-in jump or throw across
  *   demi's.
  * - Each change keeps the structure sound, and after the pass the whole model is verified: an error
- *   then names the pass. What can be wrong is order (a node before what it reads), scope, missing
- *   definitions.
+ *   then names the pass. What can be wrong is order (a node before what it reads) and definitions
+ *   that are missing.
  * - A pass must not call demi.h with the model it works on.
  * - Threads: a run belongs to the thread it is called in. Runs on different models may be under way
  *   at once, so a pass keeps its state in the run's memory (alloc), not in variables of its file.
- * - Structures begin with their size, and DemiApi only grows at its end: what was built for an older
- *   demi keeps working, and what was built for a newer one is refused, unless its api_size says that
- *   it looks at DemiApi.size before it calls what is new.
+ * - Structures begin with their size, and DemiApi only grows at its end: what was built for an
+ *   older demi keeps working. What was built for a newer one is refused, unless it sets api_size to
+ *   less and looks at DemiApi.size before it calls what is new.
  */
 #ifndef DEMI_PLUGIN_H
 #define DEMI_PLUGIN_H
@@ -149,9 +150,10 @@ typedef enum DemiOptionKind {
 typedef struct DemiPluginOption {
     uint32_t size;
     DemiOptionKind kind;
-    const char *name;           /* of a-z, 0-9 and '-' */
-    const char *help;           /* one phrase; may be NULL */
-    const char *otherwise;      /* default, as a pipeline spells it; NULL: false, 0, none, the first */
+    const char *name; /* of a-z, 0-9 and '-' */
+    const char *help; /* one phrase; may be NULL */
+    /* Default, as a pipeline spells it; NULL: false, 0, none, the first. */
+    const char *otherwise;
     const char *const *choices; /* CHOICE: names, ended by NULL */
 } DemiPluginOption;
 
@@ -167,8 +169,8 @@ typedef struct DemiApi DemiApi;
 typedef struct DemiPluginPass {
     uint32_t size;
     DemiScope scope;
-    const char *name;    /* of a-z, 0-9 and '-'; that of no other pass */
-    const char *summary; /* one phrase; may be NULL */
+    const char *name;              /* of a-z, 0-9 and '-'; that of no other pass */
+    const char *summary;           /* one phrase; may be NULL */
     uint32_t needs, gives, breaks; /* DEMI_FACT bits */
     bool idempotent;               /* a second run changes nothing */
     size_t option_count;
@@ -197,13 +199,14 @@ typedef const DemiPlugin *(*DemiPluginEntry)(const DemiApi *api);
 typedef struct DemiNewNode {
     uint32_t size;
     const char *op_type;
-    const char *domain; /* NULL: the default one. It must be imported */
-    const char *name;   /* NULL: none */
-    DemiNode *before;   /* the node goes before this one; NULL: to the graph's end */
+    const char *domain;       /* NULL: the default one. It must be imported */
+    const char *name;         /* NULL: none */
+    DemiNode *before;         /* the node goes before this one; NULL: to the graph's end */
     DemiValue *const *inputs; /* [input_count]; NULL: omitted */
     size_t input_count;
-    const char *const *outputs; /* [output_count] names; what is taken gets a number. NULL: made up */
-    size_t output_count;        /* new values without type: value_set_type tells it */
+    /* [output_count] names; what is taken gets a number. NULL: made up. */
+    const char *const *outputs;
+    size_t output_count; /* new values without type: value_set_type tells it */
 } DemiNewNode;
 
 #define DEMI_NEW_NODE_INIT .size = sizeof(DemiNewNode)
@@ -215,8 +218,8 @@ struct DemiApi {
 
     /* ---- the run ---- */
 
-    /* Fails the pass, with one phrase and the node it is about (may be NULL). Returns false, so that
-     * a pass writes `return api->fail(…)`. The first failure stays. */
+    /* Fails the pass, with one phrase and the node it is about (may be NULL). Returns false, so
+     * that a pass writes `return api->fail(…)`. The first failure stays. */
     bool (*fail)(DemiPassRun *run, DemiStatus status, const DemiNode *node, const char *format, ...)
         DEMI_PRINTF(4, 5);
     /* Says what to do about the failure. Returns false. */
@@ -234,8 +237,9 @@ struct DemiApi {
     /* This run's options. One that the pass has not declared so is a failure. */
     bool (*option_bool)(DemiPassRun *run, const char *name);
     int64_t (*option_int)(DemiPassRun *run, const char *name);
-    const char *(*option_string)(DemiPassRun *run, const char *name); /* NULL: not given, no default */
-    size_t (*option_choice)(DemiPassRun *run, const char *name);      /* index into its choices */
+    /* NULL: not given, no default. */
+    const char *(*option_string)(DemiPassRun *run, const char *name);
+    size_t (*option_choice)(DemiPassRun *run, const char *name); /* index into its choices */
     const char *const *(*option_strings)(DemiPassRun *run, const char *name, size_t *count);
 
     /* ---- the model ---- */
@@ -268,23 +272,26 @@ struct DemiApi {
     DemiValue *(*graph_input)(const DemiGraph *graph, size_t i);
     size_t (*graph_output_count)(const DemiGraph *graph);
     DemiUse *(*graph_output)(const DemiGraph *graph, size_t i);
-    const DemiType *(*graph_output_type)(const DemiGraph *graph, size_t i); /* as declared, or NULL */
+    /* As declared, or NULL. */
+    const DemiType *(*graph_output_type)(const DemiGraph *graph, size_t i);
     size_t (*graph_initializer_count)(const DemiGraph *graph); /* but for sparse ones */
     DemiValue *(*graph_initializer)(const DemiGraph *graph, size_t i);
     /* The value of that name defined in this graph, or NULL. Looks through all of them. */
     DemiValue *(*graph_find_value)(const DemiGraph *graph, const char *name);
-    /* The version of a domain ("" or NULL: the default one) that the graph's nodes are of; 0: none. */
+    /* The version of a domain ("" or NULL: the default one) for the graph's nodes; 0: none. */
     int64_t (*graph_opset)(const DemiGraph *graph, const char *domain);
-    /* Imports a domain that is not imported yet, for the model or the function the graph lies in. */
+    /* Imports a domain that is not imported yet, for the model or function the graph lies in. */
     bool (*graph_import)(DemiPassRun *run, DemiGraph *graph, const char *domain, int64_t version);
 
     /* ---- nodes ---- */
 
-    DemiNode *(*node_next)(const DemiNode *node); /* in the graph's order; get it before a removal */
+    /* In the graph's order; get it before a removal. */
+    DemiNode *(*node_next)(const DemiNode *node);
     DemiNode *(*node_previous)(const DemiNode *node);
     DemiGraph *(*node_graph)(const DemiNode *node);
     const char *(*node_op_type)(const DemiNode *node);
-    const char *(*node_domain)(const DemiNode *node); /* "" for the default one, however it is spelt */
+    /* "" for the default one, however it is spelt. */
+    const char *(*node_domain)(const DemiNode *node);
     const char *(*node_name)(const DemiNode *node);
     const char *(*node_label)(const DemiNode *node); /* its name, or its first output's */
     /* True where demi has a definition of the operator at the graph's opset, or the model of the
@@ -294,7 +301,7 @@ struct DemiApi {
     DemiValue *(*node_input)(const DemiNode *node, size_t i); /* NULL: omitted */
     DemiUse *(*node_input_use)(const DemiNode *node, size_t i);
     size_t (*node_output_count)(const DemiNode *node);
-    DemiValue *(*node_output)(const DemiNode *node, size_t i); /* NULL: omitted */
+    DemiValue *(*node_output)(const DemiNode *node, size_t i);           /* NULL: omitted */
     const char *(*node_metadata)(const DemiNode *node, const char *key); /* NULL: no such key */
 
     DemiNode *(*node_new)(DemiPassRun *run, DemiGraph *graph, const DemiNewNode *of);
@@ -319,12 +326,13 @@ struct DemiApi {
 
     const char *(*value_name)(const DemiValue *value);
     DemiGraph *(*value_graph)(const DemiValue *value);
-    DemiNode *(*value_producer)(const DemiValue *value); /* NULL: an input or initializer */
+    DemiNode *(*value_producer)(const DemiValue *value);  /* NULL: an input or initializer */
     size_t (*value_output_index)(const DemiValue *value); /* which of the producer's outputs */
     size_t (*value_use_count)(const DemiValue *value);
-    DemiUse *(*value_first_use)(const DemiValue *value); /* in no promised order */
+    DemiUse *(*value_first_use)(const DemiValue *value);   /* in no promised order */
     const DemiType *(*value_type)(const DemiValue *value); /* what is known of it; NULL: nothing */
-    DemiDtype (*value_dtype)(const DemiValue *value); /* of its innermost tensors; UNDEFINED: unknown */
+    /* Of its innermost tensors; UNDEFINED: unknown. */
+    DemiDtype (*value_dtype)(const DemiValue *value);
     bool (*value_is_input)(const DemiValue *value);
     bool (*value_is_output)(const DemiValue *value); /* of any graph */
     bool (*value_is_initializer)(const DemiValue *value);
@@ -382,7 +390,8 @@ struct DemiApi {
     DemiAttr *(*node_attr)(const DemiNode *node, const char *name); /* NULL: absent */
     const char *(*attr_name)(const DemiAttr *attr);
     DemiAttrType (*attr_type)(const DemiAttr *attr);
-    const char *(*attr_parameter)(const DemiAttr *attr); /* the function's it stands for; NULL: none */
+    /* The function's it stands for; NULL: none. */
+    const char *(*attr_parameter)(const DemiAttr *attr);
     /* Values of an attribute of that type; `otherwise` (or NULL) where it is absent or another. */
     int64_t (*attr_int)(const DemiAttr *attr, int64_t otherwise);
     double (*attr_float)(const DemiAttr *attr, double otherwise);
@@ -417,12 +426,12 @@ struct DemiApi {
 
     /* ---- types ---- */
 
-    const char *(*dtype_name)(DemiDtype dtype); /* "float", "float16", … */
+    const char *(*dtype_name)(DemiDtype dtype);     /* "float", "float16", … */
     DemiDtype (*dtype_from_name)(const char *name); /* also float32, fp16, half, … */
-    unsigned (*dtype_bits)(DemiDtype dtype); /* of one element; 0: strings */
+    unsigned (*dtype_bits)(DemiDtype dtype);        /* of one element; 0: strings */
 
     DemiTypeKind (*type_kind)(const DemiType *type);
-    DemiDtype (*type_dtype)(const DemiType *type); /* of its innermost tensors */
+    DemiDtype (*type_dtype)(const DemiType *type);         /* of its innermost tensors */
     const DemiType *(*type_element)(const DemiType *type); /* of sequences and optionals */
     bool (*type_has_rank)(const DemiType *type);
     size_t (*type_rank)(const DemiType *type);
@@ -444,12 +453,13 @@ struct DemiApi {
     size_t (*tensor_rank)(const DemiTensor *tensor);
     const int64_t *(*tensor_dims)(const DemiTensor *tensor);
     uint64_t (*tensor_count)(const DemiTensor *tensor); /* elements */
-    uint64_t (*tensor_bytes)(const DemiTensor *tensor); /* of them, packed as in raw_data; 0: strings */
+    /* Of them, packed as in raw_data; 0: strings. */
+    uint64_t (*tensor_bytes)(const DemiTensor *tensor);
     /* Bytes of the packed, little-endian form. offset and size: multiples of an element's bytes. */
     bool (*tensor_read)(DemiPassRun *run, const DemiTensor *tensor, uint64_t offset, void *buffer,
                         uint64_t size);
-    /* Elements [first, first + count) of a float, float16 or bfloat16 tensor, as float; of an integer
-     * or bool tensor, as int64. */
+    /* Elements [first, first + count) of a float, float16 or bfloat16 tensor, as float; of an
+     * integer or bool tensor, as int64. */
     bool (*tensor_read_floats)(DemiPassRun *run, const DemiTensor *tensor, uint64_t first,
                                uint64_t count, float *out);
     bool (*tensor_read_ints)(DemiPassRun *run, const DemiTensor *tensor, uint64_t first,

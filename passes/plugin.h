@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside of demi_plugin.h: passes of plug-ins as rows of a pass table, and the functions they call.
  *
- * plugin_load.c makes PassInfo rows of what a plug-in describes; plugin_run.c runs one; the functions
- * of DemiApi are in plugin_graph.c (reading the structure), plugin_edit.c and plugin_attr.c (changing
- * it) and plugin_data.c (types and tensors).
+ * plugin_load.c makes PassInfo rows of what a plug-in describes; plugin_run.c runs one; the
+ * functions of DemiApi are in plugin_graph.c (reading the structure), plugin_edit.c and
+ * plugin_attr.c (changing it) and plugin_data.c (types and tensors).
  *
  * A function that may allocate begins with ENTER: out of memory comes back to it, not to a frame
- * beyond the plug-in's, and becomes the run's error. Such a function calls no other one that does so.
+ * beyond the plug-in's, and becomes the run's error. Such a function calls no other one that does
+ * so.
  */
 #ifndef DEMI_PLUGIN_INSIDE_H
 #define DEMI_PLUGIN_INSIDE_H
@@ -16,7 +17,8 @@
 #include "demi_plugin.h"
 #include "pass.h"
 
-/* A row of a pass table. All but `run` is copied, so that nothing dangles when the object closes. */
+/* A row of a pass table. All but `run` is copied, so that nothing dangles when the object closes.
+ */
 typedef struct PluginPass {
     PassInfo info; /* first: PassCtx.pass points at it */
     DemiScope scope;
@@ -44,8 +46,12 @@ struct DemiPassRun {
 bool plugin_misuse(DemiPassRun *run, const char *function, const char *what);
 
 /* The scratch and the model's arena of a run. */
-static inline Arena *plugin_scratch(const DemiPassRun *run) { return run->ctx->scratch; }
-static inline Arena *plugin_arena(const DemiPassRun *run) { return &run->ctx->model->arena; }
+static inline Arena *plugin_scratch(const DemiPassRun *run) {
+    return run->ctx->scratch;
+}
+static inline Arena *plugin_arena(const DemiPassRun *run) {
+    return &run->ctx->model->arena;
+}
 
 static inline Sym plugin_sym(const DemiPassRun *run, const char *text) {
     return sym_intern_cstr(&run->ctx->model->syms, text);
@@ -78,9 +84,15 @@ bool plugin_describe(const PluginSource *source, Arena *arena, PassRows *rows, E
 
 /* Handles are the model's own structures under names that the outside knows. */
 #define HANDLE(Outer, Inner, name)                                                                 \
-    static inline Inner *name##_in(Outer *handle) { return (Inner *)handle; }                      \
-    static inline const Inner *name##_of(const Outer *handle) { return (const Inner *)handle; }    \
-    static inline Outer *name##_out(Inner *inner) { return (Outer *)inner; }
+    static inline Inner *name##_in(Outer *handle) {                                                \
+        return (Inner *)handle;                                                                    \
+    }                                                                                              \
+    static inline const Inner *name##_of(const Outer *handle) {                                    \
+        return (const Inner *)handle;                                                              \
+    }                                                                                              \
+    static inline Outer *name##_out(Inner *inner) {                                                \
+        return (Outer *)inner;                                                                     \
+    }
 HANDLE(DemiGraph, Graph, graph)
 HANDLE(DemiNode, Node, node)
 HANDLE(DemiValue, Value, value)
@@ -88,12 +100,18 @@ HANDLE(DemiUse, Use, use)
 HANDLE(DemiAttr, Attr, attr)
 HANDLE(DemiFunction, Function, function)
 #undef HANDLE
-static inline const Tensor *tensor_of(const DemiTensor *tensor) { return (const Tensor *)tensor; }
+static inline const Tensor *tensor_of(const DemiTensor *tensor) {
+    return (const Tensor *)tensor;
+}
 static inline const DemiTensor *tensor_out(const Tensor *tensor) {
     return (const DemiTensor *)tensor;
 }
-static inline const Type *type_of(const DemiType *type) { return (const Type *)type; }
-static inline const DemiType *type_out(const Type *type) { return (const DemiType *)type; }
+static inline const Type *type_of(const DemiType *type) {
+    return (const Type *)type;
+}
+static inline const DemiType *type_out(const Type *type) {
+    return (const DemiType *)type;
+}
 
 /* Fill a DemiApi: each file its functions. */
 void plugin_fill_run(DemiApi *api);

@@ -18,7 +18,8 @@ static bool is_dtype(DemiDtype dtype) {
     return dtype > DEMI_UNDEFINED && (int)dtype < DTYPE_COUNT;
 }
 
-/* ---- types --------------------------------------------------------------------------------------- */
+/* ---- types
+ * --------------------------------------------------------------------------------------- */
 
 static const char *api_dtype_name(DemiDtype dtype) {
     return dtype_name((Dtype)dtype);
@@ -97,7 +98,8 @@ static const DemiType *api_type_with_dtype(DemiPassRun *run, const DemiType *typ
     return type_out(type_with_dtype(plugin_arena(run), type_of(type), (Dtype)dtype));
 }
 
-/* ---- reading tensors ----------------------------------------------------------------------------- */
+/* ---- reading tensors
+ * ----------------------------------------------------------------------------- */
 
 static DemiDtype api_tensor_dtype(const DemiTensor *tensor) {
     return tensor ? (DemiDtype)tensor_of(tensor)->dtype : DEMI_UNDEFINED;
@@ -192,8 +194,8 @@ static bool api_tensor_read_ints(DemiPassRun *run, const DemiTensor *handle, uin
     ENTER(run, false);
     if (dtype_bits(dtype) < 8) return read_packed_ints(run, tensor, first, count, out);
     unsigned width = dtype_bits(dtype) / 8;
-    /* Into the end of `out`, then widened from its beginning on: no element is overwritten before it
-     * is read. */
+    /* Into the end of `out`, then widened from its beginning on: no element is overwritten before
+     * it is read. */
     unsigned char *bytes = (unsigned char *)out + count * (sizeof *out - width);
     if (!tensor_read_raw(tensor, first * width, bytes, count * width, &run->err)) return false;
     for (uint64_t i = 0; i < count; i++) out[i] = int_of(dtype, bytes + i * width, width);
@@ -208,7 +210,8 @@ static const char *api_tensor_string(DemiPassRun *run, const DemiTensor *handle,
     return plugin_text(run, tensor->strings[i], size);
 }
 
-/* ---- making tensors ------------------------------------------------------------------------------ */
+/* ---- making tensors
+ * ------------------------------------------------------------------------------ */
 
 static bool count_elements(const int64_t *dims, size_t rank, uint64_t *count) {
     return rank <= UINT16_MAX && (dims || rank == 0) && checked_count(dims, (uint32_t)rank, count);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What plug-ins change in a model's structure: nodes, operands, names, initializers, subgraphs.
  *
- * Each function checks first that the change can be made, so that what it hands to the primitives of
- * graph.h keeps their preconditions: a plug-in can make a wrong model, which verify finds, but no
- * broken lists. */
+ * Each function checks first that the change can be made, so that what it hands to the primitives
+ * of graph.h keeps their preconditions: a plug-in can make a wrong model, which verify finds, but
+ * no broken lists. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static Sym fresh_name(const DemiPassRun *run, const char *name, const char *stem
     return sym_fresh(&run->ctx->model->syms, name && name[0] ? name : stem);
 }
 
-/* ---- the model ----------------------------------------------------------------------------------- */
+/* ---- the model
+ * ----------------------------------------------------------------------------------- */
 
 static void metadata_set(const DemiPassRun *run, KeyValue **at, const char *key,
                          const char *value) {
@@ -61,7 +62,8 @@ static bool api_graph_import(DemiPassRun *run, DemiGraph *graph, const char *dom
     return true;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * --------------------------------------------------------------------------------------- */
 
 static bool is_imported(DemiPassRun *run, const Graph *graph, Sym domain) {
     if (opset_version(graph->opsets, domain)) return true;
@@ -107,8 +109,8 @@ static DemiNode *api_node_new(DemiPassRun *run, DemiGraph *handle, const DemiNew
     ENTER(run, NULL);
     Sym domain = domain_sym(run, of.domain);
     if (!is_imported(run, graph, domain)) return NULL;
-    Node *node = node_new(graph, of.before ? node_in(of.before) : NULL, plugin_sym(run, of.op_type),
-                          domain);
+    Node *node =
+        node_new(graph, of.before ? node_in(of.before) : NULL, plugin_sym(run, of.op_type), domain);
     if (of.name) node->name = plugin_sym(run, of.name);
     node_resize_inputs(node, (uint32_t)of.input_count);
     for (uint32_t i = 0; i < of.input_count; i++)
@@ -223,27 +225,29 @@ static bool api_node_set_metadata(DemiPassRun *run, DemiNode *handle, const char
     return true;
 }
 
-/* ---- uses ---------------------------------------------------------------------------------------- */
+/* ---- uses
+ * ---------------------------------------------------------------------------------------- */
 
 /* True for an output that is called by its value's name. */
 static bool is_named_output(const Use *use) {
     return !use->node && !use->graph->owner;
 }
 
-/* A value that can take over the name of `from`, since a node of the same graph makes it and its own
- * name is nobody's interface. */
+/* A value that can take over the name of `from`, since a node of the same graph makes it and its
+ * own name is nobody's interface. */
 static bool can_take_name(const Value *from, const Value *to) {
     return to->producer && to->graph == from->graph && !value_is_named_output(to) &&
            !to->referenced && !from->referenced;
 }
 
-/* What `to` computes under the name of `from`, which gets another one: `to` itself or an Identity of
- * it. NULL, and the run fails, where that can't be. */
+/* What `to` computes under the name of `from`, which gets another one: `to` itself or an Identity
+ * of it. NULL, and the run fails, where that can't be. */
 static Value *take_name(DemiPassRun *run, Value *from, Value *to) {
     Graph *graph = from->graph;
     if (from->input || to->graph != graph) {
-        err_set(&run->err, ERR_MODEL, "an output that is an input too, or of another graph, keeps "
-                                      "its value");
+        err_set(&run->err, ERR_MODEL,
+                "an output that is an input too, or of another graph, keeps "
+                "its value");
         err_operand(&run->err, "output '%s'", sym_text(from->name));
         return NULL;
     }
@@ -309,10 +313,12 @@ static bool api_value_replace(DemiPassRun *run, DemiValue *old, DemiValue *new) 
     return true;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values
+ * -------------------------------------------------------------------------------------- */
 
 #define ANY_IS(list, wanted, found)                                                                \
-    for (size_t i_ = 0; i_ < (list)->count; i_++) found = found || (list)->items[i_]->name == (wanted)
+    for (size_t i_ = 0; i_ < (list)->count; i_++)                                                  \
+    found = found || (list)->items[i_]->name == (wanted)
 
 static bool graph_has_name(const Graph *graph, Sym name) {
     bool found = false;
@@ -327,8 +333,8 @@ static bool graph_has_name(const Graph *graph, Sym name) {
     return found;
 }
 
-/* A name that the model uses for no value: scopes are then right wherever it appears. A name that was
- * never met is found out at once. */
+/* A name that the model uses for no value: scopes are then right wherever it appears. A name that
+ * was never met is found out at once. */
 static bool name_is_free(const DemiPassRun *run, const char *text) {
     const Model *model = run->ctx->model;
     Sym name = sym_find(&model->syms, text, strlen(text));
@@ -382,14 +388,14 @@ static bool api_graph_declare_output(DemiPassRun *run, DemiGraph *handle, size_t
     Graph *graph = graph_in(handle);
     if (!graph || i >= graph->outputs.count || !is_dtype(dtype))
         return MISUSE(run, "no such output or dtype");
-    if (!graph->outputs.items[i]->decl->type)
-        return MISUSE(run, "the file declares no type there");
+    if (!graph->outputs.items[i]->decl->type) return MISUSE(run, "the file declares no type there");
     ENTER(run, false);
     graph_declare_output(graph, (uint32_t)i, (Dtype)dtype);
     return true;
 }
 
-/* ---- constants ----------------------------------------------------------------------------------- */
+/* ---- constants
+ * ----------------------------------------------------------------------------------- */
 
 /* The type that a tensor has as a value. */
 static const Type *type_of_tensor(const DemiPassRun *run, const Tensor *tensor) {
@@ -442,7 +448,8 @@ static bool api_initializer_remove(DemiPassRun *run, DemiValue *handle) {
     return true;
 }
 
-/* ---- subgraphs ----------------------------------------------------------------------------------- */
+/* ---- subgraphs
+ * ----------------------------------------------------------------------------------- */
 
 static DemiGraph *api_subgraph_new(DemiPassRun *run, DemiNode *handle, const char *attribute) {
     Node *node = node_in(handle);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What plug-ins read of a model's structure. Nothing here fails: what is not there, and what is asked
- * of nothing, is NULL, 0, false or "". */
+/* What plug-ins read of a model's structure. Nothing here fails: what is not there, and what is
+ * asked of nothing, is NULL, 0, false or "". */
 #include <string.h>
 
 #include "constants.h"
@@ -11,7 +11,8 @@ static const char *text_of(Sym sym) {
     return sym_text(sym);
 }
 
-/* ---- the model --------------------------------------------------------------------------------- */
+/* ---- the model ---------------------------------------------------------------------------------
+ */
 
 static DemiGraph *api_main_graph(const DemiPassRun *run) {
     return graph_out(run->ctx->model->graph);
@@ -66,7 +67,8 @@ static DemiGraph *api_function_body(const DemiFunction *function) {
     return function ? graph_out(function_of(function)->body) : NULL;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------- */
+/* ---- graphs -------------------------------------------------------------------------------------
+ */
 
 static const char *api_graph_name(const DemiGraph *graph) {
     return graph ? text_of(graph_of(graph)->name) : "";
@@ -158,7 +160,8 @@ static int64_t api_graph_opset(const DemiGraph *handle, const char *domain) {
     return 0;
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------
+ */
 
 static DemiNode *api_node_next(const DemiNode *node) {
     return node ? node_out(node_of(node)->next) : NULL;
@@ -218,7 +221,8 @@ static const char *api_node_metadata(const DemiNode *node, const char *key) {
     return value ? text_of(value) : NULL;
 }
 
-/* ---- values and uses ---------------------------------------------------------------------------- */
+/* ---- values and uses ----------------------------------------------------------------------------
+ */
 
 static const char *api_value_name(const DemiValue *value) {
     return value ? text_of(value_of(value)->name) : "";

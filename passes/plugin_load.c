@@ -22,7 +22,8 @@ const DemiApi *plugin_api_new(Arena *arena) {
     return api;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ------------------------------------------------------------------------------------- */
 
 /* The reason the system's loader gives, without the path before it. */
 static bool loader_error(const char *path, Err *err) {
@@ -79,7 +80,8 @@ bool plugin_open(const char *path, Arena *arena, PluginSource *source, Err *err)
     return false;
 }
 
-/* ---- describing ---------------------------------------------------------------------------------- */
+/* ---- describing
+ * ---------------------------------------------------------------------------------- */
 
 typedef struct Describer {
     const PluginSource *source;
@@ -97,7 +99,8 @@ static char *copy_text(const Describer *d, const char *text) {
     return text ? arena_copy(d->arena, text, strlen(text)) : NULL;
 }
 
-/* Copies a structure of the plug-in's, which may be shorter than ours; false where it has no size. */
+/* Copies a structure of the plug-in's, which may be shorter than ours; false where it has no size.
+ */
 static bool copy_struct(void *to, size_t size, const void *from) {
     uint32_t given;
     memcpy(&given, from, sizeof given);

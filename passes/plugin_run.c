@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs a plug-in's pass, and what a run offers it: errors, text, memory, options.
  *
- * While the plug-in runs, the arenas' trap is the run's own, and only functions of the table allocate:
- * so a jump never leaves them. Afterwards the model is verified, since nothing else stands between
- * a faulty plug-in and what it makes. */
+ * While the plug-in runs, the arenas' trap is the run's own, and only functions of the table
+ * allocate: so a jump never leaves them. Afterwards the model is verified, since nothing else
+ * stands between a faulty plug-in and what it makes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "plugin.h"
 #include "verify.h"
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------
+ */
 
 /* False for graphs that went away with a node, since the list was made. */
 static bool graph_is_live(const Graph *graph) {
@@ -34,8 +35,10 @@ static bool run_graphs(DemiPassRun *run, const GraphList *graphs) {
 static bool run_plugin(DemiPassRun *run) {
     Model *model = run->ctx->model;
     GraphList graphs = {0};
-    if (run->pass->scope == DEMI_SCOPE_GRAPHS) graphs = model_graphs(model, run->ctx->scratch);
-    else VEC_PUSH(run->ctx->scratch, &graphs, model->graph);
+    if (run->pass->scope == DEMI_SCOPE_GRAPHS)
+        graphs = model_graphs(model, run->ctx->scratch);
+    else
+        VEC_PUSH(run->ctx->scratch, &graphs, model->graph);
     MemTrap *model_trap = model->arena.trap, *scratch_trap = run->ctx->scratch->trap;
     model->arena.trap = run->ctx->scratch->trap = &run->trap;
     bool ok = run_graphs(run, &graphs) && run->err.code == ERR_NONE;
@@ -93,7 +96,8 @@ bool plugin_pass_run(PassCtx *ctx, const void *options, Err *err) {
     return false;
 }
 
-/* ---- errors and text -------------------------------------------------------------------------- */
+/* ---- errors and text --------------------------------------------------------------------------
+ */
 
 bool plugin_misuse(DemiPassRun *run, const char *function, const char *what) {
     if (run->err.code != ERR_NONE) return false;
@@ -171,7 +175,8 @@ _Static_assert((int)DEMI_FACT_DTYPES == (int)FACT_DTYPES &&
                    (int)DEMI_FACT_SHAPES == (int)FACT_SHAPES,
                "facts have the same bits inside and outside");
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------
+ */
 
 /* Where the option's value is; NULL, and the run fails, where it was not declared so. */
 static const void *option_field(DemiPassRun *run, const char *name, PassOptionKind kind) {

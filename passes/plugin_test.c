@@ -1,121 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plug-ins as their authors see them: every function of DemiApi on models given as text, what misuse
- * and broken contracts are answered with, and descriptions of other versions. The plug-in is the
- * test itself; shared objects are loaded by tools/plugin_cli_test.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+/* Plug-ins as their authors see them: every function of DemiApi on models given as text. */
+#include "test_plugin.h"
 
-#include <cmocka.h>
-
-#include "demi_plugin.h"
-
-typedef bool (*PassFn)(const DemiApi *api, DemiPassRun *run, DemiGraph *graph);
-
-/* What the next demi_passes_add describes. */
-static struct Described {
-    DemiPlugin plugin;
-    DemiPluginPass pass;
-    const DemiApi *api;
-    bool refuses;
-} described;
-
-static const DemiPlugin *entry(const DemiApi *api) {
-    described.api = api;
-    return described.refuses ? NULL : &described.plugin;
-}
-
-static void describe(PassFn run) {
-    described.pass = (DemiPluginPass){DEMI_PLUGIN_PASS_INIT, .name = "test-pass", .run = run};
-    described.plugin = (DemiPlugin){DEMI_PLUGIN_INIT, .passes = &described.pass, .pass_count = 1};
-    described.refuses = false;
-}
-
-typedef struct Text {
-    char bytes[1 << 14];
-    size_t size;
-} Text;
-
-static bool collect(void *user, const void *bytes, size_t size) {
-    Text *text = user;
-    if (size > sizeof text->bytes - 1 - text->size) return false;
-    memcpy(text->bytes + text->size, bytes, size);
-    text->size += size;
-    text->bytes[text->size] = '\0';
-    return true;
-}
-
-typedef struct Outcome {
-    DemiStatus status;
-    DemiError error;
-    Text model, printed;
-    uint64_t rewrites;
-} Outcome;
-
-static Outcome outcome;
-
-/* Runs `pipeline` with the described pass on a model; the outcome is in `outcome`. */
-static void run_on(const char *model_text, const char *pipeline) {
-    DemiModel *model = NULL;
-    DemiPasses *passes = NULL;
-    DemiReport *report = NULL;
-    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
-    outcome = (Outcome){.error = DEMI_ERROR_INIT};
-    DemiError *error = &outcome.error;
-    if (demi_load_memory(model_text, strlen(model_text), NULL, &model, error) != DEMI_OK)
-        fail_msg("%s", error->message);
-    assert_int_equal(demi_passes_new(&passes, error), DEMI_OK);
-    outcome.status = demi_passes_add(passes, entry, error);
-    options.passes = passes;
-    options.text = collect;
-    options.text_user = &outcome.printed;
-    if (outcome.status == DEMI_OK)
-        outcome.status = demi_run_pipeline(model, pipeline, &options, &report, error);
-    if (outcome.status == DEMI_OK) {
-        assert_int_equal(demi_print(model, true, collect, &outcome.model, error), DEMI_OK);
-        outcome.rewrites = demi_report_totals(report)->rewrites;
-    }
-    demi_report_free(report);
-    demi_free(model);
-    demi_passes_free(passes);
-}
-
-/* The pass alone, which must succeed. */
-static void run_pass(PassFn run, const char *model_text) {
-    describe(run);
-    run_on(model_text, "test-pass");
-    if (outcome.status != DEMI_OK) fail_msg("%s", outcome.error.message);
-}
-
-static void expect_model(const char *part) {
-    if (!strstr(outcome.model.bytes, part))
-        fail_msg("no\n%s\nin\n%s", part, outcome.model.bytes);
-}
-
-static void expect_error(const char *part) {
-    assert_int_not_equal(outcome.status, DEMI_OK);
-    if (!strstr(outcome.error.message, part))
-        fail_msg("no '%s' in '%s'", part, outcome.error.message);
-}
-
-#define HEAD "<ir_version: 8, opset_import: [\"\" : 17]>\n"
-#define CHAIN                                                                                      \
-    HEAD "g (float[N,3] x) => (float[N,3] y)\n"                                                    \
-         "<float[3] w = {1, 2, 3}>\n"                                                              \
-         "{\n"                                                                                     \
-         "    [\"/a\"] h = Add (x, w)\n"                                                           \
-         "    [\"/b\"] y = Relu (h)\n"                                                             \
-         "}\n"
-
-/* ---- the table ----------------------------------------------------------------------------------- */
-
-static bool nothing(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    (void)api, (void)run, (void)graph;
-    return true;
-}
+/* ---- the table
+ * ----------------------------------------------------------------------------------- */
 
 /* Each function is there: a row that was forgotten would crash the first plug-in that calls it. */
 static bool all_are_there(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
@@ -136,22 +24,8 @@ static void table_is_complete(void **state) {
     run_pass(all_are_there, CHAIN);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
-
-static const char rich[] =
-    "<ir_version: 8, opset_import: [\"\" : 17, \"com.x\" : 2], metadata_props: [\"k\": \"v\"]>\n"
-    "g (float[N,3] x, bool c) => (float[N,?] y, int64 z)\n"
-    "<float[2,2] w = {1, 2, 3, 4}, int64 n = {7}>\n"
-    "{\n"
-    "    [first] a = com.x.Op <i: int = 3, f: float = 1.5, s = \"str\", is = [1, 2],"
-    " fs = [0.5], ss = [\"p\", \"q\"], t = float[2] {5, 6}> (x, , w)\n"
-    "    y = If (c) <\n"
-    "        then_branch = th () => (float[N,3] p) { p = Relu (a) },\n"
-    "        else_branch = el () => (float[N,3] q) { q = com.x.F (a) }>\n"
-    "    z = Identity (n)\n"
-    "}\n"
-    "<domain: \"com.x\", opset_import: [\"\" : 17]>\n"
-    "F (u) => (v) { v = Tanh (u) }\n";
+/* ---- reading
+ * ------------------------------------------------------------------------------------- */
 
 static void read_attributes(const DemiApi *api, DemiPassRun *run, const DemiNode *node) {
     size_t size;
@@ -261,7 +135,7 @@ static bool read_all(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
 
 static void everything_is_read(void **state) {
     (void)state;
-    run_pass(read_all, rich);
+    run_pass(read_all, RICH);
     assert_int_equal(outcome.rewrites, 0);
 }
 
@@ -296,15 +170,16 @@ static void nothing_is_read_of_nothing(void **state) {
     run_pass(read_nothing, CHAIN);
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * --------------------------------------------------------------------------------------- */
 
 static bool add_node(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiNode *relu = api->graph_last(graph);
     DemiValue *h = api->node_input(relu, 0);
     DemiValue *inputs[] = {h, NULL, api->graph_initializer(graph, 0)};
     const char *const outputs[] = {"clipped"};
-    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Clip", .name = "/clip", .before = relu,
-                      .inputs = inputs, .input_count = 3, .outputs = outputs, .output_count = 1};
+    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Clip", .name = "/clip",    .before = relu,
+                      .inputs = inputs,   .input_count = 3,  .outputs = outputs, .output_count = 1};
     DemiNode *node = api->node_new(run, graph, &of);
     api->value_set_type(run, api->node_output(node, 0), api->value_type(h));
     api->node_set_input(run, relu, 0, api->node_output(node, 0));
@@ -396,7 +271,8 @@ static void order_is_verified(void **state) {
     assert_string_equal(outcome.error.hint, "the fault is in the program itself");
 }
 
-/* ---- uses ---------------------------------------------------------------------------------------- */
+/* ---- uses
+ * ---------------------------------------------------------------------------------------- */
 
 static bool bypass_last(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiNode *node = api->graph_last(graph);
@@ -463,7 +339,8 @@ static void single_uses_are_set(void **state) {
     expect_error("an output that is an input too");
 }
 
-/* ---- constants ----------------------------------------------------------------------------------- */
+/* ---- constants
+ * ----------------------------------------------------------------------------------- */
 
 static bool replace_constants(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const int64_t dims[] = {3}, wide[] = {1, 3};
@@ -492,8 +369,8 @@ static bool add_to_bodies(const DemiApi *api, DemiPassRun *run, DemiGraph *graph
     static const float one = 1;
     if (!api->graph_function(graph)) return true;
     DemiNode *node = api->graph_last(graph);
-    DemiValue *made = api->initializer_new(run, graph, NULL,
-                                           api->tensor_new(run, DEMI_FLOAT, NULL, 0, &one));
+    DemiValue *made =
+        api->initializer_new(run, graph, NULL, api->tensor_new(run, DEMI_FLOAT, NULL, 0, &one));
     return api->node_set_op(run, node, NULL, "Add") && api->node_set_input(run, node, 1, made);
 }
 
@@ -501,7 +378,7 @@ static void function_bodies_get_constant_nodes(void **state) {
     (void)state;
     describe(add_to_bodies);
     described.pass.scope = DEMI_SCOPE_GRAPHS;
-    run_on(rich, "test-pass");
+    run_on(RICH, "test-pass");
     assert_int_equal(outcome.status, DEMI_OK);
     expect_model("constant = Constant <value = float @raw {1}> ()\n");
     expect_model("v = Add (u, constant)");
@@ -547,7 +424,8 @@ static void tensors_are_read(void **state) {
     expect_model("string[2] words = {\"one\", \"two\"}");
 }
 
-/* ---- types and interfaces ------------------------------------------------------------------------ */
+/* ---- types and interfaces
+ * ------------------------------------------------------------------------ */
 
 static bool make_types(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const int64_t dims[] = {-1, 4, -1};
@@ -580,16 +458,18 @@ static bool build_if(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const bool yes = true;
     DemiNode *relu = api->graph_last(graph);
     DemiValue *h = api->node_input(relu, 0);
-    DemiValue *c = api->initializer_new(run, graph, "c",
-                                        api->tensor_new(run, DEMI_BOOL, NULL, 0, &yes));
-    DemiNode *node = api->node_new(
-        run, graph, &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = "If", .before = relu,
-                                   .inputs = &c, .input_count = 1, .output_count = 1});
+    DemiValue *c =
+        api->initializer_new(run, graph, "c", api->tensor_new(run, DEMI_BOOL, NULL, 0, &yes));
+    DemiNode *node =
+        api->node_new(run, graph,
+                      &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = "If", .before = relu,
+                                     .inputs = &c, .input_count = 1, .output_count = 1});
     for (int i = 0; i < 2; i++) {
         DemiGraph *branch = api->subgraph_new(run, node, branches[i]);
-        DemiNode *abs = api->node_new(
-            run, branch, &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = i ? "Neg" : "Abs",
-                                        .inputs = &h, .input_count = 1, .output_count = 1});
+        DemiNode *abs =
+            api->node_new(run, branch,
+                          &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = i ? "Neg" : "Abs",
+                                         .inputs = &h, .input_count = 1, .output_count = 1});
         api->value_set_type(run, api->node_output(abs, 0), api->value_type(h));
         api->subgraph_add_output(run, branch, api->node_output(abs, 0));
     }
@@ -613,294 +493,6 @@ static void subgraphs_are_built(void **state) {
     expect_model("(int64[] i) => (int64[] i)");
 }
 
-/* ---- misuse -------------------------------------------------------------------------------------- */
-
-typedef struct Misuse {
-    PassFn run;
-    const char *says;
-} Misuse;
-
-#define MISUSE_CASE(name, call)                                                                    \
-    static bool name(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {                     \
-        DemiNode *first = api->graph_first(graph), *last = api->graph_last(graph);                 \
-        DemiValue *x = api->graph_input(graph, 0), *h = api->node_output(first, 0);                \
-        (void)last, (void)x, (void)h;                                                              \
-        assert_false(call);                                                                        \
-        assert_true(api->failed(run));                                                             \
-        assert_false(api->node_set_name(run, first, "too late"));                                  \
-        return true; /* which counts for nothing */                                                \
-    }
-
-static const int64_t negative[] = {-1};
-static DemiNewNode no_op = {DEMI_NEW_NODE_INIT, .output_count = 1};
-static DemiNewNode no_domain = {DEMI_NEW_NODE_INIT, .op_type = "A", .domain = "com.none"};
-
-MISUSE_CASE(remove_used, api->node_remove(run, first))
-MISUSE_CASE(remove_null, api->node_remove(run, NULL))
-MISUSE_CASE(set_input_far, api->node_set_input(run, last, 5, x))
-MISUSE_CASE(rename_taken, api->value_rename(run, h, "x"))
-MISUSE_CASE(new_without_op, api->node_new(run, graph, &no_op))
-MISUSE_CASE(new_without_domain, api->node_new(run, graph, &no_domain))
-MISUSE_CASE(omit_read, api->node_omit_output(run, first, 0))
-MISUSE_CASE(remove_input, api->initializer_remove(run, x))
-MISUSE_CASE(remove_read, api->initializer_remove(run, api->node_input(first, 1)))
-MISUSE_CASE(omit_graph_output, api->use_set(run, api->graph_output(graph, 0), NULL))
-MISUSE_CASE(negative_shape, api->tensor_new(run, DEMI_FLOAT, negative, 1, &no_op))
-MISUSE_CASE(bad_dtype, api->type_tensor(run, (DemiDtype)99, NULL, NULL, 0))
-MISUSE_CASE(cast_of_null, api->tensor_new_cast(run, NULL, DEMI_FLOAT))
-MISUSE_CASE(unknown_option, api->option_int(run, "none"))
-MISUSE_CASE(other_opset, api->graph_import(run, graph, "", 18))
-MISUSE_CASE(not_constant, api->constant_set(run, x, (const DemiTensor *)x))
-MISUSE_CASE(read_too_far,
-            api->tensor_read_floats(run, api->value_initializer(api->node_input(first, 1)), 2, 2,
-                                    NULL))
-MISUSE_CASE(own_words, (api->fail)(run, DEMI_ERR_USAGE, first, "not %s", "today"))
-
-static const Misuse misuses[] = {
-    {remove_used, "node '/a' (Add), output 'h': pass 'test-pass': node_remove: the value is still"},
-    {remove_null, "pass 'test-pass': node_remove: the node is NULL"},
-    {set_input_far, "node_set_input: there is no such input"},
-    {rename_taken, "the name 'x' is in use"},
-    {new_without_op, "node_new: op_type is missing"},
-    {new_without_domain, "does not import the domain 'com.none'"},
-    {omit_read, "node_omit_output: the value is still read"},
-    {remove_input, "initializer_remove: the value is no initializer"},
-    {remove_read, "initializer_remove: the value is still read"},
-    {omit_graph_output, "use_set: a graph's output can't be omitted"},
-    {negative_shape, "tensor_new: no such shape"},
-    {bad_dtype, "type_tensor: no such dtype"},
-    {cast_of_null, "tensor_new_cast: not between"},
-    {unknown_option, "option: 'none' was not declared"},
-    {other_opset, "graph_import: the domain is imported at another version"},
-    {not_constant, "constant_set: the value is no constant"},
-    {read_too_far, "tensor_read_floats: "},
-    {own_words, "node '/a' (Add): pass 'test-pass': not today"},
-};
-
-static void misuse_fails_the_pass(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
-        describe(misuses[i].run);
-        run_on(CHAIN, "test-pass");
-        expect_error(misuses[i].says);
-    }
-    assert_int_equal(outcome.status, DEMI_ERR_USAGE); /* own_words' */
-}
-
-static bool use_removed(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    DemiNode *last = api->graph_last(graph);
-    api->value_replace(run, api->node_output(last, 0), api->node_input(last, 0));
-    assert_true(api->node_remove(run, last));
-    assert_false(api->node_remove(run, last));
-    return false;
-}
-
-static bool give_up(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    (void)api, (void)run, (void)graph;
-    return false;
-}
-
-static bool give_hint(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    (void)graph;
-    (api->fail)(run, DEMI_ERR_ENV, NULL, "no luck");
-    return api->hint(run, "try %d times", 3);
-}
-
-static void failures_are_told(void **state) {
-    (void)state;
-    describe(use_removed);
-    run_on(CHAIN, "test-pass");
-    expect_error("node_remove: the node is NULL or was removed");
-    describe(give_up);
-    run_on(CHAIN, "test-pass");
-    expect_error("pass 'test-pass': failed without saying why");
-    describe(give_hint);
-    run_on(CHAIN, "test-pass");
-    assert_int_equal(outcome.status, DEMI_ERR_ENV);
-    expect_error("pass 'test-pass': no luck");
-    assert_string_equal(outcome.error.hint, "try 3 times");
-}
-
-/* ---- contracts ----------------------------------------------------------------------------------- */
-
-static bool add_untyped(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    DemiValue *x = api->graph_input(graph, 0);
-    return api->node_new(run, graph,
-                         &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = "Abs", .inputs = &x,
-                                        .input_count = 1, .output_count = 1}) != NULL;
-}
-
-static void facts_are_kept(void **state) {
-    (void)state;
-    describe(add_untyped);
-    run_on(CHAIN, "test-pass,infer-dtypes");
-    assert_int_equal(outcome.status, DEMI_OK);
-    run_on(CHAIN, "infer-dtypes,test-pass");
-    expect_error("made a value without type, and says it breaks no dtypes");
-    described.pass.breaks = DEMI_FACT_DTYPES;
-    run_on(CHAIN, "infer-dtypes,test-pass");
-    assert_int_equal(outcome.status, DEMI_OK);
-    run_on(CHAIN, "infer-dtypes,test-pass,insert-casts");
-    expect_error("needs dtypes, which an earlier pass has invalidated");
-    describe(nothing);
-    described.pass.needs = DEMI_FACT_DTYPES;
-    run_on(CHAIN, "test-pass");
-    expect_error("needs dtypes, which no earlier pass gives");
-    describe(nothing);
-    described.pass.gives = DEMI_FACT_DTYPES;
-    run_on(rich, "test-pass");
-    expect_error("made a value without type");
-}
-
-static unsigned visited;
-
-static bool visit(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    visited++;
-    for (DemiNode *node = api->graph_first(graph), *next; node; node = next) {
-        next = api->node_next(node);
-        if (strcmp(api->node_op_type(node), "If") != 0) continue;
-        DemiValue *c = api->node_input(node, 0);
-        if (!api->value_replace(run, api->node_output(node, 0), c) || !api->node_remove(run, node))
-            return false;
-    }
-    return true;
-}
-
-/* A graph that is gone is not visited: here both branches. */
-static void removed_graphs_are_skipped(void **state) {
-    (void)state;
-    describe(visit);
-    described.pass.scope = DEMI_SCOPE_GRAPHS;
-    visited = 0;
-    run_on(rich, "test-pass");
-    assert_int_equal(outcome.status, DEMI_OK);
-    assert_int_equal(visited, 2);
-}
-
-/* ---- options ------------------------------------------------------------------------------------- */
-
-static const char *const colours[] = {"red", "green", NULL};
-static const DemiPluginOption all_options[] = {
-    {DEMI_PLUGIN_OPTION_INIT, .name = "flag", .kind = DEMI_OPTION_BOOL, .otherwise = "true"},
-    {DEMI_PLUGIN_OPTION_INIT, .name = "number", .kind = DEMI_OPTION_INT, .otherwise = "-5"},
-    {DEMI_PLUGIN_OPTION_INIT, .name = "text", .kind = DEMI_OPTION_STRING},
-    {DEMI_PLUGIN_OPTION_INIT, .name = "list", .kind = DEMI_OPTION_STRINGS, .help = "items"},
-    {DEMI_PLUGIN_OPTION_INIT, .name = "colour", .kind = DEMI_OPTION_CHOICE, .choices = colours},
-};
-
-static bool print_options(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
-    size_t count;
-    const char *text = api->option_string(run, "text");
-    const char *const *list = api->option_strings(run, "list", &count);
-    (void)graph;
-    api->print(run, "%d %d %s %zu%s %zu\n", (int)api->option_bool(run, "flag"),
-               (int)api->option_int(run, "number"), text ? text : "none", count,
-               count ? list[count - 1] : "", api->option_choice(run, "colour"));
-    return true;
-}
-
-static void options_are_given(void **state) {
-    (void)state;
-    describe(print_options);
-    described.pass.options = all_options;
-    described.pass.option_count = sizeof all_options / sizeof *all_options;
-    run_on(CHAIN, "test-pass");
-    assert_string_equal(outcome.printed.bytes, "1 -5 none 0 0\n");
-    run_on(CHAIN, "test-pass{flag=false,number=7,text=\"a b\",list=[x,yz],colour=green}");
-    assert_string_equal(outcome.printed.bytes, "0 7 a b 2yz 1\n");
-    run_on(CHAIN, "test-pass{colour=blue}");
-    expect_error("option 'colour' has a wrong value: expected red or green, got 'blue'");
-    run_on(CHAIN, "test-pass{nunber=1}");
-    assert_string_equal(outcome.error.hint, "did you mean 'number'?");
-}
-
-/* ---- descriptions -------------------------------------------------------------------------------- */
-
-static void refused(const char *says) {
-    run_on(CHAIN, "test-pass");
-    assert_int_equal(outcome.status, DEMI_ERR_USAGE);
-    expect_error(says);
-    describe(nothing);
-}
-
-static void faulty_descriptions_are_refused(void **state) {
-    (void)state;
-    describe(nothing);
-    described.pass.name = "Not Good";
-    refused("a pass's name is not of a-z, 0-9 and '-'");
-    described.pass.name = "print";
-    refused("pass 'print' is there already: demi has one");
-    described.pass.run = NULL;
-    refused("pass 'test-pass': it has no run function");
-    described.pass.needs = 64;
-    refused("unknown facts");
-    described.pass.size = 0;
-    refused("a pass's size is wrong");
-    described.plugin.pass_count = 0;
-    refused("it has no passes");
-    described.plugin.api_size = sizeof(DemiApi) + 8;
-    refused("the plug-in was built for a newer demi");
-    described.refuses = true;
-    refused("the plug-in refuses this demi");
-    DemiPluginOption option = {DEMI_PLUGIN_OPTION_INIT, .name = "n", .kind = DEMI_OPTION_INT};
-    option.otherwise = "many";
-    described.pass.options = &option;
-    described.pass.option_count = 1;
-    refused("pass 'test-pass': a default");
-    option.name = "N";
-    described.pass.options = &option;
-    described.pass.option_count = 1;
-    refused("an option's name is not of");
-    option = (DemiPluginOption){DEMI_PLUGIN_OPTION_INIT, .name = "c", .kind = DEMI_OPTION_CHOICE};
-    described.pass.options = &option;
-    described.pass.option_count = 1;
-    refused("an option has no choices");
-}
-
-/* A plug-in of a later header: its structures are longer, and lie further apart. */
-static void later_structures_are_read(void **state) {
-    (void)state;
-    struct {
-        DemiPluginPass known;
-        uint64_t later;
-    } rows[] = {
-        {{.size = sizeof rows[0], .name = "one", .run = nothing}, 1},
-        {{.size = sizeof rows[0], .name = "two", .run = nothing}, 1},
-    };
-    describe(nothing);
-    described.plugin.passes = &rows[0].known;
-    described.plugin.pass_count = 2;
-    run_on(CHAIN, "one,two");
-    assert_int_equal(outcome.status, DEMI_OK);
-}
-
-static void sets_are_listed(void **state) {
-    (void)state;
-    DemiPasses *passes = NULL;
-    DemiError error = DEMI_ERROR_INIT;
-    DemiPassOption option = DEMI_PASS_OPTION_INIT;
-    describe(nothing);
-    described.pass.summary = "do nothing";
-    described.pass.options = all_options;
-    described.pass.option_count = 5;
-    assert_int_equal(demi_passes_new(&passes, &error), DEMI_OK);
-    size_t count = demi_pass_count(passes);
-    assert_int_equal(count, demi_pass_count(NULL));
-    assert_int_equal(demi_passes_add(passes, entry, &error), DEMI_OK);
-    assert_int_equal(demi_pass_count(passes), count + 1);
-    assert_string_equal(demi_pass_name(passes, count), "test-pass");
-    assert_string_equal(demi_pass_summary(passes, count), "do nothing");
-    assert_true(demi_pass_option(passes, count, 4, &option));
-    assert_string_equal(option.takes, "red|green");
-    assert_false(demi_pass_option(passes, count, 5, &option));
-    assert_int_equal(demi_passes_add(passes, entry, &error), DEMI_ERR_USAGE);
-    assert_non_null(strstr(error.message, "pass 'test-pass' is there already: from the program"));
-    assert_int_equal(demi_pass_count(passes), count + 1);
-    assert_int_equal(demi_passes_load(passes, "/nowhere.so", NULL), DEMI_ERR_USAGE);
-    demi_passes_free(passes);
-    demi_passes_free(NULL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_is_complete),
@@ -918,14 +510,6 @@ int main(void) {
         cmocka_unit_test(tensors_are_read),
         cmocka_unit_test(types_are_made),
         cmocka_unit_test(subgraphs_are_built),
-        cmocka_unit_test(misuse_fails_the_pass),
-        cmocka_unit_test(failures_are_told),
-        cmocka_unit_test(facts_are_kept),
-        cmocka_unit_test(removed_graphs_are_skipped),
-        cmocka_unit_test(options_are_given),
-        cmocka_unit_test(faulty_descriptions_are_refused),
-        cmocka_unit_test(later_structures_are_read),
-        cmocka_unit_test(sets_are_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,8 +34,10 @@ int main(int argc, char **argv) {
     if (error.status == DEMI_OK && demi_load_file(argv[1], NULL, &model, &error) == DEMI_OK &&
         demi_run_pipeline(model, argv[3], &options, &report, &error) == DEMI_OK)
         demi_save_file(model, argv[2], NULL, &error);
-    if (error.status == DEMI_OK) print_passes(report);
-    else fprintf(stderr, "%s%s%s\n", error.message, error.hint[0] ? "; hint: " : "", error.hint);
+    if (error.status == DEMI_OK)
+        print_passes(report);
+    else
+        fprintf(stderr, "%s%s%s\n", error.message, error.hint[0] ? "; hint: " : "", error.hint);
     demi_report_free(report);
     demi_free(model);
     demi_passes_free(passes);

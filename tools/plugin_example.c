@@ -7,16 +7,17 @@
  *         h = Conv (x, w)                 h = Conv (x, w)
  *         d, m = Dropout (h)       =>     y = Relu (h)
  *         y = Relu (d)
- *     A Dropout that may be training (an input training_mode that is not a false constant) stays, and
- *     so does one whose mask is read.
- * count-ops: prints how often each operator occurs, and changes nothing.
+ *     A Dropout that may be training (an input training_mode that is not a false constant) stays,
+ * and so does one whose mask is read. count-ops: prints how often each operator occurs, and changes
+ * nothing.
  */
 #include <demi/demi_plugin.h>
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- bypass-ops ---------------------------------------------------------------------------------- */
+/* ---- bypass-ops
+ * ---------------------------------------------------------------------------------- */
 
 /* True where the operand is a constant false, or is not given at all. */
 static bool is_false(const DemiApi *api, DemiPassRun *run, const DemiValue *value) {
@@ -78,7 +79,8 @@ static const DemiPluginOption bypass_options[] = {
      .help = "operators to take out; none: Dropout"},
 };
 
-/* ---- count-ops ----------------------------------------------------------------------------------- */
+/* ---- count-ops
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct Count {
     struct Count *next;
@@ -110,7 +112,8 @@ static bool count_ops(const DemiApi *api, DemiPassRun *run, DemiGraph *main_grap
     return true;
 }
 
-/* ---- the plug-in --------------------------------------------------------------------------------- */
+/* ---- the plug-in
+ * --------------------------------------------------------------------------------- */
 
 static const DemiPluginPass passes[] = {
     {DEMI_PLUGIN_PASS_INIT, .name = "bypass-ops", .summary = "take out operators that do nothing",
