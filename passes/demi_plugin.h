@@ -21,7 +21,7 @@
  *
  * Conventions
  * - Handles (DemiNode, …) are demi's, live as long as the model, and mean nothing beyond it.
- * Strings and arrays that functions return live until the pass ends; what is passed in is copied.
+ *   Strings and arrays that functions return live until the pass ends; what is passed in is copied.
  * - Functions that only read take NULL and indices out of range: the answer is then NULL, 0, false
  *   or "". A string that the file lacks is "".
  * - Functions that take a DemiPassRun that is not const can fail, and return NULL or false then.

@@ -190,8 +190,8 @@ static bool api_tensor_read_ints(DemiPassRun *run, const DemiTensor *handle, uin
     if (!dtype_is_integer(dtype) && dtype != DTYPE_BOOL)
         return MISUSE(run, "the tensor is not of integers or bool");
     if (!is_within(tensor, first, count)) return MISUSE(run, "past the tensor's end");
-    if (count == 0) return true;
     ENTER(run, false);
+    if (count == 0) return true;
     if (dtype_bits(dtype) < 8) return read_packed_ints(run, tensor, first, count, out);
     unsigned width = dtype_bits(dtype) / 8;
     /* Into the end of `out`, then widened from its beginning on: no element is overwritten before

@@ -280,7 +280,7 @@ static bool api_use_set(DemiPassRun *run, DemiUse *handle, DemiValue *value) {
     Value *to = value_in(value), *from = use->value;
     if (to && !in_scope(use->graph, to))
         return MISUSE(run, "the value is of a graph that the reader does not lie in");
-    if (to == from) return true;
+    if (to == from) return run->err.code == ERR_NONE;
     ENTER(run, false);
     if (is_named_output(use)) {
         if (count_named_outputs(from) > 1) return MISUSE(run, "the value is an output twice");
@@ -299,7 +299,7 @@ static bool api_value_replace(DemiPassRun *run, DemiValue *old, DemiValue *new) 
     for (const Use *use = from->uses; use; use = use->next)
         if (!in_scope(use->graph, to))
             return MISUSE(run, "the value is of a graph that a reader does not lie in");
-    if (from == to) return true;
+    if (from == to) return run->err.code == ERR_NONE;
     ENTER(run, false);
     if (value_is_named_output(from)) {
         Value *named = take_name(run, from, to);
@@ -348,7 +348,7 @@ static bool name_is_free(const DemiPassRun *run, const char *text) {
 static bool api_value_rename(DemiPassRun *run, DemiValue *handle, const char *name) {
     Value *value = value_in(handle);
     if (!value || !name || !name[0]) return MISUSE(run, "value or name is missing");
-    if (sym_equals(value->name, name)) return true;
+    if (sym_equals(value->name, name)) return run->err.code == ERR_NONE;
     ENTER(run, false);
     if (!name_is_free(run, name)) {
         err_set(&run->err, ERR_MODEL, "the name '%s' is in use", name);
