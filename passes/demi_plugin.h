@@ -34,6 +34,8 @@
  * - Each change keeps the structure sound, and after the pass the whole model is verified: an error
  *   then names the pass. What can be wrong is order (a node before what it reads) and definitions
  *   that are missing.
+ * - There is nothing to make functions or sparse tensors with, nor to remove graph inputs and
+ *   outputs; what there is of them is seen and kept.
  * - A pass must not call demi.h with the model it works on.
  * - Threads: a run belongs to the thread it is called in. Runs on different models may be under way
  *   at once, so a pass keeps its state in the run's memory (alloc), not in variables of its file.
@@ -377,11 +379,12 @@ struct DemiApi {
 
     /* A new, empty graph as the node's attribute of that name. */
     DemiGraph *(*subgraph_new)(DemiPassRun *run, DemiNode *node, const char *attribute);
-    /* Adds an input or output of a subgraph, as the last one. The input is named so or, where that
-     * is taken, with a number. */
-    DemiValue *(*subgraph_add_input)(DemiPassRun *run, DemiGraph *graph, const char *name,
-                                     const DemiType *type);
-    bool (*subgraph_add_output)(DemiPassRun *run, DemiGraph *graph, DemiValue *value);
+    /* Adds an input or output, as the last one, to a subgraph or the main graph; not to a function,
+     * whose calls would no longer fit. The input is named so or, where that is taken, with a
+     * number. An output is called by its value, whose type must be known in the main graph. */
+    DemiValue *(*graph_add_input)(DemiPassRun *run, DemiGraph *graph, const char *name,
+                                  const DemiType *type);
+    bool (*graph_add_output)(DemiPassRun *run, DemiGraph *graph, DemiValue *value);
 
     /* ---- attributes ---- */
 

@@ -464,10 +464,18 @@ static DemiGraph *api_subgraph_new(DemiPassRun *run, DemiNode *handle, const cha
     return graph_out(graph);
 }
 
-static DemiValue *api_subgraph_add_input(DemiPassRun *run, DemiGraph *handle, const char *name,
-                                         const DemiType *type) {
+/* True where inputs and outputs may be added: nobody else relies on their number. */
+static bool is_open(const DemiPassRun *run, const Graph *graph) {
+    return graph && (graph->owner || graph == run->ctx->model->graph);
+}
+
+static const char not_open[] = "neither a subgraph nor the main graph";
+
+static DemiValue *api_graph_add_input(DemiPassRun *run, DemiGraph *handle, const char *name,
+                                      const DemiType *type) {
     Graph *graph = graph_in(handle);
-    if (!graph || !graph->owner || !type) return MISUSE(run, "no subgraph, or no type"), NULL;
+    if (!is_open(run, graph)) return MISUSE(run, not_open), NULL;
+    if (!type) return MISUSE(run, "the type is NULL"), NULL;
     ENTER(run, NULL);
     Value *value = value_new(graph, fresh_name(run, name, "input"));
     value->input = ARENA_NEW(plugin_arena(run), ValueDecl);
@@ -478,13 +486,19 @@ static DemiValue *api_subgraph_add_input(DemiPassRun *run, DemiGraph *handle, co
     return value_out(value);
 }
 
-static bool api_subgraph_add_output(DemiPassRun *run, DemiGraph *handle, DemiValue *value) {
+static bool api_graph_add_output(DemiPassRun *run, DemiGraph *handle, DemiValue *value) {
     Graph *graph = graph_in(handle);
-    if (!graph || !graph->owner || !value) return MISUSE(run, "no subgraph, or no value");
-    if (value_of(value)->graph != graph) return MISUSE(run, "the value is of another graph");
+    if (!is_open(run, graph)) return MISUSE(run, not_open);
+    if (!value || value_of(value)->graph != graph)
+        return MISUSE(run, "the value is NULL, or of another graph");
+    if (!graph->owner && value_is_named_output(value_of(value)))
+        return MISUSE(run, "the value is an output already");
     ENTER(run, false);
     ValueDecl *decl = ARENA_NEW(plugin_arena(run), ValueDecl);
     decl->type = value_of(value)->type;
+    if (!decl->type && value_of(value)->init)
+        decl->type = type_of_tensor(run, value_in(value)->init);
+    if (!graph->owner && !decl->type) return MISUSE(run, "the value's type is not known");
     graph_add_output(graph, value_in(value), decl);
     return true;
 }
@@ -512,6 +526,6 @@ void plugin_fill_edit(DemiApi *api) {
     api->constant_set = api_constant_set;
     api->initializer_remove = api_initializer_remove;
     api->subgraph_new = api_subgraph_new;
-    api->subgraph_add_input = api_subgraph_add_input;
-    api->subgraph_add_output = api_subgraph_add_output;
+    api->graph_add_input = api_graph_add_input;
+    api->graph_add_output = api_graph_add_output;
 }

@@ -51,6 +51,9 @@ MISUSE_CASE(not_constant, api->constant_set(run, x, (const DemiTensor *)x))
 MISUSE_CASE(read_too_far,
             api->tensor_read_floats(run, api->value_initializer(api->node_input(first, 1)), 2, 2,
                                     NULL))
+MISUSE_CASE(output_twice,
+            api->graph_add_output(run, graph, api->use_value(api->graph_output(graph, 0))))
+MISUSE_CASE(output_untyped, api->graph_add_output(run, graph, h))
 MISUSE_CASE(own_words, (api->fail)(run, DEMI_ERR_USAGE, first, "not %s", "today"))
 
 static const Misuse misuses[] = {
@@ -71,6 +74,8 @@ static const Misuse misuses[] = {
     {other_opset, "graph_import: the domain is imported at another version"},
     {not_constant, "constant_set: the value is no constant"},
     {read_too_far, "tensor_read_floats: "},
+    {output_twice, "graph_add_output: the value is an output already"},
+    {output_untyped, "graph_add_output: the value's type is not known"},
     {own_words, "node '/a' (Add): pass 'test-pass': not today"},
 };
 

@@ -471,7 +471,7 @@ static bool build_if(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
                           &(DemiNewNode){DEMI_NEW_NODE_INIT, .op_type = i ? "Neg" : "Abs",
                                          .inputs = &h, .input_count = 1, .output_count = 1});
         api->value_set_type(run, api->node_output(abs, 0), api->value_type(h));
-        api->subgraph_add_output(run, branch, api->node_output(abs, 0));
+        api->graph_add_output(run, branch, api->node_output(abs, 0));
     }
     return api->node_set_input(run, relu, 0, api->node_output(node, 0));
 }
@@ -479,8 +479,22 @@ static bool build_if(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
 static bool build_loop_body(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiGraph *body = api->subgraph_new(run, api->graph_first(graph), "body");
     const DemiType *type = api->type_tensor(run, DEMI_INT64, NULL, NULL, 0);
-    DemiValue *i = api->subgraph_add_input(run, body, "i", type);
-    return api->subgraph_add_output(run, body, i);
+    DemiValue *i = api->graph_add_input(run, body, "i", type);
+    return api->graph_add_output(run, body, i);
+}
+
+static bool widen_interface(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    const DemiType *type = api->type_tensor(run, DEMI_FLOAT, NULL, NULL, 0);
+    DemiValue *h = api->node_output(api->graph_first(graph), 0);
+    return api->graph_add_input(run, graph, "x", type) && api->value_set_type(run, h, type) &&
+           api->graph_add_output(run, graph, h) &&
+           api->graph_add_output(run, graph, api->graph_initializer(graph, 0));
+}
+
+static void interfaces_are_widened(void **state) {
+    (void)state;
+    run_pass(widen_interface, CHAIN);
+    expect_model("(float[N,3] x, float[] x_1) => (float[N,3] y, float[] h, float[3] w)");
 }
 
 static void subgraphs_are_built(void **state) {
@@ -510,6 +524,7 @@ int main(void) {
         cmocka_unit_test(tensors_are_read),
         cmocka_unit_test(types_are_made),
         cmocka_unit_test(subgraphs_are_built),
+        cmocka_unit_test(interfaces_are_widened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
