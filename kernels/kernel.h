@@ -45,6 +45,7 @@ size_t kernel_element_size(Dtype dtype);
 
 typedef struct KernelRow KernelRow;
 typedef struct KernelCall KernelCall;
+typedef struct KernelHost KernelHost;
 typedef bool (*KernelFunction)(KernelCall *call);
 
 /* Bits of KernelRow.flags. */

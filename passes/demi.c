@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The library's front: every function of demi.h that touches a model enters here.
- *
- * Each public function puts its arguments into a structure and calls call_run with a body. That is
- * the one place where running out of memory (or a cancelled pipeline) arrives, scratch memory ends,
- * and the inner Err becomes the caller's DemiError. The Call lies in the public function's frame,
- * not in call_run's, so that what a body wrote before a jump is still defined after it.
- */
+/* The library's front: every function of demi.h that touches a model enters here. Each puts its
+ * arguments into a structure and calls call_run (demi_call.h) with a body. */
 #include "demi.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "demi_call.h"
 #include "demi_front.h"
-#include "error_fill.h"
+#include "demi_passes.h"
 #include "model_save.h"
 #include "outfile.h"
 #include "onnx_export.h"
@@ -33,13 +28,6 @@ struct DemiModel {
     Arena arena; /* owns this and input bytes that had to be read whole */
     Model *model;
 };
-
-typedef struct Call {
-    MemTrap trap;
-    Arena scratch;
-    Err err;
-    bool cancelled;
-} Call;
 
 const char *demi_version(void) {
     return DEMI_VERSION_STRING;
@@ -61,54 +49,9 @@ const Model *demi_front_model(const DemiModel *model) {
     return model->model;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------
- */
-
-static DemiStatus call_end(const Call *call, DemiError *error) {
-    DemiStatus status = call->cancelled ? DEMI_ERR_CANCELLED : (DemiStatus)call->err.code;
-    if (status != DEMI_OK) error_fill(error, status, &call->err);
-    return status;
-}
-
-typedef void (*Body)(Call *call, void *args);
-
-/* Runs body(call, args); it reports through call->err. */
-static DemiStatus call_run(Call *call, Body body, void *args, DemiError *error) {
-    if (call->err.code == ERR_NONE) {
-        arena_init(&call->scratch, &call->trap);
-        if (setjmp(call->trap.env) == 0)
-            body(call, args);
-        else if (call->cancelled)
-            err_set(&call->err, ERR_ENV, "cancelled");
-        else
-            err_out_of_memory(&call->err);
-        arena_free(&call->scratch);
-    }
-    return call_end(call, error);
-}
-
 /* Lets the model's memory jump to this call's trap while it lasts. */
 static void call_lend(Call *call, DemiModel *model) {
     model->model->arena.trap = &call->trap;
-}
-
-/* Copies options of the caller's, whose header may be older (shorter: the rest keeps its defaults)
- * or newer (longer: what this library does not know must be zero). `known` holds the defaults. */
-static void options_copy(Call *call, void *known, size_t known_size, const void *given) {
-    if (!given) return;
-    uint32_t size;
-    memcpy(&size, given, sizeof size);
-    if (size < sizeof size) {
-        err_set(&call->err, ERR_USAGE, "options without a size: use the INIT macro");
-        return;
-    }
-    memcpy(known, given, size < known_size ? size : known_size);
-    for (size_t i = known_size; i < size; i++) {
-        if (!((const unsigned char *)given)[i]) continue;
-        err_set(&call->err, ERR_USAGE, "options set that this libdemi (%s) does not know",
-                DEMI_VERSION_STRING);
-        return;
-    }
 }
 
 /* ---- reading ------------------------------------------------------------------------------------
@@ -304,6 +247,12 @@ typedef struct Output {
 static void output_text(void *data, const char *text, size_t size) {
     Output *output = data;
     if (!output->failed && size) output->failed = !output->write(output->user, text, size);
+}
+
+static bool output_bytes(void *data, const void *bytes, size_t size, Err *err) {
+    Output *output = data;
+    if (output->write(output->user, bytes, size)) return true;
+    return err_set(err, ERR_ENV, "the artifact callback failed");
 }
 
 typedef struct SaveArgs {
@@ -514,7 +463,7 @@ static void run_body(Call *call, void *data) {
     PassCounts counts = {0};
     call_lend(call, args->handle);
     arena_init(&args->passes, &call->trap);
-    if (!pipeline_parse(&demi_passes, &call->scratch, args->text, &args->pipeline, &call->err) ||
+    if (!pipeline_parse(demi_passes_table(args->options.passes), &call->scratch, args->text, &args->pipeline, &call->err) ||
         !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
     if (args->report) report_take_before(args->report, args->handle->model);
@@ -583,6 +532,16 @@ static bool model_is_known(const Model *model, Err *err) {
     return true;
 }
 
+/* The pipeline of these options; NULL with err set where they are wrong. */
+static const char *convert_text(const DemiConvertOptions *options, Arena *arena, Err *err) {
+    ConvertPolicy policy;
+    if (!policy_from_options(&policy, options, arena, err)) return NULL;
+    const char *before = options->before ? options->before : "";
+    const char *after = options->after ? options->after : "";
+    return arena_printf(arena, "%s%s%s%s%s", before, before[0] ? "," : "",
+                        policy_pipeline(&policy), after[0] ? "," : "", after);
+}
+
 typedef struct ConvertArgs {
     RunArgs run;
     DemiConvertOptions options;
@@ -598,9 +557,7 @@ static void convert_text_body(Call *call, void *data) {
         if (source) err_file(&call->err, source->name);
         return;
     }
-    ConvertPolicy policy;
-    if (policy_from_options(&policy, &args->options, &args->arena, &call->err))
-        args->text = policy_pipeline(&policy);
+    args->text = convert_text(&args->options, &args->arena, &call->err);
 }
 
 DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, DemiReport **report,
@@ -631,9 +588,10 @@ typedef struct TextArgs {
 static void options_text_body(Call *call, void *data) {
     TextArgs *args = data;
     ConvertPolicy policy;
-    if (!policy_from_options(&policy, &args->options, &call->scratch, &call->err)) return;
-    const char *text =
-        args->json ? policy_write_json(&policy, &call->err) : policy_pipeline(&policy);
+    const char *text = NULL;
+    if (!args->json) text = convert_text(&args->options, &call->scratch, &call->err);
+    else if (policy_from_options(&policy, &args->options, &call->scratch, &call->err))
+        text = policy_write_json(&policy, &call->err);
     if (!text) return;
     args->length = strlen(text);
     if (args->size == 0) return;

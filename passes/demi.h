@@ -11,18 +11,21 @@
  *     demi_free(model);
  *
  * Conventions
- * - Handles (DemiModel, DemiReport) are opaque; each is made by one function and freed by its pair,
+ * - Handles (DemiModel, DemiReport, DemiPasses) are opaque; each is made by one function and freed by its pair,
  *   which accepts NULL.
  * - Functions that can fail return a DemiStatus and fill a DemiError of the caller's, which may be
  *   NULL. The first error wins: a DemiError that already holds one is left alone.
  * - Structures of the caller's begin with `uint32_t size`, set by their INIT macro; a program built
  *   against an older header keeps working. NULL options mean the defaults.
  * - Threads: a DemiModel belongs to one thread at a time; different ones may be used in different
- *   threads at once. A finished DemiReport may be read by several threads. Functions without a
+ *   threads at once. A finished DemiReport may be read by several threads, and so may a DemiPasses
+ *   that nothing is added to; then several may run its passes, too. Functions without a
  *   handle may be called anywhere. There is no global state, but for a fixed table of the temporary
  *   files that are open, safe for threads.
  * - Nothing is printed and no signal handler is installed. Callbacks are called in the calling
  *   thread, before the function returns, and must not call the library with the same model.
+ * - What is between #ifdef DEMI_EXPERIMENTAL and #endif may change in any release; a program that
+ *   defines the macro before it includes this header says that it can bear that.
  * - Memory comes from the C library's malloc; there is no hook for another allocator.
  * - Strings are as found in the file, normally UTF-8. Pointers that the library returns are owned
  *   by the handle they were asked of and live as long as it.
@@ -126,6 +129,53 @@ DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void
 DEMI_API DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user,
                                DemiError *error);
 
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* The passes a pipeline can name: the library's own and those of plug-ins, which demi_plugin.h is
+ * for. Functions take NULL for the library's own alone. */
+typedef struct DemiPasses DemiPasses;
+
+/* Makes a set of the library's passes in *passes, to be freed with demi_passes_free; on error it is
+ * NULL. Freeing closes the shared objects: no pipeline that uses them may be running. Models and
+ * reports hold nothing of it. */
+DEMI_API DemiStatus demi_passes_new(DemiPasses **passes, DemiError *error);
+DEMI_API void demi_passes_free(DemiPasses *passes);
+
+/* Adds the passes of a shared object, whose code runs with the program's rights. On an error the set
+ * is as it was: DEMI_ERR_USAGE where the file is no plug-in, was made for another version, or has a
+ * pass of a name that is taken. */
+DEMI_API DemiStatus demi_passes_load(DemiPasses *passes, const char *path, DemiError *error);
+
+#ifdef DEMI_EXPERIMENTAL
+struct DemiApi;
+struct DemiPlugin;
+/* The same of a plug-in that the program holds itself. What its description points at must stay
+ * until this returns, its run functions as long as the set. */
+DEMI_API DemiStatus demi_passes_add(DemiPasses *passes,
+                                    const struct DemiPlugin *(*entry)(const struct DemiApi *api),
+                                    DemiError *error);
+#endif
+
+/* Pass i < demi_pass_count() in a fixed order, loaded ones last; NULL beyond. The strings live as
+ * long as the set. */
+DEMI_API size_t demi_pass_count(const DemiPasses *passes);
+DEMI_API const char *demi_pass_name(const DemiPasses *passes, size_t i);
+DEMI_API const char *demi_pass_summary(const DemiPasses *passes, size_t i);
+
+/* Options of pass i: option j's name, what it takes ("true|false", "N", "TEXT", "[TEXT,...]",
+ * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option.
+ * `size` must be set. */
+typedef struct DemiPassOption {
+    uint32_t size;
+    const char *name, *otherwise, *help; /* as long as the set */
+    char takes[128];
+} DemiPassOption;
+
+#define DEMI_PASS_OPTION_INIT {sizeof(DemiPassOption), NULL, NULL, NULL, ""}
+
+DEMI_API bool demi_pass_option(const DemiPasses *passes, size_t i, size_t j,
+                               DemiPassOption *option);
+
 /* ---- checking and rewriting ------------------------------------------------------------------ */
 
 typedef struct DemiReport DemiReport;
@@ -147,12 +197,13 @@ typedef struct DemiRunOptions {
     void *progress_user;
     const char *print_after; /* print the model to `text` after each pass of this name ("all": after
                                 every one), after a line "# after PASS"; NULL: none */
-    DemiWriteFn artifact; /* where lower-plan writes the plan; NULL: dropped */
+    const DemiPasses *passes; /* that a pipeline can name; NULL: the library's own */
+    DemiWriteFn artifact;     /* where lower-plan writes the plan; NULL: dropped */
     void *artifact_user;
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
@@ -259,13 +310,15 @@ typedef struct DemiConvertOptions {
     const char *const *ranges;
     size_t range_count;
     int64_t range_margin; /* 0: what the policy says, else 2 */
+    /* Pipelines to run before and after the conversion's own; NULL: none. */
+    const char *before, *after;
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
     {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
      0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
      NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,                     \
-     DEMI_PLACEMENT_DEFAULT, NULL, 0, 0}
+     DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL}
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
@@ -284,27 +337,6 @@ DEMI_API size_t demi_convert_pipeline(const DemiConvertOptions *options, char *b
  * DemiConvertOptions.policy, alone, and means the same. */
 DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size_t size,
                                     DemiError *error);
-
-/* ---- passes ---------------------------------------------------------------------------------- */
-
-/* Passes a pipeline can name, i < demi_pass_count(), in a fixed order; static strings, NULL
- * beyond. */
-DEMI_API size_t demi_pass_count(void);
-DEMI_API const char *demi_pass_name(size_t i);
-DEMI_API const char *demi_pass_summary(size_t i);
-
-/* Options of pass i: option j's name, what it takes ("true|false", "N", "TEXT", "[TEXT,...]",
- * "float16|bfloat16"), its default (NULL: none) and help. False where there is no such option.
- * `size` must be set. */
-typedef struct DemiPassOption {
-    uint32_t size;
-    const char *name, *otherwise, *help; /* static */
-    char takes[128];
-} DemiPassOption;
-
-#define DEMI_PASS_OPTION_INIT {sizeof(DemiPassOption), NULL, NULL, NULL, ""}
-
-DEMI_API bool demi_pass_option(size_t i, size_t j, DemiPassOption *option);
 
 /* ---- reports --------------------------------------------------------------------------------- */
 

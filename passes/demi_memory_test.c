@@ -18,7 +18,8 @@
 #include <stdio.h>
 
 #include "arena.h"
-#include "demi.h"
+#define DEMI_EXPERIMENTAL
+#include "demi_plugin.h"
 
 /* The linker's names of malloc and its kin. */
 void *__real_malloc(size_t size);
@@ -104,10 +105,43 @@ static bool drop(void *user, const void *bytes, size_t size) {
     return true;
 }
 
+static int plugin_frames; /* of plugin_run that have not returned */
+
+/* What a plug-in's pass may allocate: each call must come back, so that nothing of its own is lost. */
+static bool plugin_run(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
+    static const float one = 1;
+    plugin_frames++;
+    const DemiTensor *tensor = api->tensor_new(run, DEMI_FLOAT, NULL, 0, &one);
+    DemiValue *made = api->initializer_new(run, graph, "made", tensor);
+    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Abs",    .inputs = &made,
+                      .input_count = 1,   .output_count = 1};
+    DemiNode *node = made ? api->node_new(run, graph, &of) : NULL;
+    api->value_set_type(run, api->node_output(node, 0),
+                        api->type_tensor(run, DEMI_FLOAT, NULL, NULL, 0));
+    api->node_set_string(run, node, "made.by", "test");
+    api->value_rename(run, api->node_output(node, 0), "renamed");
+    api->value_replace(run, api->node_output(node, 0), made);
+    api->node_remove(run, node);
+    api->print(run, "%s", api->node_label(node));
+    bool allocated = api->alloc(run, 1 << 10) != NULL;
+    assert_true(allocated != api->failed(run));
+    plugin_frames--;
+    return true;
+}
+
+static const DemiPlugin *plugin_entry(const DemiApi *api) {
+    static const DemiPluginPass pass = {DEMI_PLUGIN_PASS_INIT, .name = "test-pass",
+                                        .run = plugin_run};
+    static const DemiPlugin plugin = {DEMI_PLUGIN_INIT, .passes = &pass, .pass_count = 1};
+    (void)api;
+    return &plugin;
+}
+
 /* Load, check, describe, convert, print, save: as long as all goes well. */
 static DemiStatus run(Job *job) {
     size_t printed = 0;
     DemiModel *model = NULL;
+    DemiPasses *passes = NULL;
     DemiReport *before = NULL, *report = NULL;
     DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
     DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
@@ -119,7 +153,11 @@ static DemiStatus run(Job *job) {
     convert.keep_op_count = 1;
     convert.allow_unmatched = true;
     convert.run = &options;
-    DemiStatus status = demi_load_file(job->input, NULL, &model, &job->error);
+    convert.before = "test-pass";
+    DemiStatus status = demi_passes_new(&passes, &job->error);
+    if (!status) status = demi_passes_add(passes, plugin_entry, &job->error);
+    options.passes = passes;
+    if (!status) status = demi_load_file(job->input, NULL, &model, &job->error);
     if (!status) status = demi_check(model, &job->error);
     if (!status) status = demi_describe(model, &before, &job->error);
     if (!status) status = demi_convert(model, &convert, &report, &job->error);
@@ -128,6 +166,7 @@ static DemiStatus run(Job *job) {
     demi_report_free(before);
     demi_report_free(report);
     demi_free(model);
+    demi_passes_free(passes);
     return status;
 }
 
@@ -166,6 +205,7 @@ static unsigned fail_everywhere(Job *job, const char *folder, bool for_good, boo
             (struct Faults){.armed = true, .for_good = for_good, .arenas = arenas, .left = point};
         DemiStatus status = run(job);
         unsigned failed = faults.failed;
+        assert_int_equal(plugin_frames, 0);
         faults.armed = false;
         if (!failed && status) fail_msg("%s: %s", job->input, job->error.message);
         if (status && (status != DEMI_ERR_ENV || !strstr(job->error.message, "out of memory")))

@@ -253,13 +253,13 @@ static void passes_are_listed(void **state) {
     (void)state;
     DemiPassOption option = DEMI_PASS_OPTION_INIT;
     size_t i = 0;
-    while (i < demi_pass_count() && strcmp(demi_pass_name(i), "insert-casts") != 0) i++;
-    assert_true(i < demi_pass_count());
-    assert_true(demi_pass_option(i, 0, &option));
+    while (i < demi_pass_count(NULL) && strcmp(demi_pass_name(NULL, i), "insert-casts") != 0) i++;
+    assert_true(i < demi_pass_count(NULL));
+    assert_true(demi_pass_option(NULL, i, 0, &option));
     assert_string_equal(option.name, "to");
     assert_string_equal(option.takes, "float16|bfloat16");
-    assert_false(demi_pass_option(i, 1000, &option));
-    assert_null(demi_pass_name(demi_pass_count()));
+    assert_false(demi_pass_option(NULL, i, 1000, &option));
+    assert_null(demi_pass_name(NULL, demi_pass_count(NULL)));
 }
 
 int main(void) {

@@ -51,6 +51,43 @@ void node_set_attr_type(Node *node, const char *name, const Type *type) {
     attr_reset(node, name, ATTR_TYPE)->v.tp = type;
 }
 
+void node_set_attr_float(Node *node, const char *name, float value) {
+    attr_reset(node, name, ATTR_FLOAT)->v.f = value;
+}
+
+void node_set_attr_graph(Node *node, const char *name, Graph *graph) {
+    attr_reset(node, name, ATTR_GRAPH)->v.g = graph;
+}
+
+void node_set_attr_ints(Node *node, const char *name, const int64_t *values, uint32_t count) {
+    const int64_t *copy =
+        arena_copy(&node->graph->model->arena, values, (size_t)count * sizeof *values);
+    Attr *attr = attr_reset(node, name, ATTR_INTS);
+    attr->v.ints = copy;
+    attr->count = count;
+}
+
+void node_set_attr_floats(Node *node, const char *name, const float *values, uint32_t count) {
+    const float *copy =
+        arena_copy(&node->graph->model->arena, values, (size_t)count * sizeof *values);
+    Attr *attr = attr_reset(node, name, ATTR_FLOATS);
+    attr->v.floats = copy;
+    attr->count = count;
+}
+
+void node_set_attr_strings(Node *node, const char *name, const char *const *values,
+                           uint32_t count) {
+    Arena *arena = &node->graph->model->arena;
+    Bytes *strings = ARENA_ARRAY(arena, Bytes, count);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t size = strlen(values[i]);
+        strings[i] = (Bytes){arena_copy(arena, values[i], size), size};
+    }
+    Attr *attr = attr_reset(node, name, ATTR_STRINGS);
+    attr->v.strings = strings;
+    attr->count = count;
+}
+
 void node_rename_attr(Node *node, const char *name, const char *to) {
     Attr *attr = node_attr(node, name);
     if (!attr || sym_equals(attr->name, to)) return;

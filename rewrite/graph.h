@@ -440,6 +440,13 @@ void node_set_attr_int(Node *node, const char *name, int64_t value);
 void node_set_attr_string(Node *node, const char *name, const char *value);
 void node_set_attr_tensor(Node *node, const char *name, const Tensor *tensor);
 void node_set_attr_type(Node *node, const char *name, const Type *type);
+void node_set_attr_float(Node *node, const char *name, float value);
+/* Lists are copied. */
+void node_set_attr_ints(Node *node, const char *name, const int64_t *values, uint32_t count);
+void node_set_attr_floats(Node *node, const char *name, const float *values, uint32_t count);
+void node_set_attr_strings(Node *node, const char *name, const char *const *values, uint32_t count);
+/* A graph whose owner is the node. What was there before must not hold one. */
+void node_set_attr_graph(Node *node, const char *name, Graph *graph);
 void node_remove_attr(Node *node, const char *name);
 /* Gives an attribute another name, which the node must not have yet; its doc string stays. */
 void node_rename_attr(Node *node, const char *name, const char *to);

@@ -66,6 +66,7 @@ static double seconds_now(void) {
 static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *options, Err *err) {
     double start = seconds_now();
     ctx->counts->rewrites = 0;
+    ctx->pass = step->info;
     if (!step->info->run(ctx, step->options, err)) return false;
     arena_free(ctx->scratch);
     double seconds = seconds_now() - start;
@@ -82,8 +83,12 @@ bool pipeline_run(const Pipeline *pipeline, PassCtx *ctx, const PipelineOptions 
                   Err *err) {
     if (!pipeline_check(pipeline, err)) return false;
     bool ok = true;
-    for (size_t i = 0; ok && i < pipeline->steps.count; i++)
+    ctx->facts = 0;
+    for (size_t i = 0; ok && i < pipeline->steps.count; i++) {
+        const PassInfo *pass = pipeline->steps.items[i].info;
         ok = step_run(&pipeline->steps.items[i], ctx, options, err);
+        ctx->facts = (ctx->facts & ~pass->breaks) | pass->gives;
+    }
     arena_free(ctx->scratch);
     return ok;
 }

@@ -86,6 +86,8 @@ typedef struct PassCtx {
     const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
     CensusMemo *census; /* of the model's tensors; NULL: counted anew by each pass */
+    const struct PassInfo *pass; /* the one that runs; pipelines set it */
+    uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
 } PassCtx;
 
 typedef enum PassOptionKind {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The runtime's front: handles, traps for out-of-memory, and what callers see of values. Everything
  * behind is written as if small allocations succeed; here the jump ends. */
+#define _DEFAULT_SOURCE /* mmap, sysconf */
 #include "demi_runtime.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <errno.h>
-
 #include "checked.h"
 #include "error_fill.h"
 #include "exec.h"
+#include "processors.h"
 
 struct DemiPlan {
     Arena arena;
@@ -183,13 +183,6 @@ static uint64_t default_budget(void) {
     return (uint64_t)pages * (uint64_t)size / 4 * 3;
 }
 
-static unsigned default_threads(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
-    return count > 0 ? (unsigned)count : 1;
-}
-
 /* Constants are values that are always set. */
 static bool set_constants(Exec *exec) {
     const LoadedPlan *loaded = exec->loaded;
@@ -207,7 +200,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     Exec *exec = &context->exec;
     exec->loaded = &context->plan->loaded;
     exec->err = &context->err;
-    exec->threads = options->threads ? options->threads : default_threads();
+    exec->threads = options->threads ? options->threads : processors_usable();
     exec->seed = options->seed;
     pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
     exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
@@ -383,7 +376,11 @@ static DemiValue give_value(DemiContext *context, const RtValue *value) {
 static bool bind_inputs(DemiContext *context) {
     const DemiPlan *plan = context->plan;
     const Plan *view = &plan->loaded.plan;
+    PlanSpan defaults = view->graphs[0].defaults;
     for (uint32_t i = 0; i < plan->input_count; i++) {
+        uint32_t other = defaults.count ? view->operands[defaults.first + i] : PLAN_NONE;
+        if (context->inputs[i].state == RT_UNSET && other != PLAN_NONE)
+            context->inputs[i] = rt_value_ref(context->exec.values[other]);
         if (context->inputs[i].state == RT_UNSET && !plan->inputs[i].optional) {
             err_set(&context->err, ERR_USAGE, "it is not set");
             err_operand(&context->err, "input '%s'", plan->inputs[i].name);

@@ -6,6 +6,7 @@
  * dtypes. Where none does, operands are widened and results rounded once, so a float kernel serves
  * 16-bit types as a GPU with float accumulation would.
  */
+#define _DEFAULT_SOURCE /* clock_gettime */
 #include "exec.h"
 
 #include <stdarg.h>

@@ -45,7 +45,7 @@ static bool truth(Exec *exec, const LoadedStep *step, const RtValue *value, bool
 /* ---- If ---------------------------------------------------------------------------------------- */
 
 bool exec_if(Exec *exec, const LoadedStep *step) {
-    bool condition;
+    bool condition = false;
     if (!truth(exec, step, exec_input(exec, step, 0), &condition)) return false;
     uint32_t graph = exec_graph_attr(step, condition ? "then_branch" : "else_branch");
     if (graph == PLAN_NONE) return exec_fail(exec, step, "a branch is missing");
@@ -254,7 +254,7 @@ static RtTensor *scan_operand(Scan *scan, uint32_t i) {
 static bool scan_lengths(Scan *scan) {
     for (uint32_t i = 0; i < scan->inputs; i++) {
         RtTensor *tensor = scan_operand(scan, scan->states + i);
-        uint32_t axis, skipped = scan->batch >= 0;
+        uint32_t axis = 0, skipped = scan->batch >= 0;
         if (!tensor) return false;
         if (tensor->tensor.rank <= skipped)
             return exec_fail(scan->exec, scan->step, "scan input %u has too few axes", i);
@@ -280,7 +280,7 @@ static RtTensor *batch_item(Scan *scan, uint32_t i) {
 static bool scan_once(Scan *scan, int64_t iteration) {
     Exec *exec = scan->exec;
     for (uint32_t i = 0; i < scan->inputs; i++) {
-        uint32_t axis;
+        uint32_t axis = 0;
         RtTensor *item = batch_item(scan, scan->states + i);
         if (!item) return false;
         RtValue old = tensor_value(item);

@@ -97,7 +97,9 @@ typedef struct PlanValue {
 typedef struct PlanGraph {
     uint32_t name, zero;
     PlanSpan inputs, outputs; /* OPERANDS */
-    PlanSpan steps;           /* STEPS */
+    PlanSpan defaults; /* OPERANDS, as many as inputs, or none: constants for inputs that are not set,
+                          PLAN_NONE where there is none; of the main graph only */
+    PlanSpan steps;    /* STEPS */
 } PlanGraph;
 
 typedef struct PlanStep {
@@ -191,6 +193,10 @@ void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanData
 
 /* The whole plan, handed to `write` piece by piece. */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
-bool plan_write(PlanBuilder *builder, uint64_t kernels, PlanWriteFn write, void *data, Err *err);
+bool plan_write(PlanBuilder *builder, PlanWriteFn write, void *data, Err *err);
+
+/* True where the runtime has the operator, in the version in force at that opset; for some dtypes at
+ * least. The domain is "" for ai.onnx. */
+bool plan_has_operator(const char *domain, const char *op, int64_t opset);
 
 #endif

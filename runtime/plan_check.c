@@ -39,16 +39,16 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         [PLAN_TEXTS] = sizeof(PlanSpan),  [PLAN_CHARS] = 1,
         [PLAN_DATA] = 1};
     const PlanHeader *header = bytes;
-    if (size < sizeof header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
+    if (size < sizeof *header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
         return err_set(c->err, ERR_MODEL, "this is no plan");
-    if (header->version != PLAN_VERSION || header->header_size != sizeof header) {
+    if (header->version != PLAN_VERSION || header->header_size != sizeof *header) {
         err_set(c->err, ERR_MODEL, "the plan has format version %u", header->version);
         err_expected(c->err, "%d", PLAN_VERSION);
         err_hint(c->err, "compile it again");
         return false;
     }
     if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
-    uint64_t end = sizeof header;
+    uint64_t end = sizeof *header;
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
         const PlanSection *section = &header->sections[i];
         uint64_t bytes_of;
@@ -173,6 +173,18 @@ static bool check_uses(Check *c, PlanSpan span, bool may_be_none) {
     return true;
 }
 
+static bool check_defaults(Check *c, const PlanGraph *graph) {
+    if (!span_ok(c, graph->defaults, PLAN_OPERANDS)) return false;
+    if (graph->defaults.count && graph->defaults.count != graph->inputs.count) return false;
+    for (uint32_t i = 0; i < graph->defaults.count; i++) {
+        uint32_t value = c->plan->operands[graph->defaults.first + i];
+        if (value != PLAN_NONE && (value >= c->plan->value_count ||
+                                   c->plan->values[value].data == PLAN_NO_DATA))
+            return false;
+    }
+    return true;
+}
+
 static bool check_definitions(Check *c, PlanSpan span, bool may_be_none) {
     if (!span_ok(c, span, PLAN_OPERANDS)) return false;
     for (uint32_t i = 0; i < span.count; i++) {
@@ -198,6 +210,8 @@ static bool check_graphs(Check *c) {
     for (uint32_t i = 0; i < plan->graph_count; i++)
         if (!text_ok(c, plan->graphs[i].name) || !span_ok(c, plan->graphs[i].steps, PLAN_STEPS))
             return damaged(c, "graph", i);
+    for (uint32_t i = 0; i < plan->graph_count; i++)
+        if (!check_defaults(c, &plan->graphs[i])) return damaged(c, "graph", i);
     if (!check_definitions(c, plan->graphs[0].inputs, false)) return damaged(c, "graph", 0);
     while (stack.count) {
         Place *at = &stack.items[stack.count - 1];

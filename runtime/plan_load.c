@@ -241,3 +241,8 @@ bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
     load_lifetimes(&l);
     return true;
 }
+
+bool plan_has_operator(const char *domain, const char *op, int64_t opset) {
+    size_t count;
+    return exec_find(domain, op) || kernel_find(domain, op, opset, &count);
+}

@@ -3,6 +3,7 @@
  * constants are read from their source only then, so that no plan is in memory as a whole. */
 #include <string.h>
 
+#include "kernel.h"
 #include "plan.h"
 
 enum { FIRST_TEXTS = 256, CHUNK = 1 << 20 };
@@ -116,7 +117,7 @@ static bool put_constant(PlanBuilder *b, Output *out, const PlanConstant *consta
     return pad(out);
 }
 
-bool plan_write(PlanBuilder *b, uint64_t kernels, PlanWriteFn write, void *data, Err *err) {
+bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     const struct {
         const void *items;
         uint64_t count, size;
@@ -134,7 +135,7 @@ bool plan_write(PlanBuilder *b, uint64_t kernels, PlanWriteFn write, void *data,
         [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
     };
     PlanHeader header = {.magic = PLAN_MAGIC, .version = PLAN_VERSION,
-                         .header_size = sizeof header, .kernels = kernels,
+                         .header_size = sizeof header, .kernels = kernel_table_version(),
                          .source = {b->source[0], b->source[1]}};
     uint64_t offset = aligned(sizeof header);
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {

@@ -73,6 +73,10 @@ static const OptionRow options[] = {
      "repeated."},
     {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
+    {"before", 0, OPTION_ROW_VALUE, "PIPELINE", NULL,
+     "Passes to run before the conversion, as 'demi opt --passes' takes them."},
+    {"after", 0, OPTION_ROW_VALUE, "PIPELINE", NULL, "Passes to run after it."},
+    OPTION_LOAD_PASS,
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
     {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
      "Print which type a node got, and why; may be repeated. OUT may then be left out."},
@@ -106,6 +110,7 @@ typedef struct Job {
     ReportPlan plan;
     DemiRunOptions run;
     DemiConvertOptions options; /* its lists are parsed's */
+    DemiPasses *passes; /* with those of --load-pass; NULL: demi's own */
     DemiModel *model;
     DemiReport *report;
     ReportTitle title;
@@ -117,7 +122,11 @@ static bool fill_options(Job *job, Err *err) {
     job->run.progress = console_progress;
     job->run.progress_user = job->program;
     if (!convert_options_fill(job->program->arena, job->parsed, &job->options, err)) return false;
+    job->options.before = parsed_value(job->parsed, "before");
+    job->options.after = parsed_value(job->parsed, "after");
     job->options.run = &job->run;
+    if (!console_load_passes(job->parsed, &job->passes, err)) return false;
+    job->run.passes = job->passes;
     return true;
 }
 
@@ -220,6 +229,9 @@ static bool print_reports(Job *job, Err *err) {
 
 static bool convert(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
+    /* For passes of --before and --after that print. */
+    job->run.text = job->plan.results == stdout ? console_write : console_write_error;
+    job->run.text_user = job->program;
     DemiStatus status = demi_convert(job->model, &job->options, &job->report, &error);
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
@@ -234,21 +246,25 @@ static bool convert(Job *job, Err *err) {
     return print_reports(job, err);
 }
 
-static bool run(Program *program, const Parsed *parsed, Err *err) {
-    Job job = {.program = program, .parsed = parsed};
-    if (!fill_options(&job, err)) return false;
+static bool run_job(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
     if (parsed_flag(parsed, "print-pipeline"))
-        return print_options(&job, demi_convert_pipeline, err);
-    if (parsed_flag(parsed, "print-policy")) return print_options(&job, demi_convert_policy, err);
-    if (!find_files(&job, err)) return false;
-    bool to_output = job.output && strcmp(job.output, "-") == 0;
+        return print_options(job, demi_convert_pipeline, err);
+    if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
+    if (!find_files(job, err)) return false;
+    bool to_output = job->output && strcmp(job->output, "-") == 0;
     const char *page = parsed_value(parsed, "report");
     if (page && !report_check_path("report", page, err)) return false;
-    if (!report_plan(parsed, to_output, &job.plan, err)) return false;
-    if (!console_load(program, parsed, job.input, &job.model, err)) return false;
-    bool ok = convert(&job, err);
+    if (!report_plan(parsed, to_output, &job->plan, err)) return false;
+    return console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program, .parsed = parsed};
+    bool ok = fill_options(&job, err) && run_job(&job, err);
     demi_report_free(job.report);
     demi_free(job.model);
+    demi_passes_free(job.passes);
     return ok;
 }
 

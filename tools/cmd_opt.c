@@ -17,7 +17,9 @@ static const OptionRow options[] = {
      "The passes to run, in order: pass,pass{key=value,key=[v,v]}. Values may be \"quoted\"."},
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "Where the model goes; '-' is standard output. Without it nothing is written."},
-    {"list-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "List all passes and their options, and stop."},
+    {"list-passes", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "List all passes and their options, loaded ones too, and stop."},
+    OPTION_LOAD_PASS,
     OPTION_JSON("Write a report as JSON. Without FILE (as the last word, or before another option) "
                 "it goes to standard output."),
     OPTION_QUIET,
@@ -36,6 +38,7 @@ typedef struct Job {
     Program *program;
     const Parsed *parsed;
     const char *input, *output, *pipeline;
+    const DemiPasses *passes; /* with those of --load-pass */
     ReportPlan plan;
     DemiModel *model;
     DemiReport *report;
@@ -54,11 +57,11 @@ static void print_default(const DemiPassOption *option, FILE *out) {
         fprintf(out, " (default %.*s)", (int)first, option->takes);
 }
 
-static void list_passes(FILE *out) {
-    for (size_t i = 0; i < demi_pass_count(); i++) {
-        fprintf(out, "%s: %s\n", demi_pass_name(i), demi_pass_summary(i));
+static void list_passes(const DemiPasses *passes, FILE *out) {
+    for (size_t i = 0; i < demi_pass_count(passes); i++) {
+        fprintf(out, "%s: %s\n", demi_pass_name(passes, i), demi_pass_summary(passes, i));
         DemiPassOption option = DEMI_PASS_OPTION_INIT;
-        for (size_t j = 0; demi_pass_option(i, j, &option); j++) {
+        for (size_t j = 0; demi_pass_option(passes, i, j, &option); j++) {
             fprintf(out, "    %s=%s", option.name, option.takes);
             print_default(&option, out);
             fprintf(out, ": %s\n", option.help ? option.help : "");
@@ -90,6 +93,7 @@ static bool rewrite(Job *job, Err *err) {
     run.print_after = parsed_value(job->parsed, "print-after");
     run.progress = console_progress;
     run.progress_user = job->program;
+    run.passes = job->passes;
     DemiStatus status = demi_run_pipeline(job->model, job->pipeline, &run, &job->report, &error);
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
@@ -101,13 +105,10 @@ static bool rewrite(Job *job, Err *err) {
     return print_reports(job, err);
 }
 
-static bool run(Program *program, const Parsed *parsed, Err *err) {
-    if (parsed_flag(parsed, "list-passes")) {
-        list_passes(stdout);
-        return true;
-    }
+static bool run_with(Program *program, const Parsed *parsed, const DemiPasses *passes, Err *err) {
     Job job = {.program = program,
                .parsed = parsed,
+               .passes = passes,
                .input = parsed_argument(parsed, 0),
                .output = parsed_value(parsed, "output"),
                .pipeline = parsed_value(parsed, "passes")};
@@ -120,6 +121,17 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     bool ok = rewrite(&job, err);
     demi_report_free(job.report);
     demi_free(job.model);
+    return ok;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    DemiPasses *passes = NULL;
+    bool ok = console_load_passes(parsed, &passes, err);
+    if (ok && parsed_flag(parsed, "list-passes"))
+        list_passes(passes, stdout);
+    else if (ok)
+        ok = run_with(program, parsed, passes, err);
+    demi_passes_free(passes);
     return ok;
 }
 
@@ -140,7 +152,9 @@ const Command command_opt = {
                 "demi opt model.onnx -o out.onnx \\\n"
                 "    --passes 'infer-dtypes,insert-casts{to=float16},fuse-casts'\n"
                 "# chain commands\n"
-                "cat model.onnx | demi opt - --passes strip-casts -o - | demi show -\n",
+                "cat model.onnx | demi opt - --passes strip-casts -o - | demi show -\n"
+                "# a pass of your own, from a shared object\n"
+                "demi opt model.onnx -o out.onnx --load-pass ./my.so --passes my-pass\n",
     .arguments = arguments,
     .options = options,
     .run = run,

@@ -112,6 +112,16 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     return false;
 }
 
+bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    const Words *files = parsed_list(parsed, "load-pass");
+    if (files->count == 0) return true;
+    DemiStatus status = demi_passes_new(passes, &error);
+    for (size_t i = 0; i < files->count && status == DEMI_OK; i++)
+        status = demi_passes_load(*passes, files->items[i], &error);
+    return console_check(status, &error, err);
+}
+
 bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     bool standard = strcmp(path, "-") == 0;

@@ -55,6 +55,10 @@ bool console_finish(Program *program, bool *gone, Err *err);
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err);
 
+/* The passes with those of --load-pass, to be freed with demi_passes_free; *passes stays NULL where
+ * the option is not given. */
+bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err);
+
 /* Saves by path, '-' being standard output. */
 bool console_save(Program *program, DemiModel *model, const char *path, Err *err);
 

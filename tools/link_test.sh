@@ -1,13 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs demi, moves the installation, and builds and runs client_example.c against it in each way
-# that programs link: plain compiler flags, pkg-config, find_package, add_subdirectory. Also checks that
-# the archive exports nothing but demi_ names.
+# Installs demi and builds and runs client programs against it in each way that programs link: plain
+# compiler flags, pkg-config, find_package, add_subdirectory; static and shared, with a plug-in. Then
+# moves the installation and does it again. Also checks that the libraries export what the headers
+# declare, and nothing else.
 # usage: link_test.sh SOURCE_DIR BUILD_DIR C_COMPILER
 set -eu
 source=$1 build=$2 cc=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
+client=$source/tools/client_example.c
+pipeline_client=$source/tools/client_pipeline.c
 
 fail() {
     echo "link_test: $*" >&2
@@ -22,56 +25,106 @@ run_client() {
     esac
 }
 
-cmake --install "$build" --prefix "$work/first" >"$work/install.log"
-mv "$work/first" "$work/moved"
-prefix=$work/moved
-for file in bin/demi include/demi/demi.h share/man/man1/demi.1; do
-    [ -s "$prefix/$file" ] || fail "$file is not installed"
-done
-archive=$(find "$prefix" -name libdemi.a)
-libdir=$(dirname "$archive")
+# The names a library exports must be those that the headers declare as functions.
+check_exports() {
+    nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
+    tr '\n' ' ' <"$source/passes/demi.h" | grep -o 'DEMI_API [^;]*' |
+        grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
+    [ -s "$work/want" ] || fail "no functions found in demi.h"
+    cmp -s "$work/have" "$work/want" ||
+        fail "$1 exports other names than demi.h declares: $(diff "$work/have" "$work/want")"
+}
 
-others=$(nm --defined-only --extern-only "$archive" | awk 'NF == 3 {print $3}' | grep -v '^demi_' || true)
-[ -z "$others" ] || fail "exported beside demi_*: $others"
-for name in $(grep -o 'demi_[a-z_]*(' "$source/passes/demi.h" | tr -d '(' | sort -u); do
-    nm --defined-only --extern-only "$archive" | grep -q " T $name\$" || fail "$name is not exported"
-done
-
-client=$source/tools/client_example.c
-$cc -std=c11 -Wall -Wextra -Werror -o "$work/plain" "$client" -I"$prefix/include" \
-    "$archive" -lm
-run_client plain "$work/plain"
-
-flags=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs demi)
-# shellcheck disable=SC2086
-$cc -o "$work/pkgconfig" "$client" $flags "-Wl,-rpath,$libdir" # for a shared libdemi
-run_client pkg-config "$work/pkgconfig"
-
-if printf 'int main() { return 0; }' | c++ -x c++ -o "$work/probe" - 2>/dev/null; then
-    printf '#include <demi/demi.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
-        >"$work/client.cpp"
-    # shellcheck disable=SC2086
-    c++ -Wall -Werror -o "$work/cpp" "$work/client.cpp" $flags "-Wl,-rpath,$libdir"
-    "$work/cpp" || fail "c++: the client failed"
-fi
-
+# project NAME PREFIX LINES TARGET: builds both clients as a CMake project of a user's.
 project() {
+    rm -rf "${work:?}/$1"
     mkdir "$work/$1"
-    cp "$client" "$work/$1/"
+    cp "$client" "$pipeline_client" "$work/$1/"
     cat >"$work/$1/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(client LANGUAGES C)
-$2
+$3
 add_executable(client client_example.c)
-target_link_libraries(client PRIVATE demi::demi)
+target_link_libraries(client PRIVATE $4)
+add_executable(client_pipeline client_pipeline.c)
+target_link_libraries(client_pipeline PRIVATE $4)
 END
     cmake -G Ninja -S "$work/$1" -B "$work/$1/build" -DCMAKE_C_COMPILER="$cc" \
-        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release >"$work/$1.log" 2>&1 ||
+        -DCMAKE_PREFIX_PATH="$2" -DCMAKE_BUILD_TYPE=Release >"$work/$1.log" 2>&1 ||
         { cat "$work/$1.log" >&2; fail "$1: cmake"; }
-    cmake --build "$work/$1/build" --target client >"$work/$1.log" 2>&1 ||
+    cmake --build "$work/$1/build" --target client client_pipeline >"$work/$1.log" 2>&1 ||
         { cat "$work/$1.log" >&2; fail "$1: build"; }
     run_client "$1" "$work/$1/build/client"
 }
-project find_package "find_package(demi 0.1 REQUIRED)"
-project add_subdirectory "add_subdirectory($source demi EXCLUDE_FROM_ALL)"
+
+cpp_client() {
+    printf '#include <demi/demi_plugin.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
+        >"$work/client.cpp"
+    # shellcheck disable=SC2086
+    c++ -Wall -Wextra -Werror -o "$work/cpp" "$work/client.cpp" $1
+    "$work/cpp" || fail "c++: the client failed"
+}
+
+# A model through a pipeline with a pass of a plug-in, by the installed header alone.
+pipeline_client() {
+    printf '%s' "$3" >"$work/model.onnxtxt"
+    "$1" "$work/model.onnxtxt" "$work/out.onnxtxt" 'infer-dtypes,bypass-ops' "$2" >"$work/report" ||
+        fail "client_pipeline failed"
+    grep -q 'bypass-ops: 1 rewrites' "$work/report" || fail "client_pipeline: $(cat "$work/report")"
+    grep -q 'y = Abs (x)' "$work/out.onnxtxt" || fail "client_pipeline wrote another model"
+}
+dropout='<ir_version: 8, opset_import: ["" : 17]>
+g (float x) => (float y) { h = Abs (x) y = Dropout (h) }'
+
+# try PREFIX: all clients against what is installed there.
+try() {
+    prefix=$1
+    archive=$(find "$prefix" -name libdemi.a)
+    libdir=$(dirname "$archive")
+    $cc -std=c11 -Wall -Wextra -Werror -o "$work/plain" "$client" -I"$prefix/include" "$archive" -lm
+    run_client "plain" "$work/plain"
+    $cc -shared -fPIC -o "$work/plain.so" "$client" -I"$prefix/include" "$archive" -lm ||
+        fail "the archive can't go into a shared object"
+    flags=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs demi)
+    # shellcheck disable=SC2086
+    $cc -o "$work/pkgconfig" "$client" $flags "-Wl,-rpath,$libdir" # for a shared libdemi
+    run_client "pkg-config" "$work/pkgconfig"
+    # shellcheck disable=SC2086
+    $cc -std=c11 -Wall -Wextra -Werror -o "$work/pipeline" "$pipeline_client" $flags \
+        "-Wl,-rpath,$libdir"
+    # shellcheck disable=SC2046
+    $cc -shared -fPIC -o "$work/plugin.so" "$source/tools/plugin_example.c" \
+        $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags demi)
+    pipeline_client "$work/pipeline" "$work/plugin.so" "$dropout"
+    if printf 'int main() { return 0; }' | c++ -x c++ -o "$work/probe" - 2>/dev/null; then
+        cpp_client "$flags -Wl,-rpath,$libdir"
+    fi
+    project find_package "$prefix" "find_package(demi 0.1 REQUIRED)" demi::demi
+    pipeline_client "$work/find_package/build/client_pipeline" "$work/plugin.so" "$dropout"
+}
+
+cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h share/man/man1/demi.1; do
+    [ -s "$work/first/$file" ] || fail "$file is not installed"
+done
+check_exports "$(find "$work/first" -name libdemi.a)"
+try "$work/first"
+mkdir "$work/elsewhere"
+mv "$work/first" "$work/elsewhere/moved"
+try "$work/elsewhere/moved"
+
+# The shared library beside it: installed on request, or with DEMI_SHARED.
+cmake --install "$build" --prefix "$work/elsewhere/moved" --component shared >"$work/install.log"
+shared=$(find "$work/elsewhere/moved" -name libdemi.so)
+[ -n "$shared" ] || fail "libdemi.so is not installed"
+check_exports "$shared" -D
+soname=$(readelf -d "$shared" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+[ -e "$(dirname "$shared")/$soname" ] || fail "the soname '$soname' is no installed file"
+try "$work/elsewhere/moved"
+ldd "$work/pkgconfig" | grep -q "$soname" || fail "pkg-config did not choose the shared library"
+project shared "$work/elsewhere/moved" "find_package(demi 0.1 REQUIRED)" demi::shared
+ldd "$work/shared/build/client" | grep -q "$soname" || fail "demi::shared is not shared"
+
+project add_subdirectory / "add_subdirectory($source demi EXCLUDE_FROM_ALL)" demi::demi
+pipeline_client "$work/add_subdirectory/build/client_pipeline" "$work/plugin.so" "$dropout"
 echo "link_test: all fine"

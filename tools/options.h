@@ -82,6 +82,12 @@ typedef struct CommandTable {
         "allow-hardlinks", 0, OPTION_ROW_FLAG, NULL, NULL,                                         \
             "Accept external weight files that have more than one hard link."                      \
     }
+#define OPTION_LOAD_PASS                                                                           \
+    {                                                                                              \
+        "load-pass", 0, OPTION_ROW_LIST, "FILE.so", NULL,                                          \
+            "Load passes of your own from a shared object, which demi_plugin.h tells how to make; "  \
+            "may be repeated."                                                                     \
+    }
 #define OPTION_JSON(help)                                                                          \
     { "json", 0, OPTION_ROW_FILE, "FILE", NULL, help }
 

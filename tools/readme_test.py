@@ -2,7 +2,7 @@
 """Checks that README.md says what is so.
 
 Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C block
-compiles, links with the built libdemi and converts; the passes, exit codes, JSON fields, options
+compiles, links with the built libdemi and converts; the plug-in compiles and runs; the passes, exit codes, JSON fields, options
 and folders are those of the program and the tree; pictures of the terminal are what the program
 prints (where the real models are there), times and notes aside. --update rewrites pictures and
 tables.
@@ -57,16 +57,29 @@ class Readme:
         blocks = self.fences("run")
         if not blocks:
             self.problems.append("no block is marked to be run")
-        place = pathlib.Path(self.demi).resolve().parent
-        environment = os.environ | {"PATH": f"{place}:{os.environ['PATH']}"}
         for i, block in enumerate(blocks):
-            place = folder / str(i)
-            place.mkdir()
-            shutil.copy(MODEL, place / "model.onnx")
-            done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=place, check=False,
-                                  env=environment, stdin=subprocess.DEVNULL, capture_output=True)
-            if done.returncode:
-                self.problems.append(f"exit {done.returncode} of:\n{block}{done.stderr.decode()}")
+            self.run_block(block, folder / str(i), {})
+
+    def run_block(self, block: str, place: pathlib.Path, files: dict[str, str]) -> None:
+        """Runs a block in a new folder that holds a model and these files."""
+        build = pathlib.Path(self.demi).resolve().parent
+        environment = os.environ | {"PATH": f"{build}:{os.environ['PATH']}",
+                                    "CPATH": str(build / "include")}
+        place.mkdir()
+        shutil.copy(MODEL, place / "model.onnx")
+        for name, text in files.items():
+            (place / name).write_text(text)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=place, check=False,
+                              env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode:
+            self.problems.append(f"exit {done.returncode} of:\n{block}{done.stderr.decode()}")
+
+    def plugin(self, folder: pathlib.Path) -> None:
+        sources, blocks = self.fences("c plugin"), self.fences("run plugin")
+        if len(sources) != 1 or len(blocks) != 1:
+            self.problems.append("the plug-in is one C block and one block that runs it")
+            return
+        self.run_block(blocks[0], folder / "plugin", {"name_nodes.c": sources[0]})
 
     def compile_c(self, folder: pathlib.Path, build: pathlib.Path, compiler: str) -> None:
         blocks = self.fences("c")
@@ -157,6 +170,7 @@ def updated(text: str, demi: str, folder: pathlib.Path) -> str:
 
 def check(readme: Readme, folder: pathlib.Path, args: argparse.Namespace) -> None:
     readme.run_blocks(folder)
+    readme.plugin(folder)
     readme.json_fields()
     readme.options()
     readme.tree()

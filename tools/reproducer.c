@@ -76,7 +76,9 @@ void reproducer_write(Program *program, const Parsed *parsed, const char *pipeli
         write_file(program, model, path, pipeline, fault, &err);
     demi_free(model);
     fault->hint[0] = '\0';
-    if (err.code == ERR_NONE)
+    if (err.code == ERR_NONE && parsed_flag(parsed, "load-pass"))
+        err_hint(fault, "'demi opt %s' with the same --load-pass repeats this", path);
+    else if (err.code == ERR_NONE)
         err_hint(fault, "'demi opt %s' repeats this; please attach that file to a report", path);
     else
         err_hint(fault, "no reproducer was written: %s", err.what);

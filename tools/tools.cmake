@@ -20,7 +20,8 @@ target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrit
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_shape demi_base)
+set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+    demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
 set(demi_part_files "")
@@ -29,11 +30,15 @@ foreach(part ${demi_parts})
 endforeach()
 find_library(PROTOBUF_C_STATIC NAMES libprotobuf-c.a HINTS ${PROTOBUF_C_LIBRARY_DIRS} REQUIRED)
 find_library(JANSSON_STATIC NAMES libjansson.a HINTS ${JANSSON_LIBRARY_DIRS} REQUIRED)
+set(jansson_copy ${CMAKE_CURRENT_BINARY_DIR}/jansson_copy.a)
 add_custom_command(OUTPUT ${demi_archive}
-    BYPRODUCTS ${demi_object}
+    BYPRODUCTS ${demi_object} ${jansson_copy}
+    # Distributions build jansson's archive for programs: its reference to stdin, which we never
+    # give it, keeps it out of shared objects. See passes/no_stdin.c.
+    COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=demi_no_stdin ${JANSSON_STATIC} ${jansson_copy}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
-            ${JANSSON_STATIC}
+            ${jansson_copy}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
             ${demi_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}
@@ -41,23 +46,38 @@ add_custom_command(OUTPUT ${demi_archive}
     DEPENDS ${demi_parts} COMMENT "Linking libdemi.a" VERBATIM)
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
-configure_file(passes/demi.h ${CMAKE_CURRENT_BINARY_DIR}/include/demi/demi.h COPYONLY)
+set(demi_headers passes/demi.h passes/demi_plugin.h rewrite/base/demi_error.h
+    runtime/demi_runtime.h)
+foreach(header ${demi_headers})
+    get_filename_component(name ${header} NAME)
+    configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)
+endforeach()
 add_library(libdemi INTERFACE)
 add_library(demi::demi ALIAS libdemi)
 add_dependencies(libdemi libdemi_archive)
 target_include_directories(libdemi INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
-target_link_libraries(libdemi INTERFACE ${demi_archive} m)
+target_link_libraries(libdemi INTERFACE ${demi_archive} m ${CMAKE_DL_LIBS})
 
-# The same object as a shared library. Its soname carries what an incompatible interface changes:
-# 0.MINOR before 1.0, MAJOR from then on.
-option(DEMI_SHARED "Also build libdemi as a shared library" OFF)
-if(DEMI_SHARED)
+# The same object as a shared library, demi::shared. Its soname carries what an incompatible interface
+# changes: 0.MINOR before 1.0, MAJOR from then on. Tests want it, too, but do not install it.
+option(DEMI_SHARED "Also build and install libdemi as a shared library" OFF)
+if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE))
     set_source_files_properties(${demi_object} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
     add_library(demi_shared SHARED ${demi_object})
+    add_library(demi::shared ALIAS demi_shared)
     add_dependencies(demi_shared libdemi_archive)
-    target_link_libraries(demi_shared PRIVATE m)
+    target_include_directories(demi_shared INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
+    target_link_libraries(demi_shared PRIVATE m ${CMAKE_DL_LIBS})
     set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
+
+# The example of a plug-in, which tests load.
+if(DEMI_TESTS)
+    add_library(plugin_example MODULE tools/plugin_example.c)
+    target_include_directories(plugin_example PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
+    target_link_libraries(plugin_example PRIVATE demi_flags)
+    set_target_properties(plugin_example PROPERTIES PREFIX "")
 endif()
 
 # ---- man page and completions -----------------------------------------------------------------------
@@ -80,6 +100,12 @@ if(DEMI_INSTALL)
     set(demi_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/demi)
     # From the folder of demi.pc to the prefix, so that an installation can be moved.
     file(RELATIVE_PATH DEMI_PC_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+    set(DEMI_PC_DL "")
+    if(CMAKE_DL_LIBS)
+        set(DEMI_PC_DL " -l${CMAKE_DL_LIBS}")
+    endif()
+    set(DEMI_SONAME ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    set(DEMI_SHARED_FILE ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION})
     configure_file(tools/cmake/demi.pc.in ${CMAKE_CURRENT_BINARY_DIR}/demi.pc @ONLY)
     configure_package_config_file(tools/cmake/demiConfig.cmake.in
         ${CMAKE_CURRENT_BINARY_DIR}/demiConfig.cmake INSTALL_DESTINATION ${demi_package_dir}
@@ -87,7 +113,7 @@ if(DEMI_INSTALL)
     write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/demiConfigVersion.cmake
         COMPATIBILITY SameMinorVersion)
     install(TARGETS demi)
-    install(FILES passes/demi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/demi)
+    install(FILES ${demi_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/demi)
     install(FILES ${demi_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/demi.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -101,6 +127,8 @@ if(DEMI_INSTALL)
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     if(DEMI_SHARED)
         install(TARGETS demi_shared)
+    elseif(TARGET demi_shared)
+        install(TARGETS demi_shared COMPONENT shared EXCLUDE_FROM_ALL)
     endif()
 endif()
 
@@ -110,6 +138,10 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/plugin_cli_test.py $<TARGET_FILE:demi>
+        $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
+    set_tests_properties(plugin PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
     if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh

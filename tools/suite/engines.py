@@ -93,17 +93,22 @@ def random_value(rng: np.random.Generator, proto: onnx.TypeProto,
     return random_tensor(rng, proto.tensor_type.elem_type, shape)
 
 
+def read_feeds(model: onnx.ModelProto, data: pathlib.Path) -> dict[str, object] | None:
+    """The inputs of one test data set; None where their number fits no reading."""
+    inputs = fed_inputs(model)
+    files = sorted(data.glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
+    if len(files) == len(model.graph.input) != len(inputs):  # values for the defaults too
+        inputs = list(model.graph.input)
+    if len(files) > len(inputs) or (inputs and not files):
+        return None  # fewer: trailing optional inputs
+    return {v.name: read_value(p, v.type) for v, p in zip(inputs, files)}
+
+
 def load_feeds(model: onnx.ModelProto, folder: pathlib.Path) -> list[dict[str, object]]:
     """The inputs of every test data set in folder, or one set of seeded random inputs."""
-    inputs, feeds = fed_inputs(model), []
-    for data in sorted(folder.glob("test_data_set_*")):
-        files = sorted(data.glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
-        if len(files) == len(inputs):
-            feeds.append({v.name: read_value(p, v.type) for v, p in zip(inputs, files)})
-        elif len(files) == len(model.graph.input):  # values for the defaults too
-            feeds.append({v.name: read_value(p, v.type) for v, p in zip(model.graph.input, files)})
-        elif inputs and len(files) < len(inputs):  # trailing optional inputs
-            feeds.append({v.name: read_value(p, v.type) for v, p in zip(inputs, files)})
+    inputs = fed_inputs(model)
+    sets = [read_feeds(model, data) for data in sorted(folder.glob("test_data_set_*"))]
+    feeds = [s for s in sets if s is not None]
     if feeds or not inputs:
         return feeds or [{}]
     rng = np.random.default_rng(zlib.crc32(folder.name.encode()))

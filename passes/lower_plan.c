@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+/* lower-plan: writes the model as a plan (runtime/plan.h), for the runtime to execute.
+ *
+ * Before: a graph of nodes.  After: the same model; the plan went to the pipeline's artifact sink.
+ *
+ * Every node becomes a step, in the graph's order, and every graph of a node a graph of the plan.
+ * Calls of the model's functions are replaced by their bodies, each call's on its own: types are
+ * inferred for that call, and attributes that refer to the function's parameters are looked up in it.
+ * Constants go to the plan's data, sparse ones made dense; they are read only when it is written.
+ */
+#include <string.h>
+
+#include "checked.h"
+#include "constants.h"
+#include "infer_dtypes.h"
+#include "passes.h"
+#include "plan.h"
+#include "shape_args.h"
+
+enum { MOST_STEPS = 1 << 24 }; /* calls of calls of calls … can make any number of them */
+
+/* The call whose body is being lowered. */
+typedef struct Frame {
+    const struct Frame *outer;
+    const Node *call;
+    const Function *function;
+} Frame;
+
+typedef VEC(PlanStep) Steps;
+
+typedef struct Lower {
+    PassCtx *ctx;
+    Model *model;
+    PlanBuilder b;
+    uint32_t *value_of; /* by value id: the plan's value; PLAN_NONE where there is none yet */
+    uint32_t *constant_of; /* the same of constants, which functions' calls share */
+    const Frame *frame;
+    uint64_t step_count;
+    Err *err;
+} Lower;
+
+static bool lower_nodes(Lower *l, const Graph *graph, Steps *steps);
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+static uint8_t kind_of(const Type *type) {
+    if (!type || type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR) return PLAN_TENSOR;
+    if (type->kind == TYPE_SEQUENCE) return PLAN_SEQUENCE;
+    if (type->kind != TYPE_OPTIONAL) return PLAN_TENSOR;
+    return type->elem && type->elem->kind == TYPE_SEQUENCE ? PLAN_OPTIONAL_SEQUENCE : PLAN_OPTIONAL;
+}
+
+static uint32_t sym_of(Lower *l, Sym name) {
+    return plan_add_text(&l->b, sym_text(name), name ? name->length : 0);
+}
+
+static void set_dims(Lower *l, PlanValue *value, const Type *type) {
+    while (type && (type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL)) type = type->elem;
+    value->rank = PLAN_NONE;
+    if (!type || !type->has_shape || type->rank > PLAN_RANK_LIMIT) return;
+    int64_t *dims = ARENA_ARRAY(l->ctx->scratch, int64_t, type->rank + 1);
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const Dim *dim = &type->dims[i];
+        dims[i] = dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
+        if (dim->kind == DIM_SYMBOL && !sym_is_empty(dim->symbol))
+            dims[i] = -2 - (int64_t)sym_of(l, dim->symbol);
+    }
+    value->rank = type->rank;
+    value->dims = plan_add_numbers(&l->b, dims, type->rank);
+}
+
+static uint32_t add_value(Lower *l, Sym name, const Type *type) {
+    Dtype dtype = type_dtype(type);
+    PlanValue value = {.name = sym_of(l, name), .kind = kind_of(type), .dtype = (uint8_t)dtype,
+                       .data = PLAN_NO_DATA};
+    set_dims(l, &value, type);
+    VEC_PUSH(l->ctx->scratch, &l->b.values, value);
+    return (uint32_t)l->b.values.count - 1;
+}
+
+/* ---- constants --------------------------------------------------------------------------------- */
+
+static bool read_tensor(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    return tensor_read_raw(data, offset, buffer, size, err);
+}
+
+static bool read_memory(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    (void)err;
+    memcpy(buffer, (const char *)data + offset, size);
+    return true;
+}
+
+/* The plan's value for data of these dims, which stand in memory. */
+static uint32_t add_memory(Lower *l, Dtype dtype, const int64_t *dims, uint32_t rank, void *bytes,
+                           uint64_t size) {
+    PlanValue value = {.dtype = (uint8_t)dtype, .rank = rank,
+                       .dims = plan_add_numbers(&l->b, dims, rank), .data = PLAN_NO_DATA};
+    VEC_PUSH(l->ctx->scratch, &l->b.values, value);
+    uint32_t number = (uint32_t)l->b.values.count - 1;
+    plan_set_data(&l->b, number, size, read_memory, bytes);
+    return number;
+}
+
+static uint32_t add_strings(Lower *l, const Bytes *strings, const int64_t *dims, uint32_t rank,
+                            uint64_t count) {
+    uint32_t *texts = ARENA_ARRAY(l->ctx->scratch, uint32_t, count + 1);
+    for (uint64_t i = 0; i < count; i++)
+        texts[i] = plan_add_text(&l->b, (const char *)strings[i].data, (size_t)strings[i].size);
+    return add_memory(l, DTYPE_STRING, dims, rank, texts, count * sizeof *texts);
+}
+
+/* Elements of less than a byte get one each. */
+static bool add_narrow(Lower *l, const Tensor *tensor, uint64_t count, uint32_t *number) {
+    unsigned bits = dtype_bits((Dtype)tensor->dtype);
+    uint64_t packed = tensor_raw_size(tensor);
+    unsigned char *from = arena_alloc(l->ctx->scratch, packed + 2);
+    unsigned char *to = arena_alloc(l->ctx->scratch, count + 1);
+    if (!tensor_read_raw(tensor, 0, from, packed, l->err)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t at = i * bits;
+        unsigned both = from[at / 8] | (unsigned)from[at / 8 + 1] << 8;
+        to[i] = (unsigned char)(both >> at % 8 & ((1u << bits) - 1));
+    }
+    *number = add_memory(l, (Dtype)tensor->dtype, tensor->dims, tensor->rank, to, count);
+    return true;
+}
+
+static bool add_tensor(Lower *l, const Tensor *tensor, uint32_t *number) {
+    if (!tensor_check(tensor, l->err)) return false;
+    Dtype dtype = (Dtype)tensor->dtype;
+    uint64_t count = tensor_count(tensor);
+    if (dtype == DTYPE_STRING) {
+        *number = add_strings(l, tensor->strings, tensor->dims, tensor->rank, count);
+        return true;
+    }
+    if (dtype_bits(dtype) < 8) return add_narrow(l, tensor, count, number);
+    PlanValue value = {.dtype = (uint8_t)dtype, .rank = tensor->rank,
+                       .dims = plan_add_numbers(&l->b, tensor->dims, tensor->rank),
+                       .data = PLAN_NO_DATA};
+    VEC_PUSH(l->ctx->scratch, &l->b.values, value);
+    *number = (uint32_t)l->b.values.count - 1;
+    plan_set_data(&l->b, *number, tensor_raw_size(tensor), read_tensor, (void *)(uintptr_t)tensor);
+    return true;
+}
+
+static bool flat_index(const SparseTensor *sparse, const int64_t *indices, uint64_t i, bool linear,
+                       uint64_t *index) {
+    *index = 0;
+    for (uint32_t k = 0; k < (linear ? 1 : sparse->rank); k++) {
+        int64_t at = indices[linear ? i : i * sparse->rank + k];
+        if (at < 0 || (!linear && at >= sparse->dims[k])) return false;
+        *index = linear ? (uint64_t)at : *index * (uint64_t)sparse->dims[k] + (uint64_t)at;
+    }
+    return true;
+}
+
+/* A sparse tensor as a dense one: indices are linear (rank 1) or one row of coordinates an element. */
+static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
+    const Tensor *values = sparse->values, *where = sparse->indices;
+    uint64_t count, entries, bytes, index;
+    int64_t *indices;
+    if (!values || !where || !tensor_check(values, l->err) || !tensor_check(where, l->err) ||
+        !checked_count(sparse->dims, sparse->rank, &count))
+        return err_set(l->err, ERR_MODEL, "a sparse tensor is not whole");
+    uint64_t size = dtype_bits((Dtype)values->dtype) / 8, stored = tensor_count(values);
+    if (!size || !checked_mul(count, size, &bytes) || bytes > INT32_MAX ||
+        !tensor_read_ints(where, l->ctx->scratch, INT32_MAX, &indices, &entries))
+        return err_set(l->err, ERR_MODEL, "a sparse tensor of this type or size");
+    bool linear = where->rank == 1;
+    if (entries != stored * (linear ? 1 : sparse->rank))
+        return err_set(l->err, ERR_MODEL, "a sparse tensor's indices do not fit its values");
+    char *dense = arena_alloc(l->ctx->scratch, bytes + 1);
+    char *given = arena_alloc(l->ctx->scratch, stored * size + 1);
+    if (!tensor_read_raw(values, 0, given, stored * size, l->err)) return false;
+    for (uint64_t i = 0; i < stored; i++) {
+        if (!flat_index(sparse, indices, i, linear, &index) || index >= count)
+            return err_set(l->err, ERR_MODEL, "a sparse tensor's index is out of range");
+        memcpy(dense + index * size, given + i * size, size);
+    }
+    *number = add_memory(l, (Dtype)values->dtype, sparse->dims, sparse->rank, dense, bytes);
+    return true;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------- */
+
+static const Attr *attr_called(const Attr *attrs, Sym name) {
+    for (; attrs; attrs = attrs->next)
+        if (attrs->name == name) return attrs;
+    return NULL;
+}
+
+/* What an attribute stands for: one of a function's body may name a parameter of the function, which
+ * the call gives, or itself takes from the call around it. NULL: absent. */
+static const Attr *resolve(const Frame *frame, const Attr *attr) {
+    while (attr && attr->ref) {
+        if (!frame) return NULL;
+        Sym name = attr->ref;
+        attr = attr_called(frame->call->attrs, name);
+        if (!attr) attr = attr_called(frame->function->attribute_protos, name);
+        else frame = frame->outer;
+    }
+    return attr;
+}
+
+static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number);
+
+static uint32_t add_texts(Lower *l, const Bytes *strings, uint32_t count) {
+    uint32_t *texts = ARENA_ARRAY(l->ctx->scratch, uint32_t, count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        texts[i] = plan_add_text(&l->b, (const char *)strings[i].data, (size_t)strings[i].size);
+    return plan_add_operands(&l->b, texts, count).first;
+}
+
+/* False with *skip set where the attribute says nothing that a plan needs. */
+static bool lower_attr(Lower *l, const Attr *given, const Attr *attr, PlanAttr *to, bool *skip) {
+    uint32_t bits, number = 0;
+    *to = (PlanAttr){.name = sym_of(l, given->name), .count = attr->count};
+    switch (attr->type) {
+    case ATTR_INT: to->kind = PLAIN_INT, to->value = attr->v.i; return true;
+    case ATTR_FLOAT:
+        memcpy(&bits, &attr->v.f, sizeof bits);
+        to->kind = PLAIN_FLOAT, to->value = bits;
+        return true;
+    case ATTR_STRING:
+        to->kind = PLAIN_TEXT;
+        to->value = plan_add_text(&l->b, (const char *)attr->v.s.data, (size_t)attr->v.s.size);
+        return true;
+    case ATTR_INTS:
+        to->kind = PLAIN_INTS, to->value = plan_add_numbers(&l->b, attr->v.ints, attr->count);
+        return true;
+    case ATTR_FLOATS:
+        to->kind = PLAIN_FLOATS, to->value = plan_add_floats(&l->b, attr->v.floats, attr->count);
+        return true;
+    case ATTR_STRINGS:
+        to->kind = PLAIN_TEXTS, to->value = add_texts(l, attr->v.strings, attr->count);
+        return true;
+    case ATTR_TENSOR:
+        to->kind = PLAIN_TENSOR;
+        if (!add_tensor(l, attr->v.t, &number)) return false;
+        to->value = number;
+        return true;
+    case ATTR_SPARSE_TENSOR:
+        to->kind = PLAIN_TENSOR;
+        if (!add_sparse(l, attr->v.sparse, &number)) return false;
+        to->value = number;
+        return true;
+    case ATTR_GRAPH:
+        to->kind = PLAIN_GRAPH;
+        if (!lower_graph(l, attr->v.g, &number)) return false;
+        to->value = number;
+        return true;
+    case ATTR_UNDEFINED:
+    case ATTR_TENSORS:
+    case ATTR_GRAPHS:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPE: /* outputs' types are in the plan */
+    case ATTR_TYPES: break;
+    }
+    *skip = true;
+    return false;
+}
+
+static bool lower_attrs(Lower *l, const Node *node, PlanSpan *span) {
+    VEC(PlanAttr) attrs = {0};
+    for (const Attr *given = node->attrs; given; given = given->next) {
+        const Attr *attr = resolve(l->frame, given);
+        PlanAttr lowered;
+        bool skip = false;
+        if (!attr) continue;
+        if (lower_attr(l, given, attr, &lowered, &skip)) VEC_PUSH(l->ctx->scratch, &attrs, lowered);
+        else if (!skip) return false;
+    }
+    *span = (PlanSpan){(uint32_t)l->b.attrs.count, (uint32_t)attrs.count};
+    for (size_t i = 0; i < attrs.count; i++)
+        VEC_PUSH(l->ctx->scratch, &l->b.attrs, attrs.items[i]);
+    return true;
+}
+
+/* ---- operands ---------------------------------------------------------------------------------- */
+
+static bool initializer(Lower *l, const Value *value, uint32_t *number) {
+    if (l->constant_of[value->id] == PLAN_NONE) {
+        bool ok = value->init ? add_tensor(l, value->init, number)
+                              : add_sparse(l, value->sparse_init, number);
+        if (!ok) {
+            err_operand(l->err, "initializer '%s'", sym_text(value->name));
+            return false;
+        }
+        l->b.values.items[*number].name = sym_of(l, value->name);
+        l->constant_of[value->id] = *number;
+    }
+    *number = l->constant_of[value->id];
+    return true;
+}
+
+static bool operand(Lower *l, const Node *node, const Value *value, uint32_t *number) {
+    *number = PLAN_NONE;
+    if (!value) return true;
+    *number = l->value_of[value->id];
+    if (*number != PLAN_NONE) return true;
+    if ((value->init || value->sparse_init) && !value->input) return initializer(l, value, number);
+    /* a formal that the call leaves out reaches the body as an omitted operand */
+    if (value->graph->function && value->input) return true;
+    return node_error(node, l->err, ERR_MODEL, "it reads '%s', which nothing defines",
+                      sym_text(value->name));
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+/* A Constant's tensor; its attribute may be a function's parameter. */
+static bool lower_constant(Lower *l, const Node *node) {
+    const Value *out = node->outputs[0];
+    uint32_t number = 0;
+    const Attr *attr = NULL;
+    bool own = true; /* no parameter of a function: the same in every call */
+    for (const Attr *given = node->attrs; given && !attr; given = given->next) {
+        attr = resolve(l->frame, given);
+        own = attr == given;
+    }
+    if (own && l->constant_of[out->id] != PLAN_NONE) {
+        l->value_of[out->id] = l->constant_of[out->id];
+        return true;
+    }
+    if (!attr) return node_error(node, l->err, ERR_MODEL, "it has no value");
+    const int64_t length = attr->count;
+    bool ok = true;
+    switch (attr->type) {
+    case ATTR_TENSOR: ok = add_tensor(l, attr->v.t, &number); break;
+    case ATTR_SPARSE_TENSOR: ok = add_sparse(l, attr->v.sparse, &number); break;
+    case ATTR_FLOAT:
+        number = add_memory(l, DTYPE_FLOAT, NULL, 0, (void *)(uintptr_t)&attr->v.f, sizeof(float));
+        break;
+    case ATTR_INT:
+        number = add_memory(l, DTYPE_INT64, NULL, 0, (void *)(uintptr_t)&attr->v.i, sizeof(int64_t));
+        break;
+    case ATTR_FLOATS:
+        number = add_memory(l, DTYPE_FLOAT, &length, 1, (void *)(uintptr_t)attr->v.floats,
+                            attr->count * sizeof(float));
+        break;
+    case ATTR_INTS:
+        number = add_memory(l, DTYPE_INT64, &length, 1, (void *)(uintptr_t)attr->v.ints,
+                            attr->count * sizeof(int64_t));
+        break;
+    case ATTR_STRING: number = add_strings(l, &attr->v.s, NULL, 0, 1); break;
+    case ATTR_STRINGS: number = add_strings(l, attr->v.strings, &length, 1, attr->count); break;
+    case ATTR_UNDEFINED:
+    case ATTR_GRAPH:
+    case ATTR_TENSORS:
+    case ATTR_GRAPHS:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPE:
+    case ATTR_TYPES: return node_error(node, l->err, ERR_MODEL, "it has no value");
+    }
+    if (!ok) return node_error(node, l->err, ERR_MODEL, "its value can't be read");
+    l->b.values.items[number].name = sym_of(l, out->name);
+    l->value_of[out->id] = number;
+    if (own) l->constant_of[out->id] = number;
+    return true;
+}
+
+static bool lower_step(Lower *l, const Node *node, Steps *steps) {
+    Arena *scratch = l->ctx->scratch;
+    uint32_t *numbers = ARENA_ARRAY(scratch, uint32_t, node->input_count + node->output_count + 1);
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    int64_t opset = opset_version(node->graph->opsets, node->domain);
+    if (!plan_has_operator(domain, sym_text(node->op_type), opset))
+        return node_error(node, l->err, ERR_MODEL, "demi's runtime has no such operator at opset %lld",
+                          (long long)opset);
+    PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
+    const char *label = node_label(node);
+    step.name = plan_add_text(&l->b, label, strlen(label));
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (!operand(l, node, node->inputs[i].value, &numbers[i])) return false;
+    step.inputs = plan_add_operands(&l->b, numbers, node->input_count);
+    if (!lower_attrs(l, node, &step.attrs)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *out = node->outputs[i];
+        numbers[i] = out ? add_value(l, out->name, out->type) : PLAN_NONE;
+        if (out) l->value_of[out->id] = numbers[i];
+    }
+    step.outputs = plan_add_operands(&l->b, numbers, node->output_count);
+    VEC_PUSH(scratch, steps, step);
+    return true;
+}
+
+/* The body in place of the call: its formals are the call's operands, and its outputs' values become
+ * the call's results. */
+static bool lower_call(Lower *l, const Node *node, const Function *function, Steps *steps) {
+    const Graph *body = function->body;
+    Frame frame = {.outer = l->frame, .call = node, .function = function};
+    uint32_t *actual = ARENA_ARRAY(l->ctx->scratch, uint32_t, body->inputs.count + 1);
+    if (!infer_dtypes_call(l->ctx, node, l->err)) return false;
+    for (size_t i = 0; i < body->inputs.count; i++)
+        if (!operand(l, node, i < node->input_count ? node->inputs[i].value : NULL, &actual[i]))
+            return false;
+    for (size_t i = 0; i < body->inputs.count; i++)
+        l->value_of[body->inputs.items[i]->id] = actual[i];
+    l->frame = &frame;
+    bool ok = lower_nodes(l, body, steps);
+    l->frame = frame.outer;
+    for (uint32_t i = 0; ok && i < node->output_count && i < body->outputs.count; i++) {
+        uint32_t number;
+        const Value *inner = body->outputs.items[i]->use.value;
+        if (!node->outputs[i]) continue;
+        if (!operand(l, node, inner, &number)) return false;
+        l->value_of[node->outputs[i]->id] = number;
+    }
+    return ok;
+}
+
+static bool lower_node(Lower *l, const Node *node, Steps *steps) {
+    if (++l->step_count > MOST_STEPS)
+        return node_error(node, l->err, ERR_MODEL, "calls of functions make more than %d steps",
+                          MOST_STEPS);
+    const Function *function = model_find_function(l->model, node);
+    if (function) return lower_call(l, node, function, steps);
+    bool constant = domain_is_default(node->domain) && sym_equals(node->op_type, "Constant") &&
+                    node->output_count && node->outputs[0];
+    return constant ? lower_constant(l, node) : lower_step(l, node, steps);
+}
+
+static bool lower_nodes(Lower *l, const Graph *graph, Steps *steps) {
+    for (const Node *node = graph->first; node; node = node->next)
+        if (!lower_node(l, node, steps)) return false;
+    return true;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------ */
+
+static void lower_inputs(Lower *l, const Graph *graph, PlanGraph *to) {
+    uint32_t *numbers = ARENA_ARRAY(l->ctx->scratch, uint32_t, graph->inputs.count + 1);
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        const Value *value = graph->inputs.items[i];
+        numbers[i] = add_value(l, value->name, value->type);
+        l->value_of[value->id] = numbers[i];
+    }
+    to->inputs = plan_add_operands(&l->b, numbers, graph->inputs.count);
+}
+
+/* Initializers of the main graph that are inputs too: what holds where the caller sets nothing. */
+static bool lower_defaults(Lower *l, const Graph *graph, PlanGraph *to) {
+    uint32_t *numbers = ARENA_ARRAY(l->ctx->scratch, uint32_t, graph->inputs.count + 1);
+    bool any = false;
+    for (size_t i = 0; i < graph->inputs.count; i++) {
+        const Value *value = graph->inputs.items[i];
+        numbers[i] = PLAN_NONE;
+        if (!value->init && !value->sparse_init) continue;
+        if (!initializer(l, value, &numbers[i])) return false;
+        any = true;
+    }
+    if (any) to->defaults = plan_add_operands(&l->b, numbers, graph->inputs.count);
+    return true;
+}
+
+static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to) {
+    uint32_t *numbers = ARENA_ARRAY(l->ctx->scratch, uint32_t, graph->outputs.count + 1);
+    for (size_t i = 0; i < graph->outputs.count; i++) {
+        const Value *value = graph->outputs.items[i]->use.value;
+        numbers[i] = l->value_of[value->id];
+        if (numbers[i] == PLAN_NONE && (value->init || value->sparse_init) &&
+            !initializer(l, value, &numbers[i]))
+            return false;
+        if (numbers[i] != PLAN_NONE) continue;
+        err_set(l->err, ERR_MODEL, "nothing defines output '%s'", sym_text(value->name));
+        err_graph(l->err, graph);
+        return false;
+    }
+    to->outputs = plan_add_operands(&l->b, numbers, graph->outputs.count);
+    return true;
+}
+
+/* Steps of a graph lie together, those of the graphs inside it before them. */
+static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
+    PlanGraph lowered = {.name = sym_of(l, graph->name)};
+    Steps steps = {0};
+    *number = (uint32_t)l->b.graphs.count;
+    VEC_PUSH(l->ctx->scratch, &l->b.graphs, lowered);
+    lower_inputs(l, graph, &lowered);
+    if (*number == 0 && !lower_defaults(l, graph, &lowered)) return false;
+    if (!lower_nodes(l, graph, &steps) || !lower_outputs(l, graph, &lowered)) return false;
+    lowered.steps = (PlanSpan){(uint32_t)l->b.steps.count, (uint32_t)steps.count};
+    for (size_t i = 0; i < steps.count; i++)
+        VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
+    l->b.graphs.items[*number] = lowered;
+    return true;
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------- */
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    Model *model = ctx->model;
+    Lower l = {.ctx = ctx, .model = model, .err = err};
+    uint32_t first;
+    plan_builder_init(&l.b, ctx->scratch);
+    l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
+    l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
+    for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
+    if (!lower_graph(&l, model->graph, &first)) return false;
+    if (!ctx->artifact) return true;
+    return plan_write(&l.b, ctx->artifact->write, ctx->artifact->data, err);
+}
+
+const PassInfo lower_plan_pass = {
+    .name = "lower-plan",
+    .summary = "write the model as a plan for demi's runtime",
+    .needs = FACT_DTYPES,
+    .breaks = FACT_DTYPES, /* bodies of functions have some call's types */
+    .idempotent = true,
+    .run = run,
+};

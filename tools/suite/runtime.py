@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""demi's runtime from Python, by its C interface: for suites that run thousands of small models.
+
+Values are numpy arrays, lists of them (sequences) or None (empty optionals). Types that numpy lacks
+are ml_dtypes'; elements of less than a byte fill one byte each, as in demi_runtime.h.
+"""
+
+import ctypes
+from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, \
+    c_uint32, c_uint64, c_void_p
+
+import numpy as np
+from onnx import helper
+
+
+class Failed(Exception):
+    """A call's message; status as demi_error.h numbers it."""
+
+    def __init__(self, error: "Error") -> None:
+        super().__init__(error.message.decode(errors="replace"))
+        self.status = error.status
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("status", c_int), ("message", c_char * 2048),
+                ("hint", c_char * 320), ("file", c_char * 1024), ("graph", c_char * 160),
+                ("node", c_char * 160), ("op_type", c_char * 64), ("operand", c_char * 160),
+                ("what", c_char * 320), ("expected", c_char * 200), ("actual", c_char * 200)]
+
+    def __init__(self) -> None:
+        super().__init__(size=ctypes.sizeof(Error))
+
+
+class String(ctypes.Structure):
+    _fields_ = [("size", c_uint64), ("text", c_void_p)]
+
+
+class Value(ctypes.Structure):
+    pass
+
+
+Value._fields_ = [("size", c_uint32), ("kind", c_int), ("dtype", c_int32), ("rank", c_uint32),
+                  ("dims", POINTER(c_int64)), ("data", c_void_p), ("count", c_size_t),
+                  ("items", POINTER(Value))]
+
+
+class PlanIo(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("name", c_char_p), ("kind", c_int), ("optional", c_bool),
+                ("dtype", c_int32), ("has_rank", c_bool), ("rank", c_uint32),
+                ("dims", POINTER(c_int64))]
+
+
+class ContextOptions(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
+                ("seed", c_uint64)]
+
+
+NONE, TENSOR, SEQUENCE = 0, 1, 2
+STRING = 8
+WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
+
+
+def _numpy_dtype(number: int) -> np.dtype:
+    return np.dtype(helper.tensor_dtype_to_np_dtype(number))
+
+
+class Library:
+    """libdemi.so, loaded once."""
+
+    def __init__(self, path: str) -> None:
+        self.c = ctypes.CDLL(path)
+        for name in ("demi_plan_input_count", "demi_plan_output_count"):
+            getattr(self.c, name).restype = c_size_t
+            getattr(self.c, name).argtypes = [c_void_p]
+        self.c.demi_plan_input.restype = self.c.demi_plan_output.restype = c_bool
+        self.c.demi_context_output.restype = POINTER(Value)
+        self.c.demi_context_output.argtypes = [c_void_p, c_size_t]
+
+    def check(self, status: int, error: Error) -> None:
+        if status:
+            raise Failed(error)
+
+    def compile(self, model: bytes) -> bytes:
+        error, handle, pieces = Error(), c_void_p(), []
+
+        def take(_, data, size):  # noqa: ANN001, ANN202
+            pieces.append(ctypes.string_at(data, size))
+            return True
+
+        self.check(self.c.demi_load_memory(model, c_size_t(len(model)), None, byref(handle),
+                                           byref(error)), error)
+        try:
+            self.check(self.c.demi_compile(handle, WRITE(take), None, byref(error)), error)
+        finally:
+            self.c.demi_free(handle)
+        return b"".join(pieces)
+
+
+class Session:
+    """A plan and a context of it."""
+
+    def __init__(self, library: Library, plan: bytes, threads: int = 1,
+                 memory: int = 1 << 30) -> None:
+        self.library, error = library, Error()
+        self.plan, self.context = c_void_p(), c_void_p()
+        memory_of = np.empty(len(plan) + 64, np.uint8)
+        start = -memory_of.ctypes.data % 64
+        memory_of[start:start + len(plan)] = np.frombuffer(plan, np.uint8)
+        self.bytes = memory_of
+        library.check(library.c.demi_plan_from_memory(
+            c_void_p(memory_of.ctypes.data + start), c_size_t(len(plan)), byref(self.plan),
+            byref(error)), error)
+        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0)
+        library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
+                                                 byref(error)), error)
+
+    def __del__(self) -> None:
+        self.library.c.demi_context_free(self.context)
+        self.library.c.demi_plan_free(self.plan)
+
+    def _ios(self, count, get) -> list[PlanIo]:  # noqa: ANN001
+        found = []
+        for i in range(count(self.plan)):
+            io = PlanIo(size=ctypes.sizeof(PlanIo))
+            get(self.plan, c_size_t(i), byref(io))
+            found.append(io)
+        return found
+
+    def inputs(self) -> list[PlanIo]:
+        return self._ios(self.library.c.demi_plan_input_count, self.library.c.demi_plan_input)
+
+    def outputs(self) -> list[PlanIo]:
+        return self._ios(self.library.c.demi_plan_output_count, self.library.c.demi_plan_output)
+
+    def run(self, feeds: dict[str, object]) -> list[object]:
+        kinds, error = {io.name.decode(): io for io in self.inputs()}, Error()
+        for name, value in feeds.items():
+            kept: list[object] = []
+            made = to_value(value, kinds[name].dtype if name in kinds else 0, kept)
+            self.library.check(self.library.c.demi_context_set_input(
+                self.context, name.encode(), byref(made), byref(error)), error)
+        self.library.check(self.library.c.demi_context_run(self.context, byref(error)), error)
+        return [from_value(self.library.c.demi_context_output(self.context, i).contents)
+                for i in range(len(self.outputs()))]
+
+
+def to_value(value: object, dtype: int, kept: list[object]) -> Value:
+    """A Value that stands for it; `kept` holds the memory it points to."""
+    made = Value(size=ctypes.sizeof(Value), kind=NONE)
+    if value is None:
+        return made
+    if isinstance(value, list):
+        items = (Value * len(value))(*(to_value(v, dtype, kept) for v in value))
+        made.kind, made.count, made.items = SEQUENCE, len(value), items
+        kept.append(items)
+        return made
+    array = np.asarray(value)
+    number = STRING if array.dtype.kind in "OUS" else helper.np_dtype_to_tensor_dtype(array.dtype)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if number == STRING:
+        texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.ravel()]
+        buffers = [ctypes.create_string_buffer(t, len(t) + 1) for t in texts]
+        data = (String * max(len(texts), 1))(*(
+            String(len(t), ctypes.addressof(b)) for t, b in zip(texts, buffers)))
+        kept += [buffers, data]
+        address = ctypes.addressof(data)
+    else:
+        kept.append(array)
+        address = array.ctypes.data
+    dims = (c_int64 * max(array.ndim, 1))(*array.shape)
+    kept.append(dims)
+    made.kind, made.dtype, made.rank, made.dims, made.data = TENSOR, number, array.ndim, dims, address
+    return made
+
+
+def from_value(value: Value) -> object:
+    if value.kind == NONE:
+        return None
+    if value.kind == SEQUENCE:
+        return [from_value(value.items[i]) for i in range(value.count)]
+    shape = tuple(value.dims[i] for i in range(value.rank))
+    count = int(np.prod(shape))
+    if value.dtype == STRING:
+        strings = ctypes.cast(value.data, POINTER(String))
+        texts = [ctypes.string_at(strings[i].text, strings[i].size).decode(errors="replace")
+                 for i in range(count)]
+        return np.array(texts, dtype=object).reshape(shape)
+    dtype = _numpy_dtype(value.dtype)
+    data = ctypes.string_at(value.data, count * dtype.itemsize) if count else b""
+    return np.frombuffer(data, dtype).reshape(shape).copy()
