@@ -242,6 +242,7 @@ const char *policy_pipeline(const ConvertPolicy *policy) {
     end_pass(&text);
     put_pass(&text, "infer-shapes");
     put_insert_casts(&text, policy);
+    put(&text, ",move-casts");
     put_cast_params(&text, policy);
     put(&text, ",fuse-casts{own=true}");
     VEC_PUSH(text.arena, &text.out, '\0');

@@ -230,6 +230,7 @@ typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
     const char *label;  /* node_label before outputs were renamed: what its author calls it */
     const char *reason; /* one phrase, static or in the model's arena */
+    bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
 
 struct Node {

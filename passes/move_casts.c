@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* move-casts: moves demi's casts across operators that only move data, to where they convert the
+ * fewest elements.
+ *
+ *   y = Expand(x); y1 = Cast(y, float16)                 ->  x1 = Cast(x, float16); y1 = Expand(x1)
+ *   x1 = Cast(x, float); y = Slice(x1)                   ->  y1 = Slice(x); y = Cast(y1, float)
+ *   x1 = Cast(x, float); y = Transpose(x1); Cast(y, float16)  ->  Transpose(x)
+ *
+ * It differs from insert-casts, which decides where values are rounded: here no value changes, since
+ * moving commutes with converting. move_plan.h says which nodes and what a cast costs. Casts of the
+ * model's author stay where they stand, and so do casts of values of another graph; what a class or
+ * an exclusion settled stays in its precision.
+ */
+#include "cast_node.h"
+#include "move_plan.h"
+#include "op_types.h"
+#include "passes.h"
+
+typedef struct Pair {
+    Dtype wide, narrow;
+} Pair;
+
+typedef VEC(Pair) Pairs;
+
+/* A value whose readers or own type change, as it was before. */
+typedef struct Moved {
+    Value *value;
+    MoveReader *readers; /* [reader_count]; `low`: what each is to have */
+    Node **casts;        /* [cast_count] shared ones */
+    size_t reader_count, cast_count;
+} Moved;
+
+typedef struct Move {
+    MovePlan plan;
+    VEC(Moved) moved;
+    TypeMemo types;
+} Move;
+
+static bool is_low(const Move *m, const Value *value) {
+    return type_dtype(value->type) == m->plan.narrow;
+}
+
+/* ---- what is there -------------------------------------------------------------------------------------- */
+
+static bool flips(const Move *m, const Node *node) {
+    uint32_t site = node && node->id < m->plan.node_count ? m->plan.site_of[node->id] : 0;
+    return site && m->plan.sites.items[site - 1].planned != m->plan.sites.items[site - 1].low;
+}
+
+static void list_casts(Move *m, Moved *moved) {
+    moved->casts = ARENA_ARRAY(m->plan.ctx->scratch, Node *, moved->value->use_count);
+    for (const Use *use = moved->value->uses; use; use = use->next)
+        if (move_plan_is_shared_cast(&m->plan, use->node))
+            moved->casts[moved->cast_count++] = use->node;
+}
+
+/* Lists the value where anything about it changes. */
+static void list_value(Move *m, Value *value, MoveReaders *readers) {
+    Moved moved = {.value = value};
+    move_plan_readers(&m->plan, value, readers);
+    bool changes = flips(m, value->producer);
+    for (size_t i = 0; i < readers->count; i++) {
+        MoveReader *reader = &readers->items[i];
+        if (!reader->site) continue;
+        changes |= flips(m, reader->use->node);
+        reader->low = m->plan.sites.items[reader->site - 1].planned;
+    }
+    if (!changes) return;
+    Arena *scratch = m->plan.ctx->scratch;
+    moved.reader_count = readers->count;
+    moved.readers = arena_copy(scratch, readers->items, readers->count * sizeof *readers->items);
+    list_casts(m, &moved);
+    VEC_PUSH(scratch, &m->moved, moved);
+}
+
+/* ---- carrying the plan out ------------------------------------------------------------------------------ */
+
+static const Type *with_dtype(Move *m, const Value *value, bool low) {
+    Dtype dtype = low ? m->plan.narrow : m->plan.wide;
+    return type_memo_with_dtype(&m->types, &value->graph->model->arena, value->type, dtype);
+}
+
+static void flip_node(Move *m, const MoveSite *site) {
+    Node *node = site->node;
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (node->outputs[o])
+            value_set_type(node->outputs[o], with_dtype(m, node->outputs[o], site->planned));
+    m->plan.ctx->counts->rewrites++;
+    if (!node->note) return;
+    NodeNote *note = ARENA_NEW(&m->plan.ctx->model->arena, NodeNote);
+    *note = *node->note;
+    note->dtype = site->planned ? m->plan.narrow : m->plan.wide;
+    note->reason = site->planned ? "runs low" : "its casts are smaller this way";
+    node->note = note;
+}
+
+static bool names_output(const Use *use) { return !use->node && !use->graph->owner; }
+
+/* The cast of the value to its other type: one that is there, or a new one. */
+static Value *cast_beside(Move *m, const Moved *moved) {
+    Value *value = moved->value;
+    for (size_t i = 0; i < moved->cast_count; i++) {
+        Value *result = moved->casts[i]->outputs[0];
+        if (is_low(m, result) != is_low(m, value)) return result;
+    }
+    return NULL;
+}
+
+static Value *new_cast(Move *m, Value *value) {
+    return cast_insert(m->plan.ctx, value, with_dtype(m, value, !is_low(m, value)));
+}
+
+/* Gives a reader what it is to have. *fresh is the cast that was made for the value, or NULL. */
+static void point_reader(Move *m, const Moved *moved, const MoveReader *reader, Value **fresh) {
+    Value *value = moved->value, *now = reader->use->value, *then = value;
+    if (is_low(m, value) != reader->low) {
+        if (now != value && is_low(m, now) == reader->low) return;
+        then = *fresh ? *fresh : cast_beside(m, moved);
+        if (!then) then = *fresh = new_cast(m, value);
+    }
+    if (then == now) return;
+    if (names_output(reader->use)) {
+        if (then == value) value_swap_names(now, value);
+        else if (!value_is_named_output(then)) cast_name_output(m->plan.ctx, value, then);
+    }
+    use_set(reader->use, then);
+}
+
+static void realise(Move *m, const Moved *moved) {
+    PassCtx *ctx = m->plan.ctx;
+    Value *fresh = NULL;
+    for (size_t i = 0; i < moved->reader_count; i++)
+        point_reader(m, moved, &moved->readers[i], &fresh);
+    for (size_t i = 0; i < moved->cast_count; i++) {
+        Node *cast = moved->casts[i];
+        if (cast->outputs[0]->uses) continue;
+        node_remove(cast);
+        ctx->counts->casts_removed++;
+        ctx->counts->rewrites++;
+    }
+    value_sync_info(moved->value);
+}
+
+static void move_pair(PassCtx *ctx, Pair pair) {
+    Move *m = ARENA_NEW(ctx->scratch, Move);
+    MoveReaders readers = {0};
+    m->plan = (MovePlan){.ctx = ctx, .wide = pair.wide, .narrow = pair.narrow};
+    if (!move_plan_make(&m->plan)) return;
+    for (size_t i = 0; i < m->plan.values.count; i++)
+        list_value(m, m->plan.values.items[i], &readers);
+    for (size_t i = 0; i < m->plan.sites.count; i++)
+        if (flips(m, m->plan.sites.items[i].node)) flip_node(m, &m->plan.sites.items[i]);
+    for (size_t i = 0; i < m->moved.count; i++) realise(m, &m->moved.items[i]);
+}
+
+/* ---- the pass ------------------------------------------------------------------------------------------- */
+
+/* float8 and narrower casts have modes (saturate, round_mode); zeros that an operator fills in are
+ * not the same thing as text. */
+static bool is_plain(Dtype dtype) {
+    return (dtype_is_float(dtype) && dtype_bits(dtype) > 8) || dtype == DTYPE_BOOL ||
+           (dtype_is_integer(dtype) && dtype_bits(dtype) >= 8);
+}
+
+static void note_pair(PassCtx *ctx, const Node *cast, Pairs *pairs) {
+    Dtype from = type_dtype(cast->inputs[0].value->type), to = type_dtype(cast->outputs[0]->type);
+    if (from == to || !is_plain(from) || !is_plain(to)) return;
+    bool widens = dtype_lossless(from, to);
+    if (!widens && !dtype_lossless(to, from)) return;
+    Pair pair = widens ? (Pair){.wide = to, .narrow = from} : (Pair){.wide = from, .narrow = to};
+    for (size_t i = 0; i < pairs->count; i++)
+        if (pairs->items[i].wide == pair.wide && pairs->items[i].narrow == pair.narrow) return;
+    VEC_PUSH(ctx->scratch, pairs, pair);
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    (void)err;
+    Pairs pairs = {0};
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node->next)
+            if (node_is_own_cast(node)) note_pair(ctx, node, &pairs);
+    for (size_t i = 0; i < pairs.count; i++) move_pair(ctx, pairs.items[i]);
+    return true;
+}
+
+const PassInfo move_casts_pass = {
+    .name = "move-casts",
+    .summary = "move casts across data movement to where they convert the least",
+    .needs = FACT_DTYPES | FACT_SHAPES,
+    .gives = FACT_DTYPES,
+    .idempotent = true,
+    .run = run,
+};
