@@ -20,6 +20,7 @@ static void import_default_domain(Graph *graph) {
     Model *model = graph->model;
     model_import_opset(model, graph->opsets, sym_intern_cstr(&model->syms, ""),
                        opset_of_ir(model->ir_version));
+    model_mark(model, graph->opsets, "demi.was", "opset_import=");
 }
 
 void cast_set_to(Node *cast, Dtype to) {

@@ -9,11 +9,13 @@
  * outputs keep their names and, with io=keep, their types. Weights are read through casts here;
  * cast-params folds those. Every node gets a note: its precision and the reason.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "node_choice.h"
 #include "cast_node.h"
+#include "node_choice.h"
 #include "node_exclude.h"
 #include "op_facts.h"
 #include "op_types.h"
@@ -26,6 +28,7 @@ typedef struct InsertCastsOptions {
     PassStrings low_inputs, low_outputs;
     ValueRanges ranges;
     NodeChoice nodes;
+    bool keep_defaults;
 } InsertCastsOptions;
 
 static const char *const to_names[] = {"float16", "bfloat16", NULL};
@@ -45,6 +48,8 @@ static const PassOption options_table[] = {
     {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
     {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
      "graph outputs to lower, by name"},
+    {"keep-defaults", OPTION_BOOL, FIELD(keep_defaults), NULL, NULL,
+     "io=low leaves inputs that have a default: they are parameters"},
     {"ranges", OPTION_STRINGS, FIELD(ranges.items), NULL, NULL,
      "NAME=MAX: the largest magnitude a value was measured to reach; too large, it stays fp32"},
     {"range-margin", OPTION_INT, FIELD(ranges.margin), NULL, "2",
@@ -113,6 +118,20 @@ static const char *without(const Realise *r, const char *attr) {
     return arena_printf(r->ctx->scratch, "%s=", attr);
 }
 
+/* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in float_data. */
+static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
+    const Tensor *tensor = attr && attr->type == ATTR_TENSOR ? attr->v.t : NULL;
+    float number;
+    uint32_t bits;
+    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL) ||
+        (tensor->storage != TENSOR_RAW && tensor->storage != TENSOR_FLOATS) ||
+        tensor_count(tensor) != 1 || !tensor_read_floats(tensor, 0, 1, &number, NULL))
+        return name;
+    memcpy(&bits, &number, sizeof bits);
+    char storage = tensor->storage == TENSOR_RAW ? '#' : '~';
+    return arena_printf(r->ctx->scratch, "%s%c%08" PRIx32, name, storage, bits);
+}
+
 /* Rewrites the attribute that says the type of output `i`, where one does. */
 static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, uint32_t i) {
     VarId var = r->p->value_vars[node->outputs[i]->id];
@@ -129,7 +148,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (!attr && low == low_input) return;
     if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
-    if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
+    if (low) node_add_metadata(node, "demi.was", attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
         else if (!attr || attr->v.i != (int64_t)dtype)
@@ -272,6 +291,7 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
         .classes = chosen.classes,
         .io_low = options->io == 1,
         .excluded = chosen.excluded,
+        .keep_defaults = options->keep_defaults,
         .guard = guards[options->overflow],
     };
     request->low_inputs = node_named_io(model, &options->low_inputs, false, ctx->scratch, err);
