@@ -11,8 +11,12 @@
 
 #include "graph.h"
 
-/* True where outer(inner(x)) is outer(x) for every x: the type between holds every value, or all are
- * integers of which the last has no more bits than that between. inner produces what outer reads. */
+/* True where outer(inner(x)) is outer(x) for every x, inner producing what outer reads:
+ *   - the type between holds every value;
+ *   - all are integers, and the last has no more bits than that between;
+ *   - an integer goes through float or double to float16, where it is exact or infinite;
+ *   - bool asks only for zero, and what is not zero stays so on the way.
+ * A float to an integer is never looked through on the strength of what is undefined. */
 bool cast_chain_is_exact(const Node *inner, const Node *outer);
 
 /* True where a cast to the type that its operand has gives the operand: not where it saturates Inf. */

@@ -187,9 +187,12 @@ static void visit(Fuse *f, Node *cast) {
         return;
     }
     if (fuse_twin(f, cast)) return;
-    const Value *source = cast->inputs[0].value;
-    fuse_chain(f, cast);
-    if (stands(cast) && cast->inputs[0].value != source) fuse_twin(f, cast);
+    const Value *source;
+    do {
+        source = cast->inputs[0].value;
+        fuse_chain(f, cast);
+        if (!stands(cast) || cast->inputs[0].value == source) return;
+    } while (!fuse_twin(f, cast));
 }
 
 static void number_nodes(Fuse *f, const Graph *graph) {

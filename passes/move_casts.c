@@ -16,6 +16,8 @@
 #include "op_types.h"
 #include "passes.h"
 
+enum { ROUNDS_MAX = 16 };
+
 typedef struct Pair {
     Dtype wide, narrow;
 } Pair;
@@ -96,12 +98,16 @@ static void flip_node(Move *m, const MoveSite *site) {
 
 static bool names_output(const Use *use) { return !use->node && !use->graph->owner; }
 
-/* The cast of the value to its other type: one that is there, or a new one. */
+/* The cast of the value to its other type that is there, or NULL. It goes right behind the value's
+ * producer, since it has readers now that may come before those it had. */
 static Value *cast_beside(Move *m, const Moved *moved) {
     Value *value = moved->value;
     for (size_t i = 0; i < moved->cast_count; i++) {
-        Value *result = moved->casts[i]->outputs[0];
-        if (is_low(m, result) != is_low(m, value)) return result;
+        Node *cast = moved->casts[i];
+        if (is_low(m, cast->outputs[0]) == is_low(m, value)) continue;
+        Node *behind = value->producer ? value->producer->next : value->graph->first;
+        if (behind != cast) node_move_before(cast, behind);
+        return cast->outputs[0];
     }
     return NULL;
 }
@@ -135,22 +141,24 @@ static void realise(Move *m, const Moved *moved) {
         Node *cast = moved->casts[i];
         if (cast->outputs[0]->uses) continue;
         node_remove(cast);
-        ctx->counts->casts_removed++;
+        ctx->counts->casts_fused++;
         ctx->counts->rewrites++;
     }
     value_sync_info(moved->value);
 }
 
-static void move_pair(PassCtx *ctx, Pair pair) {
+/* True where something moved. */
+static bool move_pair(PassCtx *ctx, Pair pair) {
     Move *m = ARENA_NEW(ctx->scratch, Move);
     MoveReaders readers = {0};
     m->plan = (MovePlan){.ctx = ctx, .wide = pair.wide, .narrow = pair.narrow};
-    if (!move_plan_make(&m->plan)) return;
+    if (!move_plan_make(&m->plan)) return false;
     for (size_t i = 0; i < m->plan.values.count; i++)
         list_value(m, m->plan.values.items[i], &readers);
     for (size_t i = 0; i < m->plan.sites.count; i++)
         if (flips(m, m->plan.sites.items[i].node)) flip_node(m, &m->plan.sites.items[i]);
     for (size_t i = 0; i < m->moved.count; i++) realise(m, &m->moved.items[i]);
+    return true;
 }
 
 /* ---- the pass ------------------------------------------------------------------------------------------- */
@@ -181,7 +189,13 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     for (size_t g = 0; g < graphs.count; g++)
         for (const Node *node = graphs.items[g]->first; node; node = node->next)
             if (node_is_own_cast(node)) note_pair(ctx, node, &pairs);
-    for (size_t i = 0; i < pairs.count; i++) move_pair(ctx, pairs.items[i]);
+    /* A plan is the best there is, but casts of casts are not in it, nor those of another pair: what it
+     * moved may make room for more. */
+    bool moved = true;
+    for (size_t round = 0; moved && round < ROUNDS_MAX; round++) {
+        moved = false;
+        for (size_t i = 0; i < pairs.count; i++) moved |= move_pair(ctx, pairs.items[i]);
+    }
     return true;
 }
 
