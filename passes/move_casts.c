@@ -147,12 +147,14 @@ static void realise(Move *m, const Moved *moved) {
     value_sync_info(moved->value);
 }
 
-/* True where something moved. */
-static bool move_pair(PassCtx *ctx, Pair pair) {
+/* True where something moved; *chained is set where casts of casts were met. */
+static bool move_pair(PassCtx *ctx, Pair pair, bool *chained) {
     Move *m = ARENA_NEW(ctx->scratch, Move);
     MoveReaders readers = {0};
     m->plan = (MovePlan){.ctx = ctx, .wide = pair.wide, .narrow = pair.narrow};
-    if (!move_plan_make(&m->plan)) return false;
+    bool moves = move_plan_make(&m->plan);
+    *chained |= m->plan.chained;
+    if (!moves) return false;
     for (size_t i = 0; i < m->plan.values.count; i++)
         list_value(m, m->plan.values.items[i], &readers);
     for (size_t i = 0; i < m->plan.sites.count; i++)
@@ -189,12 +191,12 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     for (size_t g = 0; g < graphs.count; g++)
         for (const Node *node = graphs.items[g]->first; node; node = node->next)
             if (node_is_own_cast(node)) note_pair(ctx, node, &pairs);
-    /* A plan is the best there is, but casts of casts are not in it, nor those of another pair: what it
-     * moved may make room for more. */
-    bool moved = true;
-    for (size_t round = 0; moved && round < ROUNDS_MAX; round++) {
+    /* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may
+     * make room for more. */
+    bool moved = true, again = pairs.count > 1;
+    for (size_t round = 0; moved && (again || round == 0) && round < ROUNDS_MAX; round++) {
         moved = false;
-        for (size_t i = 0; i < pairs.count; i++) moved |= move_pair(ctx, pairs.items[i]);
+        for (size_t i = 0; i < pairs.count; i++) moved |= move_pair(ctx, pairs.items[i], &again);
     }
     return true;
 }

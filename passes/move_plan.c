@@ -252,6 +252,7 @@ static void gather(MovePlan *plan) {
     for (size_t g = 0; g < graphs.count; g++)
         for (Node *node = graphs.items[g]->first; node; node = node->next)
             if (move_plan_is_shared_cast(plan, node)) list_value(plan, node->inputs[0].value);
+            else plan->chained |= is_pair_cast(plan, node);
     for (size_t i = 0; i < plan->values.count; i++) {
         Value *value = plan->values.items[i];
         visit_node(plan, value->producer);

@@ -30,6 +30,7 @@ typedef struct MoveSite {
 typedef struct MovePlan {
     PassCtx *ctx;
     Dtype wide, narrow; /* every narrow value is a wide one too */
+    bool chained;       /* set where casts of casts were met: what moves may make room for more */
     VEC(MoveSite) sites;
     uint32_t *site_of;   /* [node_count]: index + 1, or 0 */
     uint32_t node_count; /* size of that */
