@@ -57,22 +57,21 @@ static void list_casts(Move *m, Moved *moved) {
 }
 
 /* Lists the value where anything about it changes. */
-static void list_value(Move *m, Value *value, MoveReaders *readers) {
-    Moved moved = {.value = value};
-    move_plan_readers(&m->plan, value, readers);
-    bool changes = flips(m, value->producer);
-    for (size_t i = 0; i < readers->count; i++) {
-        MoveReader *reader = &readers->items[i];
+static void list_value(Move *m, size_t index) {
+    const MoveReaders *readers = &m->plan.readers[index];
+    Moved moved = {.value = m->plan.values.items[index],
+                   .readers = readers->list.items,
+                   .reader_count = readers->list.count};
+    bool changes = flips(m, moved.value->producer);
+    for (size_t i = 0; i < moved.reader_count; i++) {
+        MoveReader *reader = &moved.readers[i];
         if (!reader->site) continue;
         changes |= flips(m, reader->use->node);
         reader->low = m->plan.sites.items[reader->site - 1].planned;
     }
     if (!changes) return;
-    Arena *scratch = m->plan.ctx->scratch;
-    moved.reader_count = readers->count;
-    moved.readers = arena_copy(scratch, readers->items, readers->count * sizeof *readers->items);
     list_casts(m, &moved);
-    VEC_PUSH(scratch, &m->moved, moved);
+    VEC_PUSH(m->plan.ctx->scratch, &m->moved, moved);
 }
 
 /* ---- carrying the plan out ------------------------------------------------------------------------------ */
@@ -150,13 +149,11 @@ static void realise(Move *m, const Moved *moved) {
 /* True where something moved; *chained is set where casts of casts were met. */
 static bool move_pair(PassCtx *ctx, Pair pair, bool *chained) {
     Move *m = ARENA_NEW(ctx->scratch, Move);
-    MoveReaders readers = {0};
     m->plan = (MovePlan){.ctx = ctx, .wide = pair.wide, .narrow = pair.narrow};
     bool moves = move_plan_make(&m->plan);
     *chained |= m->plan.chained;
     if (!moves) return false;
-    for (size_t i = 0; i < m->plan.values.count; i++)
-        list_value(m, m->plan.values.items[i], &readers);
+    for (size_t i = 0; i < m->plan.values.count; i++) list_value(m, i);
     for (size_t i = 0; i < m->plan.sites.count; i++)
         if (flips(m, m->plan.sites.items[i].node)) flip_node(m, &m->plan.sites.items[i]);
     for (size_t i = 0; i < m->moved.count; i++) realise(m, &m->moved.items[i]);

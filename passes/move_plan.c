@@ -59,11 +59,12 @@ static uint32_t site_at(const MovePlan *plan, const Use *use) {
 
 static void add_reader(const MovePlan *plan, Use *use, MoveReaders *readers) {
     MoveReader reader = {use, is_low(plan, use->value), site_at(plan, use)};
-    VEC_PUSH(plan->ctx->scratch, readers, reader);
+    VEC_PUSH(plan->ctx->scratch, &readers->list, reader);
 }
 
-void move_plan_readers(const MovePlan *plan, const Value *value, MoveReaders *readers) {
-    readers->count = 0;
+/* All that reads `value`, in *readers, which is emptied first. */
+static void list_readers(const MovePlan *plan, const Value *value, MoveReaders *readers) {
+    readers->list.count = 0;
     for (Use *use = value->uses; use; use = use->next) {
         if (!move_plan_is_shared_cast(plan, use->node)) {
             add_reader(plan, use, readers);
@@ -227,8 +228,8 @@ static bool make_site(const MovePlan *plan, Node *node, MoveSite *site) {
 static void list_value(MovePlan *plan, Value *value) {
     value = move_plan_origin(plan, value);
     if (plan->listed[value->id] || !in_pair(plan, value)) return;
-    plan->listed[value->id] = true;
     VEC_PUSH(plan->ctx->scratch, &plan->values, value);
+    plan->listed[value->id] = (uint32_t)plan->values.count;
 }
 
 static void visit_node(MovePlan *plan, Node *node) {
@@ -256,9 +257,18 @@ static void gather(MovePlan *plan) {
     for (size_t i = 0; i < plan->values.count; i++) {
         Value *value = plan->values.items[i];
         visit_node(plan, value->producer);
-        move_plan_readers(plan, value, &readers);
-        for (size_t r = 0; r < readers.count; r++) visit_node(plan, readers.items[r].use->node);
+        list_readers(plan, value, &readers);
+        for (size_t r = 0; r < readers.list.count; r++)
+            visit_node(plan, readers.list.items[r].use->node);
     }
+    plan->readers = ARENA_ARRAY(plan->ctx->scratch, MoveReaders, plan->values.count);
+    for (size_t i = 0; plan->sites.count && i < plan->values.count; i++)
+        list_readers(plan, plan->values.items[i], &plan->readers[i]);
+}
+
+/* Of a value that a site gives. */
+static const MoveReaders *readers_of(const MovePlan *plan, const Value *value) {
+    return &plan->readers[plan->listed[value->id] - 1];
 }
 
 /* ---- what changes no value ----------------------------------------------------------------------------- */
@@ -293,7 +303,7 @@ static bool is_exact_constant(const MovePlan *plan, const Value *value) {
 }
 
 /* Makes `site` one that does not fit, and all behind it. */
-static void spread_unfit(MovePlan *plan, uint32_t site, MoveReaders *readers) {
+static void spread_unfit(MovePlan *plan, uint32_t site) {
     VEC(uint32_t) queue = {0};
     VEC_PUSH(plan->ctx->scratch, &queue, site);
     for (size_t q = 0; q < queue.count; q++) {
@@ -302,10 +312,10 @@ static void spread_unfit(MovePlan *plan, uint32_t site, MoveReaders *readers) {
         at->fits = false;
         for (uint32_t o = 0; o < at->node->output_count; o++) {
             if (!at->node->outputs[o]) continue;
-            move_plan_readers(plan, at->node->outputs[o], readers);
-            for (size_t r = 0; r < readers->count; r++)
-                if (readers->items[r].site)
-                    VEC_PUSH(plan->ctx->scratch, &queue, readers->items[r].site - 1);
+            const MoveReaders *readers = readers_of(plan, at->node->outputs[o]);
+            for (size_t r = 0; r < readers->list.count; r++)
+                if (readers->list.items[r].site)
+                    VEC_PUSH(plan->ctx->scratch, &queue, readers->list.items[r].site - 1);
         }
     }
 }
@@ -329,21 +339,19 @@ static void spread_need(MovePlan *plan, uint32_t site) {
 }
 
 static void find_freedom(MovePlan *plan) {
-    MoveReaders readers = {0}, scratch = {0};
     for (size_t i = 0; i < plan->values.count; i++) {
         Value *value = plan->values.items[i];
+        const MoveReader *readers = plan->readers[i].list.items;
+        size_t count = plan->readers[i].list.count;
         uint32_t producer = producer_site(plan, value);
-        bool exact = producer || is_low(plan, value);
-        move_plan_readers(plan, value, &readers);
-        bool read = false;
-        for (size_t r = 0; r < readers.count; r++) {
-            if (!readers.items[r].site && !readers.items[r].low && producer)
-                spread_need(plan, producer - 1);
-            read |= readers.items[r].site != 0;
+        bool exact = producer || is_low(plan, value), read = false;
+        for (size_t r = 0; r < count; r++) {
+            if (!readers[r].site && !readers[r].low && producer) spread_need(plan, producer - 1);
+            read |= readers[r].site != 0;
         }
         if (exact || !read || is_exact_constant(plan, value)) continue;
-        for (size_t r = 0; r < readers.count; r++)
-            if (readers.items[r].site) spread_unfit(plan, readers.items[r].site - 1, &scratch);
+        for (size_t r = 0; r < count; r++)
+            if (readers[r].site) spread_unfit(plan, readers[r].site - 1);
     }
 }
 
@@ -393,15 +401,16 @@ static void unite(MovePlan *plan, uint32_t a, uint32_t b) {
     plan->sites.items[a > b ? a : b].group = a > b ? b : a;
 }
 
-static void add_value(Cut *cut, Value *value, uint32_t index, MoveReaders *readers) {
+static void add_value(Cut *cut, uint32_t index) {
     MovePlan *plan = cut->plan;
+    Value *value = plan->values.items[index];
+    const MoveReader *readers = plan->readers[index].list.items;
     uint32_t producer = producer_node(plan, value), first = producer_site(plan, value);
-    move_plan_readers(plan, value, readers);
     cut->nodes.count = 0;
-    for (size_t r = 0; r < readers->count; r++) {
-        if (!first) first = readers->items[r].site;
-        unite(plan, first, readers->items[r].site);
-        uint32_t node = reader_node(plan, &readers->items[r]);
+    for (size_t r = 0; r < plan->readers[index].list.count; r++) {
+        if (!first) first = readers[r].site;
+        unite(plan, first, readers[r].site);
+        uint32_t node = reader_node(plan, &readers[r]);
         if (node == producer || cut->seen[node] == index + 1) continue;
         cut->seen[node] = index + 1;
         VEC_PUSH(plan->ctx->scratch, &cut->nodes, node);
@@ -432,15 +441,16 @@ static void scale_costs(Cut *cut) {
 }
 
 /* What the value's cast costs under the present precisions and under the planned ones. */
-static void add_costs(Cut *cut, Value *value, MoveReaders *readers) {
+static void add_costs(Cut *cut, size_t index) {
     MovePlan *plan = cut->plan;
+    Value *value = plan->values.items[index];
+    const MoveReaders *readers = &plan->readers[index];
     const MoveSite *sites = plan->sites.items;
     uint32_t producer = producer_site(plan, value), any = producer;
     bool low = is_low(plan, value), planned = producer ? sites[producer - 1].planned : low;
     bool cast = false, will_cast = false;
-    move_plan_readers(plan, value, readers);
-    for (size_t r = 0; r < readers->count; r++) {
-        const MoveReader *reader = &readers->items[r];
+    for (size_t r = 0; r < readers->list.count; r++) {
+        const MoveReader *reader = &readers->list.items[r];
         if (reader->site) any = reader->site;
         cast |= reader->low != low;
         will_cast |= (reader->site ? sites[reader->site - 1].planned : reader->low) != planned;
@@ -451,13 +461,12 @@ static void add_costs(Cut *cut, Value *value, MoveReaders *readers) {
     if (will_cast) cut->after[group] += elements_of(plan, value);
 }
 
-static bool keep_gains(Cut *cut, MoveReaders *readers) {
+static bool keep_gains(Cut *cut) {
     MovePlan *plan = cut->plan;
     bool any = false;
     cut->before = ARENA_ARRAY(plan->ctx->scratch, uint64_t, plan->sites.count);
     cut->after = ARENA_ARRAY(plan->ctx->scratch, uint64_t, plan->sites.count);
-    for (size_t i = 0; i < plan->values.count; i++)
-        add_costs(cut, plan->values.items[i], readers);
+    for (size_t i = 0; i < plan->values.count; i++) add_costs(cut, i);
     for (uint32_t i = 0; i < plan->sites.count; i++) {
         MoveSite *site = &plan->sites.items[i];
         uint32_t group = group_of(plan, i);
@@ -469,21 +478,19 @@ static bool keep_gains(Cut *cut, MoveReaders *readers) {
 
 static bool solve(MovePlan *plan) {
     Cut cut = {.plan = plan};
-    MoveReaders readers = {0};
     flow_init(&cut.flow, plan->ctx->scratch);
     add_sites(&cut);
     scale_costs(&cut);
     size_t most = 2 + plan->sites.count + 2 * plan->values.count;
     cut.seen = ARENA_ARRAY(plan->ctx->scratch, uint32_t, most);
-    for (size_t i = 0; i < plan->values.count; i++)
-        add_value(&cut, plan->values.items[i], (uint32_t)i, &readers);
+    for (size_t i = 0; i < plan->values.count; i++) add_value(&cut, (uint32_t)i);
     flow_solve(&cut.flow);
     for (size_t i = 0; i < plan->sites.count; i++) {
         MoveSite *site = &plan->sites.items[i];
         site->planned = site->flow == FLOW_SOURCE ||
                         (site->flow != FLOW_SINK && flow_on_source_side(&cut.flow, site->flow));
     }
-    return keep_gains(&cut, &readers);
+    return keep_gains(&cut);
 }
 
 bool move_plan_make(MovePlan *plan) {
@@ -491,7 +498,7 @@ bool move_plan_make(MovePlan *plan) {
     Arena *scratch = plan->ctx->scratch;
     plan->node_count = model->node_count;
     plan->site_of = ARENA_ARRAY(scratch, uint32_t, model->node_count);
-    plan->listed = ARENA_ARRAY(scratch, bool, model->value_count);
+    plan->listed = ARENA_ARRAY(scratch, uint32_t, model->value_count);
     plan->elements = ARENA_ARRAY(scratch, uint64_t, model->value_count);
     gather(plan);
     if (plan->sites.count == 0) return false;

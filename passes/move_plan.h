@@ -35,7 +35,8 @@ typedef struct MovePlan {
     uint32_t *site_of;   /* [node_count]: index + 1, or 0 */
     uint32_t node_count; /* size of that */
     VEC(Value *) values; /* that a site reads or gives; none is the result of a shared cast */
-    bool *listed;        /* [value_count]: is in values */
+    uint32_t *listed;    /* [value_count]: place in values + 1, or 0 */
+    struct MoveReaders *readers; /* [values.count] */
     uint64_t *elements;  /* [value_count]: 0: not asked yet */
 } MovePlan;
 
@@ -46,7 +47,9 @@ typedef struct MoveReader {
     uint32_t site; /* index + 1 where its site decides, else 0 */
 } MoveReader;
 
-typedef VEC(MoveReader) MoveReaders;
+typedef struct MoveReaders {
+    VEC(MoveReader) list;
+} MoveReaders;
 
 /* Plans for the pair. False where nothing is to be gained. */
 bool move_plan_make(MovePlan *plan);
@@ -56,9 +59,6 @@ Value *move_plan_origin(const MovePlan *plan, Value *value);
 
 /* True for a cast between the two types that demi put beside its operand, which is no such cast. */
 bool move_plan_is_shared_cast(const MovePlan *plan, const Node *cast);
-
-/* All that reads `value`, in *readers, which is emptied first. In scratch. */
-void move_plan_readers(const MovePlan *plan, const Value *value, MoveReaders *readers);
 
 /* True where input i of the site is moved. */
 bool move_site_moves(const MoveSite *site, uint32_t i);
