@@ -148,7 +148,8 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (!attr && low == low_input) return;
     if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
-    if (low) node_add_metadata(node, "demi.was", attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
+    if (low || !attr)
+        node_add_metadata(node, "demi.was", attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
         else if (!attr || attr->v.i != (int64_t)dtype)

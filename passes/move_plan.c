@@ -77,6 +77,28 @@ static void list_readers(const MovePlan *plan, const Value *value, MoveReaders *
 
 /* ---- sizes -------------------------------------------------------------------------------------------- */
 
+static uint32_t unknown_dims(const Type *type) {
+    uint32_t count = 0;
+    if (!type->has_shape) return UINT32_MAX;
+    for (uint32_t i = 0; i < type->rank; i++) count += type->dims[i].kind == DIM_UNKNOWN;
+    return count;
+}
+
+/* The value's type, or that of a cast of it: of the same shape, of which it may say more, since a
+ * graph's output is declared and what a cast makes one of may not be. */
+static const Type *shaped_type(const MovePlan *plan, const Value *value) {
+    const Type *best = value->type;
+    uint32_t least = unknown_dims(best);
+    for (const Use *use = value->uses; least && use; use = use->next) {
+        if (!move_plan_is_shared_cast(plan, use->node)) continue;
+        const Type *type = use->node->outputs[0]->type;
+        if (unknown_dims(type) >= least) continue;
+        best = type;
+        least = unknown_dims(type);
+    }
+    return best;
+}
+
 /* What of a's dimensions b does not have: the product of known ones, and whether a symbol is left.
  * False where a dimension is unknown. */
 static bool measure(const Type *a, const Type *b, uint64_t *known, bool *symbols) {
@@ -102,25 +124,26 @@ static bool measure(const Type *a, const Type *b, uint64_t *known, bool *symbols
     return true;
 }
 
-/* True where it is certain which of two values has more elements, a symbol standing for one at
+/* True where it is certain which of two types has more elements, a symbol standing for one at
  * least. */
-static bool is_comparable(const Value *a, const Value *b) {
+static bool is_comparable(const Type *a, const Type *b) {
     uint64_t of_a, of_b;
     bool more_a, more_b;
-    if (!measure(a->type, b->type, &of_a, &more_a) || !measure(b->type, a->type, &of_b, &more_b))
-        return false;
+    if (!measure(a, b, &of_a, &more_a) || !measure(b, a, &of_b, &more_b)) return false;
     if (more_a && more_b) return false;
     return (!more_a || of_a >= of_b) && (!more_b || of_b >= of_a);
 }
 
-static bool sizes_are_certain(const MoveSite *site, const OpFlags *flags) {
+static bool sizes_are_certain(const MovePlan *plan, const MoveSite *site, const OpFlags *flags) {
     const Node *node = site->node;
     if (flags->flags & (OP_KEEPS_COUNT | OP_SHRINKS | OP_GROWS)) return true;
-    for (uint32_t i = 0; i < node->input_count; i++)
-        for (uint32_t o = 0; move_site_moves(site, i) && o < node->output_count; o++)
-            if (node->inputs[i].value && node->outputs[o] &&
-                !is_comparable(node->inputs[i].value, node->outputs[o]))
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        Value *value = move_site_moves(site, i) ? node->inputs[i].value : NULL;
+        const Type *in = value ? shaped_type(plan, move_plan_origin(plan, value)) : NULL;
+        for (uint32_t o = 0; in && o < node->output_count; o++)
+            if (node->outputs[o] && !is_comparable(in, shaped_type(plan, node->outputs[o])))
                 return false;
+    }
     return true;
 }
 
@@ -145,7 +168,8 @@ static uint64_t elements_of(MovePlan *plan, Value *value) {
     for (Value *at = value; at && !plan->elements[at->id]; at = size_source(plan, at, &flags))
         VEC_PUSH(plan->ctx->scratch, &chain, at);
     for (size_t i = chain.count; i-- > 0;) {
-        uint64_t own = placement_elements(chain.items[i]);
+        const Value shaped = {.type = shaped_type(plan, chain.items[i])};
+        uint64_t own = placement_elements(&shaped);
         const Value *source = size_source(plan, chain.items[i], &flags);
         plan->elements[chain.items[i]->id] =
             source ? combine(flags, own, plan->elements[source->id]) : own;
@@ -222,7 +246,7 @@ static bool make_site(const MovePlan *plan, Node *node, MoveSite *site) {
                        .moved = moved_inputs(schema, flags->moved),
                        .low = is_low(plan, node->outputs[0]),
                        .fits = true};
-    return operands_can_change(plan, schema, site) && sizes_are_certain(site, flags);
+    return operands_can_change(plan, schema, site) && sizes_are_certain(plan, site, flags);
 }
 
 static void list_value(MovePlan *plan, Value *value) {
