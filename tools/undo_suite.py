@@ -6,7 +6,8 @@ Of every model, to float16 and bfloat16, with graph inputs and outputs kept and 
 placement of casts:
   repeat  converting it twice writes the same bytes;
   again   converting what was converted, with the same options, writes the bytes that it read;
-  undo    strip-casts after a conversion that keeps the parameters gives back the source's bytes.
+  undo    strip-casts after a conversion that keeps the parameters and the opset gives back the
+          source's bytes.
 
 Exit 1 on any failure.
 """
@@ -29,7 +30,7 @@ RANDOM = {"graph": lambda seed, _: random_graphs.build(seed),
           "operator": random_operators.build,
           "style": lambda seed, _: random_styles.build(seed)}
 # As `demi convert --parameters runtime` does it, but for the placement.
-MINCUT = ("infer-dtypes,infer-shapes,insert-casts{to=float16,placement=mincut},move-casts,"
+GREEDY = ("infer-dtypes,infer-shapes,insert-casts{to=float16,placement=greedy},move-casts,"
           "fuse-casts{own=true}")
 
 
@@ -48,10 +49,10 @@ class Undo:
         for variant in VARIANTS:
             found += self.repeat_and_again(path, variant)
             found.append((f"{variant} undo", self.undo(path, source, variant)))
-        run, low = self.demi.opt(str(path), MINCUT)
-        found.append(("mincut again", run.problem() if low is None else
-                      self.again(low, lambda: self.demi.opt(str(self.converted), MINCUT))))
-        found.append(("mincut undo", run.problem() if low is None else
+        run, low = self.demi.opt(str(path), GREEDY)
+        found.append(("greedy again", run.problem() if low is None else
+                      self.again(low, lambda: self.demi.opt(str(self.converted), GREEDY))))
+        found.append(("greedy undo", run.problem() if low is None else
                       self.strip(path, source, low)))
         return found
 
@@ -84,7 +85,7 @@ class Undo:
         return "" if again == first else self.difference(self.converted, again)
 
     def undo(self, path: pathlib.Path, source: bytes, variant: Variant) -> str:
-        run, low = self.demi.convert(str(path), variant, "--parameters", "runtime")
+        run, low = self.demi.convert(str(path), variant, "--parameters", "runtime", "--opset", "keep")
         return run.problem() if low is None else self.strip(path, source, low)
 
     def strip(self, path: pathlib.Path, source: bytes, low: bytes) -> str:
