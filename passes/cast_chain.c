@@ -4,10 +4,14 @@
 
 #include "op_types.h"
 
-static Dtype dtype_of(const Value *value) { return type_dtype(value->type); }
+static Dtype dtype_of(const Value *value) {
+    return type_dtype(value->type);
+}
 
 /* Attributes of the cast say what becomes of values that the type lacks. */
-static bool has_modes(Dtype dtype) { return dtype_is_float(dtype) && dtype_bits(dtype) <= 8; }
+static bool has_modes(Dtype dtype) {
+    return dtype_is_float(dtype) && dtype_bits(dtype) <= 8;
+}
 
 static bool is_number(Dtype dtype) {
     return dtype == DTYPE_BOOL || dtype_is_integer(dtype) || dtype_is_float(dtype);
@@ -19,8 +23,8 @@ static bool wraps_alike(Dtype a, Dtype b, Dtype c) {
            dtype_bits(a) >= 8 && dtype_bits(c) >= 8 && dtype_bits(c) <= dtype_bits(b);
 }
 
-/* Not zero in `a` is not zero in `b`, so bool can't tell: rounding keeps order, so that the smallest
- * number tells of all. */
+/* Not zero in `a` is not zero in `b`, so bool can't tell: rounding keeps order, so that the
+ * smallest number tells of all. */
 static bool keeps_truth(Dtype a, Dtype b) {
     if (dtype_is_integer(a) && dtype_is_integer(b)) return dtype_bits(a) <= dtype_bits(b);
     double least;
@@ -29,12 +33,14 @@ static bool keeps_truth(Dtype a, Dtype b) {
            dtype_from_double(b, least, &bits) && bits != 0;
 }
 
-/* Integers up to 2^24 are exact in float and double, and what lies beyond is infinite in float16. */
+/* Integers up to 2^24 are exact in float and double, and what lies beyond is infinite in float16.
+ */
 static bool overflows_alike(Dtype a, Dtype b, Dtype c) {
     return dtype_is_integer(a) && (b == DTYPE_FLOAT || b == DTYPE_DOUBLE) && c == DTYPE_FLOAT16;
 }
 
-/* What rounds Inf to the largest finite number: float8e5m2 alone has an Inf of the kinds with modes. */
+/* What rounds Inf to the largest finite number: float8e5m2 alone has an Inf of the kinds with
+ * modes. */
 static bool loses_inf(const Node *cast, Dtype to) {
     return to == DTYPE_FLOAT8E5M2 && node_attr_int(cast, "saturate", 1) != 0;
 }

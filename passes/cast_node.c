@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Making cast nodes. Their marks (metadata demi.inserted, and demi.was where an import was added) are
- * what strip-casts goes by. */
+/* Making cast nodes. Their marks (metadata demi.inserted, and demi.was where an import was added)
+ * are what strip-casts goes by. */
 #include "cast_node.h"
 
 #include <ctype.h>
 
 /* The default opset for a model that imports none and now needs Cast: the newest that was published
- * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16. */
+ * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16.
+ */
 static int64_t opset_of_ir(int64_t ir_version) {
     static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
     int64_t last = (int64_t)sizeof opsets - 1;

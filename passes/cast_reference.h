@@ -3,9 +3,9 @@
  * nothing with what is tested.
  *
  * A number is read into a long double, which holds every element of every type here (64 bits of
- * mantissa), and rounded from there by ldexp and rint. Integers to integers drop the upper bits. What
- * the definition of Cast leaves open is marked and compared with nothing: a float that is NaN or
- * out of range, to an integer. NaNs are one value whatever their payload; bool is 0 or 1, and
+ * mantissa), and rounded from there by ldexp and rint. Integers to integers drop the upper bits.
+ * What the definition of Cast leaves open is marked and compared with nothing: a float that is NaN
+ * or out of range, to an integer. NaNs are one value whatever their payload; bool is 0 or 1, and
  * anything but zero, NaN too, is true. */
 #ifndef DEMI_CAST_REFERENCE_H
 #define DEMI_CAST_REFERENCE_H
@@ -21,7 +21,8 @@ static_assert(LDBL_MANT_DIG >= 64, "long double must hold 64-bit integers");
 
 enum { REF_TYPES = 13 };
 
-/* A type by what is written about it: a float's mantissa bits and least exponent, an integer's bits. */
+/* A type by what is written about it: a float's mantissa bits and least exponent, an integer's
+ * bits. */
 typedef struct RefType {
     Dtype dtype;
     const char *name;
@@ -48,7 +49,9 @@ static inline const RefType *ref_type(Dtype dtype) {
     return NULL;
 }
 
-static inline bool ref_is_float(const RefType *type) { return type->mantissa != 0; }
+static inline bool ref_is_float(const RefType *type) {
+    return type->mantissa != 0;
+}
 
 /* One element: its bits, in the lowest ones; `open` where the definition says nothing of it. */
 typedef struct RefElement {
@@ -126,7 +129,8 @@ static inline bool ref_agree(const RefType *type, RefElement a, RefElement b) {
     return ref_is_nan(type, a.bits) && ref_is_nan(type, b.bits);
 }
 
-/* ---- vectors and graphs ------------------------------------------------------------------------------- */
+/* ---- vectors and graphs
+ * ------------------------------------------------------------------------------- */
 
 typedef struct RefVector {
     const RefType *type; /* NULL: not computed */
@@ -144,8 +148,8 @@ static inline RefVector ref_vector(Arena *arena, const RefType *type, size_t cou
 }
 
 static inline int64_t ref_int(const Node *node, uint32_t input, size_t at, Arena *arena) {
-    int64_t *values;
-    uint64_t count;
+    int64_t *values = NULL;
+    uint64_t count = 0;
     const Tensor *tensor = constant_tensor(node->inputs[input].value, arena);
     if (!tensor || !tensor_read_ints(tensor, arena, 1 << 20, &values, &count) || at >= count)
         fail_msg("%s: no constant operand %u", node_label(node), (unsigned)input);
@@ -183,11 +187,14 @@ static inline RefVector ref_gathered(RefRun *run, RefVector x, const Node *node)
 static inline RefVector ref_padded(RefRun *run, RefVector x, const Node *node) {
     size_t before = (size_t)ref_int(node, 1, 0, run->arena);
     size_t after = (size_t)ref_int(node, 1, 1, run->arena);
-    RefVector fill = ref_input(run, node, 2), out = ref_vector(run->arena, x.type, x.count + before + after);
+    RefVector fill = ref_input(run, node, 2),
+              out = ref_vector(run->arena, x.type, x.count + before + after);
     for (size_t i = 0; i < out.count; i++) {
         bool inside = i >= before && i < before + x.count;
-        if (inside) out.items[i] = x.items[i - before];
-        else if (fill.type) out.items[i] = fill.items[0];
+        if (inside)
+            out.items[i] = x.items[i - before];
+        else if (fill.type)
+            out.items[i] = fill.items[0];
     }
     return out;
 }

@@ -4,14 +4,15 @@
  *   y = Cast(x, T), x of type T                       ->  x
  *   y = Cast(Cast(x, B), C), exact (cast_chain.h)     ->  Cast(x, C), or x where A = C
  *   y = Cast(Cast(x, B), C), both demi's own          ->  Cast(x, C), or x where A = C
- *   two casts of one value to one type                ->  the first, also where it lies in a graph
- *                                                         around, before the node that holds the other
+ *   two casts of one value to one type                ->  the first, also from a graph around,
+ *                                                         where it comes before
  *
  * A chain that rounds on purpose (float -> float16 -> float, written by the author) stays. With
- * own=true only casts that demi inserted are removed, so that a model without any is left alone, and
- * strip-casts can take back all that is done: an author's cast to float that only a cast of demi's
- * reads casts to that one's type itself, and is marked (demi.was) as insert-casts marks such.
- * Without, a cast of demi's that comes to stand for an author's loses its mark: it is to stay.
+ * own=true only casts that demi inserted are removed, so that a model without any is left alone,
+ * and strip-casts can take back all that is done: an author's cast to float that only a cast of
+ * demi's reads casts to that one's type itself, and is marked (demi.was) as insert-casts marks
+ * such. Without, a cast of demi's that comes to stand for an author's loses its mark: it is to
+ * stay.
  */
 #include <stddef.h>
 
@@ -43,13 +44,17 @@ typedef struct Fuse {
     uint32_t *position; /* [node_count] in its graph */
 } Fuse;
 
-static Dtype dtype_of(const Value *value) { return type_dtype(value->type); }
+static Dtype dtype_of(const Value *value) {
+    return type_dtype(value->type);
+}
 
 static bool may_remove(const Fuse *f, const Node *cast) {
     return !f->own || node_is_own_cast(cast);
 }
 
-static bool stands(const Node *cast) { return cast->outputs[0]->producer == cast; }
+static bool stands(const Node *cast) {
+    return cast->outputs[0]->producer == cast;
+}
 
 static void count_removed(Fuse *f) {
     f->ctx->counts->casts_fused++;
@@ -63,8 +68,8 @@ static bool is_graph_output(const Value *value) {
     return false;
 }
 
-/* Replaces the cast's result by `value`, of the same type. False where both have names that are part
- * of the interface, or a graph would give out a value of another one, which engines refuse. */
+/* Replaces the cast's result by `value`, of the same type. False where both have names that are
+ * part of the interface, or a graph would give out a value of another one, which engines refuse. */
 static bool bypass(Fuse *f, Node *cast, Value *value) {
     Value *result = cast->outputs[0];
     if (result->referenced) return false;
@@ -86,7 +91,8 @@ static void remove_if_unused(Fuse *f, Node *cast) {
     count_removed(f);
 }
 
-/* ---- chains --------------------------------------------------------------------------------------------- */
+/* ---- chains
+ * --------------------------------------------------------------------------------------------- */
 
 /* An author's cast to float that nothing but demi's cast of its result reads, in the same graph: it
  * can cast to that one's type itself. */
@@ -127,11 +133,14 @@ static void fuse_chain(Fuse *f, Node *outer) {
     if (!node_is_cast(inner) || (!may_remove(f, inner) && !may_remove(f, outer))) return;
     bool ours = node_is_own_cast(inner) && node_is_own_cast(outer);
     if (!ours && !cast_chain_is_exact(inner, outer)) return;
-    if (!f->own || node_is_own_cast(inner)) skip_inner(f, inner, outer);
-    else if (can_retype(inner, outer)) retype(f, inner, outer);
+    if (!f->own || node_is_own_cast(inner))
+        skip_inner(f, inner, outer);
+    else if (can_retype(inner, outer))
+        retype(f, inner, outer);
 }
 
-/* ---- twins ---------------------------------------------------------------------------------------------- */
+/* ---- twins
+ * ---------------------------------------------------------------------------------------------- */
 
 /* True where `twin` has run before whatever `cast` lies in does. */
 static bool comes_before(const Fuse *f, const Node *twin, const Node *cast) {
@@ -140,14 +149,15 @@ static bool comes_before(const Fuse *f, const Node *twin, const Node *cast) {
     return at && f->position[twin->id] < f->position[at->id];
 }
 
-/* Graphs are visited outer ones first, so what was seen in a graph that is left is of no more use. */
+/* Graphs are visited outer ones first, so what was seen in a graph that is left is of no more use.
+ */
 static void leave_graphs(Fuse *f, const Node *cast) {
     Seen **seen = &f->seen[cast->inputs[0].value->id];
     while (*seen && !graph_is_within(cast->graph, (*seen)->cast->graph)) *seen = (*seen)->next;
 }
 
-/* An earlier cast of the same value to the same type; else NULL, and this one is remembered. What was
- * seen may have been removed, or may read something else by now. */
+/* An earlier cast of the same value to the same type; else NULL, and this one is remembered. What
+ * was seen may have been removed, or may read something else by now. */
 static Node *twin_of(Fuse *f, Node *cast) {
     const Value *source = cast->inputs[0].value;
     leave_graphs(f, cast);
@@ -178,7 +188,8 @@ static bool fuse_twin(Fuse *f, Node *cast) {
     return true;
 }
 
-/* ---- the pass -------------------------------------------------------------------------------------------- */
+/* ---- the pass
+ * -------------------------------------------------------------------------------------------- */
 
 static void visit(Fuse *f, Node *cast) {
     if (dtype_of(cast->inputs[0].value) == dtype_of(cast->outputs[0]) &&

@@ -3,9 +3,10 @@
  *   - every chain of two casts over 13 types, on all 65,536 float16 and bfloat16 values and on the
  *     boundary values of the other types, gives after fuse-casts what it gave before; and a chain
  *     that stays has a value that shows why it must;
- *   - so do random graphs of casts and data movement, after fuse-casts, and after move-casts with any
- *     of the casts marked as demi's own;
- *   - move-casts converts strictly fewer elements, or changes nothing; a second run changes nothing. */
+ *   - so do random graphs of casts and data movement, after fuse-casts, and after move-casts with
+ * any of the casts marked as demi's own;
+ *   - move-casts converts strictly fewer elements, or changes nothing; a second run changes
+ * nothing. */
 #include <assert.h>
 
 #include "cast_reference.h"
@@ -15,7 +16,8 @@ static MemTrap trap;
 
 enum { BOUNDARY_MAX = 4096, STEPS = 12, LINE = 160 };
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct Bits {
     uint64_t items[BOUNDARY_MAX];
@@ -34,7 +36,8 @@ static void float_boundaries(Bits *bits, const RefType *type) {
                                     23,    24,   31,   32,   53,   63,   64,   127, 128, 1023};
     static const int narrower[] = {7, 10, 23};
     int bias = (1 << (type->exponent - 1)) - 1, top = (1 << type->exponent) - 1;
-    uint64_t fractions[32] = {0, 1, 2, ref_low_bits(type->mantissa), ref_low_bits(type->mantissa) - 1};
+    uint64_t fractions[32] = {0, 1, 2, ref_low_bits(type->mantissa),
+                              ref_low_bits(type->mantissa) - 1};
     size_t count = 5;
     for (size_t i = 0; i < 3; i++) {
         if (narrower[i] >= type->mantissa) continue;
@@ -44,7 +47,10 @@ static void float_boundaries(Bits *bits, const RefType *type) {
     }
     for (size_t e = 0; e < sizeof exponents / sizeof *exponents + 3; e++) {
         size_t from_end = sizeof exponents / sizeof *exponents;
-        int field = e < from_end ? exponents[e] + bias : e == from_end ? 0 : e == from_end + 1 ? 1 : top;
+        int field = e < from_end        ? exponents[e] + bias
+                    : e == from_end     ? 0
+                    : e == from_end + 1 ? 1
+                                        : top;
         if (field < 0 || field > top) continue;
         for (size_t i = 0; i < count; i++)
             for (uint64_t sign = 0; sign < 2; sign++)
@@ -64,7 +70,8 @@ static void integer_boundaries(Bits *bits, const RefType *type) {
             for (size_t p = 0; p < 4; p++)
                 if (k > precisions[p])
                     add_bits(bits, type,
-                             (UINT64_C(1) << k) + (UINT64_C(1) << (k - precisions[p])) + (uint64_t)d);
+                             (UINT64_C(1) << k) + (UINT64_C(1) << (k - precisions[p])) +
+                                 (uint64_t)d);
         }
 }
 
@@ -77,15 +84,19 @@ static RefVector values_of(const RefType *type, bool whole, Arena *arena) {
         for (size_t i = 0; i < all.count; i++) all.items[i].bits = i;
         return all;
     }
-    if (type->dtype == DTYPE_BOOL) bits = (Bits){{0, 1}, 2};
-    else if (ref_is_float(type)) float_boundaries(&bits, type);
-    else integer_boundaries(&bits, type);
+    if (type->dtype == DTYPE_BOOL)
+        bits = (Bits){{0, 1}, 2};
+    else if (ref_is_float(type))
+        float_boundaries(&bits, type);
+    else
+        integer_boundaries(&bits, type);
     RefVector vector = ref_vector(arena, type, bits.count);
     for (size_t i = 0; i < bits.count; i++) vector.items[i].bits = bits.items[i];
     return vector;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ------------------------------------------------------------------------------------------- */
 
 /* Runs the passes; true where they changed something. */
 static bool run_passes(Model *model, const char *text) {
@@ -129,12 +140,13 @@ static void assert_same(const Outputs *a, const Outputs *b, const char *what) {
         for (size_t i = 0; i < x->count; i++)
             if (!ref_agree(x->type, x->items[i], y->items[i]))
                 fail_msg("output %zu, element %zu: %#llx became %#llx in\n%s", o, i,
-                         (unsigned long long)x->items[i].bits,
-                         (unsigned long long)y->items[i].bits, what);
+                         (unsigned long long)x->items[i].bits, (unsigned long long)y->items[i].bits,
+                         what);
     }
 }
 
-/* ---- chains of two --------------------------------------------------------------------------------------- */
+/* ---- chains of two
+ * --------------------------------------------------------------------------------------- */
 
 /* True where some value shows that a cast by way of `b` is another thing than a direct one. */
 static bool has_witness(RefVector x, const RefType *b, const RefType *c) {
@@ -183,7 +195,8 @@ static void chains_of_two(void **state) {
                     &ref_types[i % REF_TYPES]);
 }
 
-/* ---- random graphs ---------------------------------------------------------------------------------------- */
+/* ---- random graphs
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct Made {
     const RefType *type;
@@ -199,7 +212,9 @@ typedef struct Maker {
     size_t count;
 } Maker;
 
-static uint32_t pick(Maker *m, uint32_t below) { return test_random(&m->random, below); }
+static uint32_t pick(Maker *m, uint32_t below) {
+    return test_random(&m->random, below);
+}
 
 static void put(Maker *m, const char *format, ...) {
     va_list args;
@@ -211,10 +226,10 @@ static void put(Maker *m, const char *format, ...) {
 
 /* Mostly there and back between a few types, so that something can move. */
 static const RefType *pick_type(Maker *m, const RefType *from) {
-    static const Dtype pairs[][2] = {{DTYPE_FLOAT16, DTYPE_FLOAT},  {DTYPE_BFLOAT16, DTYPE_FLOAT},
-                                     {DTYPE_FLOAT, DTYPE_DOUBLE},   {DTYPE_INT32, DTYPE_INT64},
-                                     {DTYPE_BOOL, DTYPE_INT32},     {DTYPE_INT8, DTYPE_INT16},
-                                     {DTYPE_UINT16, DTYPE_FLOAT},   {DTYPE_INT32, DTYPE_DOUBLE}};
+    static const Dtype pairs[][2] = {{DTYPE_FLOAT16, DTYPE_FLOAT}, {DTYPE_BFLOAT16, DTYPE_FLOAT},
+                                     {DTYPE_FLOAT, DTYPE_DOUBLE},  {DTYPE_INT32, DTYPE_INT64},
+                                     {DTYPE_BOOL, DTYPE_INT32},    {DTYPE_INT8, DTYPE_INT16},
+                                     {DTYPE_UINT16, DTYPE_FLOAT},  {DTYPE_INT32, DTYPE_DOUBLE}};
     for (int tries = 0; tries < 20 && pick(m, 8); tries++) {
         const Dtype *pair = pairs[pick(m, 8)];
         if (pair[0] == from->dtype) return ref_type(pair[1]);
@@ -236,7 +251,8 @@ static size_t pick_like(Maker *m, Made like) {
 static Made make_pad(Maker *m, size_t from) {
     Made made = m->values[from];
     bool is_float = ref_is_float(made.type), low = is_float && made.type->width == 16;
-    const char *fills[2] = {is_float ? low ? "0.5v" : "0.5" : "1", is_float ? low ? "0.1v" : "0.1" : "1"};
+    const char *fills[2] = {is_float ? low ? "0.5v" : "0.5" : "1",
+                            is_float ? low ? "0.1v" : "0.1" : "1"};
     made.count += 3;
     if (pick(m, 2)) {
         put(m, "Pad (v%zu, pads)", from);

@@ -6,10 +6,10 @@
  *   x1 = Cast(x, float); y = Slice(x1)                   ->  y1 = Slice(x); y = Cast(y1, float)
  *   x1 = Cast(x, float); y = Transpose(x1); Cast(y, float16)  ->  Transpose(x)
  *
- * It differs from insert-casts, which decides where values are rounded: here no value changes, since
- * moving commutes with converting. move_plan.h says which nodes and what a cast costs. Casts of the
- * model's author stay where they stand, and so do casts of values of another graph; what a class or
- * an exclusion settled stays in its precision.
+ * It differs from insert-casts, which decides where values are rounded: here no value changes,
+ * since moving commutes with converting. move_plan.h says which nodes and what a cast costs. Casts
+ * of the model's author stay where they stand, and so do casts of values of another graph; what a
+ * class or an exclusion settled stays in its precision.
  */
 #include "cast_node.h"
 #include "move_plan.h"
@@ -42,7 +42,8 @@ static bool is_low(const Move *m, const Value *value) {
     return type_dtype(value->type) == m->plan.narrow;
 }
 
-/* ---- what is there -------------------------------------------------------------------------------------- */
+/* ---- what is there
+ * -------------------------------------------------------------------------------------- */
 
 static bool flips(const Move *m, const Node *node) {
     uint32_t site = node && node->id < m->plan.node_count ? m->plan.site_of[node->id] : 0;
@@ -74,7 +75,8 @@ static void list_value(Move *m, size_t index) {
     VEC_PUSH(m->plan.ctx->scratch, &m->moved, moved);
 }
 
-/* ---- carrying the plan out ------------------------------------------------------------------------------ */
+/* ---- carrying the plan out
+ * ------------------------------------------------------------------------------ */
 
 static const Type *with_dtype(Move *m, const Value *value, bool low) {
     Dtype dtype = low ? m->plan.narrow : m->plan.wide;
@@ -95,7 +97,9 @@ static void flip_node(Move *m, const MoveSite *site) {
     node->note = note;
 }
 
-static bool names_output(const Use *use) { return !use->node && !use->graph->owner; }
+static bool names_output(const Use *use) {
+    return !use->node && !use->graph->owner;
+}
 
 /* The cast of the value to its other type that is there, or NULL. It goes right behind the value's
  * producer, since it has readers now that may come before those it had. */
@@ -125,8 +129,10 @@ static void point_reader(Move *m, const Moved *moved, const MoveReader *reader, 
     }
     if (then == now) return;
     if (names_output(reader->use)) {
-        if (then == value) value_swap_names(now, value);
-        else if (!value_is_named_output(then)) cast_name_output(m->plan.ctx, value, then);
+        if (then == value)
+            value_swap_names(now, value);
+        else if (!value_is_named_output(then))
+            cast_name_output(m->plan.ctx, value, then);
     }
     use_set(reader->use, then);
 }
@@ -160,7 +166,8 @@ static bool move_pair(PassCtx *ctx, Pair pair, bool *chained) {
     return true;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------------- */
+/* ---- the pass
+ * ------------------------------------------------------------------------------------------- */
 
 /* float8 and narrower casts have modes (saturate, round_mode); zeros that an operator fills in are
  * not the same thing as text. */

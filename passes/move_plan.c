@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The plan of move-casts: sites are gathered from the casts outwards, what changes no value is found
- * by two sweeps, and a minimum cut decides. A group of connected sites is left alone unless the cut is
- * cheaper than what is there, so that a second run finds nothing to do. */
+/* The plan of move-casts: sites are gathered from the casts outwards, what changes no value is
+ * found by two sweeps, and a minimum cut decides. A group of connected sites is left alone unless
+ * the cut is cheaper than what is there, so that a second run finds nothing to do. */
 #include "move_plan.h"
 
 #include "constants.h"
@@ -17,7 +17,9 @@ enum {
 
 static const uint64_t COST_MAX = UINT64_C(1) << 38; /* of the whole network */
 
-static Dtype dtype_of(const Value *value) { return type_dtype(value->type); }
+static Dtype dtype_of(const Value *value) {
+    return type_dtype(value->type);
+}
 
 static bool is_low(const MovePlan *plan, const Value *value) {
     return dtype_of(value) == plan->narrow;
@@ -29,7 +31,8 @@ static bool in_pair(const MovePlan *plan, const Value *value) {
            (dtype == plan->wide || dtype == plan->narrow);
 }
 
-/* ---- casts and readers ------------------------------------------------------------------------------ */
+/* ---- casts and readers
+ * ------------------------------------------------------------------------------ */
 
 static bool is_pair_cast(const MovePlan *plan, const Node *cast) {
     if (!cast || !node_is_own_cast(cast)) return false;
@@ -75,7 +78,8 @@ static void list_readers(const MovePlan *plan, const Value *value, MoveReaders *
     }
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * -------------------------------------------------------------------------------------------- */
 
 static uint32_t unknown_dims(const Type *type) {
     uint32_t count = 0;
@@ -115,11 +119,13 @@ static bool measure(const Type *a, const Type *b, uint64_t *known, bool *symbols
             continue;
         }
         uint32_t k = 0;
-        while (k < b->rank && (used >> k & 1 || b->dims[k].kind != DIM_SYMBOL ||
-                               b->dims[k].symbol != dim->symbol))
+        while (k < b->rank &&
+               (used >> k & 1 || b->dims[k].kind != DIM_SYMBOL || b->dims[k].symbol != dim->symbol))
             k++;
-        if (k < b->rank) used |= UINT64_C(1) << k;
-        else *symbols = true;
+        if (k < b->rank)
+            used |= UINT64_C(1) << k;
+        else
+            *symbols = true;
     }
     return true;
 }
@@ -177,7 +183,8 @@ static uint64_t elements_of(MovePlan *plan, Value *value) {
     return plan->elements[value->id];
 }
 
-/* ---- sites ---------------------------------------------------------------------------------------------- */
+/* ---- sites
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool allows(const MovePlan *plan, const OpSchema *schema, const OpParam *param) {
     const TypeSet *types = op_param_types(schema, param);
@@ -195,13 +202,15 @@ static bool output_can_change(const MovePlan *plan, const OpSchema *schema, cons
     const OpParam *param = op_schema_output(schema, o);
     bool may = param && param->var != OP_NO_VAR && !value->referenced && in_pair(plan, value);
     for (const Use *use = value->uses; may && use; use = use->next)
-        if (move_plan_is_shared_cast(plan, use->node) && value_is_named_output(use->node->outputs[0]))
+        if (move_plan_is_shared_cast(plan, use->node) &&
+            value_is_named_output(use->node->outputs[0]))
             may = !value_is_named_output(value);
     return may;
 }
 
 /* The moved operands are all operands of one type variable; so are the outputs. */
-static bool operands_can_change(const MovePlan *plan, const OpSchema *schema, const MoveSite *site) {
+static bool operands_can_change(const MovePlan *plan, const OpSchema *schema,
+                                const MoveSite *site) {
     const Node *node = site->node;
     uint8_t var = OP_NO_VAR;
     Dtype dtype = site->low ? plan->narrow : plan->wide;
@@ -230,8 +239,9 @@ static bool operands_can_change(const MovePlan *plan, const OpSchema *schema, co
 /* Bit i for actual input i; a variadic formal stands for all from its place on. */
 static uint8_t moved_inputs(const OpSchema *schema, uint8_t formals) {
     unsigned last = schema->input_count - 1u;
-    bool variadic = schema->inputs[last].option == OP_VARIADIC && (formals >> last & 1);
-    return variadic ? (uint8_t)(formals | 0xffu << last) : formals;
+    bool variadic =
+        last < MOVED_BITS && (formals >> last & 1) && schema->inputs[last].option == OP_VARIADIC;
+    return (uint8_t)(variadic ? formals | 0xffu << last : formals);
 }
 
 static bool make_site(const MovePlan *plan, Node *node, MoveSite *site) {
@@ -276,8 +286,10 @@ static void gather(MovePlan *plan) {
     MoveReaders readers = {0};
     for (size_t g = 0; g < graphs.count; g++)
         for (Node *node = graphs.items[g]->first; node; node = node->next)
-            if (move_plan_is_shared_cast(plan, node)) list_value(plan, node->inputs[0].value);
-            else plan->chained |= is_pair_cast(plan, node);
+            if (move_plan_is_shared_cast(plan, node))
+                list_value(plan, node->inputs[0].value);
+            else
+                plan->chained |= is_pair_cast(plan, node);
     for (size_t i = 0; i < plan->values.count; i++) {
         Value *value = plan->values.items[i];
         visit_node(plan, value->producer);
@@ -295,7 +307,8 @@ static const MoveReaders *readers_of(const MovePlan *plan, const Value *value) {
     return &plan->readers[plan->listed[value->id] - 1];
 }
 
-/* ---- what changes no value ----------------------------------------------------------------------------- */
+/* ---- what changes no value
+ * ----------------------------------------------------------------------------- */
 
 static uint32_t producer_site(const MovePlan *plan, const Value *value) {
     const Node *node = value->producer;
@@ -379,7 +392,8 @@ static void find_freedom(MovePlan *plan) {
     }
 }
 
-/* ---- the cut ------------------------------------------------------------------------------------------- */
+/* ---- the cut
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct Cut {
     MovePlan *plan;
@@ -393,12 +407,13 @@ typedef struct Cut {
 
 static uint32_t group_of(MovePlan *plan, uint32_t site) {
     MoveSite *sites = plan->sites.items;
-    while (sites[site].group != site)
-        site = sites[site].group = sites[sites[site].group].group;
+    while (sites[site].group != site) site = sites[site].group = sites[sites[site].group].group;
     return site;
 }
 
-static uint32_t fixed_node(bool low) { return low ? FLOW_SOURCE : FLOW_SINK; }
+static uint32_t fixed_node(bool low) {
+    return low ? FLOW_SOURCE : FLOW_SINK;
+}
 
 /* A site that is not free stays what it is. */
 static void add_sites(Cut *cut) {

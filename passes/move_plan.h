@@ -9,9 +9,9 @@
  * other type costs one cast of as many elements as it has, shared by all readers in all graphs. The
  * plan is a minimum cut, so the elements converted are the fewest there can be.
  *
- * Known dimensions count as they are, symbolic and unknown ones as 64. So a node is a site only where
- * that can't mislead: its operator says which side is larger (Slice, Expand, Transpose, …), or both
- * sides' dimensions are known but for symbols that cancel out.
+ * Known dimensions count as they are, symbolic and unknown ones as 64. So a node is a site only
+ * where that can't mislead: its operator says which side is larger (Slice, Expand, Transpose, …),
+ * or both sides' dimensions are known but for symbols that cancel out.
  */
 #ifndef DEMI_MOVE_PLAN_H
 #define DEMI_MOVE_PLAN_H
@@ -23,8 +23,8 @@ typedef struct MoveSite {
     uint8_t moved;     /* bit i: input i is moved; the last bit also stands for all that follow */
     bool low, planned; /* narrow now; narrow by the plan */
     bool fits, needs;
-    uint32_t group;    /* union-find: sites that decide together */
-    uint32_t flow;     /* its node in the network */
+    uint32_t group; /* union-find: sites that decide together */
+    uint32_t flow;  /* its node in the network */
 } MoveSite;
 
 typedef struct MovePlan {
@@ -37,7 +37,7 @@ typedef struct MovePlan {
     VEC(Value *) values; /* that a site reads or gives; none is the result of a shared cast */
     uint32_t *listed;    /* [value_count]: place in values + 1, or 0 */
     struct MoveReaders *readers; /* [values.count] */
-    uint64_t *elements;  /* [value_count]: 0: not asked yet */
+    uint64_t *elements;          /* [value_count]: 0: not asked yet */
 } MovePlan;
 
 /* A reader of a value, directly or through a cast that the plan may move. */
