@@ -113,6 +113,12 @@ static void retype(Fuse *f, Node *inner, Node *outer) {
     value_set_type(between, type_with_dtype(arena, between->type, to));
     value_sync_info(between);
     bypass(f, outer, between);
+    if (!inner->note) return;
+    NodeNote *note = ARENA_NEW(arena, NodeNote);
+    *note = *inner->note;
+    note->dtype = to;
+    note->reason = "runs low";
+    inner->note = note;
 }
 
 /* outer reads what inner reads. */

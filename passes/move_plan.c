@@ -91,6 +91,7 @@ static uint32_t unknown_dims(const Type *type) {
 /* The value's type, or that of a cast of it: of the same shape, of which it may say more, since a
  * graph's output is declared and what a cast makes one of may not be. */
 static const Type *shaped_type(const MovePlan *plan, const Value *value) {
+    if (plan->shapes[value->id]) return plan->shapes[value->id];
     const Type *best = value->type;
     uint32_t least = unknown_dims(best);
     for (const Use *use = value->uses; least && use; use = use->next) {
@@ -100,7 +101,7 @@ static const Type *shaped_type(const MovePlan *plan, const Value *value) {
         best = type;
         least = unknown_dims(type);
     }
-    return best;
+    return plan->shapes[value->id] = best;
 }
 
 /* What of a's dimensions b does not have: the product of known ones, and whether a symbol is left.
@@ -268,7 +269,8 @@ static void list_value(MovePlan *plan, Value *value) {
 
 static void visit_node(MovePlan *plan, Node *node) {
     MoveSite site;
-    if (!node || node->id >= plan->node_count || plan->site_of[node->id]) return;
+    if (!node || node->id >= plan->node_count || plan->visited[node->id]) return;
+    plan->visited[node->id] = true;
     if (!make_site(plan, node, &site)) return;
     site.group = (uint32_t)plan->sites.count;
     VEC_PUSH(plan->ctx->scratch, &plan->sites, site);
@@ -538,6 +540,8 @@ bool move_plan_make(MovePlan *plan) {
     plan->node_count = model->node_count;
     plan->site_of = ARENA_ARRAY(scratch, uint32_t, model->node_count);
     plan->listed = ARENA_ARRAY(scratch, uint32_t, model->value_count);
+    plan->visited = ARENA_ARRAY(scratch, bool, model->node_count);
+    plan->shapes = ARENA_ARRAY(scratch, const Type *, model->value_count);
     plan->elements = ARENA_ARRAY(scratch, uint64_t, model->value_count);
     gather(plan);
     if (plan->sites.count == 0) return false;

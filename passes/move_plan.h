@@ -38,6 +38,8 @@ typedef struct MovePlan {
     uint32_t *listed;    /* [value_count]: place in values + 1, or 0 */
     struct MoveReaders *readers; /* [values.count] */
     uint64_t *elements;          /* [value_count]: 0: not asked yet */
+    const Type **shapes;         /* [value_count]: the best known; NULL: not asked yet */
+    bool *visited;               /* [node_count] */
 } MovePlan;
 
 /* A reader of a value, directly or through a cast that the plan may move. */
