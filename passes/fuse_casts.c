@@ -18,6 +18,7 @@
 
 #include "cast_chain.h"
 #include "cast_node.h"
+#include "fuse_casts.h"
 #include "op_types.h"
 #include "passes.h"
 
@@ -39,7 +40,7 @@ typedef struct Seen {
 
 typedef struct Fuse {
     PassCtx *ctx;
-    bool own;
+    bool own, exact;
     Seen **seen;        /* [value_count], by what is cast */
     uint32_t *position; /* [node_count] in its graph */
 } Fuse;
@@ -112,6 +113,7 @@ static void retype(Fuse *f, Node *inner, Node *outer) {
     node_add_metadata(inner, "demi.was", "to");
     value_set_type(between, type_with_dtype(arena, between->type, to));
     value_sync_info(between);
+    f->ctx->counts->rewrites++;
     bypass(f, outer, between);
     if (!inner->note) return;
     NodeNote *note = ARENA_NEW(arena, NodeNote);
@@ -137,7 +139,7 @@ static void skip_inner(Fuse *f, Node *inner, Node *outer) {
 static void fuse_chain(Fuse *f, Node *outer) {
     Node *inner = outer->inputs[0].value->producer;
     if (!node_is_cast(inner) || (!may_remove(f, inner) && !may_remove(f, outer))) return;
-    bool ours = node_is_own_cast(inner) && node_is_own_cast(outer);
+    bool ours = !f->exact && node_is_own_cast(inner) && node_is_own_cast(outer);
     if (!ours && !cast_chain_is_exact(inner, outer)) return;
     if (!f->own || node_is_own_cast(inner))
         skip_inner(f, inner, outer);
@@ -218,10 +220,9 @@ static void number_nodes(Fuse *f, const Graph *graph) {
         f->position[node->id] = position++;
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    (void)err;
-    const FuseCastsOptions *options = opts;
-    Fuse fuse = {.ctx = ctx, .own = options->own};
+bool fuse_casts(PassCtx *ctx, FuseRules rules) {
+    Fuse fuse = {.ctx = ctx, .own = rules != FUSE_ALL, .exact = rules == FUSE_EXACT};
+    uint64_t rewrites = ctx->counts->rewrites;
     fuse.seen = ARENA_ARRAY(ctx->scratch, Seen *, ctx->model->value_count);
     fuse.position = ARENA_ARRAY(ctx->scratch, uint32_t, ctx->model->node_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
@@ -231,6 +232,13 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
             next = node->next; /* the passes above remove node itself or something before it */
             if (node_is_cast(node)) visit(&fuse, node);
         }
+    return ctx->counts->rewrites != rewrites;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    (void)err;
+    const FuseCastsOptions *options = opts;
+    fuse_casts(ctx, options->own ? FUSE_OWN : FUSE_ALL);
     return true;
 }
 

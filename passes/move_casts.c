@@ -9,9 +9,11 @@
  * It differs from insert-casts, which decides where values are rounded: here no value changes,
  * since moving commutes with converting. move_plan.h says which nodes and what a cast costs. Casts
  * of the model's author stay where they stand, and so do casts of values of another graph; what a
- * class or an exclusion settled stays in its precision.
+ * class or an exclusion settled stays in its precision. Between rounds, casts of demi's that change
+ * nothing are removed (fuse_casts.h), so that the places are the best for what is left.
  */
 #include "cast_node.h"
+#include "fuse_casts.h"
 #include "move_plan.h"
 #include "op_types.h"
 #include "passes.h"
@@ -187,18 +189,26 @@ static void note_pair(PassCtx *ctx, const Node *cast, Pairs *pairs) {
     VEC_PUSH(ctx->scratch, pairs, pair);
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)options;
-    (void)err;
+static Pairs pairs_of(PassCtx *ctx) {
     Pairs pairs = {0};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++)
         for (const Node *node = graphs.items[g]->first; node; node = node->next)
             if (node_is_own_cast(node)) note_pair(ctx, node, &pairs);
-    /* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may
-     * make room for more. */
-    bool moved = true, again = pairs.count > 1;
-    for (size_t round = 0; moved && (again || round == 0) && round < ROUNDS_MAX; round++) {
+    return pairs;
+}
+
+/* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may make
+ * room for fusion and for more. */
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)options;
+    (void)err;
+    bool moved = true, again = false;
+    for (size_t round = 0; moved && round < ROUNDS_MAX; round++) {
+        bool fused = fuse_casts(ctx, FUSE_EXACT);
+        if (round > 0 && !fused && !again) break;
+        Pairs pairs = pairs_of(ctx);
+        again = pairs.count > 1;
         moved = false;
         for (size_t i = 0; i < pairs.count; i++) moved |= move_pair(ctx, pairs.items[i], &again);
     }
