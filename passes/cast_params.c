@@ -43,6 +43,12 @@ static bool converts(Dtype dtype) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
+static bool is_graph_output(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node) return true;
+    return false;
+}
+
 /* The type that this use casts `value` to, if storing it so saves bytes; else UNDEFINED. */
 static Dtype cast_target(const Use *use) {
     if (!node_is_cast(use->node)) return DTYPE_UNDEFINED;
@@ -50,8 +56,9 @@ static Dtype cast_target(const Use *use) {
     Dtype to = type_dtype(result->type), from = type_dtype(use->value->type);
     if (!converts(to) || !converts(from) || dtype_bits(to) >= dtype_bits(from))
         return DTYPE_UNDEFINED;
-    /* An output of another graph could not take over this constant's name. */
-    bool foreign = result->graph != use->value->graph && value_is_named_output(result);
+    /* An output of another graph could not take over this constant's name, nor does a graph give out
+     * what another one holds. */
+    bool foreign = result->graph != use->value->graph && is_graph_output(result);
     return foreign ? DTYPE_UNDEFINED : to;
 }
 

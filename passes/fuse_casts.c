@@ -2,16 +2,23 @@
 /* fuse-casts: removes casts that change nothing.
  *
  *   y = Cast(x, T), x of type T                       ->  x
- *   y = Cast(Cast(x, B), C), every A exact in B       ->  Cast(x, C), or x where A = C
- *   y = Cast(Cast(x, B), A), both demi's own          ->  x
- *   two casts of one value to one type in one graph   ->  the first
+ *   y = Cast(Cast(x, B), C), exact (cast_chain.h)     ->  Cast(x, C), or x where A = C
+ *   y = Cast(Cast(x, B), C), both demi's own          ->  Cast(x, C), or x where A = C
+ *   two casts of one value to one type                ->  the first, also from a graph around,
+ *                                                         where it comes before
  *
- * A chain that rounds on purpose (float -> float16 -> float, written by the author) stays: only what
- * is exact for every input, or was inserted by demi, goes. With own=true only casts that demi
- * inserted are removed, so that a model without any is left alone.
+ * A chain that rounds on purpose (float -> float16 -> float, written by the author) stays. With
+ * own=true only casts that demi inserted are removed, so that a model without any is left alone,
+ * and strip-casts can take back all that is done: an author's cast to float that only a cast of
+ * demi's reads casts to that one's type itself, and is marked (demi.was) as insert-casts marks
+ * such. Without, a cast of demi's that comes to stand for an author's loses its mark: it is to
+ * stay.
  */
 #include <stddef.h>
 
+#include "cast_chain.h"
+#include "cast_node.h"
+#include "fuse_casts.h"
 #include "op_types.h"
 #include "passes.h"
 
@@ -25,33 +32,29 @@ static const PassOption options_table[] = {
     {0},
 };
 
-/* A cast of one value to one type. */
+/* A cast of one value to one type, the first of its graph. */
 typedef struct Seen {
     Node *cast;
-    struct Seen *next;
+    struct Seen *next; /* of the same graph, or of one around it */
 } Seen;
-
-typedef struct SeenCasts {
-    const Graph *graph; /* that they lie in */
-    Seen *first;        /* one a type */
-} SeenCasts;
 
 typedef struct Fuse {
     PassCtx *ctx;
-    bool own;
-    SeenCasts *seen; /* [value_count], by what is cast: the casts of the graph at hand so far */
+    bool own, exact;
+    Seen **seen;        /* [value_count], by what is cast */
+    uint32_t *position; /* [node_count] in its graph */
 } Fuse;
 
-/* float8 and narrower casts have modes (saturate, round_mode): their chains are left alone. */
-static bool is_plain(Dtype dtype) {
-    return dtype_bits(dtype) >= 8 && dtype != DTYPE_COMPLEX64 && dtype != DTYPE_COMPLEX128 &&
-           !(dtype_is_float(dtype) && dtype_bits(dtype) == 8);
+static Dtype dtype_of(const Value *value) {
+    return type_dtype(value->type);
 }
-
-static Dtype dtype_of(const Value *value) { return type_dtype(value->type); }
 
 static bool may_remove(const Fuse *f, const Node *cast) {
     return !f->own || node_is_own_cast(cast);
+}
+
+static bool stands(const Node *cast) {
+    return cast->outputs[0]->producer == cast;
 }
 
 static void count_removed(Fuse *f) {
@@ -59,15 +62,21 @@ static void count_removed(Fuse *f) {
     f->ctx->counts->rewrites++;
 }
 
-/* Replaces the cast's result by `value`, of the same type. False where both have names that are part
- * of the interface. */
+/* True where the result is an output of the graph it lies in. */
+static bool is_graph_output(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node) return true;
+    return false;
+}
+
+/* Replaces the cast's result by `value`, of the same type. False where both have names that are
+ * part of the interface, or a graph would give out a value of another one, which engines refuse. */
 static bool bypass(Fuse *f, Node *cast, Value *value) {
     Value *result = cast->outputs[0];
     if (result->referenced) return false;
+    if (value->graph != result->graph && is_graph_output(result)) return false;
     if (value_is_named_output(result)) {
-        bool fixed = value->input || value->referenced || value_is_named_output(value) ||
-                     value->graph != result->graph;
-        if (fixed) return false;
+        if (value->input || value->referenced || value_is_named_output(value)) return false;
         value_swap_names(result, value);
     }
     value_replace_uses(result, value);
@@ -83,85 +92,153 @@ static void remove_if_unused(Fuse *f, Node *cast) {
     count_removed(f);
 }
 
-/* The inner cast of a chain, where both may be looked through. */
-static Node *inner_cast(const Node *outer) {
-    Node *inner = outer->inputs[0].value->producer;
-    if (!node_is_cast(inner) || !is_plain(dtype_of(inner->inputs[0].value)) ||
-        !is_plain(dtype_of(inner->outputs[0])) || !is_plain(dtype_of(outer->outputs[0])))
-        return NULL;
-    return inner;
+/* ---- chains
+ * --------------------------------------------------------------------------------------------- */
+
+/* An author's cast to float that nothing but demi's cast of its result reads, in the same graph: it
+ * can cast to that one's type itself. */
+static bool can_retype(const Node *inner, const Node *outer) {
+    const Value *between = inner->outputs[0];
+    return between->use_count == 1 && !between->referenced && inner->graph == outer->graph &&
+           !outer->outputs[0]->referenced && dtype_of(between) == DTYPE_FLOAT &&
+           !node_metadata(inner, "demi.was") && node_attr(inner, "to") &&
+           !node_attr(inner, "to")->ref;
 }
 
-static void fuse_chain(Fuse *f, Node *outer) {
-    Node *inner = inner_cast(outer);
-    if (!inner || (!may_remove(f, inner) && !may_remove(f, outer))) return;
+static void retype(Fuse *f, Node *inner, Node *outer) {
+    Arena *arena = &f->ctx->model->arena;
+    Value *between = inner->outputs[0];
+    Dtype to = dtype_of(outer->outputs[0]);
+    cast_set_to(inner, to);
+    node_add_metadata(inner, "demi.was", "to");
+    value_set_type(between, type_with_dtype(arena, between->type, to));
+    value_sync_info(between);
+    f->ctx->counts->rewrites++;
+    bypass(f, outer, between);
+    if (!inner->note) return;
+    NodeNote *note = ARENA_NEW(arena, NodeNote);
+    *note = *inner->note;
+    note->dtype = to;
+    note->reason = "runs low";
+    inner->note = note;
+}
+
+/* outer reads what inner reads. */
+static void skip_inner(Fuse *f, Node *inner, Node *outer) {
     Value *source = inner->inputs[0].value;
-    Dtype a = dtype_of(source), b = dtype_of(inner->outputs[0]), c = dtype_of(outer->outputs[0]);
-    bool exact = dtype_lossless(a, b);
-    bool ours = a == c && node_is_own_cast(inner) && node_is_own_cast(outer);
-    if (!exact && !ours) return;
-    if (a == c && may_remove(f, outer)) {
+    if (dtype_of(source) == dtype_of(outer->outputs[0]) && may_remove(f, outer)) {
         if (!bypass(f, outer, source)) return;
-    } else if (exact) {
+    } else {
+        if (!node_is_own_cast(inner)) node_remove_metadata(outer, "demi.inserted");
         node_set_input(outer, 0, source);
         f->ctx->counts->rewrites++;
     }
     remove_if_unused(f, inner);
 }
 
-/* The entry for casts of the same value to the same type, in the same graph. Its cast may have been
- * removed, or may read something else by now. */
-static Seen *seen_of(Fuse *f, const Node *cast) {
-    SeenCasts *casts = &f->seen[cast->inputs[0].value->id];
-    if (casts->graph != cast->graph) *casts = (SeenCasts){.graph = cast->graph};
-    for (Seen *seen = casts->first; seen; seen = seen->next)
-        if (dtype_of(seen->cast->outputs[0]) == dtype_of(cast->outputs[0])) return seen;
-    Seen *seen = ARENA_NEW(f->ctx->scratch, Seen);
-    seen->next = casts->first;
-    return casts->first = seen;
+static void fuse_chain(Fuse *f, Node *outer) {
+    Node *inner = outer->inputs[0].value->producer;
+    if (!node_is_cast(inner) || (!may_remove(f, inner) && !may_remove(f, outer))) return;
+    bool ours = !f->exact && node_is_own_cast(inner) && node_is_own_cast(outer);
+    if (!ours && !cast_chain_is_exact(inner, outer)) return;
+    if (!f->own || node_is_own_cast(inner))
+        skip_inner(f, inner, outer);
+    else if (can_retype(inner, outer))
+        retype(f, inner, outer);
 }
 
-/* An earlier cast, also by age, of the same value to the same type in the same graph; else NULL, and
- * this one is remembered. */
+/* ---- twins
+ * ---------------------------------------------------------------------------------------------- */
+
+/* True where `twin` has run before whatever `cast` lies in does. */
+static bool comes_before(const Fuse *f, const Node *twin, const Node *cast) {
+    const Node *at = cast;
+    while (at && at->graph != twin->graph) at = at->graph->owner;
+    return at && f->position[twin->id] < f->position[at->id];
+}
+
+/* Graphs are visited outer ones first, so what was seen in a graph that is left is of no more use.
+ */
+static void leave_graphs(Fuse *f, const Node *cast) {
+    Seen **seen = &f->seen[cast->inputs[0].value->id];
+    while (*seen && !graph_is_within(cast->graph, (*seen)->cast->graph)) *seen = (*seen)->next;
+}
+
+/* An earlier cast of the same value to the same type; else NULL, and this one is remembered. What
+ * was seen may have been removed, or may read something else by now. */
 static Node *twin_of(Fuse *f, Node *cast) {
-    Seen *seen = seen_of(f, cast);
-    Node *twin = seen->cast;
-    bool stands = twin && twin != cast && twin->outputs[0]->producer == twin &&
-                  twin->inputs[0].value == cast->inputs[0].value;
-    if (stands && twin->id < cast->id) return twin;
-    seen->cast = cast;
+    const Value *source = cast->inputs[0].value;
+    leave_graphs(f, cast);
+    for (Seen **at = &f->seen[source->id]; *at;) {
+        Node *twin = (*at)->cast;
+        if (twin == cast) return NULL;
+        if (!stands(twin) || twin->inputs[0].value != source) {
+            *at = (*at)->next;
+            continue;
+        }
+        if (cast_is_same(twin, cast) && may_remove(f, twin) == may_remove(f, cast) &&
+            comes_before(f, twin, cast))
+            return twin;
+        at = &(*at)->next;
+    }
+    Seen *seen = ARENA_NEW(f->ctx->scratch, Seen);
+    *seen = (Seen){cast, f->seen[source->id]};
+    f->seen[source->id] = seen;
     return NULL;
 }
 
 static bool fuse_twin(Fuse *f, Node *cast) {
     Node *twin = twin_of(f, cast);
-    return twin && may_remove(f, cast) && bypass(f, cast, twin->outputs[0]);
+    if (!twin || !may_remove(f, cast)) return false;
+    bool ours = node_is_own_cast(cast);
+    if (!bypass(f, cast, twin->outputs[0])) return false;
+    if (!ours) node_remove_metadata(twin, "demi.inserted");
+    return true;
 }
+
+/* ---- the pass
+ * -------------------------------------------------------------------------------------------- */
 
 static void visit(Fuse *f, Node *cast) {
     if (dtype_of(cast->inputs[0].value) == dtype_of(cast->outputs[0]) &&
-        dtype_of(cast->outputs[0]) != DTYPE_UNDEFINED) {
+        dtype_of(cast->outputs[0]) != DTYPE_UNDEFINED && cast_is_identity(cast)) {
         if (may_remove(f, cast)) bypass(f, cast, cast->inputs[0].value);
         return;
     }
     if (fuse_twin(f, cast)) return;
-    const Value *source = cast->inputs[0].value;
-    fuse_chain(f, cast);
-    bool stands = cast->outputs[0]->producer == cast;
-    if (stands && cast->inputs[0].value != source) fuse_twin(f, cast);
+    const Value *source;
+    do {
+        source = cast->inputs[0].value;
+        fuse_chain(f, cast);
+        if (!stands(cast) || cast->inputs[0].value == source) return;
+    } while (!fuse_twin(f, cast));
 }
 
-static bool run(PassCtx *ctx, const void *opts, Err *err) {
-    (void)err;
-    const FuseCastsOptions *options = opts;
-    Fuse fuse = {.ctx = ctx, .own = options->own};
-    fuse.seen = ARENA_ARRAY(ctx->scratch, SeenCasts, ctx->model->value_count);
+static void number_nodes(Fuse *f, const Graph *graph) {
+    uint32_t position = 0;
+    for (const Node *node = graph->first; node; node = node->next)
+        f->position[node->id] = position++;
+}
+
+bool fuse_casts(PassCtx *ctx, FuseRules rules) {
+    Fuse fuse = {.ctx = ctx, .own = rules != FUSE_ALL, .exact = rules == FUSE_EXACT};
+    uint64_t rewrites = ctx->counts->rewrites;
+    fuse.seen = ARENA_ARRAY(ctx->scratch, Seen *, ctx->model->value_count);
+    fuse.position = ARENA_ARRAY(ctx->scratch, uint32_t, ctx->model->node_count);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) number_nodes(&fuse, graphs.items[i]);
     for (size_t i = 0; i < graphs.count; i++)
         for (Node *node = graphs.items[i]->first, *next; node; node = next) {
             next = node->next; /* the passes above remove node itself or something before it */
             if (node_is_cast(node)) visit(&fuse, node);
         }
+    return ctx->counts->rewrites != rewrites;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    (void)err;
+    const FuseCastsOptions *options = opts;
+    fuse_casts(ctx, options->own ? FUSE_OWN : FUSE_ALL);
     return true;
 }
 

@@ -9,9 +9,12 @@
  * outputs keep their names and, with io=keep, their types. Weights are read through casts here;
  * cast-params folds those. Every node gets a note: its precision and the reason.
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "cast_node.h"
 #include "node_choice.h"
 #include "node_exclude.h"
 #include "op_facts.h"
@@ -25,6 +28,7 @@ typedef struct InsertCastsOptions {
     PassStrings low_inputs, low_outputs;
     ValueRanges ranges;
     NodeChoice nodes;
+    bool keep_defaults;
 } InsertCastsOptions;
 
 static const char *const to_names[] = {"float16", "bfloat16", NULL};
@@ -44,6 +48,8 @@ static const PassOption options_table[] = {
     {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
     {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
      "graph outputs to lower, by name"},
+    {"keep-defaults", OPTION_BOOL, FIELD(keep_defaults), NULL, NULL,
+     "io=low leaves inputs that have a default: they are parameters"},
     {"ranges", OPTION_STRINGS, FIELD(ranges.items), NULL, NULL,
      "NAME=MAX: the largest magnitude a value was measured to reach; too large, it stays fp32"},
     {"range-margin", OPTION_INT, FIELD(ranges.margin), NULL, "2",
@@ -61,67 +67,12 @@ typedef struct Realise {
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
 
-/* The default opset for a model that imports none and now needs Cast: the newest that was published
- * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16. */
-static int64_t opset_of_ir(int64_t ir_version) {
-    static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
-    int64_t last = (int64_t)sizeof opsets - 1;
-    if (ir_version < 0) ir_version = 0;
-    int64_t opset = opsets[ir_version > last ? last : ir_version];
-    return opset < 13 ? 13 : opset;
-}
-
-static void import_default_domain(Graph *graph) {
-    if (opset_version(graph->opsets, NULL)) return;
-    Model *model = graph->model;
-    model_import_opset(model, graph->opsets, sym_intern_cstr(&model->syms, ""),
-                       opset_of_ir(model->ir_version));
-}
-
-/* Cast's `to` was the type's name until opset 5, its number since. */
-static void set_cast_to(Node *cast, Dtype to) {
-    if (opset_version(cast->graph->opsets, NULL) >= 6) {
-        node_set_attr_int(cast, "to", to);
-        return;
-    }
-    static const char *const names[DTYPE_COUNT] = {
-        [DTYPE_FLOAT] = "FLOAT", [DTYPE_FLOAT16] = "FLOAT16", [DTYPE_BFLOAT16] = "BFLOAT16"};
-    node_set_attr_string(cast, "to", names[to]);
-}
-
-static Value *insert_cast(Realise *r, Value *value, Dtype to) {
-    Graph *graph = value->graph;
-    Model *model = graph->model;
-    import_default_domain(graph);
-    Node *before = value->producer ? value->producer->next : graph->first;
-    Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
-    char *stem = arena_printf(r->ctx->scratch, "%s_to_%s", sym_text(value->name), dtype_name(to));
-    Sym name = sym_fresh(&model->syms, stem);
-    cast->name = name;
-    node_resize_inputs(cast, 1);
-    node_resize_outputs(cast, 1);
-    node_set_input(cast, 0, value);
-    Value *result = value_new(graph, name);
-    node_set_output(cast, 0, result);
-    set_cast_to(cast, to);
-    node_add_metadata(cast, "demi.inserted", "cast");
-    value_set_type(result, type_memo_with_dtype(&r->types, &model->arena, value->type, to));
-    r->ctx->counts->casts_added++;
-    r->ctx->counts->rewrites++;
-    return result;
-}
-
 /* The outputs of the main graph and of functions have names that others know. */
 static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
 
-/* The cast takes over the name that an output of the model or function has; what it reads is called
- * by its own type then. */
-static void name_output(Realise *r, Value *value, Value *cast) {
-    Model *model = value->graph->model;
-    value_swap_names(value, cast);
-    char *stem = arena_printf(r->ctx->scratch, "%s_%s", sym_text(cast->name),
-                              dtype_name(type_dtype(value->type)));
-    value_rename(value, sym_fresh(&model->syms, stem));
+static Value *insert_cast(Realise *r, Value *value, Dtype to) {
+    Arena *arena = &value->graph->model->arena;
+    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to));
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
@@ -139,7 +90,7 @@ static void realise_value(Realise *r, Value *value) {
         named |= is_named_output(use);
         use_set(use, cast);
     }
-    if (named) name_output(r, value, cast);
+    if (named) cast_name_output(r->ctx, value, cast);
 }
 
 /* ---- types and attributes ----------------------------------------------------------------------------- */
@@ -167,6 +118,20 @@ static const char *without(const Realise *r, const char *attr) {
     return arena_printf(r->ctx->scratch, "%s=", attr);
 }
 
+/* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in float_data. */
+static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
+    const Tensor *tensor = attr && attr->type == ATTR_TENSOR ? attr->v.t : NULL;
+    float number;
+    uint32_t bits;
+    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL) ||
+        (tensor->storage != TENSOR_RAW && tensor->storage != TENSOR_FLOATS) ||
+        tensor_count(tensor) != 1 || !tensor_read_floats(tensor, 0, 1, &number, NULL))
+        return name;
+    memcpy(&bits, &number, sizeof bits);
+    char storage = tensor->storage == TENSOR_RAW ? '#' : '~';
+    return arena_printf(r->ctx->scratch, "%s%c%08" PRIx32, name, storage, bits);
+}
+
 /* Rewrites the attribute that says the type of output `i`, where one does. */
 static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, uint32_t i) {
     VarId var = r->p->value_vars[node->outputs[i]->id];
@@ -183,9 +148,10 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
     if (!attr && low == low_input) return;
     if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
-    if (low) node_add_metadata(node, "demi.was", attr ? rule->attr : without(r, rule->attr));
+    if (low || !attr)
+        node_add_metadata(node, "demi.was", attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
-        if (sym_equals(node->op_type, "Cast")) set_cast_to(node, dtype);
+        if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
         else if (!attr || attr->v.i != (int64_t)dtype)
             node_set_attr_int(node, rule->attr, dtype);
     } else if (rule->from == OP_FROM_TENSOR_ATTR && low) {
@@ -263,6 +229,20 @@ static Dtype any_dtype(const Node *node) {
     return DTYPE_UNDEFINED;
 }
 
+/* True where no class, exclusion or law decided the variable: it followed its surroundings. */
+static bool is_free(Realise *r, VarId var) {
+    if (var == VAR_NONE || var == VAR_FP32) return false;
+    const PlaceVar *own = &r->p->vars.items[var], *root = &r->p->vars.items[placement_root(r->p, var)];
+    return !own->pinned && !root->pinned && !root->wants_low;
+}
+
+static bool is_settled(Realise *r, const Node *node) {
+    const VarId *uses = r->p->use_vars[node->id];
+    for (uint32_t i = 0; uses && i < node->input_count; i++)
+        if (is_free(r, uses[i])) return false;
+    return true;
+}
+
 static NodeNote note_of(Realise *r, const Node *node) {
     const VarId *uses = r->p->use_vars[node->id];
     const char *reason = NULL;
@@ -290,6 +270,7 @@ static void note_nodes(Realise *r) {
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
             NodeNote *note = ARENA_NEW(arena, NodeNote);
             *note = note_of(r, node);
+            note->settled = is_settled(r, node);
             note->label = node_label(node); /* Syms live as long as the model */
             node->note = note;
         }
@@ -311,6 +292,7 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
         .classes = chosen.classes,
         .io_low = options->io == 1,
         .excluded = chosen.excluded,
+        .keep_defaults = options->keep_defaults,
         .guard = guards[options->overflow],
     };
     request->low_inputs = node_named_io(model, &options->low_inputs, false, ctx->scratch, err);

@@ -89,7 +89,8 @@ static const char *no_cast_reason(const Placement *p) {
 /* A graph input or output of the main graph. */
 static VarId io_var(Placement *p, const Value *value, const bool *low) {
     if (!value_holds_float(value)) return VAR_NONE;
-    if (!p->request.io_low && !(low && *low)) return VAR_FP32;
+    bool io_low = p->request.io_low && !(p->request.keep_defaults && value->input && value->init);
+    if (!io_low && !(low && *low)) return VAR_FP32;
     VarId var = placement_new_var(p, NULL);
     p->vars.items[var].wants_low = true;
     if (!casts_are_legal(p, value->graph)) placement_pin(p, var, no_cast_reason(p));

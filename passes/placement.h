@@ -50,6 +50,7 @@ typedef struct PlacementRequest {
     Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
     Policy policy;
     const OpClasses *classes; /* of that policy */
+    bool keep_defaults;          /* but for io_low's inputs that have a default value */
     bool io_low;                 /* graph inputs and outputs become low too; or, by position, */
     const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */
     const char *const *excluded; /* [node_count]: why a node stays in fp32, or NULL */

@@ -185,6 +185,8 @@ static void put_nodes(Text *text, const ConvertPolicy *policy) {
     if (policy->base != policy->to) put_choice(text, "policy", policy_bases[policy->base]);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         put_list(text, keys[i].key, &policy->lists[keys[i].list]);
+    if (policy->io == DEMI_IO_LOW && policy->parameters == DEMI_PARAMETERS_RUNTIME)
+        put_choice(text, "keep-defaults", "true");
     if (policy->allow_unmatched) put_choice(text, "allow-unmatched", "true");
 }
 
@@ -242,6 +244,7 @@ const char *policy_pipeline(const ConvertPolicy *policy) {
     end_pass(&text);
     put_pass(&text, "infer-shapes");
     put_insert_casts(&text, policy);
+    put(&text, ",move-casts");
     put_cast_params(&text, policy);
     put(&text, ",fuse-casts{own=true}");
     VEC_PUSH(text.arena, &text.out, '\0');

@@ -9,6 +9,7 @@
  * cast-params stored in 16 bit become float once more, with the rounding they have had; kept ones give
  * back the original graph. Where something else is 16 bit, a cast is put where it meets the rest.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "constants.h"
@@ -33,10 +34,32 @@ static void remove_cast(PassCtx *ctx, Node *cast) {
     ctx->counts->rewrites++;
 }
 
-static void restore_attr(Node *node, const char *name) {
+/* The one number that a tensor had: its bits in hex, '#' in raw_data or '~' in float_data. */
+static const Tensor *restore_number(Arena *arena, const Tensor *tensor, char kind, const char *hex) {
+    uint32_t bits = (uint32_t)strtoul(hex, NULL, 16);
+    Tensor *number = ARENA_NEW(arena, Tensor);
+    *number = *tensor;
+    number->dtype = DTYPE_FLOAT;
+    number->storage = kind == '#' ? TENSOR_RAW : TENSOR_FLOATS;
+    number->source = NULL;
+    number->cast_of = NULL;
+    number->bytes = arena_copy(arena, &bits, sizeof bits);
+    number->size = sizeof bits;
+    return number;
+}
+
+static void restore_attr(Node *node, char *name) {
     Arena *arena = &node->graph->model->arena;
+    char *was = strpbrk(name, "#~");
+    char kind = was ? *was : 0;
+    if (was) *was = '\0';
     const Attr *attr = node_attr(node, name);
     if (!attr) return;
+    if (was && attr->type == ATTR_TENSOR && tensor_check(attr->v.t, NULL) &&
+        tensor_count(attr->v.t) == 1) {
+        node_set_attr_tensor(node, name, restore_number(arena, attr->v.t, kind, was + 1));
+        return;
+    }
     if (attr->type == ATTR_INT) node_set_attr_int(node, name, DTYPE_FLOAT);
     else if (attr->type == ATTR_STRING) node_set_attr_string(node, name, "FLOAT");
     else if (attr->type == ATTR_TENSOR)
@@ -51,7 +74,7 @@ static KeyValue **find_was(KeyValue **at) {
     return at;
 }
 
-/* demi.was entries: NAME, or NAME= where the attribute was absent. */
+/* demi.was entries: NAME, NAME= where the attribute was absent, or NAME and the number it held. */
 static void restore_attrs(PassCtx *ctx, Node *node) {
     for (KeyValue **at = find_was(&node->metadata); *at; at = find_was(at)) {
         const KeyValue *entry = *at;
@@ -173,6 +196,24 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
     }
 }
 
+/* True where a node of these imports' graphs calls the default domain. */
+static bool calls_default_domain(const GraphList *graphs, const OpsetImports *opsets) {
+    for (size_t i = 0; i < graphs->count; i++)
+        for (const Node *node = graphs->items[i]->first; node; node = node->next)
+            if (graphs->items[i]->opsets == opsets && domain_is_default(node->domain)) return true;
+    return false;
+}
+
+/* Imports that were added for the sake of casts. */
+static void restore_imports(Model *model, const GraphList *graphs) {
+    for (size_t i = 0; i < graphs->count; i++) {
+        OpsetImports *opsets = graphs->items[i]->opsets;
+        if (model_take_mark(model, opsets, "demi.was", "opset_import=") &&
+            !calls_default_domain(graphs, opsets))
+            model_drop_import(model, opsets, NULL);
+    }
+}
+
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     uint64_t before = ctx->counts->rewrites;
@@ -189,6 +230,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
     for (size_t i = 0; i < graphs.count; i++) sync_declarations(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);
+    restore_imports(ctx->model, &graphs);
     return true;
 }
 

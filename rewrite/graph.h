@@ -230,6 +230,7 @@ typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
     const char *label;  /* node_label before outputs were renamed: what its author calls it */
     const char *reason; /* one phrase, static or in the model's arena */
+    bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
 
 struct Node {
@@ -355,6 +356,8 @@ void model_free(Model *model); /* NULL is fine */
 int64_t opset_version(const OpsetImports *opsets, Sym domain);
 /* Adds or raises the import of a domain. Counts as an edit. */
 void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t version);
+/* Drops every import of a domain. */
+void model_drop_import(Model *model, OpsetImports *opsets, Sym domain);
 
 /* True where domain is the default one: absent, "" or "ai.onnx". */
 bool domain_is_default(Sym domain);
@@ -454,6 +457,12 @@ void node_rename_attr(Node *node, const char *name, const char *to);
 /* Appends metadata_props key = value to a node; the value of a key, or NULL. */
 void node_add_metadata(Node *node, const char *key, const char *value);
 Sym node_metadata(const Node *node, const char *key);
+/* Drops every entry of that key. */
+void node_remove_metadata(Node *node, const char *key);
+/* Appends key = value to the metadata of the model, or of the function, whose imports these are. The
+ * second takes such an entry away; false where there is none. */
+void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
+bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
 /* The same for what declares an input, output or inner value. */
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value);
 

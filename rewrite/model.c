@@ -65,6 +65,14 @@ void model_import_opset(Model *model, OpsetImports *opsets, Sym domain, int64_t 
     model_touch(model);
 }
 
+void model_drop_import(Model *model, OpsetImports *opsets, Sym domain) {
+    size_t kept = 0;
+    for (size_t i = 0; i < opsets->count; i++)
+        if (!domain_same(opsets->items[i].domain, domain)) opsets->items[kept++] = opsets->items[i];
+    if (kept != opsets->count) model_touch(model);
+    opsets->count = kept;
+}
+
 void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
         for (const Attr *part = attr; part; part = part->also) {

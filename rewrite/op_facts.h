@@ -194,6 +194,10 @@ enum {
     OP_SHAPE_ONLY = 2, /* outputs depend on the inputs' shapes and types, not on their values */
     OP_RANDOM = 4,     /* outputs differ from run to run, or depend on a seeded stream */
     OP_RANDOM_TRAINING = 8, /* the same, in training mode only (Dropout) */
+    /* Of OP_MOVES, where the definition says how many elements an output has, whatever the shapes: */
+    OP_KEEPS_COUNT = 16, /* as many as the moved input */
+    OP_SHRINKS = 32,     /* at most as many as the moved input */
+    OP_GROWS = 64,       /* at least as many as each moved input */
 };
 
 typedef struct OpFlags {

@@ -340,13 +340,17 @@ static void test_flags(void **state) {
         if (row->unless_attr && !op_schema_attr(schema, row->unless_attr))
             fail_msg("%s %d: no attribute %s", schema->name, schema->since, row->unless_attr);
         assert_int_equal(row->flags & OP_MOVES, row->moved ? OP_MOVES : 0);
+        unsigned counts = row->flags & (OP_KEEPS_COUNT | OP_SHRINKS | OP_GROWS);
+        if (counts) assert_true((row->flags & OP_MOVES) && (counts & (counts - 1)) == 0);
         for (size_t i = 0; i < 8; i++)
             if (row->moved >> i & 1) assert_true(i < schema->input_count);
         /* What the definitions call random and what the rows do must not contradict each other. */
         bool random = (row->flags & (OP_RANDOM | OP_RANDOM_TRAINING)) != 0;
         if (random) assert_int_equal(schema->determinism, OP_NONDETERMINISTIC);
     }
-    assert_true(op_has_flags(op("Reshape", 5), OP_MOVES));
+    assert_true(op_has_flags(op("Reshape", 5), OP_MOVES | OP_KEEPS_COUNT));
+    assert_true(op_has_flags(op("Slice", 13), OP_MOVES | OP_SHRINKS));
+    assert_true(op_has_flags(op("Expand", 13), OP_MOVES | OP_GROWS));
     assert_false(op_has_flags(op("Conv", 13), OP_MOVES));
     assert_true(op_has_flags(op("RandomNormalLike", 22), OP_RANDOM | OP_SHAPE_ONLY));
     assert_false(op_has_flags(op("RandomNormal", 22), OP_RANDOM | OP_SHAPE_ONLY));

@@ -60,6 +60,10 @@ if(TARGET demi)
     demi_python_test(upgrade_test upgrade_test.py ${with_demi}
         LABELS full TIMEOUT 1200 PROCESSORS 2)
     demi_python_test(upgrade_made upgrade_test.py ${with_demi} --made LABELS quick)
+    demi_python_test(undo_suite undo_suite.py ${with_demi} --seeds 1:400
+        LABELS full TIMEOUT 1800 PROCESSORS 2)
+    demi_python_test(undo_sample undo_suite.py ${with_demi} --every 20 --seeds 1:20
+        LABELS quick PROCESSORS 2)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100

@@ -62,6 +62,13 @@ class Demi:
             return Run(-1, f"no end after {TIMEOUT_S} s")
         return Run(done.returncode, done.stderr.decode(errors="replace"))
 
+    def output(self, *args: str) -> str:
+        """The first line that the command prints; "" where it prints none."""
+        done = subprocess.run([self.path, *args], stdin=subprocess.DEVNULL, timeout=TIMEOUT_S,
+                              capture_output=True, check=False)
+        lines = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
+        return lines[0] if lines else ""
+
     def _take(self, run: Run, out: pathlib.Path) -> tuple[Run, bytes | None]:
         data = out.read_bytes() if run.code == 0 and out.exists() else None
         out.unlink(missing_ok=True)

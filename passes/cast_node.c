@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Making cast nodes. Their marks (metadata demi.inserted, and demi.was where an import was added)
+ * are what strip-casts goes by. */
+#include "cast_node.h"
+
+#include <ctype.h>
+
+/* The default opset for a model that imports none and now needs Cast: the newest that was published
+ * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16.
+ */
+static int64_t opset_of_ir(int64_t ir_version) {
+    static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
+    int64_t last = (int64_t)sizeof opsets - 1;
+    if (ir_version < 0) ir_version = 0;
+    int64_t opset = opsets[ir_version > last ? last : ir_version];
+    return opset < 13 ? 13 : opset;
+}
+
+static void import_default_domain(Graph *graph) {
+    if (opset_version(graph->opsets, NULL)) return;
+    Model *model = graph->model;
+    model_import_opset(model, graph->opsets, sym_intern_cstr(&model->syms, ""),
+                       opset_of_ir(model->ir_version));
+    model_mark(model, graph->opsets, "demi.was", "opset_import=");
+}
+
+void cast_set_to(Node *cast, Dtype to) {
+    if (opset_version(cast->graph->opsets, NULL) >= 6) {
+        node_set_attr_int(cast, "to", to);
+        return;
+    }
+    char name[24] = ""; /* until opset 5, the type's name in upper case */
+    const char *from = dtype_name(to);
+    for (size_t i = 0; from[i] && i + 1 < sizeof name; i++)
+        name[i] = (char)toupper((unsigned char)from[i]);
+    node_set_attr_string(cast, "to", name);
+}
+
+Value *cast_insert(PassCtx *ctx, Value *value, const Type *type) {
+    Dtype to = type_dtype(type);
+    Graph *graph = value->graph;
+    Model *model = graph->model;
+    import_default_domain(graph);
+    Node *before = value->producer ? value->producer->next : graph->first;
+    Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
+    char *stem = arena_printf(ctx->scratch, "%s_to_%s", sym_text(value->name), dtype_name(to));
+    Sym name = sym_fresh(&model->syms, stem);
+    cast->name = name;
+    node_resize_inputs(cast, 1);
+    node_resize_outputs(cast, 1);
+    node_set_input(cast, 0, value);
+    Value *result = value_new(graph, name);
+    node_set_output(cast, 0, result);
+    cast_set_to(cast, to);
+    node_add_metadata(cast, "demi.inserted", "cast");
+    value_set_type(result, type);
+    ctx->counts->casts_added++;
+    ctx->counts->rewrites++;
+    return result;
+}
+
+void cast_name_output(PassCtx *ctx, Value *value, Value *cast) {
+    Model *model = value->graph->model;
+    value_swap_names(value, cast);
+    char *stem = arena_printf(ctx->scratch, "%s_%s", sym_text(cast->name),
+                              dtype_name(type_dtype(value->type)));
+    value_rename(value, sym_fresh(&model->syms, stem));
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Casts that demi puts into a graph: one place that makes, names and marks them. */
+#ifndef DEMI_CAST_NODE_H
+#define DEMI_CAST_NODE_H
+
+#include "pass.h"
+
+/* Puts a cast of value right behind value's producer (first in its graph where it has none), marked
+ * as demi's own, and counts it. `type` is the result's: value's with another element type. Imports
+ * the default domain where the graph's opsets lack it. */
+Value *cast_insert(PassCtx *ctx, Value *value, const Type *type);
+
+/* The cast's result takes over the name that value, an output of the model or of a function, has;
+ * value is called by its own type then. */
+void cast_name_output(PassCtx *ctx, Value *value, Value *cast);
+
+/* Sets the type that a Cast node casts to, as its opset spells it. */
+void cast_set_to(Node *cast, Dtype to);
+
+#endif
