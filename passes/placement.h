@@ -15,6 +15,7 @@
 
 #include "op_class.h"
 #include "pass.h"
+#include "placement_cost.h"
 
 typedef uint32_t VarId;
 enum {
@@ -85,23 +86,20 @@ bool placement_build(Placement *placement, Err *err);
  * is, WIDEST operators where every input is; constants adapt. Linear in the number of uses. */
 void placement_solve_greedy(Placement *placement);
 
-/* The optimum: least elements converted, then least elements moved in fp32, under the same pins, ties
- * and rules. Near-linear (placement_mincut.c). */
+/* The optimum: least cost as placement_cost.h has it, under the same pins, ties and rules.
+ * Near-linear (placement_mincut.c). */
 void placement_solve_mincut(Placement *placement);
 
-/* What a decision costs, in elements. */
-typedef struct PlacementCost {
-    uint64_t converted;  /* by casts at run time, each shared cast once */
-    uint64_t moved_fp32; /* of values that stay fp32, constants apart */
-    uint64_t casts;
-} PlacementCost;
+/* What a decision costs, before casts of constants fold. */
 PlacementCost placement_cost(Placement *placement);
-
-/* Elements of a value: symbolic and unknown dimensions count as 64, an unknown rank as 4096 in all. */
-uint64_t placement_elements(const Value *value);
 
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
+
+/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
+ * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator gives
+ * or takes, whatever it would save. In scratch. */
+bool *placement_candidates(Placement *placement, const bool *produces);
 
 /* True where what reads through `use` may go low only if the value there is low. Constants are never
  * asked. */

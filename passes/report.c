@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "placement_cost.h"
 #include "report_advice.h"
 #include "sym.h"
 
@@ -380,8 +381,17 @@ static void take_losses(DemiReport *report, const TensorLoss *loss) {
     }
 }
 
+static void take_cost(DemiReport *report, const Model *model) {
+    PlacementCost cost = placement_cost_of_model(model, &report->arena);
+    report->totals.run_casts = cost.casts;
+    report->totals.run_bytes_converted = cost.bytes_converted;
+    report->totals.run_bytes_fp32 = cost.bytes_fp32;
+    report->totals.run_cost = placement_cost_sum(cost);
+}
+
 void report_take_after(DemiReport *report, const Model *model, const PassCounts *counts) {
     take_model(report, model, AFTER);
+    take_cost(report, model);
     if (counts) {
         report->totals.casts_added = counts->casts_added;
         report->totals.casts_removed = counts->casts_removed;

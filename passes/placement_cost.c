@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counting of what placements cost; see placement_cost.h for the measure. Sums stop at their type's
+ * largest value instead of wrapping. */
+#include "placement_cost.h"
+
+#include "op_types.h"
+
+enum { UNKNOWN_DIM = 64, UNKNOWN_RANK = 4096 };
+
+static const uint64_t MOST_ELEMENTS = UINT64_C(1) << 40;
+
+uint64_t placement_elements(const Value *value) {
+    const Type *type = value->type;
+    while (type && type->kind != TYPE_TENSOR && type->kind != TYPE_SPARSE_TENSOR) type = type->elem;
+    if (!type || !type->has_shape) return UNKNOWN_RANK;
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        const Dim *dim = &type->dims[i];
+        uint64_t size =
+            dim->kind == DIM_KNOWN && dim->size >= 0 ? (uint64_t)dim->size : UNKNOWN_DIM;
+        if (size && count > MOST_ELEMENTS / size) return MOST_ELEMENTS;
+        count *= size;
+    }
+    return count ? count : 1; /* even an empty cast is a node to run */
+}
+
+static uint64_t sum_of(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+uint64_t placement_cost_sum(PlacementCost cost) {
+    uint64_t casts =
+        cost.casts > UINT64_MAX / COST_BYTES_A_CAST ? UINT64_MAX : cost.casts * COST_BYTES_A_CAST;
+    return sum_of(sum_of(cost.bytes_converted, casts), cost.bytes_fp32 / 8);
+}
+
+void placement_cost_add_cast(PlacementCost *cost, const Value *value) {
+    cost->casts++;
+    cost->bytes_converted = sum_of(cost->bytes_converted, 6 * placement_elements(value));
+}
+
+void placement_cost_add_fp32(PlacementCost *cost, const Value *value) {
+    cost->bytes_fp32 = sum_of(cost->bytes_fp32, 4 * placement_elements(value));
+}
+
+static bool is_low(Dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
+/* A cast between float32 and a 16-bit type, either way. */
+static bool converts(const Node *node) {
+    if (!node_is_cast(node)) return false;
+    Dtype from = type_dtype(node->inputs[0].value->type), to = type_dtype(node->outputs[0]->type);
+    return (from == DTYPE_FLOAT && is_low(to)) || (is_low(from) && to == DTYPE_FLOAT);
+}
+
+static void add_node(PlacementCost *cost, const Node *node) {
+    if (converts(node)) {
+        placement_cost_add_cast(cost, node->outputs[0]);
+        return;
+    }
+    if (sym_equals(node->op_type, "Constant") && domain_is_default(node->domain)) return;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && type_dtype(node->outputs[i]->type) == DTYPE_FLOAT)
+            placement_cost_add_fp32(cost, node->outputs[i]);
+}
+
+PlacementCost placement_cost_of_model(const Model *model, Arena *scratch) {
+    PlacementCost cost = {0};
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+            add_node(&cost, node);
+    return cost;
+}
