@@ -379,12 +379,11 @@ typedef struct DemiReportTotals {
     uint64_t rewrites;                  /* made by all passes */
     double seconds;                     /* of all passes */
     int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
-    /* Of the model as it is now, demi's casts and its own: casts between float32 and a 16-bit type;
-     * bytes that they read and write in a run; bytes of the float32 values that other nodes give;
-     * and bytes converted + 4096 a cast + an eighth of the float32 ones, which placement=mincut
-     * makes least. A symbolic or unknown dimension counts as 64, an unknown rank as 4096
-     * elements. */
-    uint64_t run_casts, run_bytes_converted, run_bytes_fp32, run_cost;
+    /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes of
+     * the float32 values that other nodes give, constants apart; and bytes converted + 4096 a cast
+     * + an eighth of the float32 ones, which placement=mincut makes least. A symbolic or unknown
+     * dimension counts as 64, an unknown rank as 4096 elements in all. */
+    uint64_t run_bytes_converted, run_bytes_fp32, run_cost;
 } DemiReportTotals;
 DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);
 

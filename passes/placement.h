@@ -93,6 +93,10 @@ void placement_solve_mincut(Placement *placement);
 /* What a decision costs, before casts of constants fold. */
 PlacementCost placement_cost(Placement *placement);
 
+/* True where the reader is a cast of the model's own to another type than float32: it takes either
+ * precision, since a cast of demi's before it is merged into it (fuse-casts): none is paid for. */
+bool placement_use_is_free(const Use *use);
+
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
 

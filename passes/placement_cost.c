@@ -43,19 +43,8 @@ void placement_cost_add_fp32(PlacementCost *cost, const Value *value) {
     cost->bytes_fp32 = sum_of(cost->bytes_fp32, 4 * placement_elements(value));
 }
 
-static bool is_low(Dtype dtype) {
-    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
-}
-
-/* A cast between float32 and a 16-bit type, either way. */
-static bool converts(const Node *node) {
-    if (!node_is_cast(node)) return false;
-    Dtype from = type_dtype(node->inputs[0].value->type), to = type_dtype(node->outputs[0]->type);
-    return (from == DTYPE_FLOAT && is_low(to)) || (is_low(from) && to == DTYPE_FLOAT);
-}
-
 static void add_node(PlacementCost *cost, const Node *node) {
-    if (converts(node)) {
+    if (node_is_own_cast(node)) {
         placement_cost_add_cast(cost, node->outputs[0]);
         return;
     }

@@ -55,7 +55,7 @@ static bool list_readers(MinCut *m, uint32_t id, uint32_t producer) {
     m->readers.count = 0;
     for (const Use *use = m->p->values[id]->uses; use; use = use->next) {
         VarId var = placement_use_var(m->p, use);
-        if (var == VAR_NONE) continue;
+        if (var == VAR_NONE || placement_use_is_free(use)) continue;
         uint32_t reader = node_of(m, var);
         if (reader == producer || m->seen[reader] == id + 1) continue;
         m->seen[reader] = id + 1;

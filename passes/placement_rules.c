@@ -2,6 +2,16 @@
 /* What the exact solver may decide, and under which rules; see placement.h. All linear. */
 #include "placement.h"
 
+#include "op_types.h"
+
+/* What fuse-casts merges: not a cast that stays between equal types, nor one to 4 bits or float8,
+ * which has modes. */
+bool placement_use_is_free(const Use *use) {
+    if (!node_is_cast(use->node)) return false;
+    Dtype to = type_dtype(use->node->outputs[0]->type);
+    return to != DTYPE_FLOAT && dtype_bits(to) >= 8 && !(dtype_is_float(to) && dtype_bits(to) == 8);
+}
+
 bool placement_use_needs_low(Placement *p, const Use *use, const bool *produces) {
     VarId root = placement_root(p, placement_use_var(p, use));
     const PlaceVar *place = &p->vars.items[root];

@@ -383,7 +383,6 @@ static void take_losses(DemiReport *report, const TensorLoss *loss) {
 
 static void take_cost(DemiReport *report, const Model *model) {
     PlacementCost cost = placement_cost_of_model(model, &report->arena);
-    report->totals.run_casts = cost.casts;
     report->totals.run_bytes_converted = cost.bytes_converted;
     report->totals.run_bytes_fp32 = cost.bytes_fp32;
     report->totals.run_cost = placement_cost_sum(cost);

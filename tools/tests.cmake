@@ -57,6 +57,8 @@ if(TARGET demi)
     demi_python_test(peer_cases peer_cases_test.py ${with_demi})
     demi_python_test(real_models real_models.py ${with_demi} PROCESSORS 2)
     demi_python_test(random_models random_models.py ${with_demi} --seeds 1:120 TIMEOUT 300)
+    demi_python_test(placement_table placement_table.py ${with_demi} LABELS full PROCESSORS 2)
+    demi_python_test(placement_sample placement_table.py ${with_demi} --every 20 LABELS quick)
     demi_python_test(upgrade_test upgrade_test.py ${with_demi}
         LABELS full TIMEOUT 1200 PROCESSORS 2)
     demi_python_test(upgrade_made upgrade_test.py ${with_demi} --made LABELS quick)

@@ -80,6 +80,12 @@ class Demi:
         out = self.folder / "opt.onnx"
         return self._take(self.run("opt", model, "--passes", passes, "-o", str(out)), out)
 
+    def pipeline(self, variant: Variant, *extra: str) -> str:
+        """The passes that a conversion stands for, as opt takes them."""
+        return subprocess.run([self.path, "convert", "--print-pipeline", "--to", variant.to, "--io",
+                               variant.io, *extra], capture_output=True, text=True,
+                              check=True).stdout.strip()
+
     def convert(self, model: str, variant: Variant, *extra: str) -> tuple[Run, bytes | None]:
         """Converts; the run's report is the parsed --json file."""
         out, report = self.folder / "out.onnx", self.folder / "report.json"
