@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Casts and bytes beside other converters, on the real models: part of `tools/bench_convert --peers`.
+
+Each model gets the input shapes of real_models.py written into it and goes to every converter that
+tools/setup_peers has installed, and to demi under that converter's own rules: its list of operators
+that stay float32, everything else low. Of the results the same function counts, over all graphs:
+
+    casts      Cast nodes, less those of the source
+    converted  bytes that these read and write in one run, 6 an element
+    weights    bytes of all floating-point constants of the file
+
+demi's rows have placement=mincut and, behind them, greedy; the last rows are demi's default policy.
+The verdict is ONNX's check and strict inference, and ONNX Runtime's results within 2 % of the
+source's. A line below the table for each figure in which demi's is above a
+converter's, and what it becomes where demi too lets constants overflow (--overflow clamp), as they
+do: what that explains is the price of right values.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper
+
+import real_models
+from placement_table import with_placement
+from suite import engines, peers, validity, walk
+from suite.command import Demi, Variant, work_folder
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+IOS = ("keep", "low")
+MEASURES = ("casts", "converted", "weights")
+UNKNOWN_DIM = 64  # as in passes/placement_cost.h
+FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+
+
+# ---- measures ----
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            for body in inner:
+                yield from graphs_of(body)
+
+
+def elements_by_name(model: onnx.ModelProto) -> dict[str, int]:
+    """Elements of every value whose shape the model says. A name that two branches use counts as
+    the larger."""
+    sizes: dict[str, int] = {}
+    for graph in graphs_of(model.graph):
+        for tensor in graph.initializer:
+            sizes[tensor.name] = max(sizes.get(tensor.name, 1), math.prod(tensor.dims))
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            if not value.type.tensor_type.HasField("shape"):
+                continue
+            dims = [d.dim_value if d.HasField("dim_value") else UNKNOWN_DIM
+                    for d in value.type.tensor_type.shape.dim]
+            sizes[value.name] = max(sizes.get(value.name, 1), math.prod(dims))
+    return sizes
+
+
+def float_bytes(model: onnx.ModelProto) -> int:
+    kinds = FLOATS | {TensorProto.DOUBLE}
+    return sum(helper.tensor_dtype_to_np_dtype(m.data_type).itemsize * math.prod(m.dims)
+               for m in walk.messages(model)
+               if isinstance(m, TensorProto) and m.data_type in kinds)
+
+
+def cast_to(node: onnx.NodeProto) -> int:
+    return next((a.i for a in node.attribute if a.name == "to"), 0)
+
+
+class Source:
+    """A model as all converters get it, and what they are measured by."""
+
+    def __init__(self, path: pathlib.Path, demi: Demi) -> None:
+        self.name, self.path = path.stem, demi.folder / path.name
+        use = real_models.USES[path.stem][0]
+        model = onnx.load(path)
+        for value in model.graph.input:
+            shape = use.get(value.name)
+            for dim, size in zip(value.type.tensor_type.shape.dim, shape or []):
+                dim.dim_value = size
+        self.data = model.SerializeToString()
+        self.path.write_bytes(self.data)
+        self.model, self.shape = model, use
+        feeds = real_models.feeds_of(path.stem, onnx.load(path))[:1]
+        self.results = engines.SourceResults(self.data, model, feeds)
+        self.verdict = validity.Verdict(self.data, model)
+        _, typed = demi.opt(str(self.path), "infer-dtypes,infer-shapes{annotate=true}")
+        self.sizes = elements_by_name(onnx.load_from_string(typed))
+        casts = [n for n in walk.model_nodes(model) if n.op_type == "Cast"]
+        self.cast_count, self.cast_outputs = len(casts), {n.output[0] for n in casts}
+
+    def elements(self, node: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> int:
+        """Of a cast, known by a name that it or what it reads has had in the source."""
+        for name in [node.output[0], node.input[0]]:
+            if name in self.sizes:
+                return self.sizes[name]
+        behind = producers.get(node.input[0])
+        if behind is not None and behind.op_type == "Cast":
+            return self.elements(behind, producers)
+        raise LookupError(f"{self.name}: the size of '{node.input[0]}' is not known")
+
+    def measure(self, model: onnx.ModelProto) -> dict[str, int]:
+        nodes = list(walk.model_nodes(model))
+        producers = {o: n for n in nodes for o in n.output}
+        casts = [n for n in nodes if n.op_type == "Cast"]
+        added = [n for n in casts
+                 if n.output[0] not in self.cast_outputs and cast_to(n) in FLOATS]
+        return {"casts": len(casts) - self.cast_count,
+                "converted": sum(6 * self.elements(n, producers) for n in added),
+                "weights": float_bytes(model)}
+
+    def problem(self, data: bytes, model: onnx.ModelProto) -> str:
+        """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
+        found = validity.problems(data, model, self.verdict)
+        error, text = real_models.Test.numbers(None, "", data, model, self.results)
+        found += [text] if text else []
+        return " | ".join(f[:110] for f in found) or f"fine, error {error:.1e}"
+
+
+# ---- conversions ----
+
+def policy_of(peer: peers.Peer, demi: Demi) -> dict:
+    """demi's policy that says what the peer's list does: listed operators stay float32, any other
+    runs low."""
+    done = subprocess.run([demi.path, "convert", "--print-policy"], capture_output=True, check=True)
+    policy = json.loads(done.stdout)
+    known = {op for key in ("low", "fp32", "follow", "widest") for op in policy[key]}
+    fp32 = sorted(op for op in known if op.split(".")[-1] in peer.blocked)
+    return policy | {"low": sorted(known - set(fp32)), "fp32": fp32, "follow": [], "widest": [],
+                     "conditional": []}
+
+
+@dataclasses.dataclass
+class Row:
+    model: str
+    io: str
+    converter: str
+    casts: int | None = None
+    converted: int | None = None
+    weights: int | None = None
+    verdict: str = ""
+
+    def text(self) -> str:
+        figures = "".join(f" {'-' if getattr(self, m) is None else f'{getattr(self, m):,}':>12}"
+                          for m in MEASURES)
+        return f"{self.model:30.30} {self.io:4} {self.converter:36}{figures}  {self.verdict}"
+
+
+class Tables:
+    """Makes all rows of one model after the other."""
+
+    def __init__(self, demi: Demi, found: list[peers.Peer]) -> None:
+        self.demi, self.peers, self.rows = demi, found, []
+        self.complaints: list[str] = []
+        for peer in self.peers:
+            if peer.version:
+                self.policy_file(peer).write_text(json.dumps(policy_of(peer, demi)))
+
+    def policy_file(self, peer: peers.Peer) -> pathlib.Path:
+        return self.demi.folder / f"{peer.name}.json"
+
+    def by_peer(self, source: Source, peer: peers.Peer, io: str, limit_s: float) -> Row:
+        row, out = Row(source.name, io, f"{peer.name} {peer.version}"), self.demi.folder / "p.onnx"
+        out.unlink(missing_ok=True)
+        if peer.problem:
+            row.verdict = peer.problem
+            return row
+        done = peers.run(peer.command(source.path, out, io), limit_s, self.demi.folder / "stderr")
+        if done.problem:
+            row.verdict = f"no output: {done.problem[:110]}"
+            return row
+        return self.judged(row, source, out.read_bytes())
+
+    def by_demi(self, source: Source, io: str, placement: str, peer: peers.Peer | None,
+                *extra: str) -> Row:
+        rules = f"{peer.name}'s list" if peer else "default policy"
+        row = Row(source.name, io, f"demi, {rules}, {placement}")
+        extra += ("--policy", str(self.policy_file(peer))) if peer else ()
+        pipeline = self.demi.pipeline(Variant("float16", io), *extra)
+        run, out = self.demi.opt(str(source.path), with_placement(pipeline, placement))
+        if out is None:
+            row.verdict = run.problem()
+            return row
+        return self.judged(row, source, out)
+
+    def judged(self, row: Row, source: Source, data: bytes) -> Row:
+        model = onnx.load_from_string(data)
+        for measure, figure in source.measure(model).items():
+            setattr(row, measure, figure)
+        row.verdict = source.problem(data, model)
+        return row
+
+    def compare(self, source: Source, theirs: Row, own: Row, peer: peers.Peer) -> None:
+        above = [m for m in MEASURES
+                 if getattr(theirs, m) is not None and getattr(own, m) > getattr(theirs, m)]
+        if not above:
+            return
+        loose = self.by_demi(source, own.io, "mincut", peer, "--overflow", "clamp")
+        for measure in above:
+            a, b, c = (getattr(row, measure) for row in (theirs, own, loose))
+            why = "right values" if c <= a else "unexplained"
+            self.complaints.append(
+                f"{own.model} {own.io} {measure}: {b:,}, {theirs.converter} {a:,} "
+                f"({theirs.verdict}); {c:,} with overflow=clamp: {why}")
+
+    def model(self, path: pathlib.Path, limit_s: float) -> None:
+        source, start = Source(path, self.demi), len(self.rows)
+        shapes = ", ".join(f"{k} {v}" for k, v in source.shape.items())
+        print(f"{source.name}: {shapes}; source: {source.cast_count} casts, weights "
+              f"{float_bytes(source.model):,}")
+        for io in IOS:
+            for peer in self.peers:
+                theirs = self.by_peer(source, peer, io, limit_s)
+                self.rows.append(theirs)
+                if not peer.version:
+                    continue
+                for placement in ("mincut", "greedy"):
+                    own = self.by_demi(source, io, placement, peer)
+                    self.rows.append(own)
+                    if placement == "mincut":
+                        self.compare(source, theirs, own, peer)
+            for placement in ("mincut", "greedy"):
+                self.rows.append(self.by_demi(source, io, placement, None))
+        print("\n".join(row.text() for row in self.rows[start:]), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--real", type=pathlib.Path, default=ROOT / "build/data/models")
+    parser.add_argument("--only", default="", help="only models whose name contains this")
+    parser.add_argument("--limit", type=float, default=120, help="seconds for a conversion")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    np.seterr(all="ignore")  # the judge casts on purpose
+    models = [m for m in sorted(args.real.glob("*/*.onnx")) if args.only in m.stem]
+    if not models:
+        sys.exit("cast_table: no models (tools/test fetches them)")
+    folder = work_folder()
+    try:
+        tables = Tables(Demi(args.demi, folder), peers.all_peers())
+        print(f"{'model':30} {'io':4} {'converter':36}" + "".join(f" {m:>12}" for m in MEASURES))
+        for path in models:
+            tables.model(path, args.limit)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print("demi above a converter:", *(tables.complaints or ["nowhere"]), sep="\n")
+    if args.json:
+        args.json.write_text(json.dumps(
+            {"rows": [dataclasses.asdict(r) for r in tables.rows],
+             "above": tables.complaints}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
