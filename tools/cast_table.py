@@ -102,25 +102,28 @@ class Source:
         casts = [n for n in walk.model_nodes(model) if n.op_type == "Cast"]
         self.cast_count, self.cast_outputs = len(casts), {n.output[0] for n in casts}
 
-    def elements(self, node: onnx.NodeProto, producers: dict[str, onnx.NodeProto]) -> int:
-        """Of a cast, known by a name that it or what it reads has had in the source."""
-        for name in [node.output[0], node.input[0]]:
-            if name in self.sizes:
-                return self.sizes[name]
-        behind = producers.get(node.input[0])
-        if behind is not None and behind.op_type == "Cast":
-            return self.elements(behind, producers)
-        raise LookupError(f"{self.name}: the size of '{node.input[0]}' is not known")
-
     def measure(self, model: onnx.ModelProto) -> dict[str, int]:
-        nodes = list(walk.model_nodes(model))
-        producers = {o: n for n in nodes for o in n.output}
-        casts = [n for n in nodes if n.op_type == "Cast"]
+        casts = [n for n in walk.model_nodes(model) if n.op_type == "Cast"]
         added = [n for n in casts
                  if n.output[0] not in self.cast_outputs and cast_to(n) in FLOATS]
         return {"casts": len(casts) - self.cast_count,
-                "converted": sum(6 * self.elements(n, producers) for n in added),
+                "converted": 6 * sum(self.elements(added, model)),
                 "weights": float_bytes(model)}
+
+    def elements(self, casts: list[onnx.NodeProto], model: onnx.ModelProto) -> list[int]:
+        """Of each cast, known by a name that it or what it reads has had in the source, or else by
+        ONNX's inference on the result."""
+        named = [next((self.sizes[v] for v in (n.output[0], n.input[0]) if v in self.sizes), None)
+                 for n in casts]
+        if None not in named:
+            return named
+        sizes = elements_by_name(onnx.shape_inference.infer_shapes(model, data_prop=True))
+        for i, node in enumerate(casts):
+            own = [sizes[v] for v in (node.output[0], node.input[0]) if v in sizes]
+            if named[i] is None and not own:
+                raise LookupError(f"{self.name}: the size of '{node.input[0]}' is not known")
+            named[i] = own[0] if named[i] is None else named[i]
+        return named
 
     def problem(self, data: bytes, model: onnx.ModelProto) -> str:
         """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
