@@ -380,7 +380,7 @@ typedef struct DemiReportTotals {
     double seconds;                     /* of all passes */
     int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
     /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes of
-     * the float32 values that other nodes give, constants apart; and bytes converted + 4096 a cast
+     * the float32 values that other nodes give and constants hold; and bytes converted + 4096 a cast
      * + an eighth of the float32 ones, which placement=mincut makes least. A symbolic or unknown
      * dimension counts as 64, an unknown rank as 4096 elements in all. */
     uint64_t run_bytes_converted, run_bytes_fp32, run_cost;

@@ -3,6 +3,7 @@
  * largest value instead of wrapping. */
 #include "placement_cost.h"
 
+#include "constants.h"
 #include "op_types.h"
 
 enum { UNKNOWN_DIM = 64, UNKNOWN_RANK = 4096 };
@@ -43,22 +44,30 @@ void placement_cost_add_fp32(PlacementCost *cost, const Value *value) {
     cost->bytes_fp32 = sum_of(cost->bytes_fp32, 4 * placement_elements(value));
 }
 
+/* Constants that nobody reads are dead weight of the file, but cost no run. */
+static void add_value(PlacementCost *cost, const Value *value) {
+    if (!value || type_dtype(value->type) != DTYPE_FLOAT) return;
+    if (!value->uses && value_is_constant(value)) return;
+    placement_cost_add_fp32(cost, value);
+}
+
 static void add_node(PlacementCost *cost, const Node *node) {
     if (node_is_own_cast(node)) {
         placement_cost_add_cast(cost, node->outputs[0]);
         return;
     }
-    if (sym_equals(node->op_type, "Constant") && domain_is_default(node->domain)) return;
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && type_dtype(node->outputs[i]->type) == DTYPE_FLOAT)
-            placement_cost_add_fp32(cost, node->outputs[i]);
+    for (uint32_t i = 0; i < node->output_count; i++) add_value(cost, node->outputs[i]);
 }
 
 PlacementCost placement_cost_of_model(const Model *model, Arena *scratch) {
     PlacementCost cost = {0};
     GraphList graphs = model_graphs(model, scratch);
-    for (size_t i = 0; i < graphs.count; i++)
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
-            add_node(&cost, node);
+    for (size_t i = 0; i < graphs.count; i++) {
+        const Graph *graph = graphs.items[i];
+        for (size_t k = 0; k < graph->initializers.count; k++)
+            if (!graph->initializers.items[k]->input)
+                add_value(&cost, graph->initializers.items[k]);
+        for (const Node *node = graph->first; node; node = node->next) add_node(&cost, node);
+    }
     return cost;
 }

@@ -7,9 +7,9 @@
  * all of one run of the model. A cast of n elements reads 4n bytes and writes 2n, or the other way
  * round: 6n bytes converted. It is a node of its own besides, which costs some 4 kB's worth of time
  * however small the value is, so that of two placements that convert about as much the one with
- * fewer casts wins. A value that an operator gives in fp32 counts 4n bytes, at an eighth: moving
- * data through many nodes in fp32 is worth a larger cast sooner or later, but converting costs
- * accuracy as well as time, so not at once.
+ * fewer casts wins. A value that an operator gives in fp32 counts 4n bytes, at an eighth, and so
+ * does a constant that is stored in it: moving data through many nodes in fp32 is worth a larger
+ * cast sooner or later, but converting costs accuracy as well as time, so not at once.
  *
  * Dimensions: a known one counts as it is, a symbolic or unknown one as 64, an unknown rank as 4096
  * elements in all, an empty tensor as one element. What matters is the ratio of values to each
@@ -31,8 +31,7 @@ enum {
 typedef struct PlacementCost {
     uint64_t casts;           /* each shared cast once */
     uint64_t bytes_converted; /* that they read and write */
-    uint64_t bytes_fp32;      /* of run-time values that stay fp32; casts' results and constants
-                                 apart */
+    uint64_t bytes_fp32;      /* of values that stay fp32, casts' results apart */
 } PlacementCost;
 
 /* The sum above in bytes, rounded down. */
@@ -46,7 +45,7 @@ void placement_cost_add_fp32(PlacementCost *cost, const Value *value);
 uint64_t placement_elements(const Value *value);
 
 /* The cost of a model as it is, all graphs and functions: the casts that demi inserted, and the
- * float32 values that other nodes give. A cast of the model's own that now gives or takes 16 bits
+ * float32 values that other nodes give or that constants hold. A cast of the model's own that now gives or takes 16 bits
  * moves no more than before: it counts as any node. Types must be known; `scratch` may be reused
  * afterwards. */
 PlacementCost placement_cost_of_model(const Model *model, Arena *scratch);

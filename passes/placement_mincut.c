@@ -11,9 +11,10 @@
  *
  * What a group gives in fp32 costs n a value: source -n-> group. Pins are the terminals. "Low only
  * where every source is" (WIDEST operators, and readers that produce no float, which have no reason
- * of their own to see rounded values) is reader -inf-> source; so is "low only where its data is" of
- * operators that follow and compute. A constant is a free node: it can be
- * stored either way, and costs a cast only where its readers disagree. Groups that no LOW
+ * of their own to see rounded values) is reader -inf-> source; so is "low only where its data is"
+ * of operators that follow and compute. A constant can be stored either way: it costs a cast only
+ * where its readers disagree, so that it is a node of its own there, and n where one of them is
+ * fp32: source -n-> c -n-> each reader. Groups that no LOW
  * operator's data reaches (placement_candidates) are pinned. Of all minimum cuts the one with the
  * largest low side is taken.
  */
@@ -51,7 +52,7 @@ static bool is_free_constant(const Placement *p, uint32_t id) {
 
 /* The readers of a value, each once and less its producer. True where one of all is undecided. */
 static bool list_readers(MinCut *m, uint32_t id, uint32_t producer) {
-    bool undecided = producer > FLOW_SINK;
+    bool undecided = producer > FLOW_SINK && producer != UINT32_MAX;
     m->readers.count = 0;
     for (const Use *use = m->p->values[id]->uses; use; use = use->next) {
         VarId var = placement_use_var(m->p, use);
@@ -65,23 +66,43 @@ static bool list_readers(MinCut *m, uint32_t id, uint32_t producer) {
     return undecided;
 }
 
-/* An arc behind one of capacity `cost` need not hold more. */
-static void add_value(MinCut *m, uint32_t id, int64_t cost) {
-    bool constant = is_free_constant(m->p, id);
-    uint32_t producer = constant ? UINT32_MAX : node_of(m, m->p->value_vars[id]);
-    if (!list_readers(m, id, producer) || m->readers.count < 1u + constant) return;
-    if (constant) producer = flow_add_node(&m->flow);
+/* What it costs where one reader or more are fp32 while `from` is low; an arc behind one of that
+ * capacity need not hold more. */
+static void charge_readers(MinCut *m, uint32_t from, int64_t cost) {
     if (m->readers.count == 1) {
-        flow_add_arc(&m->flow, producer, m->readers.items[0], cost, cost);
+        flow_add_arc(&m->flow, from, m->readers.items[0], cost, 0);
         return;
     }
-    uint32_t up = flow_add_node(&m->flow), down = flow_add_node(&m->flow);
-    flow_add_arc(&m->flow, producer, up, cost, 0);
-    flow_add_arc(&m->flow, down, producer, cost, 0);
-    for (size_t i = 0; i < m->readers.count; i++) {
-        flow_add_arc(&m->flow, up, m->readers.items[i], cost, 0);
-        flow_add_arc(&m->flow, m->readers.items[i], down, cost, 0);
+    uint32_t any = flow_add_node(&m->flow);
+    flow_add_arc(&m->flow, from, any, cost, 0);
+    for (size_t i = 0; i < m->readers.count; i++)
+        flow_add_arc(&m->flow, any, m->readers.items[i], cost, 0);
+}
+
+/* The other direction: where one reader or more are low while `to` is fp32. */
+static void charge_low_readers(MinCut *m, uint32_t to, int64_t cost) {
+    if (m->readers.count == 1) {
+        flow_add_arc(&m->flow, m->readers.items[0], to, cost, 0);
+        return;
     }
+    uint32_t any = flow_add_node(&m->flow);
+    flow_add_arc(&m->flow, any, to, cost, 0);
+    for (size_t i = 0; i < m->readers.count; i++)
+        flow_add_arc(&m->flow, m->readers.items[i], any, cost, 0);
+}
+
+static void add_value(MinCut *m, uint32_t id, int64_t elements) {
+    bool constant = is_free_constant(m->p, id);
+    uint32_t producer = constant ? UINT32_MAX : node_of(m, m->p->value_vars[id]);
+    if (!list_readers(m, id, producer) || m->readers.count == 0) return;
+    if (constant) {
+        charge_readers(m, FLOW_SOURCE, COST_FP32 * elements);
+        if (m->readers.count == 1) return;
+        producer = flow_add_node(&m->flow);
+    }
+    int64_t cost = COST_CAST + COST_CONVERTED * elements;
+    charge_readers(m, producer, cost);
+    charge_low_readers(m, producer, cost);
 }
 
 static void add_source_rules(MinCut *m, uint32_t id) {
@@ -96,8 +117,8 @@ static void add_source_rules(MinCut *m, uint32_t id) {
 
 /* Arcs that a value of that cost may add, counted generously. */
 static uint64_t arcs_of(const Value *value) {
-    uint64_t count = 4;
-    for (const Use *use = value->uses; use; use = use->next) count += 2;
+    uint64_t count = 5;
+    for (const Use *use = value->uses; use; use = use->next) count += 3;
     return count;
 }
 
@@ -134,15 +155,15 @@ void placement_solve_mincut(Placement *p) {
     flow_init(&m.flow, p->scratch);
     m.nodes = ARENA_ARRAY(p->scratch, uint32_t, p->vars.count);
     m.fp32 = ARENA_ARRAY(p->scratch, int64_t, p->vars.count);
-    m.seen = ARENA_ARRAY(p->scratch, uint32_t, 2 + p->vars.count + 3u * (size_t)p->value_count);
+    m.seen = ARENA_ARRAY(p->scratch, uint32_t, 2 + p->vars.count + 4u * (size_t)p->value_count);
     m.produces = placement_producers(p);
     m.candidates = placement_candidates(p, m.produces);
     const int64_t *elements = scaled_elements(&m);
     for (uint32_t id = 0; id < p->value_count; id++) {
         if (!is_decided(&m, id)) continue;
-        add_value(&m, id, COST_CAST + COST_CONVERTED * elements[id]);
+        add_value(&m, id, elements[id]);
         add_source_rules(&m, id);
-        if (!p->constant[id])
+        if (!is_free_constant(p, id))
             m.fp32[placement_root(p, p->value_vars[id])] += COST_FP32 * elements[id];
     }
     add_fp32_costs(&m);
@@ -168,9 +189,10 @@ PlacementCost placement_cost(Placement *p) {
             else
                 any_fp32 = true;
         }
-        bool cast = is_free_constant(p, id) ? any_low && any_fp32 : low ? any_fp32 : any_low;
+        bool constant = is_free_constant(p, id);
+        bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
         if (cast) placement_cost_add_cast(&cost, value);
-        if (!low && !p->constant[id]) placement_cost_add_fp32(&cost, value);
+        if (constant ? any_fp32 : !low) placement_cost_add_fp32(&cost, value);
     }
     return cost;
 }

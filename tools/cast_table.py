@@ -17,6 +17,7 @@ do: what that explains is the price of right values.
 """
 
 import argparse
+import collections
 import dataclasses
 import json
 import math
@@ -39,6 +40,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 IOS = ("keep", "low")
 MEASURES = ("casts", "converted", "weights")
 UNKNOWN_DIM = 64  # as in passes/placement_cost.h
+SAME_COUNT = {"Cast", "Flatten", "Identity", "Reshape", "Softmax", "Squeeze", "Transpose",
+              "Unsqueeze"}
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
@@ -80,6 +83,11 @@ def cast_to(node: onnx.NodeProto) -> int:
     return next((a.i for a in node.attribute if a.name == "to"), 0)
 
 
+def set_dims(value: onnx.ValueInfoProto, dims: list[int]) -> None:
+    for dim, size in zip(value.type.tensor_type.shape.dim, dims):
+        dim.dim_value = size
+
+
 class Source:
     """A model as all converters get it, and what they are measured by."""
 
@@ -88,13 +96,14 @@ class Source:
         use = real_models.USES[path.stem][0]
         model = onnx.load(path)
         for value in model.graph.input:
-            shape = use.get(value.name)
-            for dim, size in zip(value.type.tensor_type.shape.dim, shape or []):
-                dim.dim_value = size
-        self.data = model.SerializeToString()
-        self.path.write_bytes(self.data)
+            set_dims(value, use[value.name] if isinstance(use[value.name], list) else [])
         self.model, self.shape = model, use
         feeds = real_models.feeds_of(path.stem, onnx.load(path))[:1]
+        first = engines.SourceResults(model.SerializeToString(), model, feeds)
+        for value, got in zip(model.graph.output, first.of(engines.OrtEngine)[0]):
+            set_dims(value, got.shape)
+        self.data = model.SerializeToString()
+        self.path.write_bytes(self.data)
         self.results = engines.SourceResults(self.data, model, feeds)
         self.verdict = validity.Verdict(self.data, model)
         _, typed = demi.opt(str(self.path), "infer-dtypes,infer-shapes{annotate=true}")
@@ -111,19 +120,23 @@ class Source:
                 "weights": float_bytes(model)}
 
     def elements(self, casts: list[onnx.NodeProto], model: onnx.ModelProto) -> list[int]:
-        """Of each cast, known by a name that it or what it reads has had in the source, or else by
-        ONNX's inference on the result."""
-        named = [next((self.sizes[v] for v in (n.output[0], n.input[0]) if v in self.sizes), None)
-                 for n in casts]
-        if None not in named:
-            return named
-        sizes = elements_by_name(onnx.shape_inference.infer_shapes(model, data_prop=True))
-        for i, node in enumerate(casts):
-            own = [sizes[v] for v in (node.output[0], node.input[0]) if v in sizes]
-            if named[i] is None and not own:
-                raise LookupError(f"{self.name}: the size of '{node.input[0]}' is not known")
-            named[i] = own[0] if named[i] is None else named[i]
-        return named
+        """Of each cast, known by names: the converters keep most of the source's. What they made
+        themselves has as many elements as what it was made from or becomes."""
+        same = [n for n in walk.model_nodes(model) if n.op_type in SAME_COUNT]
+        near: dict[str, list[str]] = collections.defaultdict(list)
+        for node in same:
+            near[node.input[0]].append(node.output[0])
+            near[node.output[0]].append(node.input[0])
+        return [self.count(node.output[0], near) for node in casts]
+
+    def count(self, name: str, near: dict[str, list[str]]) -> int:
+        """Breadth first from a value over nodes that keep the number of elements."""
+        queue = [name]
+        for value in queue:
+            if value in self.sizes:
+                return self.sizes[value]
+            queue += [other for other in near[value] if other not in queue]
+        raise LookupError(f"{self.name}: the size of '{name}' is not known")
 
     def problem(self, data: bytes, model: onnx.ModelProto) -> str:
         """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
