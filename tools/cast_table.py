@@ -39,7 +39,7 @@ from suite.command import Demi, Variant, work_folder
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IOS = ("keep", "low")
 MEASURES = ("casts", "converted", "weights")
-UNKNOWN_DIM = 64  # as in passes/placement_cost.h
+UNKNOWN_DIM, UNKNOWN_RANK = 64, 4096  # as in passes/placement_cost.h
 SAME_COUNT = {"Cast", "Flatten", "Identity", "Reshape", "Softmax", "Squeeze", "Transpose",
               "Unsqueeze"}
 FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
@@ -136,7 +136,7 @@ class Source:
             if value in self.sizes:
                 return self.sizes[value]
             queue += [other for other in near[value] if other not in queue]
-        raise LookupError(f"{self.name}: the size of '{name}' is not known")
+        return UNKNOWN_RANK
 
     def problem(self, data: bytes, model: onnx.ModelProto) -> str:
         """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
@@ -258,6 +258,7 @@ def main() -> None:
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--real", type=pathlib.Path, default=ROOT / "build/data/models")
     parser.add_argument("--only", default="", help="only models whose name contains this")
+    parser.add_argument("--converters", default=",".join(peers.ENVIRONMENTS), help="a comma list")
     parser.add_argument("--limit", type=float, default=120, help="seconds for a conversion")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
@@ -267,7 +268,8 @@ def main() -> None:
         sys.exit("cast_table: no models (tools/test fetches them)")
     folder = work_folder()
     try:
-        tables = Tables(Demi(args.demi, folder), peers.all_peers())
+        found = [peers.Peer(name) for name in args.converters.split(",")]
+        tables = Tables(Demi(args.demi, folder), found)
         print(f"{'model':30} {'io':4} {'converter':36}" + "".join(f" {m:>12}" for m in MEASURES))
         for path in models:
             tables.model(path, args.limit)
