@@ -16,13 +16,18 @@ static const struct KeptVar {
     const char *op, *var;
     int32_t since, until;
     bool bfloat16_only;
+    bool unless_exact; /* a number that the target holds exactly is not spoiled */
 } kept_vars[] = {
-    {"BatchNormalization", "U", 14, 14, false},   {"BatchNormalization", "T2", 15, INT32_MAX, false},
-    {"BatchNormalization", "T1", 15, INT32_MAX, true}, /* as MXNet's bfloat16 list has it */
-    {"Resize", "T2", 11, INT32_MAX, false},       {"GridSample", "T2", 16, INT32_MAX, false},
-    {"OneHot", "T1", 9, INT32_MAX, false},        {"OneHot", "T2", 9, INT32_MAX, false},
-    {"Pow", "T1", 12, INT32_MAX, false},          {"Dropout", "T1", 12, INT32_MAX, false},
-    {"LinearAttention", "S", 27, INT32_MAX, false},
+    {"BatchNormalization", "U", 14, 14, false, false},
+    {"BatchNormalization", "T2", 15, INT32_MAX, false, false},
+    {"BatchNormalization", "T1", 15, INT32_MAX, true, false}, /* as MXNet's bfloat16 list has it */
+    {"Resize", "T2", 11, INT32_MAX, false, false},
+    {"GridSample", "T2", 16, INT32_MAX, false, false},
+    {"OneHot", "T1", 9, INT32_MAX, false, false},
+    {"OneHot", "T2", 9, INT32_MAX, false, false},
+    {"Pow", "T1", 12, INT32_MAX, false, true},
+    {"Dropout", "T1", 12, INT32_MAX, false, true},
+    {"LinearAttention", "S", 27, INT32_MAX, false, false},
 };
 
 typedef struct NodeBuild {
@@ -54,13 +59,22 @@ static const char *illegal_reason(NodeBuild *b, const OpTypeVar *var, OpTypeKind
                         b->schema->name);
 }
 
-static bool var_is_kept(const NodeBuild *b, const char *var) {
+static bool is_exact_number(const Value *value, Dtype target) {
+    float number;
+    uint64_t bits;
+    double rounded;
+    return value_is_constant(value) && constant_scalar(value, &number) &&
+           dtype_from_double(target, (double)number, &bits) &&
+           dtype_to_double(target, bits, &rounded) && rounded == (double)number;
+}
+
+static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value) {
     for (size_t i = 0; i < sizeof kept_vars / sizeof *kept_vars; i++)
         if (text_equals(kept_vars[i].op, b->schema->name) && text_equals(kept_vars[i].var, var) &&
             b->schema->domain[0] == '\0' && b->schema->since >= kept_vars[i].since &&
             b->schema->since <= kept_vars[i].until &&
             (!kept_vars[i].bfloat16_only || b->p->request.target == DTYPE_BFLOAT16))
-            return true;
+            return !kept_vars[i].unless_exact || !is_exact_number(value, b->p->request.target);
     return false;
 }
 
@@ -93,7 +107,7 @@ static VarId operand_var(NodeBuild *b, const OpParam *param, const Value *value)
     }
     const OpTypeVar *var = &b->schema->vars[param->var];
     pin_illegal(b, id, var, type.kind);
-    if (shared && var_is_kept(b, var->name))
+    if (shared && var_is_kept(b, var->name, value))
         placement_pin(b->p, id, text(b, "%s keeps its operand %s in fp32", b->schema->name, param->name));
     return id;
 }

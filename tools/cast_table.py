@@ -11,8 +11,8 @@ that stay float32, everything else low. Of the results the same function counts,
 
 demi's rows have placement=mincut and, behind them, greedy; the last rows are demi's default policy.
 The verdict is ONNX's check and strict inference, and ONNX Runtime's results within 2 % of the
-source's. A line below the table for each figure in which demi's is above a
-converter's, and what it becomes where demi too lets constants overflow (--overflow clamp), as they
+source's. A line below the table where demi's casts, or its converted bytes
+and weights together, are above a converter's, and what it becomes where demi too lets constants overflow (--overflow clamp), as they
 do: what that explains is the price of right values.
 """
 
@@ -169,6 +169,9 @@ class Row:
     weights: int | None = None
     verdict: str = ""
 
+    def bytes(self) -> int:
+        return self.converted + self.weights
+
     def text(self) -> str:
         figures = "".join(f" {'-' if getattr(self, m) is None else f'{getattr(self, m):,}':>12}"
                           for m in MEASURES)
@@ -220,17 +223,14 @@ class Tables:
         return row
 
     def compare(self, source: Source, theirs: Row, own: Row, peer: peers.Peer) -> None:
-        above = [m for m in MEASURES
-                 if getattr(theirs, m) is not None and getattr(own, m) > getattr(theirs, m)]
-        if not above:
+        if theirs.casts is None or (own.casts <= theirs.casts and own.bytes() <= theirs.bytes()):
             return
         loose = self.by_demi(source, own.io, "mincut", peer, "--overflow", "clamp")
-        for measure in above:
-            a, b, c = (getattr(row, measure) for row in (theirs, own, loose))
-            why = "right values" if c <= a else "unexplained"
-            self.complaints.append(
-                f"{own.model} {own.io} {measure}: {b:,}, {theirs.converter} {a:,} "
-                f"({theirs.verdict}); {c:,} with overflow=clamp: {why}")
+        fewer = loose.casts <= theirs.casts and loose.bytes() <= theirs.bytes()
+        self.complaints.append(
+            f"{own.model} {own.io}: {own.casts} casts, {own.bytes():,} bytes; {theirs.converter} "
+            f"{theirs.casts}, {theirs.bytes():,} ({theirs.verdict}); demi with overflow=clamp "
+            f"{loose.casts}, {loose.bytes():,}: {'right values' if fewer else 'unexplained'}")
 
     def model(self, path: pathlib.Path, limit_s: float) -> None:
         source, start = Source(path, self.demi), len(self.rows)
