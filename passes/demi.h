@@ -395,6 +395,9 @@ typedef struct DemiReportNode {
     const char *graph;   /* path; "" for the main graph */
     const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
     const char *reason;  /* why it has that precision; "" where no pass decided */
+    const char *kind;    /* which sort of reason: low, policy, excluded, illegal, value, unknown,
+                            fixed, follows, reads, tied, cheaper, constant, "no float"; "" where no
+                            pass decided */
 } DemiReportNode;
 DEMI_API size_t demi_report_node_count(const DemiReport *report);
 DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t i);
@@ -418,7 +421,8 @@ DEMI_API const DemiReportTensor *demi_report_tensor(const DemiReport *report, si
 typedef enum DemiReportList {
     DEMI_REPORT_OPERATORS = 0, /* name: "Conv", "com.x.Op"; before, after: nodes */
     DEMI_REPORT_WEIGHTS = 1,   /* name: dtype; before, after: bytes */
-    DEMI_REPORT_REASONS = 2,   /* name: reason; after: nodes of float type with it */
+    DEMI_REPORT_REASONS = 2,   /* name: reason, less what is particular to a node; after: nodes
+                                  of float type with it */
     DEMI_REPORT_INPUTS = 3,    /* name; text_before, text_after: type such as float[N,3] */
     DEMI_REPORT_OUTPUTS = 4,   /* as INPUTS */
     DEMI_REPORT_OPSETS = 5,    /* name: domain, "ai.onnx" for the default; before, after: version */

@@ -76,12 +76,12 @@ void placement_build_call(Placement *p, const Node *node, const Function *functi
         if (uses[i] == VAR_NONE || i >= body->inputs.count) continue;
         VarId formal = p->value_vars[body->inputs.items[i]->id];
         if (formal != VAR_NONE) uses[i] = formal;
-        if (why) placement_pin(p, uses[i], why);
+        if (why) placement_pin(p, uses[i], NOTE_EXCLUDED, why);
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!value_holds_float(node->outputs[i])) continue;
         VarId var = i < body->outputs.count ? p->output_vars[body->id][i] : VAR_NONE;
         p->value_vars[node->outputs[i]->id] = var == VAR_NONE ? VAR_FP32 : var;
-        if (why) placement_pin(p, var, why);
+        if (why) placement_pin(p, var, NOTE_EXCLUDED, why);
     }
 }

@@ -107,9 +107,10 @@ static bool follow_moves(Guard *g, const Graph *graph) {
 
 static void pin_readers(Guard *g, const Value *value) {
     Placement *p = g->p;
-    if (!p->constant[value->id]) placement_pin(p, p->value_vars[value->id], g->why[value->id]);
+    if (!p->constant[value->id])
+        placement_pin(p, p->value_vars[value->id], NOTE_VALUE, g->why[value->id]);
     for (const Use *use = value->uses; use; use = use->next)
-        placement_pin(p, placement_use_var(p, use), g->why[value->id]);
+        placement_pin(p, placement_use_var(p, use), NOTE_VALUE, g->why[value->id]);
 }
 
 bool placement_guard_values(Placement *p, Err *err) {
