@@ -217,8 +217,8 @@ static NodeNote low_note(PlacementReasons *r, const Node *node, VarId var) {
     const PlaceVar *root = &p->vars.items[placement_root(p, var)];
     const OpSchema *schema = node_schema(node);
     NodeNote low = {.dtype = p->request.target, .kind = NOTE_LOW, .reason = "follows what it reads"};
-    if (root->flexible) low.reason = "computed from constants that are read in 16 bit";
-    else if (r->mincut) low.reason = "cheaper in 16 bit";
+    if (r->mincut) low.reason = "cheaper in 16 bit";
+    else if (root->flexible) low.reason = "computed from constants that are read in 16 bit";
     bool own = op_class_of(node, p->request.classes).op_class == CLASS_LOW;
     if (!own || !root->wants_low || !schema) return low;
     size_t place = (size_t)(schema - ops_at(0));
@@ -271,8 +271,7 @@ static NodeNote typeless_note(const PlacementReasons *r, const Node *node) {
     const Value *value = unknown_operand(node);
     NodeNote result = note(NOTE_NO_FLOAT, "holds no float32");
     result.dtype = any_dtype(node);
-    if (!value || (function && !r->called[function->index] && !function->body->inputs.count))
-        return result;
+    if (!value) return result;
     result.kind = NOTE_UNKNOWN;
     if (!function)
         result.reason = arena_printf(arena, "type unknown: operand '%s'", sym_text(value->name));

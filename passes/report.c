@@ -249,7 +249,7 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         return;
     }
     Dtype dtype = node_dtype(node);
-    const char *label = node->note ? node->note->label : node_label(node);
+    const char *label = node_label(node);
     const char *reason = node->note ? node_note_text(node->note, &report->arena) : "";
     bool plain = !node->note || reason == node->note->reason; /* else it is in the report's arena */
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;

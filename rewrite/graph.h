@@ -507,7 +507,7 @@ Function *model_find_function(const Model *model, const Node *node);
 
 /* ---- messages --------------------------------------------------------------------------------------- */
 
-/* What to call a node: its name, or its first output's. Never NULL. */
+/* What to call a node: its name, or its first output's before a pass renamed that. Never NULL. */
 const char *node_label(const Node *node);
 
 /* err_set, with the node's label, operator and graph path filled in. Returns false. */
