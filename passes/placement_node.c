@@ -229,6 +229,18 @@ static void build_attribute_outputs(NodeBuild *b) {
     }
 }
 
+/* Tensors in attributes that have the type of an input (TreeEnsemble's splits) are data that nothing
+ * casts: the input stays with them. */
+static void pin_attribute_tensors(NodeBuild *b) {
+    for (const Attr *attr = b->node->attrs; attr; attr = attr->next) {
+        if (attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->dtype != DTYPE_FLOAT) continue;
+        const OpTypeVar *var = op_tensor_attr_var(b->schema, sym_text(attr->name));
+        if (!var || !b->has_input[var - b->schema->vars]) continue;
+        placement_pin(b->p, b->vars[var - b->schema->vars], NOTE_FIXED,
+                      text(b, "its attribute %s holds floats%s", sym_text(attr->name), ""));
+    }
+}
+
 static bool reads_dequantized(const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Value *value = node->inputs[i].value;
@@ -321,6 +333,7 @@ void placement_build_node(Placement *p, const Node *node) {
     build_operands(&b);
     build_ties(&b);
     build_attribute_outputs(&b);
+    pin_attribute_tensors(&b);
     placement_build_bodies(p, node, b.outputs);
     for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer);
     for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer);

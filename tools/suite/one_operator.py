@@ -57,6 +57,12 @@ ATTRIBUTES: dict[str, dict[str, object]] = {
     "LSTM": {"hidden_size": 1}, "GRU": {"hidden_size": 1},
     "RNN": {"hidden_size": 1}, "Split": {"num_outputs": 1},
 }
+# Element types in attributes that are never rewritten, given where all operands are.
+PRECISIONS = {"stash_type": 1, "softmax_precision": 1, "precision": 1}
+KEPT_DTYPES = {"Multinomial": {"dtype": TensorProto.INT32},
+               "QuantizeLinear": {"output_dtype": TensorProto.UINT8}}
+
+
 # Operands that differ in rank; the last number stands for all from there on.
 SPECIAL_RANKS: dict[str, list[int]] = {
     "Attention": [4], "CausalConvWithState": [3, 3, 1, 3], "Col2Im": [3, 1],
@@ -182,6 +188,8 @@ class Builder:
             given["training_mode"] = int(self.full)
         if self.schema.name == "Optional" and not self.full:
             given["type"] = type_proto("tensor(float)")
+        kept = PRECISIONS | KEPT_DTYPES.get(self.schema.name, {}) if self.full else {}
+        given |= {k: v for k, v in kept.items() if k in self.schema.attributes}
         return given | bodies(self.schema)
 
     def node(self) -> onnx.NodeProto:

@@ -58,6 +58,7 @@ class Graphs:
             self.formals |= {*function.input}
             self._nodes(function.node)
         self.functions = {(f.domain, f.name) for f in model.functions}
+        self.holding = self._float_nodes()
         self.imports = {i.domain: i.version for i in model.opset_import}
         self.imports.setdefault("", self.imports.get("ai.onnx", 0))
 
@@ -84,6 +85,19 @@ class Graphs:
                 if attribute.name == "value_floats":
                     self.tensors[first].append(
                         numpy_helper.from_array(np.array(attribute.floats, np.float32)))
+
+
+    def _float_nodes(self) -> set[str]:
+        """Labels of nodes of the main graph with a float32 operand, as ONNX infers the types."""
+        try:
+            graph = onnx.shape_inference.infer_shapes(self.model).graph
+        except onnx.shape_inference.InferenceError:
+            return set()
+        floats = {v.name for v in [*graph.input, *graph.output, *graph.value_info]
+                  if v.type.tensor_type.elem_type == onnx.TensorProto.FLOAT}
+        floats |= {t.name for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
+        return {n.name or next((o for o in n.output if o), "") for n in graph.node
+                if floats & {*n.input, *n.output}}
 
 
 def _domain(domain: str) -> str:
@@ -140,8 +154,12 @@ class Truth:
         kind, reason = node["kind"], node["reason"]
         if not kind or not reason:
             return "no reason"
-        if kind in ("low", "no float"):
-            return "fp32, but its reason is not" if kind == "low" and node["dtype"] == "float" else ""
+        if kind == "low":
+            return "" if node["dtype"] == self.to else "it is not low"
+        if kind == "no float":
+            holds = node["name"] in self.graphs.holding and not node.get("graph")
+            unique = len(self.by_label[node["name"]]) == 1
+            return "it holds float32" if holds and unique else ""
         if kind not in FP32_KINDS:
             return "an unknown kind"
         low_op = (node["op_type"] in lowclass.LOW_OPS[self.to] and
