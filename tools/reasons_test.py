@@ -56,7 +56,10 @@ def judge_cases(demi: Demi) -> list[str]:
         path = demi.folder / "case.onnx"
         source = demi.folder / "case.onnxtxt"
         source.write_text(case.text)
-        demi.run("opt", str(source), "--passes", "", "-o", str(path))
+        made = demi.run("opt", str(source), "--passes", "", "-o", str(path))
+        if made.code:
+            found.append(f"{case.title}: {made.problem()}")
+            continue
         model = onnx.load(str(path))
         placement = "mincut" if case.mincut else "greedy"
         run = demi.explain(str(path), demi.placed(case.variant, placement, *case.options))
