@@ -3,15 +3,16 @@
  *
  * A node's own pins come first: policy, exclusion, legality, values. Else what it is tied to is
  * pinned. Else nothing is, and the solver left it: because something it reads is fp32 (FOLLOW and
- * WIDEST rules) or, by the cut, because lowering its group would convert more. Every answer is found
- * in a table over tie groups that is filled once, so that all notes together take linear time.
+ * WIDEST rules) or, by the cut, because lowering its group would convert more. What the node's own
+ * operands do not tell is found in a table over tie groups that is filled once, when first asked, so
+ * that all notes together take linear time.
  */
 #include "op_types.h"
 #include "placement.h"
 
 struct PlacementReasons {
     Placement *p;
-    bool mincut;
+    bool mincut, filled;
     const Use **fp32_uses;     /* by root: a use of the group that reads an fp32 value from outside */
     const bool *produces;      /* by root */
     uint32_t *first, *next;    /* values by root that produces them: lists by id, UINT32_MAX ends */
@@ -73,13 +74,21 @@ static void find_calls(PlacementReasons *r) {
 
 PlacementReasons *placement_reasons_new(Placement *p, bool mincut) {
     PlacementReasons *r = ARENA_NEW(p->scratch, PlacementReasons);
-    size_t count = p->vars.count;
     r->p = p;
     r->mincut = mincut;
-    r->fp32_uses = ARENA_ARRAY(p->scratch, const Use *, count);
-    r->produces = placement_producers(p);
     r->low_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
-    if (mincut) {
+    find_calls(r);
+    if (mincut) r->produces = placement_producers(p);
+    return r;
+}
+
+static void fill_table(PlacementReasons *r) {
+    Placement *p = r->p;
+    size_t count = p->vars.count;
+    if (r->filled) return;
+    r->filled = true;
+    r->fp32_uses = ARENA_ARRAY(p->scratch, const Use *, count);
+    if (r->mincut) {
         r->first = empty_lists(p, count);
         r->use_first = empty_lists(p, count);
         r->next = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
@@ -88,8 +97,6 @@ PlacementReasons *placement_reasons_new(Placement *p, bool mincut) {
         r->has_cost = ARENA_ARRAY(p->scratch, bool, count);
     }
     take_values(r);
-    find_calls(r);
-    return r;
 }
 
 /* ---- what lowering would cost --------------------------------------------------------------------- */
@@ -120,6 +127,7 @@ static int64_t value_cost(PlacementReasons *r, uint32_t id, VarId root) {
 
 int64_t placement_lowering_cost(PlacementReasons *r, VarId var) {
     VarId root = placement_root(r->p, var);
+    fill_table(r);
     if (r->has_cost[root]) return r->costs[root];
     int64_t cost = 0;
     for (uint32_t id = r->first[root]; id != UINT32_MAX; id = r->next[id])
@@ -163,10 +171,8 @@ static const Value *own_fp32_operand(const PlacementReasons *r, const Node *node
     return NULL;
 }
 
-/* Of a group that something outside it, which it reads, keeps in fp32. */
+/* Of a group that something outside it, which other members of it read, keeps in fp32. */
 static NodeNote from_sources(const PlacementReasons *r, const Node *node, VarId root) {
-    const Value *own = own_fp32_operand(r, node, root);
-    if (own) return follows(r, root, own);
     const Use *use = r->fp32_uses[root];
     const Node *reader = use_node(use);
     if (reader == node || !reader) return follows(r, root, use->value);
@@ -177,9 +183,13 @@ static NodeNote from_sources(const PlacementReasons *r, const Node *node, VarId 
 static NodeNote unpinned_note(PlacementReasons *r, const Node *node, VarId root) {
     Placement *p = r->p;
     bool ruled = r->mincut ? placement_needs_low_sources(p, root, r->produces) : true;
-    if (ruled && r->fp32_uses[root]) return from_sources(r, node, root);
-    if (!r->mincut || p->vars.items[root].flexible)
+    if (p->vars.items[root].flexible)
         return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
+    const Value *own = ruled ? own_fp32_operand(r, node, root) : NULL;
+    if (own) return follows(r, root, own);
+    fill_table(r);
+    if (ruled && r->fp32_uses[root]) return from_sources(r, node, root);
+    if (!r->mincut) return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
     NodeNote cheaper = note(NOTE_CHEAPER, NULL);
     cheaper.cost = placement_lowering_cost(r, root);
     return cheaper;
