@@ -281,7 +281,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     else placement_solve_greedy(&p);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
-    note_nodes(&r, options->placement == 1);
+    note_nodes(&r, options->placement == 0);
     for (VarId v = 0; v < p.vars.count; v++)
         if (placement_is_low(&p, v)) {
             realise(&r);

@@ -30,12 +30,17 @@ static VarId use_root(const PlacementReasons *r, const Use *use) {
     return var == VAR_NONE ? VAR_NONE : placement_root(r->p, var);
 }
 
+/* True where an fp32 value at this use keeps the reader's group from being low. */
+static bool decides(const PlacementReasons *r, const Use *use) {
+    return !r->mincut || placement_use_needs_low(r->p, use, r->produces);
+}
+
 static void note_use(PlacementReasons *r, const Use *use, uint32_t id, VarId producer) {
     Placement *p = r->p;
     VarId reader = use_root(r, use);
     if (reader == VAR_NONE || p->vars.items[reader].pinned || p->vars.items[reader].low) return;
     bool outside = reader != producer && !p->flexible[id] && !p->vars.items[producer].low;
-    if (outside && !r->fp32_uses[reader]) r->fp32_uses[reader] = use;
+    if (outside && !r->fp32_uses[reader] && decides(r, use)) r->fp32_uses[reader] = use;
     if (!r->mincut) return;
     VEC_PUSH(p->scratch, &r->use_values, id);
     VEC_PUSH(p->scratch, &r->use_next, r->use_first[reader]);
@@ -166,7 +171,8 @@ static const Value *own_fp32_operand(const PlacementReasons *r, const Node *node
         if (!value || use_root(r, &node->inputs[i]) != root || p->flexible[value->id]) continue;
         VarId var = p->value_vars[value->id];
         VarId producer = var == VAR_NONE ? VAR_NONE : placement_root(p, var);
-        if (producer != VAR_NONE && producer != root && !p->vars.items[producer].low) return value;
+        if (producer == VAR_NONE || producer == root || p->vars.items[producer].low) continue;
+        if (decides(r, &node->inputs[i])) return value;
     }
     return NULL;
 }
@@ -182,13 +188,11 @@ static NodeNote from_sources(const PlacementReasons *r, const Node *node, VarId 
 
 static NodeNote unpinned_note(PlacementReasons *r, const Node *node, VarId root) {
     Placement *p = r->p;
-    bool ruled = r->mincut ? placement_needs_low_sources(p, root, r->produces) : true;
-    if (p->vars.items[root].flexible)
-        return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
-    const Value *own = ruled ? own_fp32_operand(r, node, root) : NULL;
+    const Value *own = own_fp32_operand(r, node, root);
     if (own) return follows(r, root, own);
-    fill_table(r);
-    if (ruled && r->fp32_uses[root]) return from_sources(r, node, root);
+    bool flexible = !r->mincut && p->vars.items[root].flexible;
+    if (!flexible) fill_table(r);
+    if (!flexible && r->fp32_uses[root]) return from_sources(r, node, root);
     if (!r->mincut) return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
     NodeNote cheaper = note(NOTE_CHEAPER, NULL);
     cheaper.cost = placement_lowering_cost(r, root);

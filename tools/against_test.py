@@ -133,7 +133,7 @@ class Judge:
     def __call__(self, path: pathlib.Path) -> list[str]:
         found, made = [], self.demi.folder / "made.onnx"
         for variant in VARIANTS:
-            run, out = self.demi.convert(str(path), variant)
+            run, out = self.demi.convert(str(path), variant, "--opset", "keep")
             if out is None:
                 found.append(f"{variant}: {run.problem()}")
                 continue

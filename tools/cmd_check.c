@@ -18,7 +18,7 @@ static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or bfloat16 "
-     "wherever a type is said."},
+     "wherever a type is said; opsets may be raised."},
     {"max-error", 0, OPTION_ROW_VALUE, "X", NULL,
      "Not there yet: needs the runtime, which this version does not have."},
     {"data", 0, OPTION_ROW_VALUE, "DIR", NULL,

@@ -178,7 +178,7 @@ class Case:
         schema = self.schema
         name = f"{schema.domain}.{schema.name}" if schema.domain else schema.name
         run, out = demi.convert(str(self.path), Variant(target, "low"), "--low-ops", f"+{name}",
-                                "--parameters", "runtime")
+                                "--parameters", "runtime", "--opset", "keep")
         if out is None or run.report is None:
             return [run.problem()]
         result = onnx.load_from_string(out)
@@ -190,7 +190,7 @@ class Case:
         if not found:
             found += self.operand_problems(after, types_of(result), target, tally)
         graphs = reasons.Graphs(self.model)
-        truth = reasons.Truth(run.report, graphs, target, False)
+        truth = reasons.Truth(run.report, graphs, target, True)
         return found + [t for t in truth.problems() if "is an fp32 operator" not in t]
 
     def operand_problems(self, after: onnx.NodeProto, types: dict[str, int], target: str,

@@ -5,7 +5,7 @@
  * What remains must be the same graph: the same nodes with the same operands, in order; the same
  * names, shapes, metadata, doc strings and unknown fields of nodes; the same weights, or the
  * reference's rounded to nearest even. float32 may have become float16 or bfloat16 wherever a type is
- * said. Types of both models must be exact (infer-dtypes).
+ * said, and opsets may have been raised. Types of both models must be exact (infer-dtypes).
  */
 #ifndef DEMI_MODEL_AGAINST_H
 #define DEMI_MODEL_AGAINST_H

@@ -214,7 +214,8 @@ class Truth:
         match = re.fullmatch(r"constant '(.*)' (holds|is) (\S+), (beyond|zero in) \w+?('s range)?",
                              reason)
         if not match:
-            return "not a reason"
+            reached = re.fullmatch(r"'.*' reached \S+, near the end of \w+'s range", reason)
+            return "" if reached else "not a reason"
         for tensor in self.graphs.tensors[match[1]]:
             values = np.abs(numpy_helper.to_array(tensor).astype(np.float64).ravel())
             finite = values[np.isfinite(values)]
