@@ -10,9 +10,9 @@
  * for another reason (value_sync_info). A function body gets types only where all its call sites
  * agree on them; where they do not, its values are left without type and nothing will touch them.
  *
- * A body is inferred once for each list of input types it is called with, so that call trees cost what
- * they differ by. Where types depend on attributes, each call of its own counts, up to a budget; what
- * calls past it give has no type.
+ * A body is inferred once for each list of input types it is called with, so that call trees cost
+ * what they differ by. Where types depend on attributes, each call of its own counts, up to a
+ * budget; what calls past it give has no type.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The words of a node's note (graph.h): one reason, as a sentence and as the group it is counted in. */
+/* The words of a node's note (graph.h): one reason, as a sentence and as the group it is counted
+ * in. */
 #ifndef DEMI_NODE_NOTE_H
 #define DEMI_NODE_NOTE_H
 

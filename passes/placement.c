@@ -90,7 +90,8 @@ static const char *no_cast_reason(const Placement *p) {
                : "no cast to the target at this opset";
 }
 
-/* A graph input or output of the main graph. One that no Cast takes gives what it is tied to a reason. */
+/* A graph input or output of the main graph. One that no Cast takes gives what it is tied to a
+ * reason. */
 static VarId io_var(Placement *p, const Value *value, const bool *low) {
     if (!value_holds_float(value)) return VAR_NONE;
     bool io_low = p->request.io_low && !(p->request.keep_defaults && value->input && value->init);

@@ -229,8 +229,8 @@ static void build_attribute_outputs(NodeBuild *b) {
     }
 }
 
-/* Tensors in attributes that have the type of an input (TreeEnsemble's splits) are data that nothing
- * casts: the input stays with them. */
+/* Tensors in attributes that have the type of an input (TreeEnsemble's splits) are data that
+ * nothing casts: the input stays with them. */
 static void pin_attribute_tensors(NodeBuild *b) {
     for (const Attr *attr = b->node->attrs; attr; attr = attr->next) {
         if (attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->dtype != DTYPE_FLOAT) continue;
@@ -285,7 +285,8 @@ static const char *unknown_reason(Placement *p, const Node *node, const OpSchema
     if (schema) return arena_printf(arena, "%s is deprecated at opset %lld", op, opset);
     if (domain_is_default(node->domain))
         return arena_printf(arena, "type unknown: opset %lld has no operator %s", opset, op);
-    return arena_printf(arena, "type unknown: demi does not know %s.%s", sym_text(node->domain), op);
+    return arena_printf(arena, "type unknown: demi does not know %s.%s", sym_text(node->domain),
+                        op);
 }
 
 /* An operator we know nothing of: what it reads and gives keeps its type. */

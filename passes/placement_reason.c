@@ -4,8 +4,8 @@
  * A node's own pins come first: policy, exclusion, legality, values. Else what it is tied to is
  * pinned. Else nothing is, and the solver left it: because something it reads is fp32 (FOLLOW and
  * WIDEST rules) or, by the cut, because lowering its group would convert more. What the node's own
- * operands do not tell is found in a table over tie groups that is filled once, when first asked, so
- * that all notes together take linear time.
+ * operands do not tell is found in a table over tie groups that is filled once, when first asked,
+ * so that all notes together take linear time.
  */
 #include "op_types.h"
 #include "placement.h"
@@ -13,16 +13,16 @@
 struct PlacementReasons {
     Placement *p;
     bool mincut, filled;
-    const Use **fp32_uses;     /* by root: a use of the group that reads an fp32 value from outside */
-    const bool *produces;      /* by root */
-    uint32_t *first, *next;    /* values by root that produces them: lists by id, UINT32_MAX ends */
-    uint32_t *use_first;       /* by root: values that its members read */
+    const Use **fp32_uses;  /* by root: a use of the group that reads an fp32 value from outside */
+    const bool *produces;   /* by root */
+    uint32_t *first, *next; /* values by root that produces them: lists by id, UINT32_MAX ends */
+    uint32_t *use_first;    /* by root: values that its members read */
     VEC(uint32_t) use_values, use_next;
-    int64_t *costs;            /* by root, where has_cost */
+    int64_t *costs; /* by root, where has_cost */
     bool *has_cost;
-    uint32_t *seen;            /* [value_count]: the root + 1 that last counted the value */
-    const char **low_reasons;  /* [ops_count()] */
-    bool *called;              /* by function: some node calls it */
+    uint32_t *seen;           /* [value_count]: the root + 1 that last counted the value */
+    const char **low_reasons; /* [ops_count()] */
+    bool *called;             /* by function: some node calls it */
 };
 
 static VarId use_root(const PlacementReasons *r, const Use *use) {
@@ -104,7 +104,8 @@ static void fill_table(PlacementReasons *r) {
     take_values(r);
 }
 
-/* ---- what lowering would cost --------------------------------------------------------------------- */
+/* ---- what lowering would cost
+ * --------------------------------------------------------------------- */
 
 /* Elements that casts of this value convert, as decided or with the group `root` low. */
 static int64_t cast_elements(PlacementReasons *r, uint32_t id, VarId root) {
@@ -114,8 +115,10 @@ static int64_t cast_elements(PlacementReasons *r, uint32_t id, VarId root) {
     for (const Use *use = value->uses; use; use = use->next) {
         VarId reader = use_root(r, use);
         if (reader == VAR_NONE) continue;
-        if (reader == root || p->vars.items[reader].low) any_low = true;
-        else any_fp32 = true;
+        if (reader == root || p->vars.items[reader].low)
+            any_low = true;
+        else
+            any_fp32 = true;
     }
     VarId producer = placement_root(p, p->value_vars[id]);
     bool low = producer == root || p->vars.items[producer].low;
@@ -143,7 +146,8 @@ int64_t placement_lowering_cost(PlacementReasons *r, VarId var) {
     return r->costs[root] = cost;
 }
 
-/* ---- one variable ------------------------------------------------------------------------------------ */
+/* ---- one variable
+ * ------------------------------------------------------------------------------------ */
 
 static NodeNote note(NoteKind kind, const char *reason) {
     return (NodeNote){.dtype = DTYPE_FLOAT, .kind = kind, .reason = reason};
@@ -156,12 +160,16 @@ static NodeNote follows(const PlacementReasons *r, VarId root, const Value *valu
 }
 
 static NodeNote tied(const Node *node, const char *reason) {
-    return (NodeNote){.dtype = DTYPE_FLOAT, .kind = NOTE_TIED, .reason = reason,
+    return (NodeNote){.dtype = DTYPE_FLOAT,
+                      .kind = NOTE_TIED,
+                      .reason = reason,
                       .subject = node ? node_label(node) : NULL};
 }
 
 /* The node whose operand a use is: its reader, or who holds the subgraph it is an output of. */
-static const Node *use_node(const Use *use) { return use->node ? use->node : use->graph->owner; }
+static const Node *use_node(const Use *use) {
+    return use->node ? use->node : use->graph->owner;
+}
 
 /* One of the node's own operands of that group that is fp32 and comes from outside. */
 static const Value *own_fp32_operand(const PlacementReasons *r, const Node *node, VarId root) {
@@ -217,7 +225,8 @@ static NodeNote var_note(PlacementReasons *r, const Node *node, VarId var) {
                                          : unpinned_note(r, node, root);
 }
 
-/* ---- one node ----------------------------------------------------------------------------------------- */
+/* ---- one node
+ * ----------------------------------------------------------------------------------------- */
 
 /* The variables of a node, operand by operand; VAR_NONE where one holds no float32. */
 static VarId operand_at(const Placement *p, const Node *node, uint32_t i) {
@@ -230,9 +239,12 @@ static NodeNote low_note(PlacementReasons *r, const Node *node, VarId var) {
     Placement *p = r->p;
     const PlaceVar *root = &p->vars.items[placement_root(p, var)];
     const OpSchema *schema = node_schema(node);
-    NodeNote low = {.dtype = p->request.target, .kind = NOTE_LOW, .reason = "follows what it reads"};
-    if (r->mincut) low.reason = "cheaper in 16 bit";
-    else if (root->flexible) low.reason = "computed from constants that are read in 16 bit";
+    NodeNote low = {
+        .dtype = p->request.target, .kind = NOTE_LOW, .reason = "follows what it reads"};
+    if (r->mincut)
+        low.reason = "cheaper in 16 bit";
+    else if (root->flexible)
+        low.reason = "computed from constants that are read in 16 bit";
     bool own = op_class_of(node, p->request.classes).op_class == CLASS_LOW;
     if (!own || !root->wants_low || !schema) return low;
     size_t place = (size_t)(schema - ops_at(0));
@@ -251,8 +263,10 @@ static NodeNote constant_note(PlacementReasons *r, const Value *value) {
     bool any_low = false, any_fp32 = false;
     for (const Use *use = value->uses; use; use = use->next) {
         VarId reader = use_root(r, use);
-        if (reader != VAR_NONE && r->p->vars.items[reader].low) any_low = true;
-        else any_fp32 = true;
+        if (reader != VAR_NONE && r->p->vars.items[reader].low)
+            any_low = true;
+        else
+            any_fp32 = true;
     }
     if (!any_low && !any_fp32) return note(NOTE_CONSTANT, "a constant that nothing reads");
     if (!any_low) return note(NOTE_CONSTANT, "a constant that is read in fp32");
@@ -271,8 +285,8 @@ static Dtype any_dtype(const Node *node) {
 static const Value *unknown_operand(const Node *node) {
     OpType type;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
-        const Value *value = i < node->input_count ? node->inputs[i].value
-                                                   : node->outputs[i - node->input_count];
+        const Value *value =
+            i < node->input_count ? node->inputs[i].value : node->outputs[i - node->input_count];
         if (value && !op_type_from(value->type, &type)) return value;
     }
     return NULL;
@@ -290,11 +304,12 @@ static NodeNote typeless_note(const PlacementReasons *r, const Node *node) {
     if (!function)
         result.reason = arena_printf(arena, "type unknown: operand '%s'", sym_text(value->name));
     else
-        result.reason = arena_printf(arena, r->called[function->index]
-                                                ? "type unknown: function %s is called with "
-                                                  "different types"
-                                                : "type unknown: function %s is never called",
-                                     sym_text(function->name));
+        result.reason =
+            arena_printf(arena,
+                         r->called[function->index] ? "type unknown: function %s is called with "
+                                                      "different types"
+                                                    : "type unknown: function %s is never called",
+                         sym_text(function->name));
     return result;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi check: is this model valid, and is it its reference but for precision? Prints its facts, or the
- * first fault; then what differs from the reference, a line each. */
+/* demi check: is this model valid, and is it its reference but for precision? Prints its facts, or
+ * the first fault; then what differs from the reference, a line each. */
 #include <string.h>
 
 #include "commands.h"
@@ -17,7 +17,8 @@ static const ArgumentRow arguments[] = {
 static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
-     "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or bfloat16 "
+     "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
+     "bfloat16 "
      "wherever a type is said; opsets may be raised."},
     {"max-error", 0, OPTION_ROW_VALUE, "X", NULL,
      "Not there yet: needs the runtime, which this version does not have."},
@@ -113,8 +114,10 @@ static void examine(Job *job, const Parsed *parsed, DemiReport **report, Err *fa
     if (!console_load(job->program, parsed, parsed_argument(parsed, 0), &model, fault)) return;
     if (console_check(demi_describe(model, report, &error), &error, fault))
         console_check(demi_check(model, &error), &error, fault);
-    if (fault->code != ERR_NONE) err_file(fault, parsed_argument(parsed, 0));
-    else if (parsed_value(parsed, "against")) compare(job, parsed, model, fault);
+    if (fault->code != ERR_NONE)
+        err_file(fault, parsed_argument(parsed, 0));
+    else if (parsed_value(parsed, "against"))
+        compare(job, parsed, model, fault);
     demi_free(model);
 }
 
@@ -122,8 +125,8 @@ static bool check_options(const Parsed *parsed, Err *err) {
     static const char *const later[] = {"max-error", "data"};
     for (size_t i = 0; i < 2; i++) {
         if (!parsed_value(parsed, later[i])) continue;
-        err_set(err, ERR_USAGE,
-                "option '--%s' needs the runtime, which this version does not have", later[i]);
+        err_set(err, ERR_USAGE, "option '--%s' needs the runtime, which this version does not have",
+                later[i]);
         err_hint(err, "--against REF alone compares everything but the numbers");
         return false;
     }
@@ -138,9 +141,11 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
         report_put(out, line, strlen(line));
         fputc('\n', out);
     }
-    if (!job->differences.count) fprintf(out, "the same as %s, but for precision\n", against);
-    else fprintf(out, "%zu difference%s from %s\n", job->differences.count,
-                 job->differences.count == 1 ? "" : "s", against);
+    if (!job->differences.count)
+        fprintf(out, "the same as %s, but for precision\n", against);
+    else
+        fprintf(out, "%zu difference%s from %s\n", job->differences.count,
+                job->differences.count == 1 ? "" : "s", against);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -153,7 +158,10 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program};
     examine(&job, parsed, &report, &fault);
     const char *against = parsed_value(parsed, "against");
-    Result result = {.file = file, .report = report, .fault = &fault, .against = against,
+    Result result = {.file = file,
+                     .report = report,
+                     .fault = &fault,
+                     .against = against,
                      .differences = &job.differences};
     bool ok = true;
     if (fault.code == ERR_NONE && plan.text) {
@@ -180,7 +188,8 @@ const Command command_check = {
         "model's opset: number of inputs and outputs, attributes, types. A valid model's facts are "
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
         "\n"
-        "With --against REF the model must also be REF but for precision; each difference is a line, "
+        "With --against REF the model must also be REF but for precision; each difference is a "
+        "line, "
         "and any makes the exit code 1.",
     .examples = "demi check model.onnx\n"
                 "demi check model.onnx --quiet && echo fine\n"

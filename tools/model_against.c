@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Walks a model and its reference side by side; see model_against.h. Each value of the model is told
- * which value of the reference it stands for when its definition is met, so that operands can be
- * compared; `of` holds that by value id. */
+/* Walks a model and its reference side by side; see model_against.h. Each value of the model is
+ * told which value of the reference it stands for when its definition is met, so that operands can
+ * be compared; `of` holds that by value id. */
 #include "model_against.h"
 
 #include <stdarg.h>
@@ -26,7 +26,8 @@ typedef struct Against {
     Err *err;
 } Against;
 
-/* ---- saying it ---------------------------------------------------------------------------------------- */
+/* ---- saying it
+ * ---------------------------------------------------------------------------------------- */
 
 static void say(Against *a, const Graph *graph, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -51,15 +52,20 @@ static void say_node(Against *a, const Node *node, const char *what, const char 
         sym_text(node->op_type), what, now[0] ? now : "none", was[0] ? was : "none");
 }
 
-static bool same_text(Sym x, Sym y) { return strcmp(sym_text(x), sym_text(y)) == 0; }
+static bool same_text(Sym x, Sym y) {
+    return strcmp(sym_text(x), sym_text(y)) == 0;
+}
 
 static bool same_bytes(Bytes x, Bytes y) {
     return x.size == y.size && (x.size == 0 || memcmp(x.data, y.data, x.size) == 0);
 }
 
-/* ---- types -------------------------------------------------------------------------------------------- */
+/* ---- types
+ * -------------------------------------------------------------------------------------------- */
 
-static bool is_low(Dtype dtype) { return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16; }
+static bool is_low(Dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
 
 static bool same_precision_apart(Against *a, const Type *now, const Type *was) {
     if (!now || !was) return now == was;
@@ -68,7 +74,9 @@ static bool same_precision_apart(Against *a, const Type *now, const Type *was) {
     return strcmp(diff_type_text(a->arena, now), diff_type_text(a->arena, was)) == 0;
 }
 
-static bool is_castable(Dtype dtype) { return dtype == DTYPE_FLOAT || is_low(dtype); }
+static bool is_castable(Dtype dtype) {
+    return dtype == DTYPE_FLOAT || is_low(dtype);
+}
 
 /* A cast that only changes precision, or a constant: nothing of its own. */
 static bool is_transparent(const Node *node) {
@@ -86,7 +94,8 @@ static const Value *resolve(const Value *value) {
     return value;
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------- */
+/* ---- tensors
+ * ------------------------------------------------------------------------------------------- */
 
 static bool same_strings(const Tensor *x, const Tensor *y) {
     bool same = x->storage == y->storage && x->string_count == y->string_count;
@@ -134,7 +143,8 @@ static bool compare_constants(Against *a, const Value *now, const Value *was) {
     return true;
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------ */
+/* ---- metadata
+ * ------------------------------------------------------------------------------------------ */
 
 static bool is_own_key(const KeyValue *entry) {
     return strncmp(sym_text(entry->key), "demi.", 5) == 0;
@@ -152,7 +162,9 @@ static bool same_metadata(const KeyValue *now, const KeyValue *was) {
     return !now && !was;
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------------------- */
+/* ---- nodes
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool compare_graphs(Against *a, const Graph *now, const Graph *was);
 
@@ -174,8 +186,8 @@ static bool same_dtype_attr(Against *a, const OpSchema *schema, const Attr *now,
     if (!schema || op_attr_role(schema, sym_text(now->name)) != OP_ATTR_OUTPUT) return false;
     if (now->type == ATTR_INT) return was->v.i == DTYPE_FLOAT && is_low((Dtype)now->v.i);
     if (now->type == ATTR_STRING) /* Cast's, before opset 6 */
-        return was->v.s.size == 5 && memcmp(was->v.s.data, "FLOAT", 5) == 0 &&
-               now->v.s.size >= 7 && memcmp(now->v.s.data + now->v.s.size - 7, "FLOAT16", 7) == 0;
+        return was->v.s.size == 5 && memcmp(was->v.s.data, "FLOAT", 5) == 0 && now->v.s.size >= 7 &&
+               memcmp(now->v.s.data + now->v.s.size - 7, "FLOAT16", 7) == 0;
     return now->type == ATTR_TYPE && same_precision_apart(a, now->v.tp, was->v.tp);
 }
 
@@ -192,18 +204,19 @@ static bool compare_bodies(Against *a, const Attr *now, const Attr *was) {
 static bool compare_attr(Against *a, const Node *node, const Attr *now, const Attr *was) {
     char what[200];
     snprintf(what, sizeof what, "attribute %s", sym_text(now->name));
-    bool alike = now->type == was->type && now->count == was->count && same_text(now->ref, was->ref);
+    bool alike =
+        now->type == was->type && now->count == was->count && same_text(now->ref, was->ref);
     if (alike && (now->type == ATTR_GRAPH || now->type == ATTR_GRAPHS))
         return compare_bodies(a, now, was);
     if (alike && now->type == ATTR_TENSOR && now->v.t && was->v.t) {
         bool same;
         if (!compare_tensors(a, now->v.t, was->v.t, &same)) return false;
-        if (!same)
-            say_node(a, node, what, diff_tensor_text(a->arena, now->v.t), "another tensor");
+        if (!same) say_node(a, node, what, diff_tensor_text(a->arena, now->v.t), "another tensor");
         return true;
     }
     const char *x = diff_attr_text(a->arena, now), *y = diff_attr_text(a->arena, was);
-    if (alike && (strcmp(x, y) == 0 || same_dtype_attr(a, node_schema(node), now, was))) return true;
+    if (alike && (strcmp(x, y) == 0 || same_dtype_attr(a, node_schema(node), now, was)))
+        return true;
     say_node(a, node, what, x, y);
     return true;
 }
@@ -224,8 +237,9 @@ static bool compare_attrs(Against *a, const Node *now, const Node *was) {
     for (const Attr *attr = was->attrs; attr; attr = attr->next) {
         const Attr *mine = node_attr(now, sym_text(attr->name));
         if (mine && !compare_attr(a, now, mine, attr)) return false;
-        if (!mine) say(a, now->graph, "node '%s' (%s) lacks attribute %s", node_label(now),
-                       sym_text(now->op_type), sym_text(attr->name));
+        if (!mine)
+            say(a, now->graph, "node '%s' (%s) lacks attribute %s", node_label(now),
+                sym_text(now->op_type), sym_text(attr->name));
     }
     for (const Attr *attr = now->attrs; attr; attr = attr->next)
         if (!node_attr(was, sym_text(attr->name)) && !may_be_added(now, attr))
@@ -242,7 +256,8 @@ static void compare_outputs(Against *a, const Node *now, const Node *was) {
         char what[32];
         snprintf(what, sizeof what, "output %u", i);
         if (x && y) a->of[x->id] = y;
-        if (!x != !y) say_node(a, now, what, x ? "present" : "", y ? "present" : "");
+        if (!x != !y)
+            say_node(a, now, what, x ? "present" : "", y ? "present" : "");
         else if (x && type_dtype(x->type) != type_dtype(y->type) &&
                  !(is_low(type_dtype(x->type)) && type_dtype(y->type) == DTYPE_FLOAT))
             say_node(a, now, what, diff_type_text(a->arena, x->type),
@@ -269,7 +284,8 @@ static bool compare_nodes(Against *a, const Node *now, const Node *was) {
     return true;
 }
 
-/* ---- the order of nodes ----------------------------------------------------------------------------------- */
+/* ---- the order of nodes
+ * ----------------------------------------------------------------------------------- */
 
 static const Node *next_own(const Node *node) {
     while (node && is_transparent(node)) node = node->next;
@@ -293,8 +309,8 @@ static int distance_to(const Node *from, const Node *wanted) {
     return from ? steps : LOOK_AHEAD;
 }
 
-/* A cast that demi fused out of one of the reference's, such as bool to float, and its own: stands for
- * that one's result. True where there is one. */
+/* A cast that demi fused out of one of the reference's, such as bool to float, and its own: stands
+ * for that one's result. True where there is one. */
 static bool take_fused_cast(Against *a, const Node *cast) {
     if (!node_is_own_cast(cast)) return false;
     const Value *from = a->of[resolve(cast->inputs[0].value)->id];
@@ -348,7 +364,9 @@ static bool compare_order(Against *a, const Graph *now, const Graph *was) {
     return true;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------------ */
+/* ---- graphs
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int by_name(const void *x, const void *y) {
     const Value *const *a = x, *const *b = y;
@@ -376,8 +394,8 @@ static bool compare_weight(Against *a, const Value *now, const Value *was) {
     return true;
 }
 
-/* Weights of one name. One that only the model has is a copy in another precision, whose readers are
- * compared, or read by nobody the reference has. */
+/* Weights of one name. One that only the model has is a copy in another precision, whose readers
+ * are compared, or read by nobody the reference has. */
 static bool compare_weights(Against *a, const Graph *now, const Graph *was) {
     size_t count, others;
     const Value **x = sorted_weights(a, now, &count), **y = sorted_weights(a, was, &others);
@@ -393,7 +411,9 @@ static bool compare_weights(Against *a, const Graph *now, const Graph *was) {
     return true;
 }
 
-static const Type *declared(const ValueDecl *decl) { return decl ? decl->type : NULL; }
+static const Type *declared(const ValueDecl *decl) {
+    return decl ? decl->type : NULL;
+}
 
 static void compare_declared(Against *a, const Graph *graph, const char *what, const Value *now,
                              const Value *was) {
@@ -435,8 +455,8 @@ static bool compare_graph_outputs(Against *a, const Graph *now, const Graph *was
         if (!now->owner) compare_declared(a, now, "output", x, y);
         compare_type(a, now, "output", x, (const Type *[]){o->decl->type, p->decl->type});
         const Value *u = resolve(x), *v = resolve(y);
-        bool constants = u && v && value_is_constant(u) && value_is_constant(v) &&
-                         (u->init || u->producer);
+        bool constants =
+            u && v && value_is_constant(u) && value_is_constant(v) && (u->init || u->producer);
         if (constants ? !compare_constants(a, u, v) : false) return false;
         if (!constants && a->of[u->id] != v)
             say(a, now, "output '%s' is computed from '%s', in the reference from '%s'",
@@ -453,13 +473,16 @@ static bool compare_graphs(Against *a, const Graph *now, const Graph *was) {
            compare_order(a, now, was) && compare_graph_outputs(a, now, was);
 }
 
-/* ---- models ------------------------------------------------------------------------------------------------- */
+/* ---- models
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static const char *domain_text(Sym domain) {
     return domain_is_default(domain) ? "ai.onnx" : sym_text(domain);
 }
 
-/* A cast needs an import of the default domain, which may be new; a conversion may raise versions. */
+/* A cast needs an import of the default domain, which may be new; a conversion may raise versions.
+ */
 static void compare_imports(Against *a, const OpsetImports *now, const OpsetImports *was) {
     for (size_t i = 0; i < now->count; i++) {
         const OpsetImport *import = &now->items[i];
@@ -502,8 +525,8 @@ static void compare_header(Against *a, const Model *now, const Model *was) {
 }
 
 static bool compare_functions(Against *a, const Model *now, const Model *was) {
-    size_t count = now->functions.count < was->functions.count ? now->functions.count
-                                                               : was->functions.count;
+    size_t count =
+        now->functions.count < was->functions.count ? now->functions.count : was->functions.count;
     if (now->functions.count != was->functions.count)
         say(a, NULL, "%zu functions, in the reference %zu", now->functions.count,
             was->functions.count);

@@ -4,8 +4,8 @@
  * Casts between float, float16 and bfloat16 and Constant nodes are looked through on both sides.
  * What remains must be the same graph: the same nodes with the same operands, in order; the same
  * names, shapes, metadata, doc strings and unknown fields of nodes; the same weights, or the
- * reference's rounded to nearest even. float32 may have become float16 or bfloat16 wherever a type is
- * said, and opsets may have been raised. Types of both models must be exact (infer-dtypes).
+ * reference's rounded to nearest even. float32 may have become float16 or bfloat16 wherever a type
+ * is said, and opsets may have been raised. Types of both models must be exact (infer-dtypes).
  */
 #ifndef DEMI_MODEL_AGAINST_H
 #define DEMI_MODEL_AGAINST_H
