@@ -10,6 +10,11 @@
 #include "op_types.h"
 #include "placement.h"
 
+/* Uses of a value by what reads there, as decided. */
+typedef struct ReaderCount {
+    uint32_t low, fp32;
+} ReaderCount;
+
 struct PlacementReasons {
     Placement *p;
     bool mincut, filled;
@@ -20,7 +25,9 @@ struct PlacementReasons {
     VEC(uint32_t) use_values, use_next;
     int64_t *costs; /* by root, where has_cost */
     bool *has_cost;
-    uint32_t *seen;           /* [value_count]: the root + 1 that last counted the value */
+    ReaderCount *readers;      /* [value_count] */
+    uint32_t *seen;            /* [value_count]: the root + 1 whose cost is being counted */
+    uint32_t *own_uses;        /* [value_count]: by that root; those still fp32 */
     const char **low_reasons; /* [ops_count()] */
     bool *called;             /* by function: some node calls it */
 };
@@ -38,7 +45,9 @@ static bool decides(const PlacementReasons *r, const Use *use) {
 static void note_use(PlacementReasons *r, const Use *use, uint32_t id, VarId producer) {
     Placement *p = r->p;
     VarId reader = use_root(r, use);
-    if (reader == VAR_NONE || p->vars.items[reader].pinned || p->vars.items[reader].low) return;
+    if (reader == VAR_NONE) return;
+    if (r->mincut) *(p->vars.items[reader].low ? &r->readers[id].low : &r->readers[id].fp32) += 1;
+    if (p->vars.items[reader].pinned || p->vars.items[reader].low) return;
     bool outside = reader != producer && !p->flexible[id] && !p->vars.items[producer].low;
     if (outside && !r->fp32_uses[reader] && decides(r, use)) r->fp32_uses[reader] = use;
     if (!r->mincut) return;
@@ -98,6 +107,8 @@ static void fill_table(PlacementReasons *r) {
         r->use_first = empty_lists(p, count);
         r->next = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
         r->seen = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
+        r->own_uses = ARENA_ARRAY(p->scratch, uint32_t, p->value_count);
+        r->readers = ARENA_ARRAY(p->scratch, ReaderCount, p->value_count);
         r->costs = ARENA_ARRAY(p->scratch, int64_t, count);
         r->has_cost = ARENA_ARRAY(p->scratch, bool, count);
     }
@@ -107,30 +118,31 @@ static void fill_table(PlacementReasons *r) {
 /* ---- what lowering would cost
  * --------------------------------------------------------------------- */
 
-/* Elements that casts of this value convert, as decided or with the group `root` low. */
-static int64_t cast_elements(PlacementReasons *r, uint32_t id, VarId root) {
-    Placement *p = r->p;
+/* Elements that casts of a value convert, given its producer's precision and its readers'. */
+static int64_t cast_elements(const Placement *p, uint32_t id, bool low, const ReaderCount *count) {
     const Value *value = p->values[id];
-    bool any_low = false, any_fp32 = false;
-    for (const Use *use = value->uses; use; use = use->next) {
-        VarId reader = use_root(r, use);
-        if (reader == VAR_NONE) continue;
-        if (reader == root || p->vars.items[reader].low)
-            any_low = true;
-        else
-            any_fp32 = true;
-    }
-    VarId producer = placement_root(p, p->value_vars[id]);
-    bool low = producer == root || p->vars.items[producer].low;
+    bool any_low = count->low > 0, any_fp32 = count->fp32 > 0;
     bool free_constant = p->constant[id] && !value->referenced;
     bool cast = free_constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
     return cast ? (int64_t)placement_elements(value) : 0;
 }
 
+/* Counted once for the root: what its lowering changes for a value that it makes or reads. */
 static int64_t value_cost(PlacementReasons *r, uint32_t id, VarId root) {
-    if (r->seen[id] == root + 1) return 0;
+    if (r->seen[id] != root + 1) return 0;
+    r->seen[id] = 0;
+    const ReaderCount *now = &r->readers[id];
+    ReaderCount then = {.low = now->low + r->own_uses[id], .fp32 = now->fp32 - r->own_uses[id]};
+    VarId producer = placement_root(r->p, r->p->value_vars[id]);
+    bool low = r->p->vars.items[producer].low;
+    return cast_elements(r->p, id, low || producer == root, &then) -
+           cast_elements(r->p, id, low, now);
+}
+
+static void mark_value(PlacementReasons *r, uint32_t id, VarId root, uint32_t uses) {
+    if (r->seen[id] != root + 1) r->own_uses[id] = 0;
     r->seen[id] = root + 1;
-    return cast_elements(r, id, root) - cast_elements(r, id, VAR_NONE);
+    r->own_uses[id] += uses;
 }
 
 int64_t placement_lowering_cost(PlacementReasons *r, VarId var) {
@@ -138,6 +150,10 @@ int64_t placement_lowering_cost(PlacementReasons *r, VarId var) {
     fill_table(r);
     if (r->has_cost[root]) return r->costs[root];
     int64_t cost = 0;
+    for (uint32_t id = r->first[root]; id != UINT32_MAX; id = r->next[id])
+        mark_value(r, id, root, 0);
+    for (uint32_t at = r->use_first[root]; at != UINT32_MAX; at = r->use_next.items[at])
+        mark_value(r, r->use_values.items[at], root, 1);
     for (uint32_t id = r->first[root]; id != UINT32_MAX; id = r->next[id])
         cost += value_cost(r, id, root);
     for (uint32_t at = r->use_first[root]; at != UINT32_MAX; at = r->use_next.items[at])
