@@ -396,7 +396,7 @@ typedef struct DemiReportNode {
     const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
     const char *reason;  /* why it has that precision; "" where no pass decided */
     const char *kind;    /* which sort of reason: low, policy, excluded, illegal, value, unknown,
-                            fixed, follows, reads, tied, cheaper, constant, "no float"; "" where no
+                            fixed, follows, reads, tied, cheaper, moved, constant, "no float"; "" where no
                             pass decided */
 } DemiReportNode;
 DEMI_API size_t demi_report_node_count(const DemiReport *report);

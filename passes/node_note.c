@@ -13,6 +13,7 @@ const char *note_kind_name(NoteKind kind) {
     case NOTE_VALUE: return "value";
     case NOTE_UNKNOWN: return "unknown";
     case NOTE_FIXED: return "fixed";
+    case NOTE_MOVED: return "moved";
     case NOTE_FOLLOWS: return "follows";
     case NOTE_READS: return "reads";
     case NOTE_TIED: return "tied";
@@ -22,8 +23,8 @@ const char *note_kind_name(NoteKind kind) {
 }
 
 static const char *cheaper_text(const NodeNote *note, Arena *arena) {
-    if (note->cost <= 0) return "cheaper in fp32: in 16 bit it would save no cast";
-    return arena_printf(arena, "cheaper in fp32: in 16 bit it would cast %lld elements more",
+    if (note->cost <= 0) return "left in fp32: no 16-bit operator gains by its change";
+    return arena_printf(arena, "cheaper in fp32: in 16 bit it would cost %lld bytes more",
                         (long long)note->cost);
 }
 
@@ -38,6 +39,7 @@ const char *node_note_text(const NodeNote *note, Arena *arena) {
     case NOTE_ILLEGAL:
     case NOTE_VALUE:
     case NOTE_UNKNOWN:
+    case NOTE_MOVED:
     case NOTE_FIXED: break;
     case NOTE_FOLLOWS: return arena_printf(arena, "follows '%s', which is fp32", note->subject);
     case NOTE_READS: return arena_printf(arena, "reads '%s', which is fp32", note->subject);
@@ -60,11 +62,12 @@ const char *node_note_group(const NodeNote *note) {
     case NOTE_ILLEGAL:
     case NOTE_VALUE:
     case NOTE_UNKNOWN:
+    case NOTE_MOVED:
     case NOTE_FIXED: break;
     case NOTE_FOLLOWS: return "follows an operand that is fp32";
     case NOTE_READS: return "reads an operand that is fp32";
     case NOTE_TIED: return "tied to another node, which is fp32";
-    case NOTE_CHEAPER: return "cheaper in fp32: 16 bit would save no cast";
+    case NOTE_CHEAPER: return note->cost > 0 ? "cheaper in fp32" : node_note_text(note, NULL);
     }
     return note->reason ? note->reason : "";
 }

@@ -100,8 +100,8 @@ typedef struct PlacementReasons PlacementReasons;
 PlacementReasons *placement_reasons_new(Placement *placement, bool mincut);
 NodeNote placement_note(PlacementReasons *reasons, const Node *node);
 
-/* How many elements more casts would convert if the group of `var`, which is fp32 and not pinned, were
- * low and all else stayed as it is; negative where fewer. */
+/* By how much the cost (placement_cost.h, in half bytes) would grow if the group of `var`, which is
+ * fp32 and not pinned, were low and all else stayed as it is; negative where it would fall. */
 int64_t placement_lowering_cost(PlacementReasons *reasons, VarId var);
 
 /* What a decision costs, before casts of constants fold. */

@@ -46,11 +46,12 @@ static void note_use(PlacementReasons *r, const Use *use, uint32_t id, VarId pro
     Placement *p = r->p;
     VarId reader = use_root(r, use);
     if (reader == VAR_NONE) return;
-    if (r->mincut) *(p->vars.items[reader].low ? &r->readers[id].low : &r->readers[id].fp32) += 1;
+    bool paid = r->mincut && !placement_use_is_free(use);
+    if (paid) *(p->vars.items[reader].low ? &r->readers[id].low : &r->readers[id].fp32) += 1;
     if (p->vars.items[reader].pinned || p->vars.items[reader].low) return;
     bool outside = reader != producer && !p->flexible[id] && !p->vars.items[producer].low;
     if (outside && !r->fp32_uses[reader] && decides(r, use)) r->fp32_uses[reader] = use;
-    if (!r->mincut) return;
+    if (!paid) return;
     VEC_PUSH(p->scratch, &r->use_values, id);
     VEC_PUSH(p->scratch, &r->use_next, r->use_first[reader]);
     r->use_first[reader] = (uint32_t)r->use_values.count - 1;
@@ -118,13 +119,15 @@ static void fill_table(PlacementReasons *r) {
 /* ---- what lowering would cost
  * --------------------------------------------------------------------- */
 
-/* Elements that casts of a value convert, given its producer's precision and its readers'. */
-static int64_t cast_elements(const Placement *p, uint32_t id, bool low, const ReaderCount *count) {
+/* What a value costs, given its producer's precision and its readers', in half bytes. */
+static int64_t cost_of(const Placement *p, uint32_t id, bool low, const ReaderCount *count) {
     const Value *value = p->values[id];
     bool any_low = count->low > 0, any_fp32 = count->fp32 > 0;
-    bool free_constant = p->constant[id] && !value->referenced;
-    bool cast = free_constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
-    return cast ? (int64_t)placement_elements(value) : 0;
+    bool constant = p->constant[id] && !value->referenced;
+    bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
+    bool fp32 = constant ? any_fp32 : !low;
+    int64_t elements = (int64_t)placement_elements(value);
+    return (cast ? COST_CAST + COST_CONVERTED * elements : 0) + (fp32 ? COST_FP32 * elements : 0);
 }
 
 /* Counted once for the root: what its lowering changes for a value that it makes or reads. */
@@ -135,8 +138,7 @@ static int64_t value_cost(PlacementReasons *r, uint32_t id, VarId root) {
     ReaderCount then = {.low = now->low + r->own_uses[id], .fp32 = now->fp32 - r->own_uses[id]};
     VarId producer = placement_root(r->p, r->p->value_vars[id]);
     bool low = r->p->vars.items[producer].low;
-    return cast_elements(r->p, id, low || producer == root, &then) -
-           cast_elements(r->p, id, low, now);
+    return cost_of(r->p, id, low || producer == root, &then) - cost_of(r->p, id, low, now);
 }
 
 static void mark_value(PlacementReasons *r, uint32_t id, VarId root, uint32_t uses) {
@@ -219,7 +221,8 @@ static NodeNote unpinned_note(PlacementReasons *r, const Node *node, VarId root)
     if (!flexible && r->fp32_uses[root]) return from_sources(r, node, root);
     if (!r->mincut) return note(NOTE_CONSTANT, "computed from constants that are read in fp32");
     NodeNote cheaper = note(NOTE_CHEAPER, NULL);
-    cheaper.cost = placement_lowering_cost(r, root);
+    int64_t cost = placement_lowering_cost(r, root);
+    cheaper.cost = cost > 0 ? (cost + 1) / 2 : cost;
     return cheaper;
 }
 

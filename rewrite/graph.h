@@ -239,7 +239,8 @@ typedef enum NoteKind {
     NOTE_FOLLOWS,  /* what it follows, `subject`, is fp32 */
     NOTE_READS,    /* it is 16 bit only where all operands are, and `subject` is fp32 */
     NOTE_TIED,     /* one decision with node `subject`, which stays fp32 for `reason` */
-    NOTE_CHEAPER,  /* casts would convert `cost` elements more */
+    NOTE_MOVED,    /* a cast went past it, where it converts less */
+    NOTE_CHEAPER,  /* in 16 bit it would cost `cost` bytes more */
 } NoteKind;
 
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports

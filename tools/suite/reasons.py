@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET = {"float16": "tensor(float16)", "bfloat16": "tensor(bfloat16)"}
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 FP32_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "follows", "reads",
-              "tied", "cheaper", "constant"}
+              "tied", "cheaper", "moved", "constant"}
 # What a node of the LOW class may say: nothing it reads decides about it.
 LOW_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "tied"}
 # Operators with a decision for each of several groups of operands: one may be fp32, others not.
@@ -272,5 +272,6 @@ class Truth:
     def _cheaper(self, _node: dict, reason: str) -> str:
         if not self.mincut:
             return "greedy placement does not look at costs"
-        return "" if re.fullmatch(r"cheaper in fp32: in 16 bit it would (save no cast|cast [1-9]\d* "
-                                  r"elements more)", reason) else "not a reason"
+        return "" if re.fullmatch(r"cheaper in fp32: in 16 bit it would cost [1-9]\d* bytes more|"
+                                  r"left in fp32: no 16-bit operator gains by its change",
+                                  reason) else "not a reason"
