@@ -54,6 +54,8 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type) {
     cast_set_to(cast, to);
     node_add_metadata(cast, "demi.inserted", "cast");
     value_set_type(result, type);
+    /* ONNX's inference does not read the name of a type: without this it knows none here. */
+    if (opset_version(graph->opsets, NULL) < 6) value_add_info(result);
     ctx->counts->casts_added++;
     ctx->counts->rewrites++;
     return result;
@@ -61,6 +63,7 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type) {
 
 void cast_name_output(PassCtx *ctx, Value *value, Value *cast) {
     Model *model = value->graph->model;
+    if (cast->info) value_remove_info(cast); /* the output declares its type */
     value_swap_names(value, cast);
     char *stem = arena_printf(ctx->scratch, "%s_%s", sym_text(cast->name),
                               dtype_name(type_dtype(value->type)));

@@ -137,7 +137,8 @@ static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
         NodeNote *note = ARENA_NEW(arena, NodeNote);
         *note = *value->producer->note;
         note->dtype = to;
-        note->reason = "stored low";
+        note->kind = NOTE_CONSTANT;
+        note->reason = "a constant that is stored in 16 bit";
         value->producer->note = note;
     }
     drop_casts(c->ctx, casts, value);

@@ -209,26 +209,6 @@ static void realise(Realise *r) {
 
 /* ---- notes ------------------------------------------------------------------------------------------- */
 
-/* The first reason among the node's variables, its own before that of the group it is tied to. */
-static const char *pin_reason(Realise *r, const Node *node, VarId var) {
-    Placement *p = r->p;
-    if (var == VAR_NONE || var == VAR_FP32) return NULL;
-    if (p->vars.items[var].reason) return p->vars.items[var].reason;
-    const PlaceVar *root = &p->vars.items[placement_root(p, var)];
-    if (root->node && root->node != node && root->pinned)
-        return arena_printf(&p->model->arena, "tied to '%s'", node_label(root->node));
-    if (root->reason) return root->reason;
-    if (placement_root(p, var) == VAR_FP32) return "tied to a value that keeps its type";
-    return root->all ? "not all it reads is low" : "what it reads is fp32";
-}
-
-static Dtype any_dtype(const Node *node) {
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && type_dtype(node->outputs[i]->type))
-            return type_dtype(node->outputs[i]->type);
-    return DTYPE_UNDEFINED;
-}
-
 /* True where no class, exclusion or law decided the variable: it followed its surroundings. */
 static bool is_free(Realise *r, VarId var) {
     if (var == VAR_NONE || var == VAR_FP32) return false;
@@ -243,33 +223,13 @@ static bool is_settled(Realise *r, const Node *node) {
     return true;
 }
 
-static NodeNote note_of(Realise *r, const Node *node) {
-    const VarId *uses = r->p->use_vars[node->id];
-    const char *reason = NULL;
-    bool fixed = false;
-    for (uint32_t i = 0; uses && i < node->input_count + node->output_count; i++) {
-        const Value *out = i < node->input_count ? NULL : node->outputs[i - node->input_count];
-        if (i >= node->input_count && !out) continue;
-        VarId var = out ? r->p->value_vars[out->id] : uses[i];
-        if (placement_is_low(r->p, var)) return (NodeNote){.dtype = r->target, .reason = "runs low"};
-        fixed |= var == VAR_FP32;
-        if (!reason) reason = pin_reason(r, node, var);
-    }
-    if (reason) return (NodeNote){.dtype = DTYPE_FLOAT, .reason = reason};
-    if (!fixed) return (NodeNote){.dtype = any_dtype(node), .reason = "holds no float32"};
-    if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
-        return (NodeNote){.dtype = DTYPE_FLOAT, .reason = "a constant that is read in fp32"};
-    return (NodeNote){.dtype = DTYPE_FLOAT,
-                      .reason = node_schema(node) ? "its float operands have a fixed type"
-                                                  : "an operator demi does not know"};
-}
-
-static void note_nodes(Realise *r) {
+static void note_nodes(Realise *r, bool mincut) {
     Arena *arena = &r->p->model->arena;
+    PlacementReasons *reasons = placement_reasons_new(r->p, mincut);
     for (size_t i = 0; i < r->p->graphs.count; i++)
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
             NodeNote *note = ARENA_NEW(arena, NodeNote);
-            *note = note_of(r, node);
+            *note = placement_note(reasons, node);
             note->settled = is_settled(r, node);
             note->label = node_label(node); /* Syms live as long as the model */
             node->note = note;
@@ -321,7 +281,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     else placement_solve_greedy(&p);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
-    note_nodes(&r);
+    note_nodes(&r, options->placement == 0);
     for (VarId v = 0; v < p.vars.count; v++)
         if (placement_is_low(&p, v)) {
             realise(&r);

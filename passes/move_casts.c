@@ -95,7 +95,8 @@ static void flip_node(Move *m, const MoveSite *site) {
     NodeNote *note = ARENA_NEW(&m->plan.ctx->model->arena, NodeNote);
     *note = *node->note;
     note->dtype = site->planned ? m->plan.narrow : m->plan.wide;
-    note->reason = site->planned ? "runs low" : "its casts are smaller this way";
+    note->kind = site->planned ? NOTE_LOW : NOTE_MOVED;
+    note->reason = site->planned ? "cheaper in 16 bit" : "its casts are smaller this way";
     node->note = note;
 }
 

@@ -35,8 +35,11 @@ typedef struct PlaceVar {
     bool slot;        /* a subgraph slot or formal */
     bool flexible;    /* reads constants only: follows its readers instead */
     bool low;         /* the decision; only roots' counts */
-    const char *reason; /* why pinned; else NULL */
+    bool aside;       /* an operand that the operator keeps in fp32 whatever the others are */
+    uint8_t kind;     /* a NoteKind: of `reason` */
+    const char *reason; /* why it is pinned itself; NULL where it is not, or a tie alone pins it */
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
+    VarId culprit;      /* of a pinned root: the variable that was pinned first */
 } PlaceVar;
 
 /* What becomes of constants whose values the target can't hold. */
@@ -67,6 +70,7 @@ typedef struct Placement {
     VarId *value_vars;  /* [value_count] of the producer */
     Value **values;     /* [value_count], NULL for ids of undefined or dropped values */
     bool *constant;     /* [value_count] */
+    bool *training;     /* [graph_count]: it is part of a training graph */
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
     const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
                              a guard */
@@ -89,6 +93,16 @@ void placement_solve_greedy(Placement *placement);
 /* The optimum: least cost as placement_cost.h has it, under the same pins, ties and rules.
  * Near-linear (placement_mincut.c). */
 void placement_solve_mincut(Placement *placement);
+
+/* What a node got, and why; a node is fp32 where none of its variables is low. Ask between solving
+ * and realising: names are those of the source. */
+typedef struct PlacementReasons PlacementReasons;
+PlacementReasons *placement_reasons_new(Placement *placement, bool mincut);
+NodeNote placement_note(PlacementReasons *reasons, const Node *node);
+
+/* By how much the cost (placement_cost.h, in half bytes) would grow if the group of `var`, which is
+ * fp32 and not pinned, were low and all else stayed as it is; negative where it would fall. */
+int64_t placement_lowering_cost(PlacementReasons *reasons, VarId var);
 
 /* What a decision costs, before casts of constants fold. */
 PlacementCost placement_cost(Placement *placement);
@@ -122,10 +136,10 @@ VarId placement_use_var(const Placement *placement, const Use *use);
 
 /* Makes a variable; `node` may be NULL. */
 VarId placement_new_var(Placement *placement, const Node *node);
-/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins. */
+/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins: the group then has no culprit. */
 void placement_tie(Placement *placement, VarId a, VarId b);
 /* Pins a variable to fp32; the first reason is kept. */
-void placement_pin(Placement *placement, VarId var, const char *reason);
+void placement_pin(Placement *placement, VarId var, NoteKind kind, const char *reason);
 /* Variables of one node, by its operands (placement_node.c). */
 void placement_build_node(Placement *placement, const Node *node);
 /* Ties between a node's operands and its subgraphs' formals (placement_body.c). */

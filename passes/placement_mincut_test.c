@@ -173,6 +173,48 @@ static uint64_t brute_force(Trial *t) {
     return best;
 }
 
+/* True where a value that the group makes or reads has something low at its other end. */
+static bool touches_low(Placement *p, VarId root) {
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE) continue;
+        bool touched = placement_root(p, p->value_vars[id]) == root;
+        bool low = placement_is_low(p, p->value_vars[id]);
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            VarId var = placement_use_var(p, use);
+            if (var == VAR_NONE) continue;
+            touched |= placement_root(p, var) == root;
+            low |= placement_is_low(p, var);
+        }
+        if (touched && low) return true;
+    }
+    return false;
+}
+
+/* "Cheaper in fp32" is true: what lowering a group would cost is what the whole cost then differs by,
+ * and never a gain, unless the rules forbid it or nothing low is near. */
+static void check_lowering_costs(Trial *t, const char *text) {
+    Placement *p = &t->p;
+    PlacementReasons *reasons = placement_reasons_new(p, true);
+    int64_t now = (int64_t)exact_cost(t);
+    for (VarId v = 1; v < p->vars.count; v++) {
+        PlaceVar *var = &p->vars.items[v];
+        if (placement_root(p, v) != v || var->pinned || var->low) continue;
+        int64_t said = placement_lowering_cost(reasons, v);
+        bool near_low = touches_low(p, v);
+        var->low = true;
+        int64_t real = (int64_t)exact_cost(t) - now;
+        bool allowed = is_feasible(t);
+        var->low = false;
+        if (said != real || (allowed && near_low && said < 0))
+            fail_msg("variable %u: said %ld, is %ld:\n%s", v, said, real, text);
+    }
+    for (const Node *node = p->model->graph->first; node; node = node->next) {
+        NodeNote note = placement_note(reasons, node);
+        if (note.kind == NOTE_NONE || note.kind == NOTE_FIXED)
+            fail_msg("node %s: no true reason:\n%s", node_label(node), text);
+    }
+}
+
 static void clear_decision(Placement *p) {
     for (VarId v = 0; v < p->vars.count; v++) p->vars.items[v].low = false;
 }
@@ -216,6 +258,7 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     uint64_t exact = exact_cost(&t);
     if (!is_feasible(&t)) fail_msg("infeasible:\n%s", text.bytes);
     if (exact > greedy) fail_msg("exact %lu, greedy %lu:\n%s", exact, greedy, text.bytes);
+    check_lowering_costs(&t, text.bytes);
     uint64_t best = small ? brute_force(&t) : exact;
     if (exact != best) fail_msg("exact %lu, best %lu:\n%s", exact, best, text.bytes);
     model_free(model);

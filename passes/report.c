@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node_note.h"
 #include "placement_cost.h"
 #include "report_advice.h"
 #include "sym.h"
@@ -248,8 +249,9 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         return;
     }
     Dtype dtype = node_dtype(node);
-    const char *label = node->note ? node->note->label : node_label(node);
-    const char *reason = node->note && node->note->reason ? node->note->reason : "";
+    const char *label = node_label(node);
+    const char *reason = node->note ? node_note_text(node->note, &report->arena) : "";
+    bool plain = !node->note || reason == node->note->reason; /* else it is in the report's arena */
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;
     DemiReportNode row = {
         .name = arena_copy(&report->arena, label, strlen(label)),
@@ -257,12 +259,14 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         .domain = own_text(report, sym_text(domain))->text,
         .graph = path,
         .dtype = dtype == DTYPE_UNDEFINED ? "" : dtype_name(dtype),
-        .reason = own_text(report, reason)->text,
+        .reason = plain ? own_text(report, reason)->text : reason,
+        .kind = note_kind_name(node->note ? node->note->kind : NOTE_NONE),
     };
     VEC_PUSH(&report->arena, &report->nodes, row);
     if (!node->note) return;
     advice_take_node(&report->facts, node);
-    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, reason), AFTER, 1);
+    const char *group = node_note_group(node->note);
+    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, group), AFTER, 1);
 }
 
 /* The path that messages name the graph by. */

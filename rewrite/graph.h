@@ -225,11 +225,33 @@ typedef struct DeviceConfig {
     Bytes rest;
 } DeviceConfig;
 
-/* Why a node runs in the precision it does: filled by insert-casts, shown by reports. */
+typedef enum NoteKind {
+    NOTE_NONE,
+    NOTE_LOW,      /* it runs in 16 bit */
+    NOTE_NO_FLOAT, /* it holds no float32 */
+    NOTE_CONSTANT, /* what its readers read decides */
+    NOTE_POLICY,   /* the policy's class for it, or the operator's nature */
+    NOTE_EXCLUDED, /* the user keeps it in fp32 */
+    NOTE_ILLEGAL,  /* its definition has no 16-bit form at this opset */
+    NOTE_VALUE,    /* a constant it reads does not fit */
+    NOTE_UNKNOWN,  /* a type is unknown */
+    NOTE_FIXED,    /* its float operands have a type that nothing changes */
+    NOTE_FOLLOWS,  /* what it follows, `subject`, is fp32 */
+    NOTE_READS,    /* it is 16 bit only where all operands are, and `subject` is fp32 */
+    NOTE_TIED,     /* one decision with node `subject`, which stays fp32 for `reason` */
+    NOTE_MOVED,    /* a cast went past it, where it converts less */
+    NOTE_CHEAPER,  /* in 16 bit it would cost `cost` bytes more */
+} NoteKind;
+
+/* Why a node runs in the precision it does: filled by insert-casts, shown by reports
+ * (passes/node_note.h has the words). */
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
+    NoteKind kind;
     const char *label;  /* node_label before outputs were renamed: what its author calls it */
-    const char *reason; /* one phrase, static or in the model's arena */
+    const char *subject; /* of a TIED note, a node's label; of FOLLOWS and READS, a value's name */
+    const char *reason; /* one phrase, static or in the model's arena; NULL where `kind` says all */
+    int64_t cost;
     bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
 
@@ -486,7 +508,7 @@ Function *model_find_function(const Model *model, const Node *node);
 
 /* ---- messages --------------------------------------------------------------------------------------- */
 
-/* What to call a node: its name, or its first output's. Never NULL. */
+/* What to call a node: its name, or its first output's before a pass renamed that. Never NULL. */
 const char *node_label(const Node *node);
 
 /* err_set, with the node's label, operator and graph path filled in. Returns false. */

@@ -166,6 +166,7 @@ Function *model_find_function(const Model *model, const Node *node) {
 
 const char *node_label(const Node *node) {
     if (!sym_is_empty(node->name)) return node->name->text;
+    if (node->note && node->note->label) return node->note->label;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) return sym_text(node->outputs[i]->name);
     return "";

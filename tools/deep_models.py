@@ -44,6 +44,24 @@ def calls(depth: int, branched: bool = False) -> str:
     return text
 
 
+def call_tree(depth: int) -> str:
+    """Functions that call the one before with float, double and again float: 3^depth calls."""
+    text = f"{HEADER}{MAIN} {{ y = c.T{depth} (x) }}\n{FUNCTION} T0 (a) => (b) {{ b = Relu (a) }}\n"
+    for i in range(1, depth + 1):
+        text += (f"{FUNCTION} T{i} (a) => (b) {{ f = Cast <to = 1> (a) d = Cast <to = 11> (a)\n"
+                 f"p = c.T{i - 1} (f) q = c.T{i - 1} (d) r = c.T{i - 1} (f)\n"
+                 f"e = Cast <to = 1> (q) s = Add (p, e) t = Add (s, r) b = CastLike (t, a) }}\n")
+    return text
+
+
+def many_attributes(count: int) -> str:
+    """Calls that differ in an attribute which types depend on, of which there may be a million."""
+    text = f"{HEADER}{MAIN} {{\n"
+    text += "".join(f"v{i} = c.A <to = {1 + 9 * (i % 2)}, n = {i}> (x)\n" for i in range(count))
+    return (text + "y = Relu (v0) }\n" + f"{FUNCTION} A <to, n> (a) => (b) {{ "
+            "b = Cast <to : int = @to> (a) }\n")
+
+
 def many_functions(count: int) -> str:
     """`count` functions and as many calls, one after another."""
     text = f"{HEADER}{MAIN} {{ v0 = Relu (x)\n"
@@ -87,6 +105,7 @@ MODELS = {
     "sequences100000": (sequences(100000), {1}),
     "calls100": (calls(100), {0}), "calls290": (calls(290), {0}), "calls3000": (calls(3000), {1}),
     "branched_calls140": (calls(140, True), {0}), "branched_calls3000": (calls(3000, True), {1}),
+    "call_tree": (call_tree(60), {0}), "many_attributes": (many_attributes(20000), {0}),
     "many_functions": (many_functions(30000), {0}),
     "queued_loops": (queued_loops(20000), {0}), "many_casts": (many_casts(20000), {0}),
     "many_imports": (many_imports(900), {0}), "too_many_imports": (many_imports(1001), {1}),

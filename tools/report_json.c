@@ -46,6 +46,7 @@ static void write_nodes(const DemiReport *report, JsonWriter *json) {
         if (node->graph[0]) json_text(json, "graph", node->graph);
         json_text(json, "dtype", node->dtype);
         json_text(json, "reason", node->reason);
+        json_text(json, "kind", node->kind);
         json_close(json, '}');
     }
     json_close(json, ']');
