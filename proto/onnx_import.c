@@ -150,7 +150,9 @@ static bool open_source(Import *import, const ImportFrom *from) {
                                 .allow_hardlinks = import->options->allow_hardlinks};
     Model *model = import->model;
     if (from->path) {
-        model->source = source_open(arena, from->path, WIRE_SIZE_MAX, import->err);
+        Source *source = source_open(arena, from->path, WIRE_SIZE_MAX, import->err);
+        if (source) source_read_ahead(source, arena);
+        model->source = source;
         if (!external.folder) {
             external.folder = folder_of(arena, from->path);
             external.model_path = arena_copy(arena, from->path, strlen(from->path));
