@@ -16,13 +16,6 @@ enum {
     MODEL_CONFIGURATION = 26,
 };
 
-/* What a model is read from: one of path, memory, fd. */
-typedef struct ImportFrom {
-    const char *path;
-    const ImportBytes *memory;
-    const ImportFd *fd;
-} ImportFrom;
-
 /* ---- training -------------------------------------------------------------------------------- */
 
 static Scope *queue_training_graph(Import *import, const Onnx__GraphProto *proto, Scope *main,
@@ -125,7 +118,7 @@ static bool read_model_fields(Import *import, const ShadowRecord *record) {
     return true;
 }
 
-static bool read_model(Import *import) {
+bool import_model(Import *import) {
     const ShadowRecord *record = import->shadow.model;
     Model *model = import->model;
     if (!read_model_fields(import, record)) return false;
@@ -144,7 +137,7 @@ static const char *folder_of(Arena *arena, const char *path) {
     return slash == path ? "/" : arena_copy(arena, path, (size_t)(slash - path));
 }
 
-static bool open_source(Import *import, const ImportFrom *from) {
+bool import_open(Import *import, const ImportFrom *from) {
     Arena *arena = import->arena;
     ExternalOptions external = {.folder = import->options->data_root,
                                 .allow_hardlinks = import->options->allow_hardlinks};
@@ -169,13 +162,13 @@ static bool open_source(Import *import, const ImportFrom *from) {
 }
 
 static bool import_read(Import *import, const ImportFrom *from) {
-    if (!open_source(import, from)) return false;
+    if (!import_open(import, from)) return false;
     GuardInput input = {.source = import->model->source,
                         .root = &onnx__model_proto__descriptor,
                         .memory_budget = import->options->memory_budget};
     if (!wire_guard(&input, &import->scratch, &import->shadow, import->err)) return false;
     unpacker_init(&import->unpacker, &import->scratch);
-    if (read_model(import)) return true;
+    if (import_model(import)) return true;
     err_file(import->err, import->model->source->name);
     return false;
 }

@@ -8,6 +8,16 @@
 
 enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
 
+ShadowPosition shadow_position(const ShadowWriter *writer) {
+    return (ShadowPosition){writer->block, writer->size};
+}
+
+void shadow_rewind(ShadowWriter *writer, ShadowPosition position) {
+    /* A block that is newer than the position holds nothing older. */
+    writer->size = writer->block == position.block ? position.size : 0;
+    writer->start = writer->size;
+}
+
 void shadow_begin(ShadowWriter *writer) {
     writer->start = writer->size;
     writer->split = false;
