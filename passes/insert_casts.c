@@ -68,7 +68,7 @@ typedef struct Realise {
 /* ---- casts ----------------------------------------------------------------------------------------- */
 
 /* The outputs of the main graph and of functions have names that others know. */
-static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
+static bool is_named_output(const Use *use) { return !use->node && !use_graph(use)->owner; }
 
 static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;

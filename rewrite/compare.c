@@ -189,11 +189,12 @@ static bool same_tensor_fields(Compare *c, const Tensor *a, const Tensor *b) {
     SAME(a->has_dtype == b->has_dtype && a->dtype == b->dtype, "element type of a tensor");
     SAME(a->rank == b->rank, "rank of a tensor");
     for (uint32_t i = 0; i < a->rank; i++) SAME(a->dims[i] == b->dims[i], "shape of a tensor");
-    if (!same_sym(c, a->doc, b->doc, "doc string of a tensor")) return false;
+    const TensorExtra *x = tensor_extra(a), *y = tensor_extra(b);
+    if (!same_sym(c, x->doc, y->doc, "doc string of a tensor")) return false;
     bool moved = is_external(a) != is_external(b);
-    SAME(moved ? same_but_for_a_gap(a->rest, b->rest) : same_bytes(a->rest, b->rest),
+    SAME(moved ? same_but_for_a_gap(x->rest, y->rest) : same_bytes(x->rest, y->rest),
          "unknown fields of a tensor");
-    return same_entries(c, a->metadata, b->metadata, "metadata of a tensor") && same_data(c, a, b);
+    return same_entries(c, x->metadata, y->metadata, "metadata of a tensor") && same_data(c, a, b);
 }
 
 /* owner: the value that names the tensor, NULL where its own name counts. */
@@ -347,7 +348,7 @@ static bool same_attrs(Compare *c, const Attr *a, const Attr *b) {
  * ------------------------------------------------------------------------------------------------------
  */
 
-static bool same_devices(Compare *c, const Node *a, const Node *b) {
+static bool same_devices(Compare *c, const NodeExtra *a, const NodeExtra *b) {
     if (!same_count(c, a->device_count, b->device_count, "number of device configurations"))
         return false;
     for (uint32_t i = 0; i < a->device_count; i++) {
@@ -364,11 +365,12 @@ static bool same_devices(Compare *c, const Node *a, const Node *b) {
 }
 
 static bool same_node(Compare *c, const Node *a, const Node *b) {
+    const NodeExtra *x = node_extra(a), *y = node_extra(b);
     if (!same_sym(c, a->name, b->name, "node name") ||
         !same_sym(c, a->op_type, b->op_type, "operator") ||
         !same_sym(c, a->domain, b->domain, "domain") ||
-        !same_sym(c, a->overload, b->overload, "overload") ||
-        !same_sym(c, a->doc, b->doc, "doc string") ||
+        !same_sym(c, x->overload, y->overload, "overload") ||
+        !same_sym(c, x->doc, y->doc, "doc string") ||
         !same_count(c, a->input_count, b->input_count, "number of inputs") ||
         !same_count(c, a->output_count, b->output_count, "number of outputs"))
         return false;
@@ -376,9 +378,9 @@ static bool same_node(Compare *c, const Node *a, const Node *b) {
         if (!same_value(c, a->inputs[i].value, b->inputs[i].value, "input")) return false;
     for (uint32_t i = 0; i < a->output_count; i++)
         if (!same_value(c, a->outputs[i], b->outputs[i], "output")) return false;
-    SAME(same_bytes(a->rest, b->rest), "unknown fields");
+    SAME(same_bytes(x->rest, y->rest), "unknown fields");
     return same_attrs(c, a->attrs, b->attrs) &&
-           same_entries(c, a->metadata, b->metadata, "metadata") && same_devices(c, a, b);
+           same_entries(c, a->metadata, b->metadata, "metadata") && same_devices(c, x, y);
 }
 
 /* What b has of a list: the items behind the first `done` of a's `all`. */

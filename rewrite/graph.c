@@ -38,10 +38,11 @@ static bool is_operand(const Node *node, const Value *value) {
 /* A sharding specification must name an input or output of its node. */
 static void specs_follow(Node *node, const Value *from, Value *to) {
     if (!from || !to || is_operand(node, from)) return;
-    for (uint32_t i = 0; i < node->device_count; i++)
-        for (uint32_t k = 0; k < node->devices[i].spec_count; k++)
-            if (node->devices[i].specs[k].tensor.value == from)
-                node->devices[i].specs[k].tensor.value = to;
+    const NodeExtra *extra = node->extra;
+    for (uint32_t i = 0; i < extra->device_count; i++)
+        for (uint32_t k = 0; k < extra->devices[i].spec_count; k++)
+            if (extra->devices[i].specs[k].tensor.value == from)
+                extra->devices[i].specs[k].tensor.value = to;
 }
 
 void use_set(Use *use, Value *value) {
@@ -49,8 +50,8 @@ void use_set(Use *use, Value *value) {
     if (old == value) return;
     use_unlink(use);
     use_link(use, value);
-    if (use->node && use->node->device_count) specs_follow(use->node, old, value);
-    model_touch(use->graph->model);
+    if (use->node && use->node->extra) specs_follow(use->node, old, value);
+    model_touch(use_graph(use)->model);
 }
 
 /* A Use moved in memory: its neighbours must point at the new place. */
@@ -122,7 +123,6 @@ void node_resize_inputs(Node *node, uint32_t count) {
                 use_relocated(&grown[i]);
             }
             grown[i].node = node;
-            grown[i].graph = node->graph;
             grown[i].index = i;
         }
         node->inputs = grown;
@@ -276,7 +276,7 @@ GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl) {
     Arena *arena = &graph->model->arena;
     GraphOutput *output = ARENA_NEW(arena, GraphOutput);
     output->decl = decl;
-    output->use.graph = graph;
+    output->graph = graph;
     output->use.index = (uint32_t)graph->outputs.count;
     use_link(&output->use, value);
     VEC_PUSH(arena, &graph->outputs, output);

@@ -124,8 +124,7 @@ typedef struct ValueDecl {
 
 typedef struct Use {
     Value *value;    /* what is read; NULL: an omitted input */
-    Node *node;      /* the reader, or NULL for a graph output */
-    Graph *graph;    /* the reader's graph */
+    Node *node;      /* the reader, or NULL for a graph output; use_graph knows its graph */
     uint32_t index;  /* input index of node, or output index of graph */
     struct Use *prev, *next; /* among the value's uses */
 } Use;
@@ -233,28 +232,46 @@ typedef struct NodeNote {
     bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
 
+/* What few nodes have. */
+typedef struct NodeExtra {
+    Sym overload, doc;
+    DeviceConfig *devices; /* [device_count] */
+    uint32_t device_count;
+    Bytes rest;
+} NodeExtra;
+
 struct Node {
     Graph *graph;
     Node *prev, *next; /* in the graph's order */
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
-    uint32_t input_count, output_count, device_count;
+    uint32_t input_count, output_count;
     Sym name;          /* often absent: node_label gives something to call it by */
-    Sym op_type, domain, overload, doc;
+    Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
     Value **outputs; /* [output_count]; NULL where omitted */
     Attr *attrs;
     KeyValue *metadata;
-    DeviceConfig *devices; /* [device_count] */
     const NodeNote *note; /* NULL until decided */
-    Bytes rest;
+    const NodeExtra *extra; /* NULL mostly: ask node_extra */
 };
+
+/* What there is beyond a node's own fields. Never NULL. */
+const NodeExtra *node_extra(const Node *node);
+/* Replaces all of that; while a model is read. */
+void node_set_extra(Node *node, NodeExtra extra);
 
 /* ---- graphs ----------------------------------------------------------------------------------- */
 
 typedef struct GraphOutput {
     Use use;         /* use.value is never NULL */
     ValueDecl *decl; /* what the file declares; never NULL */
+    Graph *graph;
 } GraphOutput;
+
+/* The reader's graph. The Use of a graph output is the first member of its GraphOutput. */
+static inline Graph *use_graph(const Use *use) {
+    return use->node ? use->node->graph : ((const GraphOutput *)(const void *)use)->graph;
+}
 
 typedef struct QuantAnnotation {
     NameRef tensor;

@@ -160,8 +160,18 @@ void model_add_function(Model *model, Function *function) {
 
 Function *model_find_function(const Model *model, const Node *node) {
     if (!model->function_capacity) return NULL;
-    const Callee callee = {node->op_type, node->domain, node->overload};
+    const Callee callee = {node->op_type, node->domain, node_extra(node)->overload};
     return *function_slot(model, &callee);
+}
+
+const NodeExtra *node_extra(const Node *node) {
+    static const NodeExtra none;
+    return node->extra ? node->extra : &none;
+}
+
+void node_set_extra(Node *node, NodeExtra extra) {
+    bool any = extra.overload || extra.doc || extra.device_count || extra.rest.size;
+    node->extra = any ? arena_copy(&node->graph->model->arena, &extra, sizeof extra) : NULL;
 }
 
 const char *node_label(const Node *node) {

@@ -92,7 +92,7 @@ static bool check_initializer(Verify *v, Value *value) {
 static bool check_inputs(Verify *v, const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Use *use = &node->inputs[i];
-        if (use->node != node || use->graph != node->graph || use->index != i)
+        if (use->node != node || use->index != i)
             return node_error(node, v->err, ERR_MODEL, "internal: input %u is linked wrongly", i);
         if (!use->value) continue;
         if (!graph_is_within(node->graph, use->value->graph))
@@ -180,7 +180,7 @@ static bool verify_graph(Verify *v, const Graph *graph) {
         return graph_error(v, graph, "internal: wrong node count", NULL);
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Use *use = &graph->outputs.items[i]->use;
-        if (use->node || use->graph != graph || use->index != i || !use->value)
+        if (use->node || use_graph(use) != graph || use->index != i || !use->value)
             return graph_error(v, graph, "internal: graph output is linked wrongly", NULL);
         if (!graph_is_within(graph, use->value->graph))
             return graph_error(v, graph, "internal: graph output is out of scope", use->value);
