@@ -36,6 +36,7 @@ static const PassOption options_table[] = {
 typedef struct CastParams {
     PassCtx *ctx;
     bool both, own, clamp;
+    TypeMemo types;
     Err *err;
 } CastParams;
 
@@ -131,7 +132,7 @@ static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
     if (!count_values(c, value, tensor, to)) return false;
     NodeList casts = casts_to(c->ctx, value, to);
     constant_replace(value, stored_as(c, tensor, to));
-    value_set_type(value, type_with_dtype(arena, value->type, to));
+    value_set_type(value, type_memo_with_dtype(&c->types, arena, value->type, to));
     value_sync_info(value);
     if (value->producer && value->producer->note) {
         NodeNote *note = ARENA_NEW(arena, NodeNote);

@@ -63,6 +63,8 @@ typedef struct Realise {
     Placement *p;
     Dtype target;
     TypeMemo types;
+    Node *last_cast[2];       /* to float and to the target: others share its attributes */
+    const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
@@ -72,7 +74,8 @@ static bool is_named_output(const Use *use) { return !use->node && !use_graph(us
 
 static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;
-    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to));
+    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to),
+                       &r->last_cast[to == r->target]);
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
@@ -264,15 +267,24 @@ static NodeNote note_of(Realise *r, const Node *node) {
                                                   : "an operator demi does not know"};
 }
 
+/* The note in the model's memory: most nodes share theirs. */
+static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
+    uint64_t hash = (uint64_t)(uintptr_t)note->reason * UINT64_C(0x9e3779b97f4a7c15);
+    const NodeNote **at = &r->notes[hash >> 58];
+    if (!*at || (*at)->reason != note->reason || (*at)->dtype != note->dtype ||
+        (*at)->label != note->label || (*at)->settled != note->settled)
+        *at = arena_copy(&r->p->model->arena, note, sizeof *note);
+    return *at;
+}
+
 static void note_nodes(Realise *r) {
-    Arena *arena = &r->p->model->arena;
     for (size_t i = 0; i < r->p->graphs.count; i++)
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
-            NodeNote *note = ARENA_NEW(arena, NodeNote);
-            *note = note_of(r, node);
-            note->settled = is_settled(r, node);
-            note->label = node_label(node); /* Syms live as long as the model */
-            node->note = note;
+            NodeNote note = note_of(r, node);
+            note.settled = is_settled(r, node);
+            /* Syms live as long as the model */
+            if (sym_is_empty(node->name)) note.label = node_label(node);
+            node->note = kept_note(r, &note);
         }
 }
 

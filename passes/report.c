@@ -248,7 +248,7 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         return;
     }
     Dtype dtype = node_dtype(node);
-    const char *label = node->note ? node->note->label : node_label(node);
+    const char *label = node->note && node->note->label ? node->note->label : node_label(node);
     const char *reason = node->note && node->note->reason ? node->note->reason : "";
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;
     DemiReportNode row = {

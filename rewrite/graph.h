@@ -227,7 +227,8 @@ typedef struct DeviceConfig {
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports. */
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
-    const char *label;  /* node_label before outputs were renamed: what its author calls it */
+    const char *label;  /* of a node without a name: node_label before outputs were renamed, which is
+                           what its author calls it. NULL: node_label says it still */
     const char *reason; /* one phrase, static or in the model's arena */
     bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
@@ -245,6 +246,7 @@ struct Node {
     Node *prev, *next; /* in the graph's order */
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
     uint32_t input_count, output_count;
+    bool shares_lists; /* attrs and metadata are another node's too: attr.c copies before it writes */
     Sym name;          /* often absent: node_label gives something to call it by */
     Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
@@ -470,6 +472,10 @@ void node_set_attr_graph(Node *node, const char *name, Graph *graph);
 void node_remove_attr(Node *node, const char *name);
 /* Gives an attribute another name, which the node must not have yet; its doc string stays. */
 void node_rename_attr(Node *node, const char *name, const char *to);
+
+/* Gives a node, new and without any, the attributes and metadata of `from`, in the same memory;
+ * either gets copies of its own once it is changed. Neither may have subgraphs. */
+void node_share_lists(Node *node, Node *from);
 
 /* Appends metadata_props key = value to a node; the value of a key, or NULL. */
 void node_add_metadata(Node *node, const char *key, const char *value);
