@@ -322,6 +322,15 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
     return false;
 }
 
+static void solve(Placement *p, const InsertCastsOptions *options) {
+    Arena *scratch = p->scratch;
+    p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
+    if (options->placement == 0) placement_solve_mincut(p);
+    else placement_solve_greedy(p);
+    arena_free(p->scratch);
+    p->scratch = scratch;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
@@ -329,8 +338,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
         !pin_ranges(&p, options, err))
         return false;
-    if (options->placement == 0) placement_solve_mincut(&p);
-    else placement_solve_greedy(&p);
+    solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
     note_nodes(&r);

@@ -37,6 +37,7 @@ typedef struct NodeBuild {
     VarId vars[256];      /* by type variable */
     bool has_input[256];  /* a float input has that type variable */
     VarId *uses, *outputs;
+    VarId few[8]; /* outputs, where that is enough */
 } NodeBuild;
 
 static const char *text(NodeBuild *b, const char *format, const char *first, const char *second) {
@@ -252,7 +253,8 @@ void placement_build_node(Placement *p, const Node *node) {
     }
     NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = p->use_vars[node->id]};
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
-    b.outputs = ARENA_ARRAY(p->scratch, VarId, node->output_count);
+    bool few = node->output_count <= sizeof b.few / sizeof *b.few;
+    b.outputs = few ? b.few : ARENA_ARRAY(p->scratch, VarId, node->output_count);
     build_operands(&b);
     build_ties(&b);
     build_attribute_outputs(&b);

@@ -18,7 +18,6 @@
 typedef struct SymData {
     uint32_t length; /* bytes, without the final NUL */
     uint32_t hash;
-    uint64_t suffix; /* sym_fresh's: the last number it gave to this stem */
     char text[];
 } SymData;
 typedef const SymData *Sym;
@@ -28,12 +27,20 @@ typedef struct SymSlot {
     uint32_t number; /* of a name, from 1 on; 0: free */
 } SymSlot;
 
+/* The last number that sym_fresh gave to a stem. */
+typedef struct SymSuffix {
+    Sym stem;
+    uint64_t number;
+} SymSuffix;
+
 typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
     SymSlot *slots; /* [capacity]: open addressing, a power of two */
     size_t capacity;
+    SymSuffix *suffixes; /* [suffix_capacity]: as slots, by stem */
+    size_t suffix_count, suffix_capacity;
     uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
 } SymTable;
 
