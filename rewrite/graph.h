@@ -310,6 +310,7 @@ struct Graph {
     VEC(Value *) initializers; /* values with init, in file order */
     VEC(Value *) sparse_initializers;
     VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (stale) */
+    bool unswept; /* there are values without info among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
     Node *first, *last;
@@ -439,11 +440,18 @@ void value_remove_info(Value *value);
  * become undefined nowhere: they are dropped with their value_info entries. */
 void node_remove(Node *node);
 
+/* The same for many nodes in time linear in their number: value_info entries that are no longer any
+ * stay in their graph's list until graph_sweep, which must come before anything reads it. */
+void node_remove_unswept(Node *node);
+void graph_sweep(Graph *graph);
+
 /* Moves a node within its graph, before `before` (last where NULL). */
 void node_move_before(Node *node, Node *before);
 
 /* Drops an unused initializer and, unless it is also an input, its value. */
 void graph_remove_initializer(Value *value);
+/* The same for many of one graph, in time linear in its lists. */
+void graph_remove_initializers(Graph *graph, Value *const *values, size_t count);
 
 /* Adds a graph output that reads value. */
 GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);

@@ -324,6 +324,7 @@ static bool out_values(TextOut *out, const Graph *graph) {
     }
     for (size_t i = 0; i < graph->infos.count; i++) {
         const Value *value = graph->infos.items[i];
+        if (!value->info) continue; /* a pass that failed has left it */
         out_separator(out, &first);
         out_decl(out, value->info, value->name);
     }
