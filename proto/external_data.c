@@ -192,7 +192,7 @@ enum { READ_AHEAD_MIN = 1 << 20 };
 
 static CachedSource *slot_of(const ExternalData *external, Sym location) {
     size_t mask = external->capacity - 1;
-    for (size_t i = location->hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = sym_hash(location) & mask;; i = (i + 1) & mask) {
         CachedSource *slot = &external->slots[i];
         if (!slot->location || slot->location == location) return slot;
     }

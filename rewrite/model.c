@@ -129,9 +129,9 @@ static bool callee_is(const Callee *callee, const Function *function) {
 
 /* The slot of the function that is called so, or the free one where it belongs. */
 static Function **function_slot(const Model *model, const Callee *callee) {
-    uint64_t hash = callee->name ? callee->name->hash : 0;
-    hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : callee->domain->hash);
-    hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : callee->overload->hash);
+    uint64_t hash = callee->name ? sym_hash(callee->name) : 0;
+    hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : sym_hash(callee->domain));
+    hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : sym_hash(callee->overload));
     size_t mask = model->function_capacity - 1;
     for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
         Function **slot = &model->function_slots[i];

@@ -12,7 +12,7 @@ Scope *scope_new(Arena *scratch, Graph *graph, const Scope *parent) {
 /* The slot that holds the name, or the free one where it belongs; the table is never full. */
 static Value **scope_slot(const Scope *scope, Sym name) {
     size_t mask = scope->capacity - 1;
-    for (size_t i = name->hash & mask;; i = (i + 1) & mask)
+    for (size_t i = sym_hash(name) & mask;; i = (i + 1) & mask)
         if (!scope->slots[i] || scope->slots[i]->name == name) return &scope->slots[i];
 }
 

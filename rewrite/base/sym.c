@@ -136,7 +136,7 @@ void sym_reserve(SymTable *table, size_t count) {
 static Sym add(SymTable *table, SymSlot *slot, const char *text, size_t length) {
     SymData *sym = arena_alloc(table->arena, sizeof *sym + length + 1);
     sym->length = (uint32_t)length;
-    sym->hash = slot->hash;
+    sym->number = (uint32_t)table->count;
     if (length) memcpy(sym->text, text, length);
     table->names[table->count++] = sym;
     slot->number = (uint32_t)table->count;
@@ -177,7 +177,7 @@ static size_t put_suffix(char *name, size_t length, uint64_t number) {
 
 static SymSuffix *suffix_slot(const SymTable *table, Sym stem) {
     size_t mask = table->suffix_capacity - 1;
-    for (size_t i = stem->hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = sym_hash(stem) & mask;; i = (i + 1) & mask) {
         SymSuffix *slot = &table->suffixes[i];
         if (!slot->stem || slot->stem == stem) return slot;
     }
