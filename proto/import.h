@@ -49,6 +49,7 @@ typedef struct Import {
 /* What a model is read from: one of path, memory, fd. */
 typedef struct ImportFrom {
     const char *path;
+    const Source *source; /* of path, where it is open already; borrowed. Else NULL */
     const ImportBytes *memory;
     const ImportFd *fd;
 } ImportFrom;

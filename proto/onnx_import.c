@@ -137,15 +137,19 @@ static const char *folder_of(Arena *arena, const char *path) {
     return slash == path ? "/" : arena_copy(arena, path, (size_t)(slash - path));
 }
 
+static const Source *open_file(Import *import, const char *path) {
+    Source *source = source_open(import->arena, path, WIRE_SIZE_MAX, import->err);
+    if (source) source_read_ahead(source, import->arena);
+    return source;
+}
+
 bool import_open(Import *import, const ImportFrom *from) {
     Arena *arena = import->arena;
     ExternalOptions external = {.folder = import->options->data_root,
                                 .allow_hardlinks = import->options->allow_hardlinks};
     Model *model = import->model;
     if (from->path) {
-        Source *source = source_open(arena, from->path, WIRE_SIZE_MAX, import->err);
-        if (source) source_read_ahead(source, arena);
-        model->source = source;
+        model->source = from->source ? from->source : open_file(import, from->path);
         if (!external.folder) {
             external.folder = folder_of(arena, from->path);
             external.model_path = arena_copy(arena, from->path, strlen(from->path));

@@ -59,6 +59,8 @@ static bool take_part(void *data, const Shadow *shadow, const ShadowRecord *grap
 static bool reread(Reread *r) {
     Source *source = source_open(&r->arena, r->from.path, WIRE_SIZE_MAX, r->err);
     if (!source) return false;
+    source_read_ahead(source, &r->arena);
+    r->from.source = source;
     /* Value infos that are repeated or have no name are kept as unknown fields; which are can be
      * told from the whole graph only. */
     bool whole = r->model->graph->rest.size > 0;
