@@ -193,11 +193,46 @@ static void test_no_file(void **state) {
     assert_int_equal(err.code, ERR_MODEL);
 }
 
+/* The linker gives arenas this calloc: one of its calls fails. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static unsigned allocations, failing = UINT32_MAX;
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return allocations++ == failing ? NULL : __real_calloc(count, size);
+}
+
+/* Wherever memory runs out, it is an error, nothing stays open, and the next try succeeds. */
+static void test_out_of_memory(void **state) {
+    Fixture *f = *state;
+    enum { TRIES = 30 };
+    allocations = 0;
+    expect_same(f);
+    unsigned all = allocations;
+    assert_in_range(all, TRIES, 100000);
+    int free_before = dup(0);
+    close(free_before);
+    for (unsigned i = 0; i < TRIES; i++) {
+        Err err = {0};
+        allocations = 0;
+        failing = i * all / TRIES;
+        assert_false(onnx_compare_file(f->model, f->path, NULL, &err));
+        failing = UINT32_MAX;
+        assert_int_equal(err.code, ERR_ENV);
+        int free_after = dup(0);
+        close(free_after);
+        assert_int_equal(free_after, free_before);
+    }
+    expect_same(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_same),  TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
         TEST(test_data),  TEST(test_bytes), TEST(test_no_file),
+        TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
