@@ -75,8 +75,7 @@ static bool read_back(Save *save) {
     const char *path =
         arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->temp);
     const CompareOptions options = {.same_data = same_data, .data = save};
-    return onnx_compare_file(save->model, path, &options, &inner) ||
-           read_back_failed(save, &inner);
+    return onnx_compare_file(save->model, path, &options, &inner) || read_back_failed(save, &inner);
 }
 
 /* An unchanged model is compared byte for byte with its source. */

@@ -49,8 +49,8 @@ static bool take_part(void *data, const Shadow *shadow, const ShadowRecord *grap
     bool same = part_begin(r, shadow);
     if (same) {
         import_queue_graph(import, import->model->graph, NULL, &part);
-        same = import_graphs(import) && graph_compare_part(r->model->graph, import->model->graph,
-                                                           &r->compare, r->err);
+        same = import_graphs(import) &&
+               graph_compare_part(r->model->graph, import->model->graph, &r->compare, r->err);
     }
     part_free(r);
     return same;

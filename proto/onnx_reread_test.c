@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading back in parts: a file of many parts equals the model it was written from, and nothing that
- * differs in any of them goes unseen. */
+/* Reading back in parts: a file of many parts equals the model it was written from, and nothing
+ * that differs in any of them goes unseen. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,14 +24,16 @@ static Model *make(Fixture *f) {
     size_t size;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
-    fprintf(out, TEST_HEADER "g (float[N] y0, bool b) => (float[N] y%d)\n<float[N] y1", REPEATS - 1);
+    fprintf(out, TEST_HEADER "g (float[N] y0, bool b) => (float[N] y%d)\n<float[N] y1",
+            REPEATS - 1);
     for (int i = 1; i < REPEATS; i++) fprintf(out, ", float[1] c%d = {%d}", i, i);
     fprintf(out, ">\n{\n");
     for (int i = 1; i < REPEATS; i++)
-        fprintf(out, i % 10 ? "[n%1$d] y%1$d = Sub(y%2$d, c%1$d)\n"
-                            : "[n%1$d] y%1$d = If(b) <"
-                              "else_branch = e () => (float[N] z%1$d) { z%1$d = Abs(y%2$d) }, "
-                              "then_branch = t () => (float[N] u%1$d) { u%1$d = Neg(c%1$d) }>\n",
+        fprintf(out,
+                i % 10 ? "[n%1$d] y%1$d = Sub(y%2$d, c%1$d)\n"
+                       : "[n%1$d] y%1$d = If(b) <"
+                         "else_branch = e () => (float[N] z%1$d) { z%1$d = Abs(y%2$d) }, "
+                         "then_branch = t () => (float[N] u%1$d) { u%1$d = Neg(c%1$d) }>\n",
                 i, i - 1);
     fprintf(out, "}\n");
     fclose(out);
@@ -89,7 +91,9 @@ static Node *node_at(const Fixture *f, int i) {
     return node;
 }
 
-static void test_same(void **state) { expect_same(*state); }
+static void test_same(void **state) {
+    expect_same(*state);
+}
 
 static void test_nodes(void **state) {
     Fixture *f = *state;
@@ -230,9 +234,8 @@ static void test_out_of_memory(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_same),  TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
-        TEST(test_data),  TEST(test_bytes), TEST(test_no_file),
-        TEST(test_out_of_memory),
+        TEST(test_same), TEST(test_nodes), TEST(test_inputs),  TEST(test_lists),
+        TEST(test_data), TEST(test_bytes), TEST(test_no_file), TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

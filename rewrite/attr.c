@@ -26,7 +26,8 @@ void node_share_lists(Node *node, Node *from) {
 static void lists_own(Node *node) {
     if (!node->shares_lists) return;
     Arena *arena = &node->graph->model->arena;
-    for (Attr **at = &node->attrs; *at; at = &(*at)->next) *at = arena_copy(arena, *at, sizeof **at);
+    for (Attr **at = &node->attrs; *at; at = &(*at)->next)
+        *at = arena_copy(arena, *at, sizeof **at);
     for (KeyValue **at = &node->metadata; *at; at = &(*at)->next)
         *at = arena_copy(arena, *at, sizeof **at);
     node->shares_lists = false;

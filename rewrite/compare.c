@@ -11,7 +11,7 @@ enum { PIECE = 1 << 14 };
 
 typedef struct Compare {
     const CompareOptions *options;
-    bool parts; /* of the main graph, b has a part only */
+    bool parts;         /* of the main graph, b has a part only */
     const Graph *graph; /* where the walk is, for messages; NULL: outside of any */
     const Node *node;
     Err *err;
@@ -455,8 +455,7 @@ static bool same_initializers(Compare *c, const Graph *a, const Graph *b, const 
     return true;
 }
 
-static bool same_sparse_initializers(Compare *c, const Graph *a, const Graph *b,
-                                     const Part *part) {
+static bool same_sparse_initializers(Compare *c, const Graph *a, const Graph *b, const Part *part) {
     size_t from = part->from->sparse_initializers;
     if (!PART_FITS(a->sparse_initializers.count, from, b->sparse_initializers.count,
                    "number of sparse initializers"))

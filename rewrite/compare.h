@@ -34,10 +34,11 @@ typedef struct CompareOptions {
  * be NULL. Linear in the size of the models. */
 bool model_compare(const Model *a, const Model *b, const CompareOptions *options, Err *err);
 
-/* True where b holds what comes next in `a`, the main graph of its model, behind *options->compared,
- * which moves on: some of its nodes, inputs, initializers, …, each in a's order. The graph's name,
- * doc string and unknown fields are left to the last part, which is for model_compare. What a name
- * refers to outside its part is not compared: in models whose names are unique, names suffice. */
+/* True where b holds what comes next in `a`, the main graph of its model, behind
+ * *options->compared, which moves on: some of its nodes, inputs, initializers, …, each in a's
+ * order. The graph's name, doc string and unknown fields are left to the last part, which is for
+ * model_compare. What a name refers to outside its part is not compared: in models whose names are
+ * unique, names suffice. */
 bool graph_compare_part(const Graph *a, const Graph *b, const CompareOptions *options, Err *err);
 
 /* Compares the raw bytes of two tensors, reading both in pieces; what same_data does by default. */

@@ -231,8 +231,7 @@ static bool parse_node_marks(Parser *p, Node *node) {
                        .device_count = (uint32_t)devices.count,
                        .rest = extras.rest};
     if (devices.count)
-        extra.devices =
-            arena_copy(p->arena, devices.items, devices.count * sizeof *devices.items);
+        extra.devices = arena_copy(p->arena, devices.items, devices.count * sizeof *devices.items);
     node_set_extra(node, extra);
     node->metadata = extras.metadata;
     return true;

@@ -177,7 +177,8 @@ static void test_file_that_shrinks(void **state) {
     assert_int_equal(err.code, ERR_MODEL);
 }
 
-/* Small reads in order, with gaps, backwards and across the window's edges give the file's bytes. */
+/* Small reads in order, with gaps, backwards and across the window's edges give the file's bytes.
+ */
 static void test_read_ahead(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
