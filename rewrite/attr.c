@@ -158,6 +158,7 @@ static void remove_metadata(Model *model, KeyValue **list, const char *key) {
 }
 
 void node_remove_metadata(Node *node, const char *key) {
+    lists_own(node);
     remove_metadata(node->graph->model, &node->metadata, key);
 }
 
@@ -173,6 +174,17 @@ bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const 
         return true;
     }
     return false;
+}
+
+void node_set_metadata(Node *node, const char *key, const char *value) {
+    lists_own(node);
+    for (KeyValue *entry = node->metadata; entry; entry = entry->next) {
+        if (!sym_equals(entry->key, key)) continue;
+        entry->value = sym_intern_cstr(&node->graph->model->syms, value);
+        model_touch(node->graph->model);
+        return;
+    }
+    node_add_metadata(node, key, value);
 }
 
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value) {

@@ -494,6 +494,8 @@ void node_remove_metadata(Node *node, const char *key);
  * second takes such an entry away; false where there is none. */
 void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
 bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
+/* Gives a key its value, adding it where it is new. */
+void node_set_metadata(Node *node, const char *key, const char *value);
 /* The same for what declares an input, output or inner value. */
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value);
 
