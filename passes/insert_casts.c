@@ -63,16 +63,19 @@ typedef struct Realise {
     Placement *p;
     Dtype target;
     TypeMemo types;
+    Node *last_cast[2];       /* to float and to the target: others share its attributes */
+    const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
 
 /* The outputs of the main graph and of functions have names that others know. */
-static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
+static bool is_named_output(const Use *use) { return !use->node && !use_graph(use)->owner; }
 
 static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;
-    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to));
+    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to),
+                       &r->last_cast[to == r->target]);
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
@@ -223,16 +226,28 @@ static bool is_settled(Realise *r, const Node *node) {
     return true;
 }
 
+/* The note in the model's memory: most nodes share theirs. */
+static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
+    uint64_t hash = ((uint64_t)(uintptr_t)note->reason ^ (uint64_t)note->kind << 48) *
+                    UINT64_C(0x9e3779b97f4a7c15);
+    const NodeNote **at = &r->notes[hash >> 58];
+    const NodeNote *last = *at;
+    if (!last || last->reason != note->reason || last->dtype != note->dtype ||
+        last->kind != note->kind || last->subject != note->subject || last->cost != note->cost ||
+        last->label != note->label || last->settled != note->settled)
+        *at = arena_copy(&r->p->model->arena, note, sizeof *note);
+    return *at;
+}
+
 static void note_nodes(Realise *r, bool mincut) {
-    Arena *arena = &r->p->model->arena;
     PlacementReasons *reasons = placement_reasons_new(r->p, mincut);
     for (size_t i = 0; i < r->p->graphs.count; i++)
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
-            NodeNote *note = ARENA_NEW(arena, NodeNote);
-            *note = placement_note(reasons, node);
-            note->settled = is_settled(r, node);
-            note->label = node_label(node); /* Syms live as long as the model */
-            node->note = note;
+            NodeNote note = placement_note(reasons, node);
+            note.settled = is_settled(r, node);
+            /* Syms live as long as the model */
+            note.label = sym_is_empty(node->name) ? node_label(node) : NULL;
+            node->note = kept_note(r, &note);
         }
 }
 
@@ -270,6 +285,15 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
     return false;
 }
 
+static void solve(Placement *p, const InsertCastsOptions *options) {
+    Arena *scratch = p->scratch;
+    p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
+    if (options->placement == 0) placement_solve_mincut(p);
+    else placement_solve_greedy(p);
+    arena_free(p->scratch);
+    p->scratch = scratch;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
@@ -277,8 +301,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
         !pin_ranges(&p, options, err))
         return false;
-    if (options->placement == 0) placement_solve_mincut(&p);
-    else placement_solve_greedy(&p);
+    solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
     note_nodes(&r, options->placement == 0);

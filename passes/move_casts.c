@@ -101,7 +101,7 @@ static void flip_node(Move *m, const MoveSite *site) {
 }
 
 static bool names_output(const Use *use) {
-    return !use->node && !use->graph->owner;
+    return !use->node && !use_graph(use)->owner;
 }
 
 /* The cast of the value to its other type that is there, or NULL. It goes right behind the value's
@@ -119,7 +119,7 @@ static Value *cast_beside(Move *m, const Moved *moved) {
 }
 
 static Value *new_cast(Move *m, Value *value) {
-    return cast_insert(m->plan.ctx, value, with_dtype(m, value, !is_low(m, value)));
+    return cast_insert(m->plan.ctx, value, with_dtype(m, value, !is_low(m, value)), NULL);
 }
 
 /* Gives a reader what it is to have. *fresh is the cast that was made for the value, or NULL. */

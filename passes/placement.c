@@ -23,7 +23,7 @@ VarId placement_use_var(const Placement *p, const Use *use) {
         return use->node->id < p->node_count && p->use_vars[use->node->id]
                    ? p->use_vars[use->node->id][use->index]
                    : VAR_NONE;
-    return p->output_vars[use->graph->id][use->index];
+    return p->output_vars[use_graph(use)->id][use->index];
 }
 
 VarId placement_new_var(Placement *p, const Node *node) {

@@ -39,6 +39,7 @@ typedef struct NodeBuild {
     const char *pin;      /* why the policy or the user keeps the node in fp32; NULL: they do not */
     NoteKind pin_kind;
     VarId *uses, *outputs;
+    VarId few[8]; /* outputs, where that is enough */
 } NodeBuild;
 
 static const char *text(NodeBuild *b, const char *format, const char *first, const char *second) {
@@ -330,7 +331,8 @@ void placement_build_node(Placement *p, const Node *node) {
     OpClassAnswer answer = op_class_of(node, p->request.classes);
     b.pin = class_reason(&b, answer);
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
-    b.outputs = ARENA_ARRAY(p->scratch, VarId, node->output_count);
+    bool few = node->output_count <= sizeof b.few / sizeof *b.few;
+    b.outputs = few ? b.few : ARENA_ARRAY(p->scratch, VarId, node->output_count);
     build_operands(&b);
     build_ties(&b);
     build_attribute_outputs(&b);

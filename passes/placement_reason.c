@@ -186,7 +186,7 @@ static NodeNote tied(const Node *node, const char *reason) {
 
 /* The node whose operand a use is: its reader, or who holds the subgraph it is an output of. */
 static const Node *use_node(const Use *use) {
-    return use->node ? use->node : use->graph->owner;
+    return use->node ? use->node : use_graph(use)->owner;
 }
 
 /* One of the node's own operands of that group that is fp32 and comes from outside. */

@@ -70,7 +70,7 @@ static Sym own_text(DemiReport *report, const char *text) {
  */
 
 static size_t slot_of(const Table *table, Sym key) {
-    size_t i = key->hash & (table->capacity - 1);
+    size_t i = sym_hash(key) & (table->capacity - 1);
     while (table->keys[i] && table->keys[i] != key) i = (i + 1) & (table->capacity - 1);
     return i;
 }

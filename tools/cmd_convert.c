@@ -228,12 +228,20 @@ static bool print_reports(Job *job, Err *err) {
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
+/* Where nobody does, its list of all nodes need not be made. */
+static bool wants_report(const Job *job) {
+    const Parsed *parsed = job->parsed;
+    return job->plan.text || job->plan.json || parsed_value(parsed, "report") ||
+           parsed_list(parsed, "why")->count || parsed_flag(parsed, "time-passes");
+}
+
 static bool convert(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     /* For passes of --before and --after that print. */
     job->run.text = job->plan.results == stdout ? console_write : console_write_error;
     job->run.text_user = job->program;
-    DemiStatus status = demi_convert(job->model, &job->options, &job->report, &error);
+    DemiReport **report = wants_report(job) ? &job->report : NULL;
+    DemiStatus status = demi_convert(job->model, &job->options, report, &error);
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
         err_file(err, job->input);

@@ -275,10 +275,10 @@ static bool compare_nodes(Against *a, const Node *now, const Node *was) {
     if (!same_metadata(now->metadata, was->metadata))
         say(a, now->graph, "node '%s' (%s) has other metadata", node_label(now),
             sym_text(now->op_type));
-    if (!same_text(now->doc, was->doc))
+    if (!same_text(node_extra(now)->doc, node_extra(was)->doc))
         say(a, now->graph, "node '%s' (%s) has another doc string", node_label(now),
             sym_text(now->op_type));
-    if (!same_bytes(now->rest, was->rest))
+    if (!same_bytes(node_extra(now)->rest, node_extra(was)->rest))
         say(a, now->graph, "node '%s' (%s) has other unknown fields", node_label(now),
             sym_text(now->op_type));
     return true;
@@ -294,7 +294,7 @@ static const Node *next_own(const Node *node) {
 
 static bool is_same_node(const Node *x, const Node *y) {
     return x && y && same_text(x->op_type, y->op_type) && same_text(x->name, y->name) &&
-           same_text(x->overload, y->overload) &&
+           same_text(node_extra(x)->overload, node_extra(y)->overload) &&
            (domain_is_default(x->domain) ? domain_is_default(y->domain)
                                          : same_text(x->domain, y->domain));
 }
