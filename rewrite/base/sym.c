@@ -124,6 +124,7 @@ void sym_reserve(SymTable *table, size_t count) {
     count += table->count;
     size_t capacity = table->capacity ? table->capacity : 64;
     while (capacity / 4 * 3 < count) capacity *= 2;
+    if (!table->recent) table->recent = ARENA_ARRAY(table->arena, Sym, SYM_RECENT);
     if (capacity > table->capacity) slots_grow(table, capacity);
     if (count <= table->room) return;
     size_t room = count < 2 * table->room ? 2 * table->room : count;
@@ -148,10 +149,13 @@ Sym sym_intern(SymTable *table, const char *text, size_t length) {
     if (table->count == table->room || table->count >= table->capacity / 4 * 3)
         sym_reserve(table, 1);
     uint32_t hash = hash_bytes(table, text, length);
+    Sym *recent = &table->recent[hash & (SYM_RECENT - 1)];
+    if (*recent && (*recent)->length == length && memcmp((*recent)->text, text, length) == 0)
+        return *recent;
     SymSlot *slot = slot_of(table, text, length, hash);
-    if (slot->number) return table->names[slot->number - 1];
     slot->hash = hash;
-    return add(table, slot, text, length);
+    *recent = slot->number ? table->names[slot->number - 1] : add(table, slot, text, length);
+    return *recent;
 }
 
 Sym sym_intern_cstr(SymTable *table, const char *text) {
