@@ -4,6 +4,7 @@
 #include "cast_node.h"
 
 #include <ctype.h>
+#include <string.h>
 
 /* The default opset for a model that imports none and now needs Cast: the newest that was published
  * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16.
@@ -36,24 +37,51 @@ void cast_set_to(Node *cast, Dtype to) {
     node_set_attr_string(cast, "to", name);
 }
 
-Value *cast_insert(PassCtx *ctx, Value *value, const Type *type) {
+/* A fresh name for value's cast. */
+static Sym cast_name(PassCtx *ctx, const Value *value, Dtype to) {
+    static const char joint[] = "_to_";
+    char few[256];
+    const char *name = sym_text(value->name), *type = dtype_name(to);
+    size_t length = strlen(name), more = strlen(joint), rest = strlen(type) + 1;
+    bool fits = length + more + rest <= sizeof few;
+    char *stem = fits ? few : arena_alloc(ctx->scratch, length + more + rest);
+    memcpy(stem, name, length);
+    memcpy(stem + length, joint, more);
+    memcpy(stem + length + more, type, rest);
+    return sym_fresh(&value->graph->model->syms, stem);
+}
+
+/* Attributes and metadata: those of *like where they would be the same. */
+static void describe(Node *cast, Dtype to, Node **like) {
+    const Node *before = like ? *like : NULL;
+    if (before && before->graph->opsets == cast->graph->opsets &&
+        type_dtype(before->outputs[0]->type) == to) {
+        node_share_lists(cast, *like);
+        return;
+    }
+    cast_set_to(cast, to);
+    node_add_metadata(cast, "demi.inserted", "cast");
+    if (like) *like = cast;
+}
+
+Value *cast_insert(PassCtx *ctx, Value *value, const Type *type, Node **like) {
     Dtype to = type_dtype(type);
     Graph *graph = value->graph;
     Model *model = graph->model;
     import_default_domain(graph);
     Node *before = value->producer ? value->producer->next : graph->first;
     Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
-    char *stem = arena_printf(ctx->scratch, "%s_to_%s", sym_text(value->name), dtype_name(to));
-    Sym name = sym_fresh(&model->syms, stem);
+    Sym name = cast_name(ctx, value, to);
     cast->name = name;
     node_resize_inputs(cast, 1);
     node_resize_outputs(cast, 1);
     node_set_input(cast, 0, value);
     Value *result = value_new(graph, name);
     node_set_output(cast, 0, result);
-    cast_set_to(cast, to);
-    node_add_metadata(cast, "demi.inserted", "cast");
+    describe(cast, to, like);
     value_set_type(result, type);
+    /* ONNX's inference does not read the name of a type: without this it knows none here. */
+    if (opset_version(graph->opsets, NULL) < 6) value_add_info(result);
     ctx->counts->casts_added++;
     ctx->counts->rewrites++;
     return result;
@@ -61,6 +89,7 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type) {
 
 void cast_name_output(PassCtx *ctx, Value *value, Value *cast) {
     Model *model = value->graph->model;
+    if (cast->info) value_remove_info(cast); /* the output declares its type */
     value_swap_names(value, cast);
     char *stem = arena_printf(ctx->scratch, "%s_%s", sym_text(cast->name),
                               dtype_name(type_dtype(value->type)));

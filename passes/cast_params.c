@@ -36,6 +36,7 @@ static const PassOption options_table[] = {
 typedef struct CastParams {
     PassCtx *ctx;
     bool both, own, clamp;
+    TypeMemo types;
     Err *err;
 } CastParams;
 
@@ -120,7 +121,7 @@ static void drop_casts(PassCtx *ctx, NodeList casts, Value *stored) {
             value_swap_names(result, stored);
         }
         value_replace_uses(result, stored);
-        node_remove(cast);
+        node_remove_unswept(cast);
         ctx->counts->casts_removed++;
         ctx->counts->rewrites++;
     }
@@ -131,13 +132,14 @@ static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
     if (!count_values(c, value, tensor, to)) return false;
     NodeList casts = casts_to(c->ctx, value, to);
     constant_replace(value, stored_as(c, tensor, to));
-    value_set_type(value, type_with_dtype(arena, value->type, to));
+    value_set_type(value, type_memo_with_dtype(&c->types, arena, value->type, to));
     value_sync_info(value);
     if (value->producer && value->producer->note) {
         NodeNote *note = ARENA_NEW(arena, NodeNote);
         *note = *value->producer->note;
         note->dtype = to;
-        note->reason = "stored low";
+        note->kind = NOTE_CONSTANT;
+        note->reason = "a constant that is stored in 16 bit";
         value->producer->note = note;
     }
     drop_casts(c->ctx, casts, value);
@@ -204,6 +206,17 @@ static bool visit(CastParams *c, Value *value) {
     return !(c->both || must) || store_both(c, value, tensor);
 }
 
+static bool visit_all(CastParams *c, const GraphList *graphs) {
+    for (size_t g = 0; g < graphs->count; g++) {
+        Graph *graph = graphs->items[g];
+        for (size_t i = 0, count = graph->initializers.count; i < count; i++)
+            if (!visit(c, graph->initializers.items[i])) return false;
+        for (Node *node = graph->first; node; node = node->next)
+            if (node->output_count == 1 && !visit(c, node->outputs[0])) return false;
+    }
+    return true;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const CastParamsOptions *options = opts;
     CastParams c = {.ctx = ctx,
@@ -212,14 +225,9 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
                     .clamp = options->overflow == 1,
                     .err = err};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t g = 0; g < graphs.count; g++) {
-        Graph *graph = graphs.items[g];
-        for (size_t i = 0, count = graph->initializers.count; i < count; i++)
-            if (!visit(&c, graph->initializers.items[i])) return false;
-        for (Node *node = graph->first; node; node = node->next)
-            if (node->output_count == 1 && !visit(&c, node->outputs[0])) return false;
-    }
-    return true;
+    bool ok = visit_all(&c, &graphs);
+    for (size_t g = 0; g < graphs.count; g++) graph_sweep(graphs.items[g]);
+    return ok;
 }
 
 const PassInfo cast_params_pass = {

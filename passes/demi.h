@@ -258,7 +258,7 @@ typedef enum DemiParameters {
 /* Constants with values that the target type can't hold. */
 typedef enum DemiOverflow {
     DEMI_OVERFLOW_DEFAULT = 0,
-    DEMI_OVERFLOW_PIN = 1,   /* default: what reads them stays float */
+    DEMI_OVERFLOW_PIN = 1,   /* default: what reads them stays fp32 */
     DEMI_OVERFLOW_CLAMP = 2, /* the largest finite value is stored instead */
     DEMI_OVERFLOW_INF = 3,   /* they become infinite */
     DEMI_OVERFLOW_ERROR = 4, /* DEMI_ERR_MODEL naming the first */
@@ -269,9 +269,9 @@ typedef struct DemiConvertOptions {
     DemiTarget to;
     DemiIo io;
     bool allow_unmatched;            /* a pattern that matches nothing is no error */
-    const char *const *keep;         /* [keep_count] patterns of nodes that stay float */
+    const char *const *keep;         /* [keep_count] patterns of nodes that stay fp32 */
     size_t keep_count;
-    const char *const *keep_ops;     /* [keep_op_count] operators that stay float */
+    const char *const *keep_ops;     /* [keep_op_count] operators that stay fp32 */
     size_t keep_op_count;
     const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
     size_t input_dtype_count;
@@ -287,13 +287,13 @@ typedef struct DemiConvertOptions {
      * out of it. A name may be DOMAIN.OPERATOR. */
     const char *const *low_ops;      /* run in the target type */
     size_t low_op_count;
-    const char *const *fp32_ops;     /* stay float */
+    const char *const *fp32_ops;     /* stay fp32 */
     size_t fp32_op_count;
     const char *const *follow_ops;   /* take the target type where an input has it */
     size_t follow_op_count;
     const char *const *widest_ops;   /* take it where all inputs have it */
     size_t widest_op_count;
-    const char *const *fp32_when;    /* [fp32_when_count] "OPERATOR.ATTRIBUTE=VALUE": stay float */
+    const char *const *fp32_when;    /* [fp32_when_count] "OPERATOR.ATTRIBUTE=VALUE": stay fp32 */
     size_t fp32_when_count;
     const char *const *low_inputs;   /* [low_input_count] graph inputs that take the target type */
     size_t low_input_count;
@@ -355,6 +355,11 @@ typedef struct DemiReportTotals {
     uint64_t rewrites;                  /* made by all passes */
     double seconds;                     /* of all passes */
     int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
+    /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes of
+     * the float32 values that other nodes give and constants hold; and bytes converted + 4096 a cast
+     * + an eighth of the float32 ones, which placement=mincut makes least. A symbolic or unknown
+     * dimension counts as 64, an unknown rank as 4096 elements in all. */
+    uint64_t run_bytes_converted, run_bytes_fp32, run_cost;
 } DemiReportTotals;
 DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);
 
@@ -366,6 +371,9 @@ typedef struct DemiReportNode {
     const char *graph;   /* path; "" for the main graph */
     const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
     const char *reason;  /* why it has that precision; "" where no pass decided */
+    const char *kind;    /* which sort of reason: low, policy, excluded, illegal, value, unknown,
+                            fixed, follows, reads, tied, cheaper, moved, constant, "no float"; "" where no
+                            pass decided */
 } DemiReportNode;
 DEMI_API size_t demi_report_node_count(const DemiReport *report);
 DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t i);
@@ -374,7 +382,7 @@ DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t
 typedef enum DemiTensorFate {
     DEMI_TENSOR_STORED = 0,  /* stored in the target type: overflow is infinite, underflow 0 */
     DEMI_TENSOR_CLAMPED = 1, /* stored so, overflow as the largest finite value */
-    DEMI_TENSOR_KEPT = 2,    /* stays float, and so does what reads it */
+    DEMI_TENSOR_KEPT = 2,    /* stays fp32, and so does what reads it */
 } DemiTensorFate;
 
 typedef struct DemiReportTensor {
@@ -389,7 +397,8 @@ DEMI_API const DemiReportTensor *demi_report_tensor(const DemiReport *report, si
 typedef enum DemiReportList {
     DEMI_REPORT_OPERATORS = 0, /* name: "Conv", "com.x.Op"; before, after: nodes */
     DEMI_REPORT_WEIGHTS = 1,   /* name: dtype; before, after: bytes */
-    DEMI_REPORT_REASONS = 2,   /* name: reason; after: nodes of float type with it */
+    DEMI_REPORT_REASONS = 2,   /* name: reason, less what is particular to a node; after: nodes
+                                  of float type with it */
     DEMI_REPORT_INPUTS = 3,    /* name; text_before, text_after: type such as float[N,3] */
     DEMI_REPORT_OUTPUTS = 4,   /* as INPUTS */
     DEMI_REPORT_OPSETS = 5,    /* name: domain, "ai.onnx" for the default; before, after: version */

@@ -20,23 +20,26 @@ static void drop_dead_nodes(PassCtx *ctx, Graph *graph) {
     for (Node *node = graph->last, *previous; node; node = previous) {
         previous = node->prev;
         if (!is_dead(node)) continue;
-        node_remove(node);
+        node_remove_unswept(node);
         ctx->counts->rewrites++;
     }
+    graph_sweep(graph);
+}
+
+static bool is_dead_constant(const Value *value) {
+    return !value->uses && !value->referenced && !value->input;
 }
 
 static void drop_dead_constants(PassCtx *ctx, Graph *graph) {
     VEC(Value *) dead = {0};
     for (size_t i = 0; i < graph->initializers.count; i++)
-        VEC_PUSH(ctx->scratch, &dead, graph->initializers.items[i]);
+        if (is_dead_constant(graph->initializers.items[i]))
+            VEC_PUSH(ctx->scratch, &dead, graph->initializers.items[i]);
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
-        VEC_PUSH(ctx->scratch, &dead, graph->sparse_initializers.items[i]);
-    for (size_t i = 0; i < dead.count; i++) {
-        Value *value = dead.items[i];
-        if (value->uses || value->referenced || value->input) continue;
-        graph_remove_initializer(value);
-        ctx->counts->rewrites++;
-    }
+        if (is_dead_constant(graph->sparse_initializers.items[i]))
+            VEC_PUSH(ctx->scratch, &dead, graph->sparse_initializers.items[i]);
+    graph_remove_initializers(graph, dead.items, dead.count);
+    ctx->counts->rewrites += dead.count;
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {

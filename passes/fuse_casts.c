@@ -119,7 +119,8 @@ static void retype(Fuse *f, Node *inner, Node *outer) {
     NodeNote *note = ARENA_NEW(arena, NodeNote);
     *note = *inner->note;
     note->dtype = to;
-    note->reason = "runs low";
+    note->kind = NOTE_LOW;
+    note->reason = "cheaper in 16 bit";
     inner->note = note;
 }
 

@@ -9,6 +9,10 @@
  * Declarations are not edited: a stale value_info entry is corrected when something writes the model
  * for another reason (value_sync_info). A function body gets types only where all its call sites
  * agree on them; where they do not, its values are left without type and nothing will touch them.
+ *
+ * A body is inferred once for each list of input types it is called with, so that call trees cost
+ * what they differ by. Where types depend on attributes, each call of its own counts, up to a
+ * budget; what calls past it give has no type.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,25 +33,38 @@ static const PassOption options_table[] = {
     {0},
 };
 
+/* What a function's body gave for some input types. */
+typedef struct Signature {
+    struct Signature *next;
+    const Node *call;
+    const Type **inputs, **outputs; /* entries NULL where unknown */
+} Signature;
+
 /* What is known of a function while the pass runs. */
 typedef struct FunctionState {
-    bool inferred, mixed, running, by_attributes;
-    const Type **inputs, **outputs; /* of the first call; entries NULL where unknown */
+    bool mixed, running, by_attributes;
+    Signature *signatures; /* the last one first */
 } FunctionState;
+
+/* A call whose body is being inferred, and where it stands. */
+typedef struct Frame {
+    const struct Frame *outer; /* NULL: in no function */
+    const Node *call;
+    const Function *function;
+} Frame;
 
 typedef struct Infer {
     Model *model;
     Arena *arena, *scratch; /* of the model; of the pass */
     Err *err;
     FunctionState *functions; /* beside model->functions */
-    const Node *call;         /* the call whose body is being inferred, or NULL */
-    const Function *function; /* its function */
+    const Frame *frame;       /* of the body that is being inferred, or NULL */
     unsigned depth;           /* of graphs and calls that are being inferred */
     uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
     const InferHook *hook;    /* may be NULL */
 } Infer;
 
-enum { REPEAT_BUDGET = 1000000, DEPTH_MAX = 300 };
+enum { REPEAT_BUDGET = 1000000, DEPTH_MAX = 300, SIGNATURES_LOOKED_AT = 64 };
 
 static bool infer_graph(Infer *infer, Graph *graph);
 
@@ -61,12 +78,13 @@ static const Attr *attr_named(const Attr *attrs, Sym name) {
 
 static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);
-    if (!attr || !attr->ref) return attr;
-    if (!infer->call) return NULL;
-    infer->functions[infer->function->index].by_attributes = true;
-    const Attr *given = attr_named(infer->call->attrs, attr->ref);
-    if (given) return given->ref ? NULL : given;
-    return attr_named(infer->function->attribute_protos, attr->ref);
+    const Frame *frame = infer->frame;
+    for (; attr && attr->ref && frame; frame = frame->outer) {
+        infer->functions[frame->function->index].by_attributes = true;
+        const Attr *given = attr_named(frame->call->attrs, attr->ref);
+        attr = given ? given : attr_named(frame->function->attribute_protos, attr->ref);
+    }
+    return attr && attr->ref ? NULL : attr;
 }
 
 static Dtype dtype_of_number(int64_t number) {
@@ -292,59 +310,102 @@ static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
 
 /* ---- functions ------------------------------------------------------------------------------------ */
 
-static bool same_inputs(const FunctionState *state, const Function *function, const Node *node) {
-    for (size_t i = 0; i < function->body->inputs.count; i++) {
-        const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
-        const Type *type = value ? value->type : NULL;
-        if (type != state->inputs[i] && !type_same_dtypes(type, state->inputs[i])) return false;
-    }
-    return true;
+static bool same_value(const Attr *a, const Attr *b) {
+    if (a->ref || b->ref || a->type != b->type) return false;
+    if (a->type == ATTR_INT) return a->v.i == b->v.i;
+    if (a->type == ATTR_FLOAT) return memcmp(&a->v.f, &b->v.f, sizeof a->v.f) == 0;
+    return a->type == ATTR_STRING && a->v.s.size == b->v.s.size &&
+           memcmp(a->v.s.data, b->v.s.data, a->v.s.size) == 0;
 }
 
-static bool infer_function_body(Infer *infer, FunctionState *state, Function *function,
-                                const Node *node) {
-    Graph *body = function->body;
-    state->inputs = ARENA_ARRAY(infer->scratch, const Type *, body->inputs.count);
-    state->outputs = ARENA_ARRAY(infer->scratch, const Type *, body->outputs.count);
+/* True where two calls give all attributes alike; lists and tensors are not looked into. */
+static bool same_attributes(const Node *a, const Node *b) {
+    size_t count = 0;
+    for (const Attr *attr = a->attrs; attr; attr = attr->next, count++) {
+        const Attr *other = attr_named(b->attrs, attr->name);
+        if (!other || !same_value(attr, other)) return false;
+    }
+    for (const Attr *attr = b->attrs; attr; attr = attr->next) count--;
+    return count == 0;
+}
+
+static const Type *input_at(const Node *node, size_t i) {
+    const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
+    return value ? value->type : NULL;
+}
+
+static bool signature_fits(const Signature *signature, const Function *function, const Node *node,
+                           bool by_attributes) {
+    for (size_t i = 0; i < function->body->inputs.count; i++) {
+        const Type *type = input_at(node, i);
+        if (type != signature->inputs[i] && !type_same_dtypes(type, signature->inputs[i]))
+            return false;
+    }
+    return !by_attributes || same_attributes(signature->call, node);
+}
+
+static const Signature *find_signature(const FunctionState *state, const Function *function,
+                                       const Node *node) {
+    const Signature *found = state->signatures;
+    for (int i = 0; found && i < SIGNATURES_LOOKED_AT; i++, found = found->next)
+        if (signature_fits(found, function, node, state->by_attributes)) return found;
+    return NULL;
+}
+
+static void set_formals(Infer *infer, const Signature *signature, const Graph *body) {
     for (size_t i = 0; i < body->inputs.count; i++) {
-        const Value *given = i < node->input_count ? node->inputs[i].value : NULL;
         OpType type;
-        bool known = given && op_type_from(given->type, &type);
-        state->inputs[i] = given ? given->type : NULL;
+        bool known = signature->inputs[i] && op_type_from(signature->inputs[i], &type);
         value_set_type(body->inputs.items[i],
                        known ? type_refine(infer->arena, NULL, type) : NULL);
     }
-    const Node *call = infer->call;
-    const Function *outer = infer->function;
-    infer->call = node;
-    infer->function = function;
+}
+
+/* Infers the body for what this call gives; NULL with an error. */
+static const Signature *infer_function_body(Infer *infer, const Function *function,
+                                            const Node *node) {
+    FunctionState *state = &infer->functions[function->index];
+    Graph *body = function->body;
+    Signature *signature = ARENA_NEW(infer->scratch, Signature);
+    signature->call = node;
+    signature->inputs = ARENA_ARRAY(infer->scratch, const Type *, body->inputs.count);
+    signature->outputs = ARENA_ARRAY(infer->scratch, const Type *, body->outputs.count);
+    for (size_t i = 0; i < body->inputs.count; i++) signature->inputs[i] = input_at(node, i);
+    set_formals(infer, signature, body);
+    Frame frame = {.outer = infer->frame, .call = node, .function = function};
+    infer->frame = &frame;
     state->running = true;
     bool ok = infer_graph(infer, body);
     state->running = false;
-    infer->call = call;
-    infer->function = outer;
-    for (size_t i = 0; ok && i < body->outputs.count; i++)
-        state->outputs[i] = body->outputs.items[i]->use.value->type;
-    return ok;
+    infer->frame = frame.outer;
+    if (!ok) return NULL;
+    for (size_t i = 0; i < body->outputs.count; i++)
+        signature->outputs[i] = body->outputs.items[i]->use.value->type;
+    signature->next = state->signatures;
+    state->signatures = signature;
+    return signature;
 }
 
-static bool infer_call(Infer *infer, Node *node, Function *function, FunctionState *state) {
+static bool infer_call(Infer *infer, Node *node, const Function *function) {
+    FunctionState *state = &infer->functions[function->index];
     if (state->running)
         return node_error(node, infer->err, ERR_MODEL, "function calls itself");
-    if (state->inferred && (state->by_attributes || !same_inputs(state, function, node))) {
-        state->mixed = true;
+    const Signature *signature = find_signature(state, function, node);
+    if (!signature && state->signatures) {
         uint64_t cost = function->body->node_count + 1u;
-        if (infer->budget < cost)
-            return node_error(node, infer->err, ERR_MODEL,
-                              "functions are called with too many different types");
+        state->mixed = true;
+        if (infer->budget < cost) { /* a barrier, as an unknown operator is */
+            for (uint32_t i = 0; i < node->output_count; i++)
+                if (node->outputs[i]) value_set_type(node->outputs[i], NULL);
+            return true;
+        }
         infer->budget -= cost;
-        state->inferred = false;
     }
-    if (!state->inferred && !infer_function_body(infer, state, function, node)) return false;
-    state->inferred = true;
+    if (!signature) signature = infer_function_body(infer, function, node);
+    if (!signature) return false;
     for (uint32_t i = 0; i < node->output_count && i < function->body->outputs.count; i++) {
         OpType type;
-        if (node->outputs[i] && op_type_from(state->outputs[i], &type))
+        if (node->outputs[i] && op_type_from(signature->outputs[i], &type))
             value_refine(infer, node->outputs[i], type);
     }
     return true;
@@ -353,7 +414,7 @@ static bool infer_call(Infer *infer, Node *node, Function *function, FunctionSta
 static bool infer_node(Infer *infer, Node *node) {
     if (infer->hook) infer->hook->before_node(infer->hook->data, node);
     Function *function = model_find_function(infer->model, node);
-    if (function) return infer_call(infer, node, function, &infer->functions[function->index]);
+    if (function) return infer_call(infer, node, function);
     return infer_operator(infer, node, node_schema(node));
 }
 
@@ -455,7 +516,7 @@ bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook
         !infer_graph(&infer, model->graph))
         return false;
     for (size_t i = 0; i < model->functions.count; i++)
-        if (infer.functions[i].mixed || !infer.functions[i].inferred)
+        if (infer.functions[i].mixed || !infer.functions[i].signatures)
             forget_types(model->functions.items[i]->body, NULL);
     for (size_t i = 0; i < model->training.count; i++) {
         const TrainingInfo *info = model->training.items[i];

@@ -457,7 +457,7 @@ static uint64_t commit_graph(Infer *infer, Graph *graph) {
 
 static bool is_graph_output(const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
-        if (!use->node && use->graph == value->graph) return true;
+        if (!use->node && use_graph(use) == value->graph) return true;
     return false;
 }
 

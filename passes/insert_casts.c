@@ -63,16 +63,19 @@ typedef struct Realise {
     Placement *p;
     Dtype target;
     TypeMemo types;
+    Node *last_cast[2];       /* to float and to the target: others share its attributes */
+    const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
 
 /* ---- casts ----------------------------------------------------------------------------------------- */
 
 /* The outputs of the main graph and of functions have names that others know. */
-static bool is_named_output(const Use *use) { return !use->node && !use->graph->owner; }
+static bool is_named_output(const Use *use) { return !use->node && !use_graph(use)->owner; }
 
 static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;
-    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to));
+    return cast_insert(r->ctx, value, type_memo_with_dtype(&r->types, arena, value->type, to),
+                       &r->last_cast[to == r->target]);
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
@@ -209,26 +212,6 @@ static void realise(Realise *r) {
 
 /* ---- notes ------------------------------------------------------------------------------------------- */
 
-/* The first reason among the node's variables, its own before that of the group it is tied to. */
-static const char *pin_reason(Realise *r, const Node *node, VarId var) {
-    Placement *p = r->p;
-    if (var == VAR_NONE || var == VAR_FP32) return NULL;
-    if (p->vars.items[var].reason) return p->vars.items[var].reason;
-    const PlaceVar *root = &p->vars.items[placement_root(p, var)];
-    if (root->node && root->node != node && root->pinned)
-        return arena_printf(&p->model->arena, "tied to '%s'", node_label(root->node));
-    if (root->reason) return root->reason;
-    if (placement_root(p, var) == VAR_FP32) return "tied to a value that keeps its type";
-    return root->all ? "not all it reads is low" : "what it reads is fp32";
-}
-
-static Dtype any_dtype(const Node *node) {
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && type_dtype(node->outputs[i]->type))
-            return type_dtype(node->outputs[i]->type);
-    return DTYPE_UNDEFINED;
-}
-
 /* True where no class, exclusion or law decided the variable: it followed its surroundings. */
 static bool is_free(Realise *r, VarId var) {
     if (var == VAR_NONE || var == VAR_FP32) return false;
@@ -243,36 +226,28 @@ static bool is_settled(Realise *r, const Node *node) {
     return true;
 }
 
-static NodeNote note_of(Realise *r, const Node *node) {
-    const VarId *uses = r->p->use_vars[node->id];
-    const char *reason = NULL;
-    bool fixed = false;
-    for (uint32_t i = 0; uses && i < node->input_count + node->output_count; i++) {
-        const Value *out = i < node->input_count ? NULL : node->outputs[i - node->input_count];
-        if (i >= node->input_count && !out) continue;
-        VarId var = out ? r->p->value_vars[out->id] : uses[i];
-        if (placement_is_low(r->p, var)) return (NodeNote){.dtype = r->target, .reason = "runs low"};
-        fixed |= var == VAR_FP32;
-        if (!reason) reason = pin_reason(r, node, var);
-    }
-    if (reason) return (NodeNote){.dtype = DTYPE_FLOAT, .reason = reason};
-    if (!fixed) return (NodeNote){.dtype = any_dtype(node), .reason = "holds no float32"};
-    if (node->output_count && node->outputs[0] && r->p->constant[node->outputs[0]->id])
-        return (NodeNote){.dtype = DTYPE_FLOAT, .reason = "a constant that is read in fp32"};
-    return (NodeNote){.dtype = DTYPE_FLOAT,
-                      .reason = node_schema(node) ? "its float operands have a fixed type"
-                                                  : "an operator demi does not know"};
+/* The note in the model's memory: most nodes share theirs. */
+static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
+    uint64_t hash = ((uint64_t)(uintptr_t)note->reason ^ (uint64_t)note->kind << 48) *
+                    UINT64_C(0x9e3779b97f4a7c15);
+    const NodeNote **at = &r->notes[hash >> 58];
+    const NodeNote *last = *at;
+    if (!last || last->reason != note->reason || last->dtype != note->dtype ||
+        last->kind != note->kind || last->subject != note->subject || last->cost != note->cost ||
+        last->label != note->label || last->settled != note->settled)
+        *at = arena_copy(&r->p->model->arena, note, sizeof *note);
+    return *at;
 }
 
-static void note_nodes(Realise *r) {
-    Arena *arena = &r->p->model->arena;
+static void note_nodes(Realise *r, bool mincut) {
+    PlacementReasons *reasons = placement_reasons_new(r->p, mincut);
     for (size_t i = 0; i < r->p->graphs.count; i++)
         for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
-            NodeNote *note = ARENA_NEW(arena, NodeNote);
-            *note = note_of(r, node);
-            note->settled = is_settled(r, node);
-            note->label = node_label(node); /* Syms live as long as the model */
-            node->note = note;
+            NodeNote note = placement_note(reasons, node);
+            note.settled = is_settled(r, node);
+            /* Syms live as long as the model */
+            note.label = sym_is_empty(node->name) ? node_label(node) : NULL;
+            node->note = kept_note(r, &note);
         }
 }
 
@@ -310,6 +285,15 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
     return false;
 }
 
+static void solve(Placement *p, const InsertCastsOptions *options) {
+    Arena *scratch = p->scratch;
+    p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
+    if (options->placement == 0) placement_solve_mincut(p);
+    else placement_solve_greedy(p);
+    arena_free(p->scratch);
+    p->scratch = scratch;
+}
+
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
     Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
@@ -317,11 +301,10 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
         !pin_ranges(&p, options, err))
         return false;
-    if (options->placement == 0) placement_solve_mincut(&p);
-    else placement_solve_greedy(&p);
+    solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
-    note_nodes(&r);
+    note_nodes(&r, options->placement == 0);
     for (VarId v = 0; v < p.vars.count; v++)
         if (placement_is_low(&p, v)) {
             realise(&r);

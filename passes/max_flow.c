@@ -102,13 +102,15 @@ static void raise(FlowNetwork *f, uint32_t v) {
     f->current[v] = f->first[v];
 }
 
-/* Pushes v's excess until it is gone or v is cut off from the sink. Returns how often v was raised. */
-static uint32_t discharge(FlowNetwork *f, uint32_t v) {
-    uint32_t raises = 0;
+enum { RAISE_WORK = 12, UPDATE_NODES = 6 }; /* as Cherkassky and Goldberg weigh them */
+
+/* Pushes v's excess until it is gone or v is cut off from the sink. Returns the work of raising v. */
+static uint64_t discharge(FlowNetwork *f, uint32_t v) {
+    uint64_t work = 0;
     while (f->excess[v] > 0 && f->label[v] < f->node_count) {
         if (f->current[v] == f->first[v + 1]) {
             raise(f, v);
-            raises++;
+            work += RAISE_WORK + f->first[v + 1] - f->first[v];
             continue;
         }
         uint32_t arc = f->order[f->current[v]];
@@ -116,7 +118,7 @@ static uint32_t discharge(FlowNetwork *f, uint32_t v) {
         if (a->residual > 0 && f->label[v] == f->label[a->to] + 1) push(f, v, arc);
         if (f->excess[v] > 0) f->current[v]++;
     }
-    return raises;
+    return work;
 }
 
 static void saturate_source(FlowNetwork *f) {
@@ -140,15 +142,15 @@ void flow_solve(FlowNetwork *f) {
     uint32_t *queue = ARENA_ARRAY(f->arena, uint32_t, n);
     saturate_source(f);
     relabel_all(f, queue);
-    uint64_t raises = 0;
+    uint64_t work = 0, most = UPDATE_NODES * (uint64_t)n + f->arcs.count;
     for (;;) {
         while (f->highest > 0 && f->bucket[f->highest] == UINT32_MAX) f->highest--;
         if (f->highest == 0) break; /* only the sink has label 0 */
         uint32_t v = f->bucket[f->highest];
         f->bucket[f->highest] = f->next_active[v];
-        raises += discharge(f, v);
-        if (raises <= n) continue;
-        raises = 0;
+        work += discharge(f, v);
+        if (work <= most) continue; /* labels have not drifted far from the distances */
+        work = 0;
         relabel_all(f, queue);
     }
     measure(f, queue);

@@ -15,6 +15,7 @@
 #include "cast_node.h"
 #include "fuse_casts.h"
 #include "move_plan.h"
+#include "op_facts.h"
 #include "op_types.h"
 #include "passes.h"
 
@@ -95,12 +96,13 @@ static void flip_node(Move *m, const MoveSite *site) {
     NodeNote *note = ARENA_NEW(&m->plan.ctx->model->arena, NodeNote);
     *note = *node->note;
     note->dtype = site->planned ? m->plan.narrow : m->plan.wide;
-    note->reason = site->planned ? "runs low" : "its casts are smaller this way";
+    note->kind = site->planned ? NOTE_LOW : NOTE_MOVED;
+    note->reason = site->planned ? "cheaper in 16 bit" : "its casts are smaller this way";
     node->note = note;
 }
 
 static bool names_output(const Use *use) {
-    return !use->node && !use->graph->owner;
+    return !use->node && !use_graph(use)->owner;
 }
 
 /* The cast of the value to its other type that is there, or NULL. It goes right behind the value's
@@ -118,7 +120,7 @@ static Value *cast_beside(Move *m, const Moved *moved) {
 }
 
 static Value *new_cast(Move *m, Value *value) {
-    return cast_insert(m->plan.ctx, value, with_dtype(m, value, !is_low(m, value)));
+    return cast_insert(m->plan.ctx, value, with_dtype(m, value, !is_low(m, value)), NULL);
 }
 
 /* Gives a reader what it is to have. *fresh is the cast that was made for the value, or NULL. */
@@ -198,12 +200,58 @@ static Pairs pairs_of(PassCtx *ctx) {
     return pairs;
 }
 
+/* ---- whether there is anything to do
+ * ------------------------------------------------------------------------ */
+
+typedef struct Look {
+    const Model *model;
+    uint8_t *moves; /* by number of op_type, at the model's own opsets: 1 no, 2 yes, 0 not asked */
+    bool *seen;     /* by value id: what many casts read is looked at once */
+} Look;
+
+static bool moves_data(const Node *node) {
+    const OpSchema *schema = node_schema(node);
+    return schema && op_has_flags(schema, OP_MOVES);
+}
+
+static bool is_mover(Look *look, const Node *node) {
+    if (!node || !node->op_type) return false;
+    if (node->graph->opsets != &look->model->opsets || !domain_is_default(node->domain))
+        return moves_data(node);
+    uint8_t *known = &look->moves[node->op_type->number];
+    if (!*known) *known = moves_data(node) ? 2 : 1;
+    return *known == 2;
+}
+
+static bool has_mover_beside(Look *look, const Node *cast) {
+    const Value *from = cast->inputs[0].value;
+    if (is_mover(look, from->producer)) return true;
+    for (const Use *use = look->seen[from->id] ? NULL : from->uses; use; use = use->next)
+        if (is_mover(look, use->node)) return true;
+    look->seen[from->id] = true;
+    for (const Use *use = cast->outputs[0]->uses; use; use = use->next)
+        if (is_mover(look, use->node)) return true;
+    return false;
+}
+
+/* Most models have no cast beside data movement: one look tells. */
+static bool may_move(PassCtx *ctx) {
+    Look look = {.model = ctx->model,
+                 .moves = ARENA_ARRAY(ctx->scratch, uint8_t, ctx->model->syms.count + 1),
+                 .seen = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count)};
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node->next)
+            if (node_is_own_cast(node) && has_mover_beside(&look, node)) return true;
+    return false;
+}
+
 /* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may make
  * room for fusion and for more. */
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     (void)err;
-    bool moved = true, again = false;
+    bool moved = may_move(ctx), again = false;
     for (size_t round = 0; moved && round < ROUNDS_MAX; round++) {
         bool fused = fuse_casts(ctx, FUSE_EXACT);
         if (round > 0 && !fused && !again) break;

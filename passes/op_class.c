@@ -15,7 +15,7 @@ typedef enum Condition {
     POW,        /* low only for exponents that square */
     DIV,        /* fp32 where the numerator is a constant */
     SCATTER,    /* fp32 where the reduction accumulates */
-    CAST,       /* depends on the types it converts between */
+    CAST,       /* of Cast and CastLike: depends on the types they convert between */
     DEQUANTIZE, /* fp32: what is quantized stays as it is */
     ATTENTION,  /* fp32 where masked scores are an output */
 } Condition;
@@ -280,7 +280,7 @@ static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy
     bool low = known && (exponent == 2.0f ||
                          (policy == POLICY_FAST && (exponent == 0.5f || exponent == 3.0f)));
     return low ? (OpClassAnswer){CLASS_FOLLOW, NULL}
-               : (OpClassAnswer){CLASS_FP32, "Pow runs low only to square"};
+               : (OpClassAnswer){CLASS_FP32, "Pow runs in 16 bit only to square"};
 }
 
 static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
@@ -293,13 +293,30 @@ static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy po
                 : (OpClassAnswer){op_class, NULL};
 }
 
+enum { EXACT_INTEGER = 256 }; /* as large as every 16-bit type holds all integers */
+
+/* A float constant, which the value guard looks at, or one small integer. */
+static bool is_plain_constant(const Node *node, const Value *value) {
+    Arena *arena = &node->graph->model->arena;
+    if (!value || !value_is_constant(value)) return false;
+    if (type_dtype(value->type) == DTYPE_FLOAT) return true;
+    const Tensor *tensor = constant_tensor(value, arena);
+    int64_t *values;
+    uint64_t count;
+    return tensor && tensor_check(tensor, NULL) &&
+           tensor_read_ints(tensor, arena, 1, &values, &count) && count == 1 && values[0] >= -EXACT_INTEGER && values[0] <= EXACT_INTEGER;
+}
+
 /* float -> integer, bool, string reads fp32, and integer -> float writes it: rounding to 16 bits on
- * the way would change the result. double -> float would lose the author's rounding. */
+ * the way would change the result. double -> float would lose the author's rounding. A constant that
+ * CastLike gives the type of its neighbours is one of them: it follows them, as other constants do. */
 static OpClassAnswer cast_class(const Node *node) {
     Dtype from = input_dtype(node, 0);
     const Value *out = node->output_count ? node->outputs[0] : NULL;
     Dtype to = out ? type_dtype(out->type) : DTYPE_UNDEFINED;
     bool between_floats = dtype_is_float(from) && dtype_is_float(to) && from != DTYPE_DOUBLE;
+    bool like = sym_equals(node->op_type, "CastLike") && dtype_is_float(to);
+    if (like && is_plain_constant(node, input_of(node, 0))) between_floats = true;
     return between_floats ? (OpClassAnswer){CLASS_FOLLOW, NULL}
                           : (OpClassAnswer){CLASS_FP32, "converts to or from another kind of type"};
 }
@@ -324,7 +341,7 @@ static OpClassAnswer own_class(const Node *node, const char *domain, const OpCla
         return (OpClassAnswer){(OpClass)classes->own[i].op_class, NULL};
     }
     return (OpClassAnswer){CLASS_NONE, classes->own_count ? "in no list of the policy"
-                                                          : "an operator demi does not know"};
+                                                          : "type unknown: an operator demi does not know"};
 }
 
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {

@@ -23,11 +23,11 @@ VarId placement_use_var(const Placement *p, const Use *use) {
         return use->node->id < p->node_count && p->use_vars[use->node->id]
                    ? p->use_vars[use->node->id][use->index]
                    : VAR_NONE;
-    return p->output_vars[use->graph->id][use->index];
+    return p->output_vars[use_graph(use)->id][use->index];
 }
 
 VarId placement_new_var(Placement *p, const Node *node) {
-    PlaceVar var = {.tie = (VarId)p->vars.count, .node = node};
+    PlaceVar var = {.tie = (VarId)p->vars.count, .node = node, .culprit = VAR_NONE};
     VEC_PUSH(p->scratch, &p->vars, var);
     return var.tie;
 }
@@ -44,18 +44,21 @@ void placement_tie(Placement *p, VarId a, VarId b) {
     }
     PlaceVar *to = &p->vars.items[a], *from = &p->vars.items[b];
     from->tie = a;
+    if (!to->pinned) to->culprit = from->culprit;
     to->pinned |= from->pinned;
     to->wants_low |= from->wants_low;
     to->all = true; /* a group goes low only as a whole */
     to->slot = true;
-    if (!to->reason) to->reason = from->reason;
 }
 
-void placement_pin(Placement *p, VarId var, const char *reason) {
+void placement_pin(Placement *p, VarId var, NoteKind kind, const char *reason) {
     if (var == VAR_NONE || var == VAR_FP32) return;
     PlaceVar *own = &p->vars.items[var], *root = &p->vars.items[placement_root(p, var)];
-    if (!own->reason) own->reason = reason;
-    if (!root->reason) root->reason = reason;
+    if (!own->reason) {
+        own->reason = reason;
+        own->kind = (uint8_t)kind;
+    }
+    if (!root->pinned) root->culprit = var;
     own->pinned = root->pinned = true;
 }
 
@@ -82,18 +85,26 @@ static bool casts_are_legal(const Placement *p, const Graph *graph) {
 }
 
 static const char *no_cast_reason(const Placement *p) {
-    return p->request.target == DTYPE_BFLOAT16 ? "bfloat16 needs opset 13 or newer"
-                                               : "no cast to the target at this opset";
+    return p->request.target == DTYPE_BFLOAT16
+               ? "bfloat16 is illegal for Cast here; legal from opset 13"
+               : "no cast to the target at this opset";
 }
 
-/* A graph input or output of the main graph. */
+/* A graph input or output of the main graph. One that no Cast takes gives what it is tied to a
+ * reason. */
 static VarId io_var(Placement *p, const Value *value, const bool *low) {
     if (!value_holds_float(value)) return VAR_NONE;
     bool io_low = p->request.io_low && !(p->request.keep_defaults && value->input && value->init);
-    if (!io_low && !(low && *low)) return VAR_FP32;
+    bool stays = !io_low && !(low && *low);
+    if (stays && !is_sequence(value)) return VAR_FP32;
     VarId var = placement_new_var(p, NULL);
+    if (stays) {
+        placement_pin(p, var, NOTE_FIXED,
+                      arena_printf(&p->model->arena, "'%s' keeps its type", sym_text(value->name)));
+        return var;
+    }
     p->vars.items[var].wants_low = true;
-    if (!casts_are_legal(p, value->graph)) placement_pin(p, var, no_cast_reason(p));
+    if (!casts_are_legal(p, value->graph)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     return var;
 }
 
@@ -146,7 +157,7 @@ static void build_formals(Placement *p, const Function *function) {
         if (!value_holds_float(value)) continue;
         VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
-        if (!casts_are_legal(p, body)) placement_pin(p, var, no_cast_reason(p));
+        if (!casts_are_legal(p, body)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     }
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;
@@ -229,6 +240,7 @@ static void init_tables(Placement *p) {
     p->flexible = ARENA_ARRAY(p->scratch, bool, p->value_count);
     p->use_vars = ARENA_ARRAY(p->scratch, VarId *, p->node_count);
     p->output_vars = ARENA_ARRAY(p->scratch, VarId *, p->graph_count);
+    p->training = ARENA_ARRAY(p->scratch, bool, p->graph_count);
     p->fp32_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
     p->graphs = model_graphs(p->model, p->scratch);
     placement_new_var(p, NULL); /* VAR_FP32 */
@@ -241,8 +253,11 @@ bool placement_build(Placement *p, Err *err) {
     build_main_io(p);
     for (size_t i = 0; i < p->model->functions.count; i++)
         build_formals(p, p->model->functions.items[i]);
-    for (size_t i = 0; i < p->graphs.count; i++)
-        if (!is_training(p->model, p->graphs.items[i])) build_nodes(p, p->graphs.items[i]);
+    for (size_t i = 0; i < p->graphs.count; i++) {
+        const Graph *graph = p->graphs.items[i];
+        p->training[graph->id] = is_training(p->model, graph);
+        if (!p->training[graph->id]) build_nodes(p, graph);
+    }
     build_training(p);
     tie_sequences(p);
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;

@@ -15,6 +15,7 @@
 
 #include "op_class.h"
 #include "pass.h"
+#include "placement_cost.h"
 
 typedef uint32_t VarId;
 enum {
@@ -34,8 +35,11 @@ typedef struct PlaceVar {
     bool slot;        /* a subgraph slot or formal */
     bool flexible;    /* reads constants only: follows its readers instead */
     bool low;         /* the decision; only roots' counts */
-    const char *reason; /* why pinned; else NULL */
+    bool aside;       /* an operand that the operator keeps in fp32 whatever the others are */
+    uint8_t kind;     /* a NoteKind: of `reason` */
+    const char *reason; /* why it is pinned itself; NULL where it is not, or a tie alone pins it */
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
+    VarId culprit;      /* of a pinned root: the variable that was pinned first */
 } PlaceVar;
 
 /* What becomes of constants whose values the target can't hold. */
@@ -66,6 +70,7 @@ typedef struct Placement {
     VarId *value_vars;  /* [value_count] of the producer */
     Value **values;     /* [value_count], NULL for ids of undefined or dropped values */
     bool *constant;     /* [value_count] */
+    bool *training;     /* [graph_count]: it is part of a training graph */
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
     const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
                              a guard */
@@ -85,23 +90,34 @@ bool placement_build(Placement *placement, Err *err);
  * is, WIDEST operators where every input is; constants adapt. Linear in the number of uses. */
 void placement_solve_greedy(Placement *placement);
 
-/* The optimum: least elements converted, then least elements moved in fp32, under the same pins, ties
- * and rules. Near-linear (placement_mincut.c). */
+/* The optimum: least cost as placement_cost.h has it, under the same pins, ties and rules.
+ * Near-linear (placement_mincut.c). */
 void placement_solve_mincut(Placement *placement);
 
-/* What a decision costs, in elements. */
-typedef struct PlacementCost {
-    uint64_t converted;  /* by casts at run time, each shared cast once */
-    uint64_t moved_fp32; /* of values that stay fp32, constants apart */
-    uint64_t casts;
-} PlacementCost;
+/* What a node got, and why; a node is fp32 where none of its variables is low. Ask between solving
+ * and realising: names are those of the source. */
+typedef struct PlacementReasons PlacementReasons;
+PlacementReasons *placement_reasons_new(Placement *placement, bool mincut);
+NodeNote placement_note(PlacementReasons *reasons, const Node *node);
+
+/* By how much the cost (placement_cost.h, in half bytes) would grow if the group of `var`, which is
+ * fp32 and not pinned, were low and all else stayed as it is; negative where it would fall. */
+int64_t placement_lowering_cost(PlacementReasons *reasons, VarId var);
+
+/* What a decision costs, before casts of constants fold. */
 PlacementCost placement_cost(Placement *placement);
 
-/* Elements of a value: symbolic and unknown dimensions count as 64, an unknown rank as 4096 in all. */
-uint64_t placement_elements(const Value *value);
+/* True where the reader is a cast of the model's own to another type than float32: it takes either
+ * precision, since a cast of demi's before it is merged into it (fuse-casts): none is paid for. */
+bool placement_use_is_free(const Use *use);
 
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
+
+/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
+ * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator gives
+ * or takes, whatever it would save. In scratch. */
+bool *placement_candidates(Placement *placement, const bool *produces);
 
 /* True where what reads through `use` may go low only if the value there is low. Constants are never
  * asked. */
@@ -120,10 +136,10 @@ VarId placement_use_var(const Placement *placement, const Use *use);
 
 /* Makes a variable; `node` may be NULL. */
 VarId placement_new_var(Placement *placement, const Node *node);
-/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins. */
+/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins: the group then has no culprit. */
 void placement_tie(Placement *placement, VarId a, VarId b);
 /* Pins a variable to fp32; the first reason is kept. */
-void placement_pin(Placement *placement, VarId var, const char *reason);
+void placement_pin(Placement *placement, VarId var, NoteKind kind, const char *reason);
 /* Variables of one node, by its operands (placement_node.c). */
 void placement_build_node(Placement *placement, const Node *node);
 /* Ties between a node's operands and its subgraphs' formals (placement_body.c). */

@@ -67,21 +67,35 @@ void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs
     }
 }
 
+/* What a call passes to a formal that has no type: the body stays as it is. */
+static VarId untyped_formal(Placement *p, const Node *node, VarId *memo) {
+    if (*memo == VAR_NONE) {
+        *memo = placement_new_var(p, node);
+        placement_pin(p, *memo, NOTE_UNKNOWN,
+                      arena_printf(&p->model->arena,
+                                   "type unknown: function %s is called with different types",
+                                   sym_text(node->op_type)));
+    }
+    return *memo;
+}
+
 void placement_build_call(Placement *p, const Node *node, const Function *function) {
     const Graph *body = function->body;
     VarId *uses = p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
     const char *why = p->request.excluded ? p->request.excluded[node->id] : NULL;
+    VarId untyped = VAR_NONE;
     for (uint32_t i = 0; i < node->input_count; i++) {
         uses[i] = value_holds_float(node->inputs[i].value) ? VAR_FP32 : VAR_NONE;
         if (uses[i] == VAR_NONE || i >= body->inputs.count) continue;
         VarId formal = p->value_vars[body->inputs.items[i]->id];
-        if (formal != VAR_NONE) uses[i] = formal;
-        if (why) placement_pin(p, uses[i], why);
+        uses[i] = formal == VAR_NONE ? untyped_formal(p, node, &untyped) : formal;
+        if (why) placement_pin(p, uses[i], NOTE_EXCLUDED, why);
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!value_holds_float(node->outputs[i])) continue;
-        VarId var = i < body->outputs.count ? p->output_vars[body->id][i] : VAR_NONE;
-        p->value_vars[node->outputs[i]->id] = var == VAR_NONE ? VAR_FP32 : var;
-        if (why) placement_pin(p, var, why);
+        VarId var = i < body->outputs.count ? p->output_vars[body->id][i] : VAR_FP32;
+        if (var == VAR_NONE) var = untyped_formal(p, node, &untyped);
+        p->value_vars[node->outputs[i]->id] = var;
+        if (why) placement_pin(p, var, NOTE_EXCLUDED, why);
     }
 }

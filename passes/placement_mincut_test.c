@@ -15,7 +15,7 @@
 #include "placement.h"
 #include "text.h"
 
-enum { TRIALS = 4000, MOST_FREE = 14 };
+enum { TRIALS = 4000, MOST_FREE = 14, MOST_VARS = 64 };
 
 static uint32_t random_next(uint64_t *state) {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -72,9 +72,9 @@ static void say_model(Text *text, uint64_t *state) {
 
 typedef struct Trial {
     Placement p;
-    VarId free_vars[MOST_FREE + 1];
+    VarId free_vars[MOST_VARS];
     size_t free_count;
-    bool *produces;
+    bool *produces, *allowed;
 } Trial;
 
 static void list_free(Trial *t) {
@@ -82,24 +82,83 @@ static void list_free(Trial *t) {
     for (VarId v = 1; v < t->p.vars.count; v++) {
         const PlaceVar *var = &t->p.vars.items[v];
         if (placement_root(&t->p, v) != v || var->pinned || var->wants_low) continue;
-        if (t->free_count <= MOST_FREE) t->free_vars[t->free_count] = v;
-        t->free_count++;
+        assert_true(t->free_count < MOST_VARS);
+        t->free_vars[t->free_count++] = v;
     }
+}
+
+/* True where this use asks of its reader that what it reads be low. */
+static bool asks_low(Trial *t, const Use *use) {
+    VarId var = placement_use_var(&t->p, use);
+    bool flexible = t->p.flexible[use->value->id];
+    return var != VAR_NONE && !flexible && placement_use_needs_low(&t->p, use, t->produces);
+}
+
+/* One step of the rules that decide who may be low, by all values; true where something changed. */
+static bool drop_barred(Trial *t, bool *may) {
+    Placement *p = &t->p;
+    bool changed = false;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE) continue;
+        bool source = may[placement_root(p, p->value_vars[id])];
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            if (source || !asks_low(t, use)) continue;
+            VarId reader = placement_root(p, placement_use_var(p, use));
+            changed |= may[reader];
+            may[reader] = false;
+        }
+    }
+    return changed;
+}
+
+static bool spread_reach(Trial *t, const bool *may, bool *reached) {
+    Placement *p = &t->p;
+    bool changed = false;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE || p->constant[id]) continue;
+        VarId source = placement_root(p, p->value_vars[id]);
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            VarId var = placement_use_var(p, use);
+            VarId reader = var == VAR_NONE ? VAR_FP32 : placement_root(p, var);
+            if (!may[source] || !may[reader] || reached[source] == reached[reader]) continue;
+            reached[source] = reached[reader] = changed = true;
+        }
+    }
+    return changed;
+}
+
+/* By root, in the plainest way: what may be low at all. */
+static bool *allowed(Trial *t) {
+    Placement *p = &t->p;
+    bool *may = ARENA_ARRAY(p->scratch, bool, p->vars.count);
+    bool *reached = ARENA_ARRAY(p->scratch, bool, p->vars.count);
+    for (VarId v = 0; v < p->vars.count; v++) may[v] = !p->vars.items[v].pinned;
+    while (drop_barred(t, may)) continue;
+    for (VarId v = 0; v < p->vars.count; v++) reached[v] = may[v] && p->vars.items[v].wants_low;
+    while (spread_reach(t, may, reached)) continue;
+    return reached;
 }
 
 static bool is_feasible(Trial *t) {
     Placement *p = &t->p;
+    for (size_t i = 0; i < t->free_count; i++)
+        if (p->vars.items[t->free_vars[i]].low && !t->allowed[t->free_vars[i]]) return false;
     for (uint32_t id = 0; id < p->value_count; id++) {
-        if (!p->values[id] || p->value_vars[id] == VAR_NONE || p->flexible[id]) continue;
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE) continue;
         bool low = placement_is_low(p, p->value_vars[id]);
-        for (const Use *use = p->values[id]->uses; use; use = use->next) {
-            VarId var = placement_use_var(p, use);
-            if (var != VAR_NONE && placement_is_low(p, var) && !low &&
-                placement_use_needs_low(p, use, t->produces))
+        for (const Use *use = p->values[id]->uses; use; use = use->next)
+            if (asks_low(t, use) && placement_is_low(p, placement_use_var(p, use)) && !low)
                 return false;
-        }
     }
     return true;
+}
+
+/* Twice the cost, so that nothing is rounded. */
+static uint64_t exact_cost(Trial *t) {
+    PlacementCost cost = placement_cost(&t->p);
+    assert_int_equal(placement_cost_sum(cost), cost.bytes_converted + 4096 * cost.casts +
+                                                   cost.bytes_fp32 / 8);
+    return 2 * cost.bytes_converted + 8192 * cost.casts + cost.bytes_fp32 / 4;
 }
 
 static uint64_t brute_force(Trial *t) {
@@ -108,10 +167,52 @@ static uint64_t brute_force(Trial *t) {
         for (size_t i = 0; i < t->free_count; i++)
             t->p.vars.items[t->free_vars[i]].low = mask >> i & 1;
         if (!is_feasible(t)) continue;
-        uint64_t cost = placement_cost(&t->p).converted;
+        uint64_t cost = exact_cost(t);
         if (cost < best) best = cost;
     }
     return best;
+}
+
+/* True where a value that the group makes or reads has something low at its other end. */
+static bool touches_low(Placement *p, VarId root) {
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!p->values[id] || p->value_vars[id] == VAR_NONE) continue;
+        bool touched = placement_root(p, p->value_vars[id]) == root;
+        bool low = placement_is_low(p, p->value_vars[id]);
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            VarId var = placement_use_var(p, use);
+            if (var == VAR_NONE) continue;
+            touched |= placement_root(p, var) == root;
+            low |= placement_is_low(p, var);
+        }
+        if (touched && low) return true;
+    }
+    return false;
+}
+
+/* "Cheaper in fp32" is true: what lowering a group would cost is what the whole cost then differs by,
+ * and never a gain, unless the rules forbid it or nothing low is near. */
+static void check_lowering_costs(Trial *t, const char *text) {
+    Placement *p = &t->p;
+    PlacementReasons *reasons = placement_reasons_new(p, true);
+    int64_t now = (int64_t)exact_cost(t);
+    for (VarId v = 1; v < p->vars.count; v++) {
+        PlaceVar *var = &p->vars.items[v];
+        if (placement_root(p, v) != v || var->pinned || var->low) continue;
+        int64_t said = placement_lowering_cost(reasons, v);
+        bool near_low = touches_low(p, v);
+        var->low = true;
+        int64_t real = (int64_t)exact_cost(t) - now;
+        bool allowed = is_feasible(t);
+        var->low = false;
+        if (said != real || (allowed && near_low && said < 0))
+            fail_msg("variable %u: said %ld, is %ld:\n%s", v, said, real, text);
+    }
+    for (const Node *node = p->model->graph->first; node; node = node->next) {
+        NodeNote note = placement_note(reasons, node);
+        if (note.kind == NOTE_NONE || note.kind == NOTE_FIXED)
+            fail_msg("node %s: no true reason:\n%s", node_label(node), text);
+    }
 }
 
 static void clear_decision(Placement *p) {
@@ -123,7 +224,8 @@ static void random_shapes(Model *model, Placement *p, uint64_t *state) {
         Value *value = p->values[id];
         if (!value || !value->type || value->type->kind != TYPE_TENSOR) continue;
         Dim *dim = ARENA_NEW(&model->arena, Dim);
-        *dim = (Dim){.kind = DIM_KNOWN, .size = 1 + random_below(state, 9)};
+        static const int64_t scales[] = {1, 100, 3000}; /* about what a cast costs, and beyond */
+        *dim = (Dim){.kind = DIM_KNOWN, .size = (1 + random_below(state, 9)) * scales[random_below(state, 3)]};
         value_set_type(value, type_new_shaped(&model->arena, type_dtype(value->type), dim, 1));
     }
 }
@@ -146,15 +248,17 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     assert_true(placement_build(&t.p, &err));
     random_shapes(model, &t.p, state);
     t.produces = placement_producers(&t.p);
+    t.allowed = allowed(&t);
     list_free(&t);
     bool small = t.free_count <= MOST_FREE;
     placement_solve_greedy(&t.p);
-    uint64_t greedy = placement_cost(&t.p).converted;
+    uint64_t greedy = exact_cost(&t);
     clear_decision(&t.p);
     placement_solve_mincut(&t.p);
-    uint64_t exact = placement_cost(&t.p).converted;
+    uint64_t exact = exact_cost(&t);
     if (!is_feasible(&t)) fail_msg("infeasible:\n%s", text.bytes);
     if (exact > greedy) fail_msg("exact %lu, greedy %lu:\n%s", exact, greedy, text.bytes);
+    check_lowering_costs(&t, text.bytes);
     uint64_t best = small ? brute_force(&t) : exact;
     if (exact != best) fail_msg("exact %lu, best %lu:\n%s", exact, best, text.bytes);
     model_free(model);

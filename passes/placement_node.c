@@ -16,13 +16,18 @@ static const struct KeptVar {
     const char *op, *var;
     int32_t since, until;
     bool bfloat16_only;
+    bool unless_exact; /* a number that the target holds exactly is not spoiled */
 } kept_vars[] = {
-    {"BatchNormalization", "U", 14, 14, false},   {"BatchNormalization", "T2", 15, INT32_MAX, false},
-    {"BatchNormalization", "T1", 15, INT32_MAX, true}, /* as MXNet's bfloat16 list has it */
-    {"Resize", "T2", 11, INT32_MAX, false},       {"GridSample", "T2", 16, INT32_MAX, false},
-    {"OneHot", "T1", 9, INT32_MAX, false},        {"OneHot", "T2", 9, INT32_MAX, false},
-    {"Pow", "T1", 12, INT32_MAX, false},          {"Dropout", "T1", 12, INT32_MAX, false},
-    {"LinearAttention", "S", 27, INT32_MAX, false},
+    {"BatchNormalization", "U", 14, 14, false, false},
+    {"BatchNormalization", "T2", 15, INT32_MAX, false, false},
+    {"BatchNormalization", "T1", 15, INT32_MAX, true, false}, /* as MXNet's bfloat16 list has it */
+    {"Resize", "T2", 11, INT32_MAX, false, false},
+    {"GridSample", "T2", 16, INT32_MAX, false, false},
+    {"OneHot", "T1", 9, INT32_MAX, false, false},
+    {"OneHot", "T2", 9, INT32_MAX, false, false},
+    {"Pow", "T1", 12, INT32_MAX, false, true},
+    {"Dropout", "T1", 12, INT32_MAX, false, true},
+    {"LinearAttention", "S", 27, INT32_MAX, false, false},
 };
 
 typedef struct NodeBuild {
@@ -31,70 +36,119 @@ typedef struct NodeBuild {
     const OpSchema *schema;
     VarId vars[256];      /* by type variable */
     bool has_input[256];  /* a float input has that type variable */
+    const char *pin;      /* why the policy or the user keeps the node in fp32; NULL: they do not */
+    NoteKind pin_kind;
     VarId *uses, *outputs;
+    VarId few[8]; /* outputs, where that is enough */
 } NodeBuild;
 
 static const char *text(NodeBuild *b, const char *format, const char *first, const char *second) {
     return arena_printf(&b->p->model->arena, format, first, second);
 }
 
-/* "bfloat16 is not allowed here before opset 22" or, where no version allows it, "never allowed". */
-static const char *illegal_reason(NodeBuild *b, const OpTypeVar *var, OpTypeKind kind) {
-    Dtype target = b->p->request.target;
-    Arena *arena = &b->p->model->arena;
+/* One operand of the node at hand. */
+typedef struct Operand {
+    const OpParam *param;
+    size_t formal; /* its place among the formal inputs or outputs */
+    bool output;
+} Operand;
+
+/* The first opset past the node's version that allows the target for the operand; 0: there is none.
+ * Names of operands and type variables changed over time, their places did not. */
+static int64_t first_legal_opset(const NodeBuild *b, Operand operand, OpTypeKind kind) {
+    const OpSchema *last = b->schema;
     for (int64_t opset = b->schema->since + 1; opset <= ops_latest_opset(b->schema->domain);
          opset++) {
         const OpSchema *newer = ops_find(b->schema->domain, b->schema->name, opset);
-        const OpTypeVar *same = newer ? op_schema_var(newer, var->name) : NULL;
-        if (newer && !newer->deprecated && same && type_set_has(same->types, kind, target))
-            return arena_printf(arena, "%s is legal for %s only from opset %lld on",
-                                dtype_name(target), b->schema->name, (long long)newer->since);
+        if (!newer || newer == last) continue;
+        last = newer;
+        const OpParam *same = operand.output ? op_schema_output(newer, operand.formal)
+                                             : op_schema_input(newer, operand.formal);
+        if (same && !newer->deprecated &&
+            type_set_has(op_param_types(newer, same), kind, b->p->request.target))
+            return newer->since;
     }
-    return arena_printf(arena, "%s is legal for %s at no opset", dtype_name(target),
-                        b->schema->name);
+    return 0;
 }
 
-static bool var_is_kept(const NodeBuild *b, const char *var) {
+static const char *illegal_reason(NodeBuild *b, Operand operand, OpTypeKind kind) {
+    const char *target = dtype_name(b->p->request.target), *name = b->schema->name;
+    Arena *arena = &b->p->model->arena;
+    int64_t now = opset_version(b->node->graph->opsets, b->node->domain);
+    int64_t first = first_legal_opset(b, operand, kind);
+    if (first)
+        return arena_printf(arena, "%s is illegal for %s at opset %lld; legal from opset %lld",
+                            target, name, (long long)now, (long long)first);
+    return arena_printf(arena, "%s is illegal for %s at every opset", target, name);
+}
+
+static bool is_exact_number(const Value *value, Dtype target) {
+    float number;
+    uint64_t bits;
+    double rounded;
+    return value_is_constant(value) && constant_scalar(value, &number) &&
+           dtype_from_double(target, (double)number, &bits) &&
+           dtype_to_double(target, bits, &rounded) && rounded == (double)number;
+}
+
+static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value) {
     for (size_t i = 0; i < sizeof kept_vars / sizeof *kept_vars; i++)
         if (text_equals(kept_vars[i].op, b->schema->name) && text_equals(kept_vars[i].var, var) &&
             b->schema->domain[0] == '\0' && b->schema->since >= kept_vars[i].since &&
             b->schema->since <= kept_vars[i].until &&
             (!kept_vars[i].bfloat16_only || b->p->request.target == DTYPE_BFLOAT16))
-            return true;
+            return !kept_vars[i].unless_exact || !is_exact_number(value, b->p->request.target);
     return false;
 }
 
-static void pin_illegal(NodeBuild *b, VarId id, const OpTypeVar *var, OpTypeKind kind) {
+static void pin_illegal(NodeBuild *b, VarId id, Operand operand, OpTypeKind kind) {
+    const OpTypeVar *var = &b->schema->vars[operand.param->var];
     const char *refusal = op_refusal(b->schema, var->name, b->p->request.target);
-    if (!type_set_has(var->types, kind, b->p->request.target))
-        placement_pin(b->p, id, illegal_reason(b, var, kind));
-    else if (refusal)
-        placement_pin(b->p, id, text(b, "%s%s", refusal, ""));
+    if (!type_set_has(var->types, kind, b->p->request.target)) {
+        bool known = b->p->vars.items[id].reason; /* it would go unread */
+        placement_pin(b->p, id, NOTE_ILLEGAL, known ? "" : illegal_reason(b, operand, kind));
+    } else if (refusal) {
+        placement_pin(b->p, id, NOTE_ILLEGAL,
+                      text(b, "%s as a 16-bit operator is refused by strict type inference: %s",
+                           b->schema->name, refusal));
+    }
 }
 
-static VarId operand_var(NodeBuild *b, const OpParam *param, const Value *value) {
+/* A variable of the node, pinned where the whole node is. */
+static VarId node_var(NodeBuild *b) {
+    VarId id = placement_new_var(b->p, b->node);
+    if (b->pin) placement_pin(b->p, id, b->pin_kind, b->pin);
+    return id;
+}
+
+static VarId operand_var(NodeBuild *b, Operand operand, const Value *value) {
+    const OpParam *param = operand.param;
     if (!value) return VAR_NONE;
     bool shared = param && param->var != OP_NO_VAR &&
                   (param->option != OP_VARIADIC || param->homogeneous);
     OpType type;
     if (!op_type_from(value->type, &type)) { /* nothing is known: its type variable stays */
         if (shared && b->vars[param->var] == VAR_NONE)
-            b->vars[param->var] = placement_new_var(b->p, b->node);
-        if (shared) placement_pin(b->p, b->vars[param->var], "an operand's type is unknown");
+            b->vars[param->var] = node_var(b);
+        if (shared)
+            placement_pin(b->p, b->vars[param->var], NOTE_UNKNOWN,
+                          text(b, "type unknown: operand '%s'%s", sym_text(value->name), ""));
         return VAR_NONE;
     }
     if (!value_holds_float(value)) return VAR_NONE;
     if (!param || param->var == OP_NO_VAR || type.kind == OPTYPE_SPARSE) return VAR_FP32;
     VarId id = shared ? b->vars[param->var] : VAR_NONE;
     if (id == VAR_NONE) {
-        id = placement_new_var(b->p, b->node);
+        id = node_var(b);
         if (shared) b->vars[param->var] = id;
         else b->p->vars.items[id].slot = b->p->vars.items[id].all = true;
     }
-    const OpTypeVar *var = &b->schema->vars[param->var];
-    pin_illegal(b, id, var, type.kind);
-    if (shared && var_is_kept(b, var->name))
-        placement_pin(b->p, id, text(b, "%s keeps its operand %s in fp32", b->schema->name, param->name));
+    pin_illegal(b, id, operand, type.kind);
+    if (shared && var_is_kept(b, b->schema->vars[param->var].name, value)) {
+        placement_pin(b->p, id, NOTE_POLICY,
+                      text(b, "%s keeps its operand %s in fp32", b->schema->name, param->name));
+        b->p->vars.items[id].aside = true;
+    }
     return id;
 }
 
@@ -106,19 +160,22 @@ static void pin_mixed(NodeBuild *b) {
         const Value *value = b->node->inputs[i].value;
         if (!value || !param || param->var == OP_NO_VAR || b->uses[i] != VAR_NONE) continue;
         if (param->option == OP_VARIADIC && !param->homogeneous) continue;
-        placement_pin(b->p, b->vars[param->var], "its operands have different types");
+        placement_pin(b->p, b->vars[param->var], NOTE_FIXED, "its operands have different types");
     }
 }
 
 static void build_operands(NodeBuild *b) {
     for (uint32_t i = 0; i < b->node->input_count; i++) {
         const OpParam *param = op_schema_input(b->schema, i);
-        b->uses[i] = operand_var(b, param, b->node->inputs[i].value);
+        size_t formal = param ? (size_t)(param - b->schema->inputs) : 0;
+        b->uses[i] = operand_var(b, (Operand){param, formal, false}, b->node->inputs[i].value);
         if (b->uses[i] != VAR_NONE && param && param->var != OP_NO_VAR)
             b->has_input[param->var] = true;
     }
     for (uint32_t i = 0; i < b->node->output_count; i++) {
-        b->outputs[i] = operand_var(b, op_schema_output(b->schema, i), b->node->outputs[i]);
+        const OpParam *param = op_schema_output(b->schema, i);
+        size_t formal = param ? (size_t)(param - b->schema->outputs) : 0;
+        b->outputs[i] = operand_var(b, (Operand){param, formal, true}, b->node->outputs[i]);
         if (b->node->outputs[i]) b->p->value_vars[b->node->outputs[i]->id] = b->outputs[i];
     }
     pin_mixed(b);
@@ -137,8 +194,8 @@ static void build_ties(NodeBuild *b) {
             continue;
         placement_tie(b->p, va, vc);
         if (ties[i].why != OP_TIE_WIDTH) continue;
-        placement_pin(b->p, va, "it reinterprets bits");
-        placement_pin(b->p, vc, "it reinterprets bits");
+        placement_pin(b->p, va, NOTE_POLICY, "it reinterprets bits");
+        placement_pin(b->p, vc, NOTE_POLICY, "it reinterprets bits");
     }
 }
 
@@ -168,7 +225,20 @@ static void build_attribute_outputs(NodeBuild *b) {
         if (!op_output_rules(b->schema, formal, &count) || count == 0) continue;
         if (!output_is_rewritable(b, formal) &&
             !b->p->vars.items[placement_root(b->p, b->outputs[i])].slot)
-            placement_pin(b->p, b->outputs[i], "the output's type is fixed by an attribute");
+            placement_pin(b->p, b->outputs[i], NOTE_FIXED,
+                          "the output's type is fixed by an attribute");
+    }
+}
+
+/* Tensors in attributes that have the type of an input (TreeEnsemble's splits) are data that
+ * nothing casts: the input stays with them. */
+static void pin_attribute_tensors(NodeBuild *b) {
+    for (const Attr *attr = b->node->attrs; attr; attr = attr->next) {
+        if (attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->dtype != DTYPE_FLOAT) continue;
+        const OpTypeVar *var = op_tensor_attr_var(b->schema, sym_text(attr->name));
+        if (!var || !b->has_input[var - b->schema->vars]) continue;
+        placement_pin(b->p, b->vars[var - b->schema->vars], NOTE_FIXED,
+                      text(b, "its attribute %s holds floats%s", sym_text(attr->name), ""));
     }
 }
 
@@ -192,6 +262,7 @@ static const char *fp32_reason(NodeBuild *b) {
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded =
         b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
+    b->pin_kind = excluded ? NOTE_EXCLUDED : NOTE_POLICY;
     if (excluded) return excluded;
     if (answer.op_class == CLASS_FP32) return answer.why ? answer.why : fp32_reason(b);
     if (answer.op_class == CLASS_NONE) return answer.why;
@@ -200,22 +271,42 @@ static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     return NULL;
 }
 
-static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer, const char *pin) {
+static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer) {
     if (id == VAR_NONE || id == VAR_FP32) return;
     PlaceVar *root = &b->p->vars.items[placement_root(b->p, id)];
-    if (pin) placement_pin(b->p, id, pin);
     if (answer.op_class == CLASS_LOW) root->wants_low = true;
     if (answer.op_class == CLASS_WIDEST) root->all = true;
     if (answer.op_class == CLASS_FOLLOW && !op_has_flags(b->schema, OP_MOVES)) root->computes = true;
 }
 
+static const char *unknown_reason(Placement *p, const Node *node, const OpSchema *schema) {
+    Arena *arena = &p->model->arena;
+    const char *op = sym_text(node->op_type);
+    long long opset = (long long)opset_version(node->graph->opsets, node->domain);
+    if (schema) return arena_printf(arena, "%s is deprecated at opset %lld", op, opset);
+    if (domain_is_default(node->domain))
+        return arena_printf(arena, "type unknown: opset %lld has no operator %s", opset, op);
+    return arena_printf(arena, "type unknown: demi does not know %s.%s", sym_text(node->domain),
+                        op);
+}
+
 /* An operator we know nothing of: what it reads and gives keeps its type. */
-static void build_unknown(Placement *p, const Node *node) {
-    VarId *uses = p->use_vars[node->id];
-    for (uint32_t i = 0; i < node->input_count; i++)
-        uses[i] = value_holds_float(node->inputs[i].value) ? VAR_FP32 : VAR_NONE;
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (value_holds_float(node->outputs[i])) p->value_vars[node->outputs[i]->id] = VAR_FP32;
+static void build_unknown(Placement *p, const Node *node, const OpSchema *schema) {
+    const char *excluded = p->request.excluded ? p->request.excluded[node->id] : NULL;
+    VarId *uses = p->use_vars[node->id], var = VAR_NONE;
+    for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
+        bool input = i < node->input_count;
+        const Value *value = input ? node->inputs[i].value : node->outputs[i - node->input_count];
+        if (input) uses[i] = VAR_NONE;
+        if (!value_holds_float(value)) continue;
+        if (var == VAR_NONE) {
+            var = placement_new_var(p, node);
+            if (excluded) placement_pin(p, var, NOTE_EXCLUDED, excluded);
+            else placement_pin(p, var, schema ? NOTE_ILLEGAL : NOTE_UNKNOWN,
+                               unknown_reason(p, node, schema));
+        }
+        *(input ? &uses[i] : &p->value_vars[value->id]) = var;
+    }
 }
 
 /* Constants are not decided: they are read through casts, which cast-params folds into them. */
@@ -233,18 +324,20 @@ void placement_build_node(Placement *p, const Node *node) {
     if (build_constant(p, node)) return;
     const OpSchema *schema = node_schema(node);
     if (!schema || schema->deprecated) {
-        build_unknown(p, node);
+        build_unknown(p, node, schema);
         return;
     }
     NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = p->use_vars[node->id]};
+    OpClassAnswer answer = op_class_of(node, p->request.classes);
+    b.pin = class_reason(&b, answer);
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
-    b.outputs = ARENA_ARRAY(p->scratch, VarId, node->output_count);
+    bool few = node->output_count <= sizeof b.few / sizeof *b.few;
+    b.outputs = few ? b.few : ARENA_ARRAY(p->scratch, VarId, node->output_count);
     build_operands(&b);
     build_ties(&b);
     build_attribute_outputs(&b);
+    pin_attribute_tensors(&b);
     placement_build_bodies(p, node, b.outputs);
-    OpClassAnswer answer = op_class_of(node, p->request.classes);
-    const char *pin = class_reason(&b, answer);
-    for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer, pin);
-    for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer, pin);
+    for (uint32_t i = 0; i < node->input_count; i++) apply_class(&b, b.uses[i], answer);
+    for (uint32_t i = 0; i < node->output_count; i++) apply_class(&b, b.outputs[i], answer);
 }

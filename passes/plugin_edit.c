@@ -137,7 +137,9 @@ static bool api_node_set_op(DemiPassRun *run, DemiNode *handle, const char *doma
     if (!is_imported(run, node->graph, name)) return false;
     node->op_type = plugin_sym(run, op_type);
     node->domain = name;
-    node->overload = NULL;
+    NodeExtra extra = *node_extra(node);
+    extra.overload = NULL;
+    node_set_extra(node, extra);
     model_touch(run->ctx->model);
     return true;
 }
@@ -221,7 +223,7 @@ static bool api_node_set_metadata(DemiPassRun *run, DemiNode *handle, const char
     if (!node_is_live(node_of(handle))) return MISUSE(run, no_node);
     if (!key || !value) return MISUSE(run, "key or value is NULL");
     ENTER(run, false);
-    metadata_set(run, &node_in(handle)->metadata, key, value);
+    node_set_metadata(node_in(handle), key, value);
     return true;
 }
 
@@ -230,7 +232,7 @@ static bool api_node_set_metadata(DemiPassRun *run, DemiNode *handle, const char
 
 /* True for an output that is called by its value's name. */
 static bool is_named_output(const Use *use) {
-    return !use->node && !use->graph->owner;
+    return !use->node && !use_graph(use)->owner;
 }
 
 /* A value that can take over the name of `from`, since a node of the same graph makes it and its
@@ -274,11 +276,11 @@ static uint32_t count_named_outputs(const Value *value) {
 
 static bool api_use_set(DemiPassRun *run, DemiUse *handle, DemiValue *value) {
     Use *use = use_in(handle);
-    if (!use || !use->graph || (use->node && !node_is_live(use->node)))
+    if (!use || (use->node && !node_is_live(use->node)))
         return MISUSE(run, "the use is NULL, or of a node that was removed");
     if (!value && !use->node) return MISUSE(run, "a graph's output can't be omitted");
     Value *to = value_in(value), *from = use->value;
-    if (to && !in_scope(use->graph, to))
+    if (to && !in_scope(use_graph(use), to))
         return MISUSE(run, "the value is of a graph that the reader does not lie in");
     if (to == from) return run->err.code == ERR_NONE;
     ENTER(run, false);
@@ -297,7 +299,7 @@ static bool api_value_replace(DemiPassRun *run, DemiValue *old, DemiValue *new) 
     Value *from = value_in(old), *to = value_in(new);
     if (!from || !to) return MISUSE(run, "a value is NULL");
     for (const Use *use = from->uses; use; use = use->next)
-        if (!in_scope(use->graph, to))
+        if (!in_scope(use_graph(use), to))
             return MISUSE(run, "the value is of a graph that a reader does not lie in");
     if (from == to) return run->err.code == ERR_NONE;
     ENTER(run, false);

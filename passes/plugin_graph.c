@@ -303,7 +303,7 @@ static DemiNode *api_use_node(const DemiUse *use) {
 }
 
 static DemiGraph *api_use_graph(const DemiUse *use) {
-    return use ? graph_out(use_of(use)->graph) : NULL;
+    return use ? graph_out(use_graph(use_of(use))) : NULL;
 }
 
 static size_t api_use_index(const DemiUse *use) {

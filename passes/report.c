@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node_note.h"
+#include "placement_cost.h"
 #include "report_advice.h"
 #include "sym.h"
 
@@ -68,7 +70,7 @@ static Sym own_text(DemiReport *report, const char *text) {
  */
 
 static size_t slot_of(const Table *table, Sym key) {
-    size_t i = key->hash & (table->capacity - 1);
+    size_t i = sym_hash(key) & (table->capacity - 1);
     while (table->keys[i] && table->keys[i] != key) i = (i + 1) & (table->capacity - 1);
     return i;
 }
@@ -247,8 +249,9 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         return;
     }
     Dtype dtype = node_dtype(node);
-    const char *label = node->note ? node->note->label : node_label(node);
-    const char *reason = node->note && node->note->reason ? node->note->reason : "";
+    const char *label = node_label(node);
+    const char *reason = node->note ? node_note_text(node->note, &report->arena) : "";
+    bool plain = !node->note || reason == node->note->reason; /* else it is in the report's arena */
     Sym domain = domain_is_default(node->domain) ? NULL : node->domain;
     DemiReportNode row = {
         .name = arena_copy(&report->arena, label, strlen(label)),
@@ -256,12 +259,14 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         .domain = own_text(report, sym_text(domain))->text,
         .graph = path,
         .dtype = dtype == DTYPE_UNDEFINED ? "" : dtype_name(dtype),
-        .reason = own_text(report, reason)->text,
+        .reason = plain ? own_text(report, reason)->text : reason,
+        .kind = note_kind_name(node->note ? node->note->kind : NOTE_NONE),
     };
     VEC_PUSH(&report->arena, &report->nodes, row);
     if (!node->note) return;
     advice_take_node(&report->facts, node);
-    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, reason), AFTER, 1);
+    const char *group = node_note_group(node->note);
+    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, group), AFTER, 1);
 }
 
 /* The path that messages name the graph by. */
@@ -380,8 +385,16 @@ static void take_losses(DemiReport *report, const TensorLoss *loss) {
     }
 }
 
+static void take_cost(DemiReport *report, const Model *model) {
+    PlacementCost cost = placement_cost_of_model(model, &report->arena);
+    report->totals.run_bytes_converted = cost.bytes_converted;
+    report->totals.run_bytes_fp32 = cost.bytes_fp32;
+    report->totals.run_cost = placement_cost_sum(cost);
+}
+
 void report_take_after(DemiReport *report, const Model *model, const PassCounts *counts) {
     take_model(report, model, AFTER);
+    take_cost(report, model);
     if (counts) {
         report->totals.casts_added = counts->casts_added;
         report->totals.casts_removed = counts->casts_removed;

@@ -67,7 +67,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     case ADVICE_HEAVY_FULL:
         if (!facts->low || facts->heavy_full * 2 <= heavy) return NULL;
         return arena_printf(arena,
-                            "%llu of %llu convolutions and matrix products stay float: "
+                            "%llu of %llu convolutions and matrix products stay fp32: "
                             "expect little speed",
                             (unsigned long long)facts->heavy_full, (unsigned long long)heavy);
     case ADVICE_CASTS:

@@ -29,7 +29,7 @@ static void remove_cast(PassCtx *ctx, Node *cast) {
         value_swap_names(result, source);
     }
     value_replace_uses(result, source);
-    node_remove(cast);
+    node_remove_unswept(cast);
     ctx->counts->casts_removed++;
     ctx->counts->rewrites++;
 }
@@ -219,12 +219,14 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     uint64_t before = ctx->counts->rewrites;
     restore_interface(ctx, ctx->model->graph);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++)
+    for (size_t i = 0; i < graphs.count; i++) {
         for (Node *node = graphs.items[i]->first, *next; node; node = next) {
             next = node->next;
             if (node_is_own_cast(node)) remove_cast(ctx, node);
             else restore_attrs(ctx, node);
         }
+        graph_sweep(graphs.items[i]);
+    }
     if (ctx->counts->rewrites == before) return true; /* nothing of ours in this model */
     InferHook hook = {unite_operands, ctx};
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;

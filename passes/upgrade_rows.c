@@ -71,11 +71,7 @@ void upgrade_apply_row(Upgrade *upgrade, Node *node, const OpsetStep *row) {
     case STEP_REFUSE: break;
     case STEP_DROP:
     case STEP_ONLY_INT: node_remove_attr(node, row->attr); break;
-    case STEP_RENAME:
-        if (!attr) break;
-        attr->name = sym_intern_cstr(syms, row->text);
-        model_touch(upgrade->model);
-        break;
+    case STEP_RENAME: node_rename_attr(node, row->attr, row->text); break;
     case STEP_RENAME_VALUE:
         if (upgrade_attr_is(node, row->attr, row->text))
             node_set_attr_string(node, row->attr, row->word);

@@ -4,7 +4,8 @@
  * "Can't hold" is a finite value that would become infinite, in a tensor of any size, or a non-zero
  * value that would become zero in a tensor of one element (an epsilon). Weights that lose a few tiny
  * elements to zero are ordinary and only counted. A value that merely moves a guarded constant's
- * elements (Reshape, Expand, Where, …) is guarded too, or the cast would come one node later.
+ * elements (Reshape, Expand, Where, …), or casts them, is guarded too, or the loss would come one node
+ * later.
  */
 #include "constants.h"
 #include "op_facts.h"
@@ -81,7 +82,13 @@ static bool look_at_fill(Guard *g, const Node *node) {
     return look_at(g, node->outputs[0], "value", attr->v.t);
 }
 
+static bool is_cast(const Node *node) {
+    return domain_is_default(node->domain) && node->input_count > 0 && node->inputs[0].value &&
+           (sym_equals(node->op_type, "Cast") || sym_equals(node->op_type, "CastLike"));
+}
+
 static const char *moved_reason(const Guard *g, const Node *node) {
+    if (is_cast(node)) return g->why[node->inputs[0].value->id];
     const OpSchema *schema = node_schema(node);
     const OpFlags *flags = schema ? op_flags(schema) : NULL;
     if (!flags || !(flags->flags & OP_MOVES)) return NULL;
@@ -107,9 +114,10 @@ static bool follow_moves(Guard *g, const Graph *graph) {
 
 static void pin_readers(Guard *g, const Value *value) {
     Placement *p = g->p;
-    if (!p->constant[value->id]) placement_pin(p, p->value_vars[value->id], g->why[value->id]);
+    if (!p->constant[value->id])
+        placement_pin(p, p->value_vars[value->id], NOTE_VALUE, g->why[value->id]);
     for (const Use *use = value->uses; use; use = use->next)
-        placement_pin(p, placement_use_var(p, use), g->why[value->id]);
+        placement_pin(p, placement_use_var(p, use), NOTE_VALUE, g->why[value->id]);
 }
 
 bool placement_guard_values(Placement *p, Err *err) {

@@ -38,8 +38,11 @@ static void put_sparse_initializers(ExportPlan *plan, const Graph *graph) {
 }
 
 static void put_infos(ExportPlan *plan, uint32_t number, const Graph *graph) {
-    for (size_t i = 0; i < graph->infos.count; i++)
-        put_value_info(plan, number, graph->infos.items[i]->name, graph->infos.items[i]->info);
+    for (size_t i = 0; i < graph->infos.count; i++) {
+        const Value *value = graph->infos.items[i];
+        if (value->info) /* else a pass that failed has left it */
+            put_value_info(plan, number, value->name, value->info);
+    }
 }
 
 static void put_graph_fields(ExportPlan *plan, const Graph *graph) {

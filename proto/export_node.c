@@ -132,7 +132,8 @@ static bool is_exportable(ExportPlan *plan, const Node *node) {
 void put_node(ExportPlan *plan, uint32_t number, const Node *node) {
     WireWriter *w = &plan->w;
     if (node->domain && !is_exportable(plan, node)) return;
-    writer_open(w, number, &onnx__node_proto__descriptor, node->rest);
+    const NodeExtra *extra = node_extra(node);
+    writer_open(w, number, &onnx__node_proto__descriptor, extra->rest);
     for (uint32_t i = 0; i < node->input_count; i++)
         put_value_name(w, PB_NODE_INPUT, node->inputs[i].value);
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -141,10 +142,10 @@ void put_node(ExportPlan *plan, uint32_t number, const Node *node) {
     writer_put_sym(w, PB_NODE_OP_TYPE, node->op_type);
     for (const Attr *attr = node->attrs; attr; attr = attr->next)
         put_attr(plan, PB_NODE_ATTRIBUTE, attr);
-    writer_put_sym(w, PB_NODE_DOC_STRING, node->doc);
+    writer_put_sym(w, PB_NODE_DOC_STRING, extra->doc);
     writer_put_sym(w, PB_NODE_DOMAIN, node->domain);
-    writer_put_sym(w, PB_NODE_OVERLOAD, node->overload);
+    writer_put_sym(w, PB_NODE_OVERLOAD, extra->overload);
     put_entries(plan, PB_NODE_METADATA_PROPS, node->metadata);
-    for (uint32_t i = 0; i < node->device_count; i++) put_device(plan, &node->devices[i]);
+    for (uint32_t i = 0; i < extra->device_count; i++) put_device(plan, &extra->devices[i]);
     writer_close(w);
 }

@@ -275,9 +275,10 @@ void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor
         tensor_fail(plan, field, tensor);
         return;
     }
+    const TensorExtra *extra = tensor_extra(tensor);
     bool typed = data.form == FORM_TYPED, was_external = tensor_was_external(tensor);
     if (was_external) plan->was_external = true;
-    writer_open(w, field->number, &onnx__tensor_proto__descriptor, tensor->rest);
+    writer_open(w, field->number, &onnx__tensor_proto__descriptor, extra->rest);
     if (was_external || data.form == FORM_SPILLED) {
         writer_drop(w, PB_TENSOR_EXTERNAL_DATA);
         writer_drop(w, PB_TENSOR_DATA_LOCATION);
@@ -294,13 +295,13 @@ void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor
     if (data.form == FORM_RAW) put_raw(plan, field, tensor, data.size);
     if (typed) put_typed(w, PB_TENSOR_DOUBLE_DATA, tensor, TENSOR_DOUBLES);
     if (typed) put_typed(w, PB_TENSOR_UINT64_DATA, tensor, TENSOR_UINT64S);
-    writer_put_sym(w, PB_TENSOR_DOC_STRING, tensor->doc);
+    writer_put_sym(w, PB_TENSOR_DOC_STRING, extra->doc);
     if (data.form == FORM_SPILLED) {
         Spilled spilled = spill(plan, tensor, data.size);
         put_external(plan, tensor, &spilled);
         writer_put_varint(w, PB_TENSOR_DATA_LOCATION, ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL);
     }
-    put_entries(plan, PB_TENSOR_METADATA_PROPS, tensor->metadata);
+    put_entries(plan, PB_TENSOR_METADATA_PROPS, extra->metadata);
     writer_close(w);
 }
 

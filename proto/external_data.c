@@ -185,11 +185,14 @@ static bool file_is_allowed(const ExternalData *external, int fd, const char *lo
     return false;
 }
 
+/* Files below it hold few tensors: a window for each would be more than it saves. */
+enum { READ_AHEAD_MIN = 1 << 20 };
+
 /* ---- one Source per location ----------------------------------------------------------------- */
 
 static CachedSource *slot_of(const ExternalData *external, Sym location) {
     size_t mask = external->capacity - 1;
-    for (size_t i = location->hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = sym_hash(location) & mask;; i = (i + 1) & mask) {
         CachedSource *slot = &external->slots[i];
         if (!slot->location || slot->location == location) return slot;
     }
@@ -228,6 +231,7 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
         arena_printf(external->arena, "%s/%s", external->options.folder, location->text);
     Source *source = source_from_fd(external->arena, fd, name, err);
     if (!source) return NULL;
+    if (source->size >= READ_AHEAD_MIN) source_read_ahead(source, external->arena);
     *slot = (CachedSource){.location = location, .source = source};
     external->count++;
     return source;

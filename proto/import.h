@@ -46,6 +46,22 @@ typedef struct Import {
     VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
 } Import;
 
+/* What a model is read from: one of path, memory, fd. */
+typedef struct ImportFrom {
+    const char *path;
+    const Source *source; /* of path, where it is open already; borrowed. Else NULL */
+    const ImportBytes *memory;
+    const ImportFd *fd;
+} ImportFrom;
+
+/* ---- onnx_import.c ----------------------------------------------------------------------------
+ */
+
+/* Opens the source, and the folder of its external data. */
+bool import_open(Import *import, const ImportFrom *from);
+/* Reads the ModelProto in import->shadow. */
+bool import_model(Import *import);
+
 /* ---- import_common.c: strings, lists, what remains ------------------------------------------- */
 
 /* The message in a piece; NULL (err set) where protobuf-c refuses it. Earlier ones are forgotten.

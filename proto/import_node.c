@@ -213,7 +213,7 @@ Attr *import_attr(Import *import, Onnx__AttributeProto *proto, Scope *scope, Nod
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static void import_devices(Import *import, Onnx__NodeProto *proto, Node *node) {
+static void import_devices(Import *import, Onnx__NodeProto *proto, NodeExtra *node) {
     node->device_count = (uint32_t)proto->n_device_configurations;
     if (!node->device_count) return;
     node->devices = ARENA_ARRAY(import->arena, DeviceConfig, node->device_count);
@@ -280,8 +280,6 @@ bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope) {
         node_new(scope->graph, NULL, import_sym(import, proto->has_op_type, proto->op_type),
                  import_sym(import, proto->has_domain, proto->domain));
     node->name = import_sym(import, proto->has_name, proto->name);
-    node->overload = import_sym(import, proto->has_overload, proto->overload);
-    node->doc = import_sym(import, proto->has_doc_string, proto->doc_string);
     import_inputs(import, proto, scope, node);
     if (!import_outputs(import, proto, scope, node)) return false;
     Attr **next = &node->attrs;
@@ -291,10 +289,15 @@ bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope) {
         next = &(*next)->next;
     }
     node->metadata = import_key_values(import, proto->n_metadata_props, proto->metadata_props);
-    import_devices(import, proto, node);
+    NodeExtra extra = {
+        .overload = import_sym(import, proto->has_overload, proto->overload),
+        .doc = import_sym(import, proto->has_doc_string, proto->doc_string),
+    };
+    import_devices(import, proto, &extra);
     proto->n_input = proto->n_output = proto->n_attribute = proto->n_metadata_props = 0;
     proto->has_op_type = proto->has_domain = proto->has_name = 0;
     proto->has_overload = proto->has_doc_string = 0;
-    node->rest = import_rest(import, &proto->base);
+    extra.rest = import_rest(import, &proto->base);
+    node_set_extra(node, extra);
     return true;
 }

@@ -136,11 +136,14 @@ Tensor *import_tensor(Import *import, Onnx__TensorProto *proto) {
         tensor->storage = proto->has_raw_data ? TENSOR_RAW : typed_storage(proto);
         import_stored(import, proto, tensor);
     }
-    tensor->doc = import_sym(import, proto->has_doc_string, proto->doc_string);
-    tensor->metadata = import_key_values(import, proto->n_metadata_props, proto->metadata_props);
+    TensorExtra extra = {
+        .doc = import_sym(import, proto->has_doc_string, proto->doc_string),
+        .metadata = import_key_values(import, proto->n_metadata_props, proto->metadata_props),
+    };
     proto->has_name = proto->has_data_type = proto->has_doc_string = 0;
     proto->n_dims = proto->n_metadata_props = 0;
-    tensor->rest = import_rest(import, &proto->base);
+    extra.rest = import_rest(import, &proto->base);
+    tensor_set_extra(tensor, import->arena, extra);
     return tensor;
 }
 

@@ -74,12 +74,8 @@ static bool read_back(Save *save) {
     Err inner = {0};
     const char *path =
         arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->temp);
-    Model *again = onnx_import_file(path, NULL, save->trap, &inner);
-    if (!again) return read_back_failed(save, &inner);
     const CompareOptions options = {.same_data = same_data, .data = save};
-    bool same = model_compare(save->model, again, &options, &inner);
-    model_free(again);
-    return same || read_back_failed(save, &inner);
+    return onnx_compare_file(save->model, path, &options, &inner) || read_back_failed(save, &inner);
 }
 
 /* An unchanged model is compared byte for byte with its source. */

@@ -16,13 +16,6 @@ enum {
     MODEL_CONFIGURATION = 26,
 };
 
-/* What a model is read from: one of path, memory, fd. */
-typedef struct ImportFrom {
-    const char *path;
-    const ImportBytes *memory;
-    const ImportFd *fd;
-} ImportFrom;
-
 /* ---- training -------------------------------------------------------------------------------- */
 
 static Scope *queue_training_graph(Import *import, const Onnx__GraphProto *proto, Scope *main,
@@ -125,7 +118,7 @@ static bool read_model_fields(Import *import, const ShadowRecord *record) {
     return true;
 }
 
-static bool read_model(Import *import) {
+bool import_model(Import *import) {
     const ShadowRecord *record = import->shadow.model;
     Model *model = import->model;
     if (!read_model_fields(import, record)) return false;
@@ -144,13 +137,19 @@ static const char *folder_of(Arena *arena, const char *path) {
     return slash == path ? "/" : arena_copy(arena, path, (size_t)(slash - path));
 }
 
-static bool open_source(Import *import, const ImportFrom *from) {
+static const Source *open_file(Import *import, const char *path) {
+    Source *source = source_open(import->arena, path, WIRE_SIZE_MAX, import->err);
+    if (source) source_read_ahead(source, import->arena);
+    return source;
+}
+
+bool import_open(Import *import, const ImportFrom *from) {
     Arena *arena = import->arena;
     ExternalOptions external = {.folder = import->options->data_root,
                                 .allow_hardlinks = import->options->allow_hardlinks};
     Model *model = import->model;
     if (from->path) {
-        model->source = source_open(arena, from->path, WIRE_SIZE_MAX, import->err);
+        model->source = from->source ? from->source : open_file(import, from->path);
         if (!external.folder) {
             external.folder = folder_of(arena, from->path);
             external.model_path = arena_copy(arena, from->path, strlen(from->path));
@@ -167,13 +166,13 @@ static bool open_source(Import *import, const ImportFrom *from) {
 }
 
 static bool import_read(Import *import, const ImportFrom *from) {
-    if (!open_source(import, from)) return false;
+    if (!import_open(import, from)) return false;
     GuardInput input = {.source = import->model->source,
                         .root = &onnx__model_proto__descriptor,
                         .memory_budget = import->options->memory_budget};
     if (!wire_guard(&input, &import->scratch, &import->shadow, import->err)) return false;
     unpacker_init(&import->unpacker, &import->scratch);
-    if (read_model(import)) return true;
+    if (import_model(import)) return true;
     err_file(import->err, import->model->source->name);
     return false;
 }

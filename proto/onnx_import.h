@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compare.h"
 #include "graph.h"
 
 typedef struct ImportOptions {
@@ -46,5 +47,11 @@ typedef struct ImportFd {
 } ImportFd;
 
 Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap, Err *err);
+
+/* True where the file reads as `model`: as model_compare of what onnx_import_file reads, but in
+ * parts, so that little memory is needed beside the model's own. The model's names must be unique,
+ * as model_verify demands. ERR_MODEL names the first difference, or why the file can't be read. */
+bool onnx_compare_file(const Model *model, const char *path, const CompareOptions *options,
+                       Err *err);
 
 #endif

@@ -356,7 +356,8 @@ static void test_tensor_storage(void **state) {
     assert_int_equal(value->storage, TENSOR_INT64S);
     assert_int_equal(value->size, 8);
     assert_int_equal(value->bytes[0], 9);
-    assert_int_equal(value->rest.size, 6 + 2 + 3); /* float_data, data_location, the unknown one */
+    assert_int_equal(tensor_extra(value)->rest.size,
+                     6 + 2 + 3); /* float_data, data_location, the unknown one */
     end(fixture);
 }
 

@@ -8,6 +8,16 @@
 
 enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
 
+ShadowPosition shadow_position(const ShadowWriter *writer) {
+    return (ShadowPosition){writer->block, writer->size};
+}
+
+void shadow_rewind(ShadowWriter *writer, ShadowPosition position) {
+    /* A block that is newer than the position holds nothing older. */
+    writer->size = writer->block == position.block ? position.size : 0;
+    writer->start = writer->size;
+}
+
 void shadow_begin(ShadowWriter *writer) {
     writer->start = writer->size;
     writer->split = false;
@@ -39,25 +49,12 @@ void shadow_patch_length(ShadowWriter *writer, size_t position) {
     wire_put_padded(writer->block + writer->start + position, length);
 }
 
-static void free_merging(void *data) {
-    arena_free(data);
-}
-
-/* Scratch that a jump to the owner's trap does not leak. */
-static Arena *merging_scratch(ShadowWriter *writer) {
-    if (writer->merging) return writer->merging;
-    Arena *scratch = ARENA_NEW(writer->arena, Arena);
-    arena_init(scratch, writer->arena->trap);
-    scratch->budget = writer->arena->budget;
-    arena_defer(writer->arena, free_merging, scratch);
-    return writer->merging = scratch;
-}
-
 Bytes shadow_end(ShadowWriter *writer, const ProtobufCMessageDescriptor *descriptor) {
     if (!writer->block) return (Bytes){(const unsigned char *)"", 0}; /* nothing was written */
     Bytes piece = {writer->block + writer->start, writer->size - writer->start};
     if (!writer->split) return piece;
-    Arena *scratch = merging_scratch(writer);
+    if (!writer->merging) writer->merging = arena_child(writer->arena);
+    Arena *scratch = writer->merging;
     Bytes merged = wire_merge(descriptor, piece, scratch);
     memcpy(writer->block + writer->start, merged.data, merged.size);
     writer->size = writer->start + merged.size;

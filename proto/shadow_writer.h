@@ -23,6 +23,15 @@ typedef struct ShadowWriter {
     Arena *merging; /* scratch for joining parts, freed with `arena`; NULL: not needed so far */
 } ShadowWriter;
 
+/* Where the next piece begins, and going back there: the pieces written since are gone, but their
+ * memory is used again. None may be open. */
+typedef struct ShadowPosition {
+    const unsigned char *block;
+    size_t size;
+} ShadowPosition;
+ShadowPosition shadow_position(const ShadowWriter *writer);
+void shadow_rewind(ShadowWriter *writer, ShadowPosition position);
+
 /* Ends the last piece and begins a new one. */
 void shadow_begin(ShadowWriter *writer);
 

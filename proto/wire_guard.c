@@ -18,6 +18,7 @@ enum {
     GRAPHS_OF_A_MESSAGE = 2, /* most singular GraphProto fields: TrainingInfoProto has two */
     TENSOR_RAW_DATA = 9,
     GRAPH_NAME = 2,
+    PART_COST = 1 << 20, /* estimated bytes of objects that are given away at a time */
 };
 
 typedef struct Frame {
@@ -42,6 +43,11 @@ typedef struct Guard {
     Shadow *shadow;
     Err *err;
     uint64_t cost, budget; /* estimated bytes of objects */
+    const GuardInput *input;
+    struct {
+        uint64_t cost;                     /* when it began */
+        ShadowPosition writers[LEVELS_MAX]; /* likewise */
+    } part;                                /* of the main graph, to be given away */
     unsigned depth;        /* index of the innermost frame */
     Frame frames[WIRE_DEPTH_MAX + 1];
     ShadowWriter writers[LEVELS_MAX];
@@ -82,6 +88,31 @@ static Frame *top(Guard *guard) {
 
 static ShadowWriter *writer_of(Guard *guard, const Frame *frame) {
     return &guard->writers[frame->level];
+}
+
+/* ---- parts of the main graph ------------------------------------------------------------------ */
+
+/* True directly inside the graph whose parts are given away. */
+static bool in_taken_graph(const Guard *guard) {
+    return guard->input->take && guard->depth == 1 &&
+           guard->frames[1].descriptor == &onnx__graph_proto__descriptor;
+}
+
+static void part_begin(Guard *guard) {
+    guard->part.cost = guard->cost;
+    for (int i = 0; i < LEVELS_MAX; i++)
+        guard->part.writers[i] = shadow_position(&guard->writers[i]);
+}
+
+/* Gives the part away, and lets the next one have its memory. */
+static bool part_end(Guard *guard) {
+    ShadowRecord *graph = guard->frames[1].record;
+    if (!guard->input->take(guard->input->data, guard->shadow, graph)) return false;
+    graph->pieces.count = 0;
+    for (int i = 0; i < LEVELS_MAX; i++)
+        shadow_rewind(&guard->writers[i], guard->part.writers[i]);
+    part_begin(guard);
+    return true;
 }
 
 /* ---- fields other than submessages ----------------------------------------------------------- */
@@ -285,11 +316,13 @@ static bool enter_piece(Guard *guard, const ProtobufCFieldDescriptor *field) {
     frame->container = true;
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
     if (!repeated) frame->record = parent->graphs[0].record;
-    if (frame->record) return true;
-    frame->record = record_new(guard);
-    if (!repeated) parent->graphs[0].record = frame->record;
-    ShadowPiece piece = {.field = field->id, .at.record = frame->record};
-    VEC_PUSH(guard->arena, &parent->record->pieces, piece);
+    if (!frame->record) {
+        frame->record = record_new(guard);
+        if (!repeated) parent->graphs[0].record = frame->record;
+        ShadowPiece piece = {.field = field->id, .at.record = frame->record};
+        VEC_PUSH(guard->arena, &parent->record->pieces, piece);
+    }
+    if (in_taken_graph(guard)) part_begin(guard);
     return true;
 }
 
@@ -367,7 +400,7 @@ static bool leave(Guard *guard) {
     ShadowPiece piece = {
         .field = frame->field, .size = (uint32_t)bytes.size, .at.data = bytes.data};
     VEC_PUSH(guard->arena, &frame->record->pieces, piece);
-    return true;
+    return !in_taken_graph(guard) || guard->cost - guard->part.cost < PART_COST || part_end(guard);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -389,6 +422,7 @@ static bool container_field(Guard *guard, const ProtobufCFieldDescriptor *field,
     if (accepted ? !copy_known(guard, field, tag) : !copy_unknown(guard, tag, field != NULL))
         return false;
     Bytes bytes = shadow_end(writer, frame->descriptor);
+    if (in_taken_graph(guard)) bytes.data = arena_copy(guard->arena, bytes.data, bytes.size);
     VEC_PUSH(guard->arena, &frame->record->remainder, bytes);
     return true;
 }
@@ -437,6 +471,7 @@ bool wire_guard(const GuardInput *input, Arena *arena, Shadow *shadow, Err *err)
     Guard *guard = ARENA_NEW(arena, Guard);
     guard->arena = arena;
     guard->shadow = shadow;
+    guard->input = input;
     guard->err = err;
     guard->budget =
         input->memory_budget ? input->memory_budget : (UINT64_C(1) << 30) + 8 * source->size;

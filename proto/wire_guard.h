@@ -22,6 +22,10 @@ typedef struct GuardInput {
     const Source *source;
     const ProtobufCMessageDescriptor *root; /* ModelProto's, or that of a message to be one piece */
     uint64_t memory_budget; /* most bytes of estimated objects; 0: 1 GiB and eight times the file */
+    /* Where set, the main graph is given away in parts as the walk goes on: take gets its record
+     * with some pieces, which are gone afterwards. What is left at the end stays in the record. */
+    bool (*take)(void *data, const Shadow *shadow, const ShadowRecord *graph);
+    void *data;
 } GuardInput;
 
 /* Walks the source and fills *shadow, whose bytes are in the arena. ERR_MODEL names what is wrong

@@ -48,6 +48,12 @@ void writer_skip(WireWriter *w, uint64_t size) {
 
 /* Straight into the buffer; while counting it is filled no further, and the bytes mean nothing. */
 void writer_raw_varint(WireWriter *w, uint64_t value) {
+    if (value < 0x80 && w->filled < BUFFER) { /* most tags and lengths */
+        w->buffer[w->filled] = (unsigned char)value;
+        w->position++;
+        w->filled += w->sink && !w->failed;
+        return;
+    }
     if (BUFFER - w->filled < WIRE_VARINT_MAX) flush(w);
     size_t size = wire_put_varint(w->buffer + w->filled, value);
     w->position += size;

@@ -15,8 +15,27 @@ int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise) {
     return attr && attr->type == ATTR_INT && !attr->ref ? attr->v.i : otherwise;
 }
 
+void node_share_lists(Node *node, Node *from) {
+    node->attrs = from->attrs;
+    node->metadata = from->metadata;
+    node->shares_lists = from->shares_lists = true;
+    model_touch(node->graph->model);
+}
+
+/* Must come before every change. */
+static void lists_own(Node *node) {
+    if (!node->shares_lists) return;
+    Arena *arena = &node->graph->model->arena;
+    for (Attr **at = &node->attrs; *at; at = &(*at)->next)
+        *at = arena_copy(arena, *at, sizeof **at);
+    for (KeyValue **at = &node->metadata; *at; at = &(*at)->next)
+        *at = arena_copy(arena, *at, sizeof **at);
+    node->shares_lists = false;
+}
+
 /* The attribute of that name emptied, or a new one at the end of the list. */
 static Attr *attr_reset(Node *node, const char *name, AttrType type) {
+    lists_own(node);
     Model *model = node->graph->model;
     Attr **at = &node->attrs;
     while (*at && !sym_equals((*at)->name, name)) at = &(*at)->next;
@@ -89,6 +108,7 @@ void node_set_attr_strings(Node *node, const char *name, const char *const *valu
 }
 
 void node_rename_attr(Node *node, const char *name, const char *to) {
+    lists_own(node);
     Attr *attr = node_attr(node, name);
     if (!attr || sym_equals(attr->name, to)) return;
     attr->name = sym_intern_cstr(&node->graph->model->syms, to);
@@ -96,6 +116,7 @@ void node_rename_attr(Node *node, const char *name, const char *to) {
 }
 
 void node_remove_attr(Node *node, const char *name) {
+    lists_own(node);
     for (Attr **at = &node->attrs; *at; at = &(*at)->next) {
         if (!sym_equals((*at)->name, name)) continue;
         *at = (*at)->next;
@@ -113,6 +134,7 @@ static void add_metadata(Model *model, KeyValue **at, const char *key, const cha
 }
 
 void node_add_metadata(Node *node, const char *key, const char *value) {
+    lists_own(node);
     add_metadata(node->graph->model, &node->metadata, key, value);
 }
 
@@ -136,6 +158,7 @@ static void remove_metadata(Model *model, KeyValue **list, const char *key) {
 }
 
 void node_remove_metadata(Node *node, const char *key) {
+    lists_own(node);
     remove_metadata(node->graph->model, &node->metadata, key);
 }
 
@@ -151,6 +174,17 @@ bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const 
         return true;
     }
     return false;
+}
+
+void node_set_metadata(Node *node, const char *key, const char *value) {
+    lists_own(node);
+    for (KeyValue *entry = node->metadata; entry; entry = entry->next) {
+        if (!sym_equals(entry->key, key)) continue;
+        entry->value = sym_intern_cstr(&node->graph->model->syms, value);
+        model_touch(node->graph->model);
+        return;
+    }
+    node_add_metadata(node, key, value);
 }
 
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value) {

@@ -11,6 +11,7 @@ enum { PIECE = 1 << 14 };
 
 typedef struct Compare {
     const CompareOptions *options;
+    bool parts;         /* of the main graph, b has a part only */
     const Graph *graph; /* where the walk is, for messages; NULL: outside of any */
     const Node *node;
     Err *err;
@@ -58,11 +59,12 @@ static bool same_count(Compare *c, uint64_t a, uint64_t b, const char *what) {
     return false;
 }
 
+static bool same_entry(const KeyValue *a, const KeyValue *b) {
+    return sym_same(a->key, b->key) && sym_same(a->value, b->value) && same_bytes(a->rest, b->rest);
+}
+
 static bool same_entries(Compare *c, const KeyValue *a, const KeyValue *b, const char *what) {
-    for (; a && b; a = a->next, b = b->next)
-        SAME(sym_same(a->key, b->key) && sym_same(a->value, b->value) &&
-                 same_bytes(a->rest, b->rest),
-             what);
+    for (; a && b; a = a->next, b = b->next) SAME(same_entry(a, b), what);
     SAME(!a && !b, what);
     return true;
 }
@@ -187,11 +189,12 @@ static bool same_tensor_fields(Compare *c, const Tensor *a, const Tensor *b) {
     SAME(a->has_dtype == b->has_dtype && a->dtype == b->dtype, "element type of a tensor");
     SAME(a->rank == b->rank, "rank of a tensor");
     for (uint32_t i = 0; i < a->rank; i++) SAME(a->dims[i] == b->dims[i], "shape of a tensor");
-    if (!same_sym(c, a->doc, b->doc, "doc string of a tensor")) return false;
+    const TensorExtra *x = tensor_extra(a), *y = tensor_extra(b);
+    if (!same_sym(c, x->doc, y->doc, "doc string of a tensor")) return false;
     bool moved = is_external(a) != is_external(b);
-    SAME(moved ? same_but_for_a_gap(a->rest, b->rest) : same_bytes(a->rest, b->rest),
+    SAME(moved ? same_but_for_a_gap(x->rest, y->rest) : same_bytes(x->rest, y->rest),
          "unknown fields of a tensor");
-    return same_entries(c, a->metadata, b->metadata, "metadata of a tensor") && same_data(c, a, b);
+    return same_entries(c, x->metadata, y->metadata, "metadata of a tensor") && same_data(c, a, b);
 }
 
 /* owner: the value that names the tensor, NULL where its own name counts. */
@@ -233,6 +236,10 @@ static bool is_defined(const Value *value) {
 static bool same_value(Compare *c, const Value *a, const Value *b, const char *what) {
     if (!a && !b) return true;
     if (!same_sym(c, a ? a->name : NULL, b ? b->name : NULL, what)) return false;
+    if (c->parts && !is_defined(b)) { /* perhaps in another part */
+        SAME(!is_defined(a) || graph_depth(a->graph) == 1, what);
+        return true;
+    }
     SAME(is_defined(a) == is_defined(b) && a->output_index == b->output_index &&
              (a->producer != NULL) == (b->producer != NULL),
          what);
@@ -341,7 +348,7 @@ static bool same_attrs(Compare *c, const Attr *a, const Attr *b) {
  * ------------------------------------------------------------------------------------------------------
  */
 
-static bool same_devices(Compare *c, const Node *a, const Node *b) {
+static bool same_devices(Compare *c, const NodeExtra *a, const NodeExtra *b) {
     if (!same_count(c, a->device_count, b->device_count, "number of device configurations"))
         return false;
     for (uint32_t i = 0; i < a->device_count; i++) {
@@ -358,11 +365,12 @@ static bool same_devices(Compare *c, const Node *a, const Node *b) {
 }
 
 static bool same_node(Compare *c, const Node *a, const Node *b) {
+    const NodeExtra *x = node_extra(a), *y = node_extra(b);
     if (!same_sym(c, a->name, b->name, "node name") ||
         !same_sym(c, a->op_type, b->op_type, "operator") ||
         !same_sym(c, a->domain, b->domain, "domain") ||
-        !same_sym(c, a->overload, b->overload, "overload") ||
-        !same_sym(c, a->doc, b->doc, "doc string") ||
+        !same_sym(c, x->overload, y->overload, "overload") ||
+        !same_sym(c, x->doc, y->doc, "doc string") ||
         !same_count(c, a->input_count, b->input_count, "number of inputs") ||
         !same_count(c, a->output_count, b->output_count, "number of outputs"))
         return false;
@@ -370,72 +378,110 @@ static bool same_node(Compare *c, const Node *a, const Node *b) {
         if (!same_value(c, a->inputs[i].value, b->inputs[i].value, "input")) return false;
     for (uint32_t i = 0; i < a->output_count; i++)
         if (!same_value(c, a->outputs[i], b->outputs[i], "output")) return false;
-    SAME(same_bytes(a->rest, b->rest), "unknown fields");
+    SAME(same_bytes(x->rest, y->rest), "unknown fields");
     return same_attrs(c, a->attrs, b->attrs) &&
-           same_entries(c, a->metadata, b->metadata, "metadata") && same_devices(c, a, b);
+           same_entries(c, a->metadata, b->metadata, "metadata") && same_devices(c, x, y);
 }
 
-static bool same_nodes(Compare *c, const Graph *a, const Graph *b) {
-    const Node *x = a->first, *y = b->first;
+/* What b has of a list: the items behind the first `done` of a's `all`. */
+typedef struct Part {
+    GraphCursor *from;
+    bool last; /* nothing may be left of a behind it */
+} Part;
+
+static bool part_fits(Compare *c, const Part *part, const uint64_t counts[3], const char *what) {
+    uint64_t all = counts[0], reached = counts[1] + counts[2];
+    if (!part->last && reached <= all) return true;
+    return same_count(c, all, reached, what);
+}
+#define PART_FITS(all, done, more, what)                                                           \
+    part_fits(c, part, (const uint64_t[]){(all), (done), (more)}, what)
+
+static bool same_nodes(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    GraphCursor *from = part->from;
+    const Node *x = from->node ? from->node->next : a->first, *y = b->first;
     for (; x && y; x = x->next, y = y->next) {
         c->node = x;
         if (!same_node(c, x, y)) return false;
+        from->node = x;
     }
     c->node = NULL;
-    return same_count(c, a->node_count, b->node_count, "number of nodes");
+    if (!PART_FITS(a->node_count, from->nodes, b->node_count, "number of nodes")) return false;
+    from->nodes += b->node_count;
+    return true;
 }
 
 /* ---- graphs
  * ------------------------------------------------------------------------------------------------------
  */
 
-static bool same_interface(Compare *c, const Graph *a, const Graph *b) {
-    if (!same_count(c, a->inputs.count, b->inputs.count, "number of graph inputs") ||
-        !same_count(c, a->outputs.count, b->outputs.count, "number of graph outputs"))
-        return false;
-    for (size_t i = 0; i < a->inputs.count; i++) {
-        const Value *x = a->inputs.items[i], *y = b->inputs.items[i];
+static bool same_inputs(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->inputs;
+    if (!PART_FITS(a->inputs.count, from, b->inputs.count, "number of graph inputs")) return false;
+    for (size_t i = 0; i < b->inputs.count; i++) {
+        const Value *x = a->inputs.items[from + i], *y = b->inputs.items[i];
         if (!same_sym(c, x->name, y->name, "graph input") ||
             !same_decl(c, x->name, x->input, y->input))
             return false;
     }
-    for (size_t i = 0; i < a->outputs.count; i++) {
-        const GraphOutput *x = a->outputs.items[i], *y = b->outputs.items[i];
+    part->from->inputs += b->inputs.count;
+    return true;
+}
+
+static bool same_outputs(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->outputs;
+    if (!PART_FITS(a->outputs.count, from, b->outputs.count, "number of graph outputs"))
+        return false;
+    for (size_t i = 0; i < b->outputs.count; i++) {
+        const GraphOutput *x = a->outputs.items[from + i], *y = b->outputs.items[i];
         if (!same_value(c, x->use.value, y->use.value, "graph output") ||
             !same_decl(c, x->use.value->name, x->decl, y->decl))
             return false;
     }
+    part->from->outputs += b->outputs.count;
     return true;
 }
 
-static bool same_constants(Compare *c, const Graph *a, const Graph *b) {
-    if (!same_count(c, a->initializers.count, b->initializers.count, "number of initializers") ||
-        !same_count(c, a->sparse_initializers.count, b->sparse_initializers.count,
-                    "number of sparse initializers"))
+static bool same_initializers(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->initializers;
+    if (!PART_FITS(a->initializers.count, from, b->initializers.count, "number of initializers"))
         return false;
-    for (size_t i = 0; i < a->initializers.count; i++) {
-        const Value *x = a->initializers.items[i], *y = b->initializers.items[i];
+    for (size_t i = 0; i < b->initializers.count; i++) {
+        const Value *x = a->initializers.items[from + i], *y = b->initializers.items[i];
         if (!same_sym(c, x->name, y->name, "initializer") || !same_tensor(c, x, x->init, y->init))
             return false;
     }
-    for (size_t i = 0; i < a->sparse_initializers.count; i++) {
-        const Value *x = a->sparse_initializers.items[i], *y = b->sparse_initializers.items[i];
+    part->from->initializers += b->initializers.count;
+    return true;
+}
+
+static bool same_sparse_initializers(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->sparse_initializers;
+    if (!PART_FITS(a->sparse_initializers.count, from, b->sparse_initializers.count,
+                   "number of sparse initializers"))
+        return false;
+    for (size_t i = 0; i < b->sparse_initializers.count; i++) {
+        const Value *x = a->sparse_initializers.items[from + i];
+        const Value *y = b->sparse_initializers.items[i];
         if (!same_sym(c, x->name, y->name, "sparse initializer") ||
             !same_sparse(c, x, x->sparse_init, y->sparse_init))
             return false;
     }
+    part->from->sparse_initializers += b->sparse_initializers.count;
     return true;
 }
 
-static bool same_infos(Compare *c, const Graph *a, const Graph *b) {
-    if (!same_count(c, a->infos.count, b->infos.count, "number of value_info entries"))
+static bool same_infos(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->infos;
+    if (!PART_FITS(a->infos.count, from, b->infos.count, "number of value_info entries"))
         return false;
-    for (size_t i = 0; i < a->infos.count; i++) {
-        const Value *x = a->infos.items[i], *y = b->infos.items[i];
+    for (size_t i = 0; i < b->infos.count; i++) {
+        const Value *x = a->infos.items[from + i], *y = b->infos.items[i];
         if (!same_sym(c, x->name, y->name, "value_info") ||
             !same_decl(c, x->name, x->info, y->info))
             return false;
     }
+    part->from->infos += b->infos.count;
     return true;
 }
 
@@ -452,18 +498,58 @@ static bool same_annotation(Compare *c, const QuantAnnotation *a, const QuantAnn
     return true;
 }
 
-static bool same_graph(Compare *c, const Graph *a, const Graph *b) {
+static bool same_annotations(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    size_t from = part->from->annotations;
+    if (!PART_FITS(a->annotations.count, from, b->annotations.count,
+                   "number of quantization annotations"))
+        return false;
+    for (size_t i = 0; i < b->annotations.count; i++)
+        if (!same_annotation(c, &a->annotations.items[from + i], &b->annotations.items[i]))
+            return false;
+    part->from->annotations += b->annotations.count;
+    return true;
+}
+
+static bool same_graph_metadata(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    const KeyValue *last = part->from->metadata;
+    const KeyValue *x = last ? last->next : a->metadata, *y = b->metadata;
+    for (; x && y; x = x->next, y = y->next) {
+        SAME(same_entry(x, y), "metadata of a graph");
+        part->from->metadata = x;
+    }
+    SAME(!y && !(x && part->last), "metadata of a graph");
+    return true;
+}
+
+static bool same_part(Compare *c, const Graph *a, const Graph *b, const Part *part) {
+    c->graph = a;
+    return same_inputs(c, a, b, part) && same_outputs(c, a, b, part) &&
+           same_initializers(c, a, b, part) && same_sparse_initializers(c, a, b, part) &&
+           same_nodes(c, a, b, part) && same_infos(c, a, b, part) &&
+           same_annotations(c, a, b, part) && same_graph_metadata(c, a, b, part);
+}
+
+/* b has what follows *from in a, and no more. */
+static bool same_graph_end(Compare *c, const Graph *a, const Graph *b, GraphCursor *from) {
     c->graph = a;
     if (!same_sym(c, a->name, b->name, "graph name") ||
-        !same_sym(c, a->doc, b->doc, "doc string of a graph") || !same_interface(c, a, b) ||
-        !same_constants(c, a, b) || !same_nodes(c, a, b) || !same_infos(c, a, b) ||
-        !same_count(c, a->annotations.count, b->annotations.count,
-                    "number of quantization annotations"))
+        !same_sym(c, a->doc, b->doc, "doc string of a graph"))
         return false;
-    for (size_t i = 0; i < a->annotations.count; i++)
-        if (!same_annotation(c, &a->annotations.items[i], &b->annotations.items[i])) return false;
+    const Part part = {.from = from, .last = true};
+    if (!same_part(c, a, b, &part)) return false;
     SAME(same_bytes(a->rest, b->rest), "unknown fields of a graph");
-    return same_entries(c, a->metadata, b->metadata, "metadata of a graph");
+    return true;
+}
+
+static bool same_graph(Compare *c, const Graph *a, const Graph *b) {
+    GraphCursor start = {0};
+    return same_graph_end(c, a, b, &start);
+}
+
+bool graph_compare_part(const Graph *a, const Graph *b, const CompareOptions *options, Err *err) {
+    Compare compare = {.options = options, .parts = true, .err = err};
+    const Part part = {.from = options->compared};
+    return same_part(&compare, a, b, &part);
 }
 
 static bool same_function(Compare *c, const Function *a, const Function *b) {
@@ -529,7 +615,9 @@ static bool same_header(Compare *c, const Model *a, const Model *b) {
 
 bool model_compare(const Model *a, const Model *b, const CompareOptions *options, Err *err) {
     Compare compare = {.options = options, .err = err}, *c = &compare;
-    if (!same_header(c, a, b) || !same_graph(c, a->graph, b->graph)) return false;
+    GraphCursor start = {0}, *from = options && options->compared ? options->compared : &start;
+    compare.parts = from != &start;
+    if (!same_header(c, a, b) || !same_graph_end(c, a->graph, b->graph, from)) return false;
     for (size_t i = 0; i < a->functions.count; i++)
         if (!same_function(c, a->functions.items[i], b->functions.items[i])) return false;
     c->graph = NULL;

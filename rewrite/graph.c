@@ -38,10 +38,11 @@ static bool is_operand(const Node *node, const Value *value) {
 /* A sharding specification must name an input or output of its node. */
 static void specs_follow(Node *node, const Value *from, Value *to) {
     if (!from || !to || is_operand(node, from)) return;
-    for (uint32_t i = 0; i < node->device_count; i++)
-        for (uint32_t k = 0; k < node->devices[i].spec_count; k++)
-            if (node->devices[i].specs[k].tensor.value == from)
-                node->devices[i].specs[k].tensor.value = to;
+    const NodeExtra *extra = node->extra;
+    for (uint32_t i = 0; i < extra->device_count; i++)
+        for (uint32_t k = 0; k < extra->devices[i].spec_count; k++)
+            if (extra->devices[i].specs[k].tensor.value == from)
+                extra->devices[i].specs[k].tensor.value = to;
 }
 
 void use_set(Use *use, Value *value) {
@@ -49,8 +50,8 @@ void use_set(Use *use, Value *value) {
     if (old == value) return;
     use_unlink(use);
     use_link(use, value);
-    if (use->node && use->node->device_count) specs_follow(use->node, old, value);
-    model_touch(use->graph->model);
+    if (use->node && use->node->extra) specs_follow(use->node, old, value);
+    model_touch(use_graph(use)->model);
 }
 
 /* A Use moved in memory: its neighbours must point at the new place. */
@@ -122,7 +123,6 @@ void node_resize_inputs(Node *node, uint32_t count) {
                 use_relocated(&grown[i]);
             }
             grown[i].node = node;
-            grown[i].graph = node->graph;
             grown[i].index = i;
         }
         node->inputs = grown;
@@ -210,6 +210,15 @@ void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype) {
         (list)->count = kept_;                                                                     \
     } while (0)
 
+/* Removes the values whose field is NULL from a list of its graph, keeping the order. */
+#define LIST_KEEP(list, field)                                                                     \
+    do {                                                                                           \
+        size_t kept_ = 0;                                                                          \
+        for (size_t i_ = 0; i_ < (list)->count; i_++)                                              \
+            if ((list)->items[i_]->field) (list)->items[kept_++] = (list)->items[i_];              \
+        (list)->count = kept_;                                                                     \
+    } while (0)
+
 void value_set_init(Value *value, const Tensor *tensor) {
     Graph *graph = value->graph;
     if (tensor && !value->init) VEC_PUSH(&graph->model->arena, &graph->initializers, value);
@@ -230,7 +239,7 @@ void value_add_info(Value *value) {
 void value_remove_info(Value *value) {
     if (!value->info) return;
     value->info = NULL;
-    LIST_REMOVE(&value->graph->infos, value);
+    LIST_KEEP(&value->graph->infos, info);
     model_touch(value->graph->model);
 }
 
@@ -242,17 +251,29 @@ static void graph_unlink_uses(Graph *graph, void *data) {
     for (size_t i = 0; i < graph->outputs.count; i++) use_unlink(&graph->outputs.items[i]->use);
 }
 
-void node_remove(Node *node) {
+void node_remove_unswept(Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) use_unlink(&node->inputs[i]);
     node_each_graph(node, graph_unlink_uses, NULL);
     for (uint32_t i = 0; i < node->output_count; i++) {
         Value *value = node->outputs[i];
         if (!value) continue;
         value->producer = NULL;
-        if (value->info) value_remove_info(value);
+        if (value->info) node->graph->unswept = true;
+        value->info = NULL;
     }
     node_unlink(node);
     model_touch(node->graph->model);
+}
+
+void graph_sweep(Graph *graph) {
+    if (!graph->unswept) return;
+    LIST_KEEP(&graph->infos, info);
+    graph->unswept = false;
+}
+
+void node_remove(Node *node) {
+    node_remove_unswept(node);
+    graph_sweep(node->graph);
 }
 
 void node_move_before(Node *node, Node *before) {
@@ -262,21 +283,30 @@ void node_move_before(Node *node, Node *before) {
     model_touch(node->graph->model);
 }
 
-void graph_remove_initializer(Value *value) {
-    if (value->info && !value->input) value_remove_info(value);
-    if (value->init) value_set_init(value, NULL);
-    if (value->sparse_init) {
-        LIST_REMOVE(&value->graph->sparse_initializers, value);
-        value->sparse_init = NULL;
+void graph_remove_initializers(Graph *graph, Value *const *values, size_t count) {
+    if (count == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        values[i]->init = NULL;
+        values[i]->sparse_init = NULL;
+        if (!values[i]->info || values[i]->input) continue;
+        values[i]->info = NULL;
+        graph->unswept = true;
     }
-    model_touch(value->graph->model);
+    LIST_KEEP(&graph->initializers, init);
+    LIST_KEEP(&graph->sparse_initializers, sparse_init);
+    graph_sweep(graph);
+    model_touch(graph->model);
+}
+
+void graph_remove_initializer(Value *value) {
+    graph_remove_initializers(value->graph, &value, 1);
 }
 
 GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl) {
     Arena *arena = &graph->model->arena;
     GraphOutput *output = ARENA_NEW(arena, GraphOutput);
     output->decl = decl;
-    output->use.graph = graph;
+    output->graph = graph;
     output->use.index = (uint32_t)graph->outputs.count;
     use_link(&output->use, value);
     VEC_PUSH(arena, &graph->outputs, output);

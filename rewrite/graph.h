@@ -124,8 +124,7 @@ typedef struct ValueDecl {
 
 typedef struct Use {
     Value *value;    /* what is read; NULL: an omitted input */
-    Node *node;      /* the reader, or NULL for a graph output */
-    Graph *graph;    /* the reader's graph */
+    Node *node;      /* the reader, or NULL for a graph output; use_graph knows its graph */
     uint32_t index;  /* input index of node, or output index of graph */
     struct Use *prev, *next; /* among the value's uses */
 } Use;
@@ -225,36 +224,78 @@ typedef struct DeviceConfig {
     Bytes rest;
 } DeviceConfig;
 
-/* Why a node runs in the precision it does: filled by insert-casts, shown by reports. */
+typedef enum NoteKind {
+    NOTE_NONE,
+    NOTE_LOW,      /* it runs in 16 bit */
+    NOTE_NO_FLOAT, /* it holds no float32 */
+    NOTE_CONSTANT, /* what its readers read decides */
+    NOTE_POLICY,   /* the policy's class for it, or the operator's nature */
+    NOTE_EXCLUDED, /* the user keeps it in fp32 */
+    NOTE_ILLEGAL,  /* its definition has no 16-bit form at this opset */
+    NOTE_VALUE,    /* a constant it reads does not fit */
+    NOTE_UNKNOWN,  /* a type is unknown */
+    NOTE_FIXED,    /* its float operands have a type that nothing changes */
+    NOTE_FOLLOWS,  /* what it follows, `subject`, is fp32 */
+    NOTE_READS,    /* it is 16 bit only where all operands are, and `subject` is fp32 */
+    NOTE_TIED,     /* one decision with node `subject`, which stays fp32 for `reason` */
+    NOTE_MOVED,    /* a cast went past it, where it converts less */
+    NOTE_CHEAPER,  /* in 16 bit it would cost `cost` bytes more */
+} NoteKind;
+
+/* Why a node runs in the precision it does: filled by insert-casts, shown by reports
+ * (passes/node_note.h has the words). */
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
-    const char *label;  /* node_label before outputs were renamed: what its author calls it */
-    const char *reason; /* one phrase, static or in the model's arena */
+    NoteKind kind;
+    const char *label;  /* of a node without a name: node_label before outputs were renamed, which is
+                            what its author calls it. NULL: node_label says it still */
+    const char *subject; /* of a TIED note, a node's label; of FOLLOWS and READS, a value's name */
+    const char *reason; /* one phrase, static or in the model's arena; NULL where `kind` says all */
+    int64_t cost;
     bool settled; /* by its class, an exclusion, a law or the file itself: no pass may change it */
 } NodeNote;
+
+/* What few nodes have. */
+typedef struct NodeExtra {
+    Sym overload, doc;
+    DeviceConfig *devices; /* [device_count] */
+    uint32_t device_count;
+    Bytes rest;
+} NodeExtra;
 
 struct Node {
     Graph *graph;
     Node *prev, *next; /* in the graph's order */
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
-    uint32_t input_count, output_count, device_count;
+    uint32_t input_count, output_count;
+    bool shares_lists; /* attrs and metadata are another node's too: attr.c copies before it writes */
     Sym name;          /* often absent: node_label gives something to call it by */
-    Sym op_type, domain, overload, doc;
+    Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
     Value **outputs; /* [output_count]; NULL where omitted */
     Attr *attrs;
     KeyValue *metadata;
-    DeviceConfig *devices; /* [device_count] */
     const NodeNote *note; /* NULL until decided */
-    Bytes rest;
+    const NodeExtra *extra; /* NULL mostly: ask node_extra */
 };
+
+/* What there is beyond a node's own fields. Never NULL. */
+const NodeExtra *node_extra(const Node *node);
+/* Replaces all of that; while a model is read. */
+void node_set_extra(Node *node, NodeExtra extra);
 
 /* ---- graphs ----------------------------------------------------------------------------------- */
 
 typedef struct GraphOutput {
     Use use;         /* use.value is never NULL */
     ValueDecl *decl; /* what the file declares; never NULL */
+    Graph *graph;
 } GraphOutput;
+
+/* The reader's graph. The Use of a graph output is the first member of its GraphOutput. */
+static inline Graph *use_graph(const Use *use) {
+    return use->node ? use->node->graph : ((const GraphOutput *)(const void *)use)->graph;
+}
 
 typedef struct QuantAnnotation {
     NameRef tensor;
@@ -291,6 +332,7 @@ struct Graph {
     VEC(Value *) initializers; /* values with init, in file order */
     VEC(Value *) sparse_initializers;
     VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (stale) */
+    bool unswept; /* there are values without info among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
     Node *first, *last;
@@ -420,11 +462,18 @@ void value_remove_info(Value *value);
  * become undefined nowhere: they are dropped with their value_info entries. */
 void node_remove(Node *node);
 
+/* The same for many nodes in time linear in their number: value_info entries that are no longer any
+ * stay in their graph's list until graph_sweep, which must come before anything reads it. */
+void node_remove_unswept(Node *node);
+void graph_sweep(Graph *graph);
+
 /* Moves a node within its graph, before `before` (last where NULL). */
 void node_move_before(Node *node, Node *before);
 
 /* Drops an unused initializer and, unless it is also an input, its value. */
 void graph_remove_initializer(Value *value);
+/* The same for many of one graph, in time linear in its lists. */
+void graph_remove_initializers(Graph *graph, Value *const *values, size_t count);
 
 /* Adds a graph output that reads value. */
 GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);
@@ -454,6 +503,10 @@ void node_remove_attr(Node *node, const char *name);
 /* Gives an attribute another name, which the node must not have yet; its doc string stays. */
 void node_rename_attr(Node *node, const char *name, const char *to);
 
+/* Gives a node, new and without any, the attributes and metadata of `from`, in the same memory;
+ * either gets copies of its own once it is changed. Neither may have subgraphs. */
+void node_share_lists(Node *node, Node *from);
+
 /* Appends metadata_props key = value to a node; the value of a key, or NULL. */
 void node_add_metadata(Node *node, const char *key, const char *value);
 Sym node_metadata(const Node *node, const char *key);
@@ -463,6 +516,8 @@ void node_remove_metadata(Node *node, const char *key);
  * second takes such an entry away; false where there is none. */
 void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
 bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
+/* Gives a key its value, adding it where it is new. */
+void node_set_metadata(Node *node, const char *key, const char *value);
 /* The same for what declares an input, output or inner value. */
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value);
 
@@ -486,7 +541,7 @@ Function *model_find_function(const Model *model, const Node *node);
 
 /* ---- messages --------------------------------------------------------------------------------------- */
 
-/* What to call a node: its name, or its first output's. Never NULL. */
+/* What to call a node: its name, or its first output's before a pass renamed that. Never NULL. */
 const char *node_label(const Node *node);
 
 /* err_set, with the node's label, operator and graph path filled in. Returns false. */

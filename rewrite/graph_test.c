@@ -306,6 +306,70 @@ static void test_info(void **state) {
     model_free(model);
 }
 
+/* Many removals: the lists are in order and without holes afterwards. */
+static void test_remove_many(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g () => () {}");
+    Graph *graph = model->graph;
+    enum { COUNT = 50 };
+    Value *constants[COUNT], *results[COUNT], *dead[COUNT];
+    size_t dead_count = 0;
+    for (int i = 0; i < COUNT; i++) {
+        constants[i] = value_new(graph, sym_fresh(&model->syms, "c"));
+        value_set_init(constants[i], tensor_new_float_scalar(&model->arena, (float)i));
+        value_add_info(constants[i]);
+        Node *node = node_new(graph, NULL, test_name(model, "Neg"), NULL);
+        node_resize_inputs(node, 1);
+        node_set_input(node, 0, constants[i]);
+        node_resize_outputs(node, 1);
+        node_set_output(node, 0, results[i] = value_new(graph, sym_fresh(&model->syms, "r")));
+        value_add_info(results[i]);
+    }
+    for (int i = 0; i < COUNT; i += 2) {
+        node_remove_unswept(results[i]->producer);
+        assert_null(constants[i]->uses);
+        dead[dead_count++] = constants[i];
+    }
+    graph_sweep(graph);
+    assert_int_equal(graph->infos.count, COUNT + COUNT / 2);
+    graph_remove_initializers(graph, dead, dead_count);
+    assert_int_equal(graph->infos.count, COUNT);
+    assert_int_equal(graph->initializers.count, COUNT / 2);
+    for (int i = 0; i < COUNT / 2; i++) {
+        assert_ptr_equal(graph->initializers.items[i], constants[2 * i + 1]);
+        assert_ptr_equal(graph->infos.items[2 * i], constants[2 * i + 1]);
+        assert_ptr_equal(graph->infos.items[2 * i + 1], results[2 * i + 1]);
+    }
+    test_verify(model);
+    model_free(model);
+}
+
+static void test_share_lists(void **state) {
+    (void)state;
+    TEST_TRAP(&trap);
+    Model *model = test_model(&trap, "g () => () {}");
+    Node *nodes[3];
+    for (int i = 0; i < 3; i++)
+        nodes[i] = node_new(model->graph, NULL, test_name(model, "Cast"), NULL);
+    node_set_attr_int(nodes[0], "to", 1);
+    node_add_metadata(nodes[0], "key", "value");
+    node_share_lists(nodes[1], nodes[0]);
+    node_share_lists(nodes[2], nodes[1]);
+    assert_ptr_equal(nodes[2]->attrs, nodes[0]->attrs);
+    node_set_attr_int(nodes[0], "to", 10); /* also the first one leaves the others alone */
+    node_add_metadata(nodes[1], "more", "value");
+    node_remove_attr(nodes[1], "to");
+    assert_int_equal(node_attr_int(nodes[0], "to", 0), 10);
+    assert_null(node_attr(nodes[1], "to"));
+    assert_int_equal(node_attr_int(nodes[2], "to", 0), 1);
+    assert_null(node_metadata(nodes[0], "more"));
+    assert_null(node_metadata(nodes[2], "more"));
+    assert_non_null(node_metadata(nodes[1], "key"));
+    assert_non_null(node_metadata(nodes[2], "key"));
+    model_free(model);
+}
+
 static void test_declarations(void **state) {
     (void)state;
     TEST_TRAP(&trap);
@@ -447,6 +511,8 @@ int main(void) {
         cmocka_unit_test(test_initializers),
         cmocka_unit_test(test_sparse_initializer),
         cmocka_unit_test(test_info),
+        cmocka_unit_test(test_remove_many),
+        cmocka_unit_test(test_share_lists),
         cmocka_unit_test(test_declarations),
         cmocka_unit_test(test_random_edits),
     };

@@ -129,9 +129,9 @@ static bool callee_is(const Callee *callee, const Function *function) {
 
 /* The slot of the function that is called so, or the free one where it belongs. */
 static Function **function_slot(const Model *model, const Callee *callee) {
-    uint64_t hash = callee->name ? callee->name->hash : 0;
-    hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : callee->domain->hash);
-    hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : callee->overload->hash);
+    uint64_t hash = callee->name ? sym_hash(callee->name) : 0;
+    hash = hash * 0x9e3779b1u + (domain_is_default(callee->domain) ? 0 : sym_hash(callee->domain));
+    hash = hash * 0x9e3779b1u + (sym_is_empty(callee->overload) ? 0 : sym_hash(callee->overload));
     size_t mask = model->function_capacity - 1;
     for (size_t i = (hash ^ hash >> 32) & mask;; i = (i + 1) & mask) {
         Function **slot = &model->function_slots[i];
@@ -160,12 +160,23 @@ void model_add_function(Model *model, Function *function) {
 
 Function *model_find_function(const Model *model, const Node *node) {
     if (!model->function_capacity) return NULL;
-    const Callee callee = {node->op_type, node->domain, node->overload};
+    const Callee callee = {node->op_type, node->domain, node_extra(node)->overload};
     return *function_slot(model, &callee);
+}
+
+const NodeExtra *node_extra(const Node *node) {
+    static const NodeExtra none;
+    return node->extra ? node->extra : &none;
+}
+
+void node_set_extra(Node *node, NodeExtra extra) {
+    bool any = extra.overload || extra.doc || extra.device_count || extra.rest.size;
+    node->extra = any ? arena_copy(&node->graph->model->arena, &extra, sizeof extra) : NULL;
 }
 
 const char *node_label(const Node *node) {
     if (!sym_is_empty(node->name)) return node->name->text;
+    if (node->note && node->note->label) return node->note->label;
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) return sym_text(node->outputs[i]->name);
     return "";

@@ -74,11 +74,11 @@ static void test_functions(void **state) {
     Model *model = test_model(&trap, text);
     Node *call = model->graph->first;
     assert_ptr_equal(model_find_function(model, call), model->functions.items[0]);
-    call->overload = test_name(model, "o");
+    node_set_extra(call, (NodeExtra){.overload = test_name(model, "o")});
     assert_ptr_equal(model_find_function(model, call), model->functions.items[1]);
-    call->overload = test_name(model, "other");
+    node_set_extra(call, (NodeExtra){.overload = test_name(model, "other")});
     assert_null(model_find_function(model, call));
-    call->overload = test_name(model, ""); /* as if absent */
+    node_set_extra(call, (NodeExtra){.overload = test_name(model, "")}); /* as if absent */
     assert_ptr_equal(model_find_function(model, call), model->functions.items[0]);
     call->domain = NULL;
     assert_null(model_find_function(model, call));
@@ -92,7 +92,7 @@ static void test_functions(void **state) {
     }
     assert_ptr_equal(model_find_function(model, call), model->functions.items[2]);
     for (size_t i = 4; i < 102; i++) {
-        call->overload = model->functions.items[i]->overload;
+        node_set_extra(call, (NodeExtra){.overload = model->functions.items[i]->overload});
         assert_ptr_equal(model_find_function(model, call), model->functions.items[i]);
     }
     model_free(model);

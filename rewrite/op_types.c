@@ -74,6 +74,6 @@ bool node_is_own_cast(const Node *node) {
 
 bool value_is_named_output(const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
-        if (!use->node && !use->graph->owner) return true;
+        if (!use->node && !use_graph(use)->owner) return true;
     return false;
 }

@@ -13,7 +13,8 @@
 typedef struct Scope {
     Graph *graph;
     const struct Scope *parent;
-    Value **slots; /* by name; open addressing, a power of two */
+    Value **slots; /* by name; open addressing, a power of two, or, */
+    bool direct;   /* of the main graph, by the name's number: most names are its */
     size_t capacity, count;
 } Scope;
 

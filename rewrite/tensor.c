@@ -246,6 +246,16 @@ bool tensor_read_ints(const Tensor *tensor, Arena *scratch, uint64_t most, int64
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+const TensorExtra *tensor_extra(const Tensor *tensor) {
+    static const TensorExtra none;
+    return tensor->extra ? tensor->extra : &none;
+}
+
+void tensor_set_extra(Tensor *tensor, Arena *arena, TensorExtra extra) {
+    bool any = extra.doc || extra.metadata || extra.rest.size;
+    tensor->extra = any ? arena_copy(arena, &extra, sizeof extra) : NULL;
+}
+
 Tensor *tensor_new_raw(Arena *arena, Dtype dtype, const int64_t *dims, uint32_t rank,
                        const void *bytes, uint64_t size) {
     Tensor *tensor = ARENA_NEW(arena, Tensor);
@@ -272,9 +282,7 @@ Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to) {
                        .rank = of->rank,
                        .dims = of->dims,
                        .cast_of = of,
-                       .doc = of->doc,
-                       .metadata = of->metadata,
-                       .rest = of->rest};
+                       .extra = of->extra};
     return tensor;
 }
 

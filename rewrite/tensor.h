@@ -36,10 +36,18 @@ typedef enum TensorStorage {
     TENSOR_EXTERNAL /* raw little-endian bytes in another file */
 } TensorStorage;
 
+/* What few tensors have. */
+typedef struct TensorExtra {
+    Sym doc;
+    const KeyValue *metadata;
+    Bytes rest; /* fields of the TensorProto that are not modelled, as wire bytes */
+} TensorExtra;
+
 typedef struct Tensor {
     Sym name;       /* NULL where absent; of an initializer the owning Value's name counts */
     int32_t dtype;  /* a Dtype, or a number this version does not know */
     bool has_dtype; /* data_type is present on the wire */
+    bool clamped; /* cast_of to 16 bit: finite elements past the largest finite one become that */
     TensorStorage storage;
     uint32_t rank;
     const int64_t *dims; /* [rank]; any numbers: check with tensor_check before use */
@@ -50,17 +58,22 @@ typedef struct Tensor {
      * STRINGS: strings[string_count]. */
     const unsigned char *bytes;
     const Source *source; /* NULL where bytes is used */
-    uint64_t offset, size;
+    uint64_t size;
+    union {
+        uint64_t offset;
+        uint64_t string_count;
+    };
     const Bytes *strings;
-    uint64_t string_count;
 
     const struct Tensor *cast_of; /* lazy cast: elements of cast_of converted to dtype */
-    bool clamped; /* cast_of to 16 bit: finite elements past the largest finite one become that */
     const KeyValue *external;     /* EXTERNAL: the external_data entries as read */
-    Sym doc;
-    const KeyValue *metadata;
-    Bytes rest; /* fields of the TensorProto that are not modelled, as wire bytes */
+    const TensorExtra *extra;     /* NULL mostly: ask tensor_extra */
 } Tensor;
+
+/* What there is beyond a tensor's own fields. Never NULL. */
+const TensorExtra *tensor_extra(const Tensor *tensor);
+/* Sets all of that, while the tensor is made. */
+void tensor_set_extra(Tensor *tensor, Arena *arena, TensorExtra extra);
 
 /* Checks that dims are non-negative with a product that fits, the dtype is known, and the stored
  * data has exactly the length these need. ERR_MODEL otherwise; the caller adds node or value. */

@@ -284,12 +284,12 @@ static void test_cast_keeps(void **state) {
     Model *model = model_new(&trap);
     Tensor *of = tensor_new_raw(&arena, DTYPE_FLOAT, dims, 1, "01234567890123456789", 20);
     of->name = test_name(model, "w");
-    of->doc = test_name(model, "doc");
-    of->metadata = &metadata;
+    tensor_set_extra(of, &model->arena,
+                     (TensorExtra){.doc = test_name(model, "doc"), .metadata = &metadata});
     const Tensor *cast = tensor_new_cast(&arena, of, DTYPE_FLOAT16);
     assert_ptr_equal(cast->name, of->name);
-    assert_ptr_equal(cast->doc, of->doc);
-    assert_ptr_equal(cast->metadata, &metadata);
+    assert_ptr_equal(tensor_extra(cast)->doc, tensor_extra(of)->doc);
+    assert_ptr_equal(tensor_extra(cast)->metadata, &metadata);
     assert_int_equal(cast->storage, TENSOR_RAW);
     assert_int_equal(of->dtype, DTYPE_FLOAT);
     of->size = 19; /* a cast of a broken tensor is broken */

@@ -187,9 +187,10 @@ static Tensor *some_tensor(Maker *m, Sym name) {
     case TENSOR_EXTERNAL: break;
     }
     if (tensor->storage == TENSOR_EXTERNAL || !pick(m, 9)) tensor->external = entries(m);
-    tensor->doc = maybe(m);
-    tensor->metadata = entries(m);
-    tensor->rest = rest(m);
+    TensorExtra extra = {.doc = maybe(m)};
+    extra.metadata = entries(m);
+    extra.rest = rest(m);
+    tensor_set_extra(tensor, m->arena, extra);
     return tensor;
 }
 
@@ -301,7 +302,7 @@ static NameRef some_ref(Maker *m, const Values *values) {
     return value ? (NameRef){.name = value->name, .value = value} : (NameRef){.name = fresh(m)};
 }
 
-static void some_devices(Maker *m, Node *node, const Values *values) {
+static void some_devices(Maker *m, NodeExtra *node, const Values *values) {
     node->device_count = pick(m, 6) ? 0 : 1 + pick(m, 2);
     node->devices = ARENA_ARRAY(m->arena, DeviceConfig, node->device_count);
     for (uint32_t i = 0; i < node->device_count; i++) {
@@ -317,15 +318,15 @@ static void some_devices(Maker *m, Node *node, const Values *values) {
 static void some_node(Maker *m, Graph *graph, Values *values) {
     Node *node = node_new(graph, NULL, maybe(m), maybe(m));
     node->name = maybe(m);
-    node->overload = maybe(m);
-    node->doc = maybe(m);
+    NodeExtra extra = {.overload = maybe(m), .doc = maybe(m)};
     node->metadata = entries(m);
-    node->rest = rest(m);
+    extra.rest = rest(m);
     node_resize_inputs(node, pick(m, 4));
     for (uint32_t i = 0; i < node->input_count; i++)
         if (values->count && pick(m, 4))
             node_set_input(node, i, values->items[pick(m, (uint32_t)values->count)]);
-    some_devices(m, node, values);
+    some_devices(m, &extra, values);
+    node_set_extra(node, extra);
     Attr **tail = &node->attrs;
     for (uint32_t n = pick(m, 4); n > 0; n--, tail = &(*tail)->next) *tail = some_attr(m, node);
     node_resize_outputs(node, pick(m, 3));

@@ -485,9 +485,7 @@ bool parser_tensor(Parser *p, const Type *type, Sym name, Tensor **result) {
     Extras extras = {0};
     if (!ok || !parser_extras(p, &extras)) return false;
     tensor->external = external;
-    tensor->doc = extras.doc;
-    tensor->metadata = extras.metadata;
-    tensor->rest = extras.rest;
+    tensor_set_extra(tensor, p->arena, (TensorExtra){extras.doc, extras.metadata, extras.rest});
     *result = tensor;
     return true;
 }

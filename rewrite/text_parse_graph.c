@@ -190,7 +190,11 @@ static bool parse_operator(Parser *p, Node *node) {
     }
     node->domain = domain;
     node->op_type = last;
-    return !parser_accept(p, ':') || parser_name(p, &node->overload);
+    if (!parser_accept(p, ':')) return true;
+    NodeExtra extra = {0};
+    if (!parser_name(p, &extra.overload)) return false;
+    node_set_extra(node, extra);
+    return true;
 }
 
 static bool parse_device(Parser *p, DeviceConfig *device) {
@@ -220,13 +224,16 @@ static bool parse_node_marks(Parser *p, Node *node) {
         if (!parse_device(p, &device)) return false;
         VEC_PUSH(p->scratch, &devices, device);
     }
-    node->device_count = (uint32_t)devices.count;
-    node->devices = arena_copy(p->arena, devices.items, devices.count * sizeof *devices.items);
     Extras extras = {0};
     if (!parser_extras(p, &extras)) return false;
-    node->doc = extras.doc;
+    NodeExtra extra = {.overload = node_extra(node)->overload,
+                       .doc = extras.doc,
+                       .device_count = (uint32_t)devices.count,
+                       .rest = extras.rest};
+    if (devices.count)
+        extra.devices = arena_copy(p->arena, devices.items, devices.count * sizeof *devices.items);
+    node_set_extra(node, extra);
     node->metadata = extras.metadata;
-    node->rest = extras.rest;
     return true;
 }
 

@@ -225,9 +225,10 @@ static void out_operator(TextOut *out, const Node *node) {
         out_text(out, ".");
     }
     out_plain_name(out, node->op_type);
-    if (!node->overload) return;
+    Sym overload = node_extra(node)->overload;
+    if (!overload) return;
     out_text(out, ":");
-    out_plain_name(out, node->overload);
+    out_plain_name(out, overload);
 }
 
 static void note_graph(Graph *graph, void *data) {
@@ -269,8 +270,9 @@ static void out_node(TextOut *out, const Node *node) {
         out_text(out, " ");
         out_attrs(out, node->attrs);
     }
-    for (uint32_t i = 0; i < node->device_count; i++) out_device(out, &node->devices[i]);
-    out_extras(out, node->doc, node->metadata, node->rest);
+    const NodeExtra *extra = node_extra(node);
+    for (uint32_t i = 0; i < extra->device_count; i++) out_device(out, &extra->devices[i]);
+    out_extras(out, extra->doc, node->metadata, extra->rest);
 }
 
 /* ---- graphs -------------------------------------------------------------------------------------
@@ -322,6 +324,7 @@ static bool out_values(TextOut *out, const Graph *graph) {
     }
     for (size_t i = 0; i < graph->infos.count; i++) {
         const Value *value = graph->infos.items[i];
+        if (!value->info) continue; /* a pass that failed has left it */
         out_separator(out, &first);
         out_decl(out, value->info, value->name);
     }

@@ -316,7 +316,8 @@ void out_tensor(TextOut *out, const Tensor *tensor, Sym name, bool initializer) 
         out_text(out, " @external");
         out_entries(out, tensor->external);
     }
-    out_extras(out, tensor->doc, tensor->metadata, tensor->rest);
+    const TensorExtra *extra = tensor_extra(tensor);
+    out_extras(out, extra->doc, extra->metadata, extra->rest);
 }
 
 void out_sparse(TextOut *out, const SparseTensor *sparse, Sym name) {

@@ -11,6 +11,7 @@ typedef struct Verify {
     const Model *model;
     Arena *scratch;
     bool *defined; /* [value_count]: visible and computed before the current node */
+    uint32_t *named; /* by the name's number: id + 1 of the graph that last defined it */
     Err *err;
 } Verify;
 
@@ -39,45 +40,31 @@ static bool define(Verify *v, Value *value) {
     return check_use_list(v, value);
 }
 
-/* The names defined in one graph: a hash set by linear probing, less than half full. */
-typedef struct NameSet {
-    Sym *slots;
-    size_t mask;
-} NameSet;
-
-static bool name_add(NameSet *set, Sym name) {
-    for (size_t i = name->hash & set->mask;; i = (i + 1) & set->mask) {
-        if (set->slots[i] == name) return false;
-        if (!set->slots[i]) return set->slots[i] = name, true;
-    }
-}
-
-static bool check_name(Verify *v, NameSet *set, const Value *value) {
-    if (sym_is_empty(value->name)) return graph_error(v, value->graph, "a value has no name", value);
-    return name_add(set, value->name) ||
-           graph_error(v, value->graph, "name is defined twice", value);
+static bool check_name(Verify *v, const Value *value) {
+    const Graph *graph = value->graph;
+    if (sym_is_empty(value->name)) return graph_error(v, graph, "a value has no name", value);
+    if (value->name->number >= v->model->syms.count)
+        return graph_error(v, graph, "internal: a name of another model", value);
+    uint32_t *last = &v->named[value->name->number];
+    if (*last == graph->id + 1) return graph_error(v, graph, "name is defined twice", value);
+    *last = graph->id + 1;
+    return true;
 }
 
 static bool check_unique(Verify *v, const Graph *graph) {
-    size_t count = graph->inputs.count + graph->initializers.count +
-                   graph->sparse_initializers.count;
-    for (const Node *node = graph->first; node; node = node->next) count += node->output_count;
-    NameSet set = {.mask = 15};
-    while (set.mask < count * 2) set.mask = set.mask * 2 + 1;
-    set.slots = ARENA_ARRAY(v->scratch, Sym, set.mask + 1);
     for (size_t i = 0; i < graph->inputs.count; i++)
-        if (!check_name(v, &set, graph->inputs.items[i])) return false;
+        if (!check_name(v, graph->inputs.items[i])) return false;
     for (size_t i = 0; i < graph->initializers.count; i++)
         if (!graph->initializers.items[i]->input &&
-            !check_name(v, &set, graph->initializers.items[i]))
+            !check_name(v, graph->initializers.items[i]))
             return false;
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
         if (!graph->sparse_initializers.items[i]->input &&
-            !check_name(v, &set, graph->sparse_initializers.items[i]))
+            !check_name(v, graph->sparse_initializers.items[i]))
             return false;
     for (const Node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->output_count; i++)
-            if (node->outputs[i] && !check_name(v, &set, node->outputs[i])) return false;
+            if (node->outputs[i] && !check_name(v, node->outputs[i])) return false;
     return true;
 }
 
@@ -92,7 +79,7 @@ static bool check_initializer(Verify *v, Value *value) {
 static bool check_inputs(Verify *v, const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Use *use = &node->inputs[i];
-        if (use->node != node || use->graph != node->graph || use->index != i)
+        if (use->node != node || use->index != i)
             return node_error(node, v->err, ERR_MODEL, "internal: input %u is linked wrongly", i);
         if (!use->value) continue;
         if (!graph_is_within(node->graph, use->value->graph))
@@ -180,7 +167,7 @@ static bool verify_graph(Verify *v, const Graph *graph) {
         return graph_error(v, graph, "internal: wrong node count", NULL);
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Use *use = &graph->outputs.items[i]->use;
-        if (use->node || use->graph != graph || use->index != i || !use->value)
+        if (use->node || use_graph(use) != graph || use->index != i || !use->value)
             return graph_error(v, graph, "internal: graph output is linked wrongly", NULL);
         if (!graph_is_within(graph, use->value->graph))
             return graph_error(v, graph, "internal: graph output is out of scope", use->value);
@@ -193,6 +180,7 @@ static bool verify_graph(Verify *v, const Graph *graph) {
 bool model_verify(const Model *model, Arena *scratch, Err *err) {
     Verify v = {.model = model, .scratch = scratch, .err = err};
     v.defined = ARENA_ARRAY(scratch, bool, model->value_count + 1);
+    v.named = ARENA_ARRAY(scratch, uint32_t, model->syms.count + 1);
     bool ok = verify_graph(&v, model->graph);
     for (size_t i = 0; ok && i < model->functions.count; i++)
         ok = verify_graph(&v, model->functions.items[i]->body);

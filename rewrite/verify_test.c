@@ -103,8 +103,8 @@ static void use_index(Parts *s) {
 static void use_node(Parts *s) {
     s->last->inputs[1].node = s->add;
 }
-static void use_graph(Parts *s) {
-    s->last->inputs[1].graph = s->then_branch;
+static void output_graph(Parts *s) {
+    s->graph->outputs.items[0]->graph = s->then_branch;
 }
 static void producer(Parts *s) {
     s->p->producer = s->last;
@@ -178,7 +178,7 @@ static const struct Breakage {
     {use_of_other, "value 'p': internal: broken use list"},
     {use_index, "node 'last' (Mul): internal: input 1 is linked wrongly"},
     {use_node, "node 'last' (Mul): internal: input 1 is linked wrongly"},
-    {use_graph, "node 'last' (Mul): internal: input 1 is linked wrongly"},
+    {output_graph, "internal: graph output is linked wrongly"},
     {producer, "node 'p' (Add): internal: output 0 is linked wrongly"},
     {output_position, "node 'p' (Add): internal: output 0 is linked wrongly"},
     {value_graph, "graph 'cond/then_branch': node 'q' (Neg): internal: output 0 is linked wrongly"},

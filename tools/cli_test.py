@@ -357,9 +357,9 @@ class Policies(Case):
     def test_a_policy_decides(self):
         out = text(self.ok("convert", self.model, "--why", "/mm", "--policy",
                            self.policy({"fp32": {"add": ["MatMul"]}})).stdout)
-        self.assertEqual(out, "/mm (MatMul): float: MatMul is an fp32 operator\n")
+        self.assertEqual(out, "/mm (MatMul): fp32: MatMul is an fp32 operator\n")
         out = text(self.ok("convert", self.model, "--why", "/act", "--only", "/mm").stdout)
-        self.assertEqual(out, "/act (Relu): float: not among those to convert\n")
+        self.assertEqual(out, "/act (Relu): fp32: not among those to convert\n")
 
     def test_options_override_a_policy(self):
         path = self.policy({"to": "bfloat16", "io": "low", "overflow": "inf", "keep": ["/mm"]})
@@ -671,7 +671,7 @@ class Reports(Case):
         out = text(self.ok("convert", self.model, "--why", "/mm").stdout)
         self.assertRegex(out, r"^/mm \(MatMul\): float16: .+\n$")
         out = text(self.ok("convert", self.model, "--why", "/mm", "--keep", "/mm").stdout)
-        self.assertRegex(out, r"^/mm \(MatMul\): float: .+\n$")
+        self.assertRegex(out, r"^/mm \(MatMul\): fp32: .+\n$")
 
     def test_names_of_any_bytes(self):
         """Invalid UTF-8 still gives valid JSON; control characters do not reach the terminal."""

@@ -31,11 +31,11 @@ static const OptionRow options[] = {
      "mincut (default): cast where that converts the least data. greedy: what may follow a "
      "neighbour in the new type does."},
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
-     "Nodes that stay float, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
+     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
      "(by an output), or from:A,to:B (all between). An unnamed node is called by its first "
      "output."},
     {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
-     "Operators that stay float, separated by commas; may be repeated."},
+     "Operators that stay fp32, separated by commas; may be repeated."},
     {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
      "Type of an input that the model declares none for; may be repeated."},
     {"only", 0, OPTION_ROW_LIST, "PATTERN", NULL,
@@ -48,13 +48,13 @@ static const OptionRow options[] = {
     {"low-ops", 0, OPTION_ROW_LIST, "OP", NULL,
      "Operators that run low: OPs replace the policy's list, +OP moves one to it, -OP takes one out "
      "of it; may be repeated."},
-    {"fp32-ops", 0, OPTION_ROW_LIST, "OP", NULL, "The same for operators that stay float."},
+    {"fp32-ops", 0, OPTION_ROW_LIST, "OP", NULL, "The same for operators that stay fp32."},
     {"follow-ops", 0, OPTION_ROW_LIST, "OP", NULL,
      "The same for operators that are low where an input is."},
     {"widest-ops", 0, OPTION_ROW_LIST, "OP", NULL,
      "The same for operators that are low where all inputs are."},
     {"fp32-when", 0, OPTION_ROW_LIST, "OP.ATTR=VALUE", NULL,
-     "Nodes that stay float because of an attribute, such as Resize.mode=cubic; may be repeated."},
+     "Nodes that stay fp32 because of an attribute, such as Resize.mode=cubic; may be repeated."},
     {"low-input", 0, OPTION_ROW_LIST, "NAME", NULL,
      "An input that takes the new type; may be repeated."},
     {"low-output", 0, OPTION_ROW_LIST, "NAME", NULL,
@@ -63,7 +63,7 @@ static const OptionRow options[] = {
      "offline (default): weights are stored in the new type. runtime: they stay float and are cast "
      "when the model runs. both: those read in both types are stored twice."},
     {"overflow", 0, OPTION_ROW_VALUE, "pin|clamp|inf|error", "pin clamp inf error",
-     "Weights the new type can't hold. pin (default): what reads them stays float. clamp: its "
+     "Weights the new type can't hold. pin (default): what reads them stays fp32. clamp: its "
      "largest value. inf: infinity. error: no conversion."},
     {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
      "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of 2 "
@@ -79,7 +79,7 @@ static const OptionRow options[] = {
     OPTION_LOAD_PASS,
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
     {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
-     "Print which type a node got, and why; may be repeated. OUT may then be left out."},
+     "Print which precision a node got, and why; may be repeated. OUT may then be left out."},
     {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
     {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
@@ -190,9 +190,10 @@ static bool no_such_node(const Job *job, const char *name, Err *err) {
 
 static void explain_node(const DemiReportNode *node, FILE *out) {
     const char *reason = node->reason[0] ? node->reason : "no pass had to decide";
+    const char *dtype = strcmp(node->dtype, "float") == 0 ? "fp32" : node->dtype;
     report_put(out, node->name, strlen(node->name));
     fprintf(out, " (%s%s%s): %s: ", node->domain, node->domain[0] ? "." : "", node->op_type,
-            node->dtype[0] ? node->dtype : "?");
+            dtype[0] ? dtype : "?");
     report_put(out, reason, strlen(reason));
     fputc('\n', out);
 }
@@ -227,12 +228,20 @@ static bool print_reports(Job *job, Err *err) {
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
+/* Where nobody does, its list of all nodes need not be made. */
+static bool wants_report(const Job *job) {
+    const Parsed *parsed = job->parsed;
+    return job->plan.text || job->plan.json || parsed_value(parsed, "report") ||
+           parsed_list(parsed, "why")->count || parsed_flag(parsed, "time-passes");
+}
+
 static bool convert(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     /* For passes of --before and --after that print. */
     job->run.text = job->plan.results == stdout ? console_write : console_write_error;
     job->run.text_user = job->program;
-    DemiStatus status = demi_convert(job->model, &job->options, &job->report, &error);
+    DemiReport **report = wants_report(job) ? &job->report : NULL;
+    DemiStatus status = demi_convert(job->model, &job->options, report, &error);
     console_progress_end(job->program);
     if (!console_check(status, &error, err)) {
         err_file(err, job->input);
@@ -278,13 +287,13 @@ const Command command_convert = {
         "their names and types unless --io low is given.\n"
         "\n"
         "Operators that lose accuracy in 16 bits, that the model's opset has no 16-bit form of, or "
-        "whose constants do not fit, stay float; the report counts them by reason and --why tells "
+        "whose constants do not fit, stay fp32; the report counts them by reason and --why tells "
         "the reason of one node. OUT appears whole or not at all: on any error what was there "
         "before is untouched.",
     .examples = "# the main job, then a look at what it would do with bfloat16\n"
                 "demi convert model.onnx -o model.fp16.onnx\n"
                 "demi convert model.onnx --to bfloat16 --dry-run\n"
-                "# keep the classifier head and all Softmax nodes in float, and write a report\n"
+                "# keep the classifier head and all Softmax nodes in fp32, and write a report\n"
                 "demi convert model.onnx -o out.onnx --keep '/head/*' \\\n"
                 "    --keep-ops Softmax --json report.json\n"
                 "# why is this node not float16?\n"

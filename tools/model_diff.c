@@ -61,7 +61,7 @@ static Names names_new(Diff *d, size_t most) {
 }
 
 static uint32_t *names_slot(const Names *names, Sym key) {
-    size_t i = key->hash & (names->capacity - 1);
+    size_t i = sym_hash(key) & (names->capacity - 1);
     while (names->slots[i] && names->entries[names->slots[i] - 1].key != key)
         i = (i + 1) & (names->capacity - 1);
     return &names->slots[i];

@@ -46,6 +46,7 @@ static void write_nodes(const DemiReport *report, JsonWriter *json) {
         if (node->graph[0]) json_text(json, "graph", node->graph);
         json_text(json, "dtype", node->dtype);
         json_text(json, "reason", node->reason);
+        json_text(json, "kind", node->kind);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -83,6 +84,12 @@ static void write_totals(const DemiReport *report, JsonWriter *json) {
     json_unsigned(json, "removed", totals->casts_removed);
     json_unsigned(json, "fused", totals->casts_fused);
     json_unsigned(json, "remaining", totals->casts_remaining);
+    json_close(json, '}');
+    json_open(json, "placement", '{');
+    json_unsigned(json, "casts", totals->casts_remaining);
+    json_unsigned(json, "bytes_converted", totals->run_bytes_converted);
+    json_unsigned(json, "bytes_fp32", totals->run_bytes_fp32);
+    json_unsigned(json, "cost", totals->run_cost);
     json_close(json, '}');
     json_open(json, "bytes", '{');
     json_unsigned(json, "before", totals->bytes_before);

@@ -111,7 +111,7 @@ static void print_reasons(const DemiReport *report, FILE *out) {
     for (size_t i = 0; i < count; i++)
         nodes += demi_report_row(report, DEMI_REPORT_REASONS, i)->after;
     if (nodes == 0) return;
-    print_name(out, "nodes that stay float", NAME_WIDTH, 0);
+    print_name(out, "nodes that stay fp32", NAME_WIDTH, 0);
     fprintf(out, "%*" PRIu64 "\n", 2 * NUMBER_WIDTH, nodes);
     size_t shown = count <= MOST_REASONS ? count : MOST_REASONS - 1;
     for (size_t i = 0; i < count; i++) {

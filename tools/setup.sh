@@ -82,16 +82,16 @@ setup_python() {
     setup_fail "needs Python 3.11 (Debian 12's) for the pinned wheels"
 }
 
-# setup_venv: build/venv with pip alone; made anew when it does not run.
+# setup_venv [FOLDER]: build/venv, or FOLDER, with pip alone; made anew when it does not run.
 setup_venv() {
-    local python
-    if build/venv/bin/python -c 'import pip' 2>/dev/null; then
+    local python folder=${1:-build/venv}
+    if "$folder/bin/python" -c 'import pip' 2>/dev/null; then
         return 0
     fi
     python=$(setup_python)
-    say "making a Python environment in build/venv"
-    rm -rf build/venv
-    "$python" -m venv build/venv
+    say "making a Python environment in $folder"
+    rm -rf "$folder"
+    "$python" -m venv "$folder"
 }
 
 # setup_stamp FILE…: a name that changes with the files' contents.
@@ -100,19 +100,36 @@ setup_stamp() {
 }
 
 setup_pip() {
-    PIP_DISABLE_PIP_VERSION_CHECK=1 build/venv/bin/python -m pip --retries 10 --quiet "$@"
+    setup_pip_of build/venv "$@"
+}
+
+# setup_pip_of FOLDER ARGUMENT…: that environment's pip.
+setup_pip_of() {
+    local folder=$1
+    shift
+    PIP_DISABLE_PIP_VERSION_CHECK=1 "$folder/bin/python" -m pip --retries 10 --quiet "$@"
+}
+
+# setup_requirements FOLDER FILE…: the pinned Python packages of these files, all that is there, in
+# that environment.
+setup_requirements() {
+    local folder=$1 stamp file files=()
+    shift
+    stamp=$folder/.installed-$(setup_stamp "$@")
+    [ -e "$stamp" ] && return 0
+    say "installing Python packages into $folder:" \
+        "$(sed -n 's/ --hash.*//p' "$@" | tr '\n' ' ')"
+    for file in "$@"; do
+        files+=(-r "$file")
+    done
+    setup_pip_of "$folder" install --no-deps --require-hashes --only-binary :all: "${files[@]}"
+    touch "$stamp"
 }
 
 # setup_test_packages: the tests' pinned Python packages, in build/venv.
 setup_test_packages() {
-    local stamp
-    stamp=build/venv/.installed-$(setup_stamp tools/requirements-test.txt)
     setup_venv
-    [ -e "$stamp" ] && return 0
-    say "installing Python packages into build/venv:" \
-        "$(sed -n 's/ --hash.*//p' tools/requirements-test.txt | tr '\n' ' ')"
-    setup_pip install --require-hashes --only-binary :all: -r tools/requirements-test.txt
-    touch "$stamp"
+    setup_requirements build/venv tools/requirements-test.txt
 }
 
 # setup_wheels NAME…: downloads these wheels of tools/requirements-data.txt and unpacks their models

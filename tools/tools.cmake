@@ -11,7 +11,7 @@ add_custom_command(OUTPUT ${report_page}
     VERBATIM)
 add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
-    tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/diff_text.c
+    tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c)
 target_include_directories(demi PRIVATE tools)

@@ -223,3 +223,15 @@ void arena_defer(Arena *arena, void (*fn)(void *data), void *data) {
     *defer = (ArenaDefer){.older = arena->defers, .fn = fn, .data = data};
     arena->defers = defer;
 }
+
+static void free_child(void *child) {
+    arena_free(child);
+}
+
+Arena *arena_child(Arena *owner) {
+    Arena *child = ARENA_NEW(owner, Arena);
+    arena_init(child, owner->trap);
+    child->budget = owner->budget;
+    arena_defer(owner, free_child, child);
+    return child;
+}

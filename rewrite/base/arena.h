@@ -72,6 +72,9 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args);
 /* Calls fn(data) when the arena is freed, also when that happens because memory ran out. */
 void arena_defer(Arena *arena, void (*fn)(void *data), void *data);
 
+/* An arena of its own, with the owner's trap and budget, that is freed with the owner if not before. */
+Arena *arena_child(Arena *owner);
+
 /* Jumps to the arena's trap, as a failed allocation does. */
 _Noreturn void arena_exhausted(Arena *arena);
 

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pread with retries, and reading of pipes into memory. */
+/* pread with retries, a window for small reads, and reading of pipes into memory. */
 #define _GNU_SOURCE
 #include "source.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "vec.h"
 
-enum { FIRST_READ = 1 << 16 };
+enum { FIRST_READ = 1 << 16, WINDOW = 1 << 16, SMALL_READ = WINDOW / 16, NEAR = WINDOW / 4 };
+
+/* One reader at a time uses it; another one that comes meanwhile reads for itself. */
+struct SourceWindow {
+    atomic_flag busy;
+    uint64_t start, end; /* the range held; empty at first */
+    uint64_t next;       /* where the last small read ended */
+    unsigned char *bytes; /* [WINDOW] */
+};
 
 typedef struct OwnedFd {
     int fd;
@@ -127,12 +136,8 @@ static bool out_of_range(const Source *source, Err *err) {
     return false;
 }
 
-bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err) {
-    if (offset > source->size || size > source->size - offset) return out_of_range(source, err);
-    if (source->memory) {
-        if (size) memcpy(buffer, source->memory + offset, size);
-        return true;
-    }
+static bool read_file(const Source *source, uint64_t offset, void *buffer, uint64_t size,
+                      Err *err) {
     for (char *to = buffer; size > 0;) {
         ssize_t got = pread(source->fd, to, size, (off_t)offset);
         if (got == 0) return out_of_range(source, err);
@@ -147,4 +152,46 @@ bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t s
         size -= (uint64_t)got;
     }
     return true;
+}
+
+void source_read_ahead(Source *source, Arena *arena) {
+    if (source->memory) return;
+    source->window = ARENA_NEW(arena, SourceWindow);
+    source->window->bytes = arena_alloc(arena, WINDOW);
+    atomic_flag_clear(&source->window->busy);
+}
+
+/* Has the window hold the range, where the last read ended shortly before it. */
+static bool window_reach(const Source *source, uint64_t offset, uint64_t size) {
+    SourceWindow *window = source->window;
+    if (offset >= window->start && offset + size <= window->end) return true;
+    bool follows = offset >= window->next && offset - window->next <= NEAR;
+    if (!follows) return false;
+    uint64_t left = source->size - offset, more = left < WINDOW ? left : WINDOW;
+    window->start = window->end = 0;
+    if (!read_file(source, offset, window->bytes, more, NULL)) return false;
+    window->start = offset;
+    window->end = offset + more;
+    return true;
+}
+
+/* False where the window does not serve: the bytes are then to be read from the file. */
+static bool read_window(const Source *source, uint64_t offset, void *buffer, uint64_t size) {
+    SourceWindow *window = source->window;
+    if (atomic_flag_test_and_set_explicit(&window->busy, memory_order_acquire)) return false;
+    bool held = window_reach(source, offset, size);
+    if (held) memcpy(buffer, window->bytes + (offset - window->start), size);
+    window->next = offset + size;
+    atomic_flag_clear_explicit(&window->busy, memory_order_release);
+    return held;
+}
+
+bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    if (offset > source->size || size > source->size - offset) return out_of_range(source, err);
+    if (source->memory) {
+        if (size) memcpy(buffer, source->memory + offset, size);
+        return true;
+    }
+    if (source->window && size <= SMALL_READ && read_window(source, offset, buffer, size)) return true;
+    return read_file(source, offset, buffer, size, err);
 }

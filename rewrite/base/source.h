@@ -13,12 +13,15 @@
 #include "arena.h"
 #include "err.h"
 
+typedef struct SourceWindow SourceWindow;
+
 typedef struct Source {
     const char *name;            /* path for messages, owned by the arena */
     uint64_t size;               /* bytes, as found when opened */
     const unsigned char *memory; /* the bytes, or NULL where fd is read */
     int fd;                      /* -1 where memory is used; closed by the arena that made it */
     uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
+    SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
 } Source;
 
 /* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_MODEL
@@ -35,6 +38,10 @@ Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err);
 
 /* Borrowed memory that outlives the arena's use of it. */
 Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const char *name);
+
+/* Has small reads of a file that follow one another, as of a model's many small weights, be served
+ * from a window of 64 KiB that is read at once. Before the first read; does nothing to memory. */
+void source_read_ahead(Source *source, Arena *arena);
 
 /* Reads exactly `size` bytes at `offset`. False with ERR_MODEL where the range lies outside or the
  * file has shrunk, ERR_ENV where reading fails. */

@@ -177,6 +177,32 @@ static void test_file_that_shrinks(void **state) {
     assert_int_equal(err.code, ERR_MODEL);
 }
 
+/* Small reads in order, with gaps, backwards and across the window's edges give the file's bytes.
+ */
+static void test_read_ahead(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    static unsigned char all[SIZE], part[4096];
+    Err err = {0};
+    Source *source = source_open(&arena, path, SIZE, &err);
+    assert_true(source_read(source, 0, all, SIZE, &err));
+    source_read_ahead(source, &arena);
+    for (int round = 0; round < 3; round++)
+        for (uint64_t at = 0, size = 0; at + size <= SIZE; at += size + at % 3 * 700) {
+            assert_true(source_read(source, at, part, size, &err));
+            assert_memory_equal(part, all + at, size);
+            uint64_t back = at > 5000 ? at - 5000 : 0;
+            if (size % 5 == 0) assert_true(source_read(source, back, part, 9, &err));
+            if (size % 5 == 0) assert_memory_equal(part, all + back, 9);
+            size = (size + 37) % sizeof part;
+        }
+    assert_true(source_read(source, SIZE - 1, part, 1, &err));
+    assert_int_equal(part[0], all[SIZE - 1]);
+    assert_false(source_read(source, SIZE - 1, part, 2, &err));
+    assert_int_equal(truncate(path, 0), 0);
+    assert_false(source_read(source, 0, part, 8, &(Err){0}));
+}
+
 /* Whatever allocation fails, the descriptor is closed once the arena is freed. */
 static void test_no_leak_where_memory_runs_out(void **state) {
     (void)state;
@@ -205,6 +231,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_pipe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cannot_open, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_that_shrinks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_read_ahead, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_leak_where_memory_runs_out, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,7 @@ void sym_reserve(SymTable *table, size_t count) {
     count += table->count;
     size_t capacity = table->capacity ? table->capacity : 64;
     while (capacity / 4 * 3 < count) capacity *= 2;
+    if (!table->recent) table->recent = ARENA_ARRAY(table->arena, Sym, SYM_RECENT);
     if (capacity > table->capacity) slots_grow(table, capacity);
     if (count <= table->room) return;
     size_t room = count < 2 * table->room ? 2 * table->room : count;
@@ -136,7 +137,7 @@ void sym_reserve(SymTable *table, size_t count) {
 static Sym add(SymTable *table, SymSlot *slot, const char *text, size_t length) {
     SymData *sym = arena_alloc(table->arena, sizeof *sym + length + 1);
     sym->length = (uint32_t)length;
-    sym->hash = slot->hash;
+    sym->number = (uint32_t)table->count;
     if (length) memcpy(sym->text, text, length);
     table->names[table->count++] = sym;
     slot->number = (uint32_t)table->count;
@@ -148,10 +149,13 @@ Sym sym_intern(SymTable *table, const char *text, size_t length) {
     if (table->count == table->room || table->count >= table->capacity / 4 * 3)
         sym_reserve(table, 1);
     uint32_t hash = hash_bytes(table, text, length);
+    Sym *recent = &table->recent[hash & (SYM_RECENT - 1)];
+    if (*recent && (*recent)->length == length && memcmp((*recent)->text, text, length) == 0)
+        return *recent;
     SymSlot *slot = slot_of(table, text, length, hash);
-    if (slot->number) return table->names[slot->number - 1];
     slot->hash = hash;
-    return add(table, slot, text, length);
+    *recent = slot->number ? table->names[slot->number - 1] : add(table, slot, text, length);
+    return *recent;
 }
 
 Sym sym_intern_cstr(SymTable *table, const char *text) {
@@ -175,16 +179,44 @@ static size_t put_suffix(char *name, size_t length, uint64_t number) {
     return length;
 }
 
+static SymSuffix *suffix_slot(const SymTable *table, Sym stem) {
+    size_t mask = table->suffix_capacity - 1;
+    for (size_t i = sym_hash(stem) & mask;; i = (i + 1) & mask) {
+        SymSuffix *slot = &table->suffixes[i];
+        if (!slot->stem || slot->stem == stem) return slot;
+    }
+}
+
+static void suffixes_grow(SymTable *table) {
+    const SymTable old = *table;
+    table->suffix_capacity = old.suffix_capacity ? old.suffix_capacity * 2 : 16;
+    table->suffixes = ARENA_ARRAY(table->arena, SymSuffix, table->suffix_capacity);
+    for (size_t i = 0; i < old.suffix_capacity; i++)
+        if (old.suffixes[i].stem) *suffix_slot(table, old.suffixes[i].stem) = old.suffixes[i];
+    arena_release(table->arena, old.suffixes, old.suffix_capacity * sizeof *old.suffixes);
+}
+
+/* The number last given to the stem, to be raised. Valid until the next call. */
+static uint64_t *suffix_of(SymTable *table, Sym stem) {
+    if (table->suffix_count * 2 >= table->suffix_capacity) suffixes_grow(table);
+    SymSuffix *slot = suffix_slot(table, stem);
+    if (!slot->stem) {
+        slot->stem = stem;
+        table->suffix_count++;
+    }
+    return &slot->number;
+}
+
 Sym sym_fresh(SymTable *table, const char *stem) {
     enum { SUFFIX = 1 + 20 };
     size_t length = strlen(stem), count = table->count;
     Sym taken = sym_intern(table, stem, length);
     if (table->count > count) return taken;
-    SymData *memory = (SymData *)taken; /* the table's own, const to everyone else */
+    uint64_t *last = suffix_of(table, taken);
     char *name = arena_alloc(table->arena, length + SUFFIX);
     memcpy(name, stem, length);
     for (;;) {
-        size_t whole = put_suffix(name, length, ++memory->suffix);
+        size_t whole = put_suffix(name, length, ++*last);
         if (!sym_find(table, name, whole)) return sym_intern(table, name, whole);
     }
 }

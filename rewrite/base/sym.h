@@ -17,8 +17,7 @@
 
 typedef struct SymData {
     uint32_t length; /* bytes, without the final NUL */
-    uint32_t hash;
-    uint64_t suffix; /* sym_fresh's: the last number it gave to this stem */
+    uint32_t number; /* < the table's count: dense, for side tables; in the order of interning */
     char text[];
 } SymData;
 typedef const SymData *Sym;
@@ -28,12 +27,23 @@ typedef struct SymSlot {
     uint32_t number; /* of a name, from 1 on; 0: free */
 } SymSlot;
 
+/* The last number that sym_fresh gave to a stem. */
+typedef struct SymSuffix {
+    Sym stem;
+    uint64_t number;
+} SymSuffix;
+
+enum { SYM_RECENT = 4096 }; /* a power of two: fits the second-level cache */
+
 typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
+    Sym *recent;    /* [SYM_RECENT] by hash: what was met last, so that most look-ups stay near */
     SymSlot *slots; /* [capacity]: open addressing, a power of two */
     size_t capacity;
+    SymSuffix *suffixes; /* [suffix_capacity]: as slots, by stem */
+    size_t suffix_count, suffix_capacity;
     uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
 } SymTable;
 
@@ -63,6 +73,14 @@ static inline const char *sym_text(Sym sym) { return sym ? sym->text : ""; }
 static inline bool sym_equals(Sym sym, const char *text) {
     size_t length = strlen(text);
     return sym && sym->length == length && memcmp(sym->text, text, length) == 0;
+}
+
+/* For hash tables keyed by Syms of one table: neighbours by number are neighbours in sixteens, so that
+ * names met in their order find their slots in the caches. No file can choose names that collide: of
+ * n names that do, it would have to hold n^2. */
+static inline uint32_t sym_hash(Sym sym) {
+    uint32_t block = (sym->number >> 4) * 0x9e3779b1u;
+    return (block ^ block >> 15) << 4 | (sym->number & 15);
 }
 
 #endif

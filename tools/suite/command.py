@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -79,6 +80,26 @@ class Demi:
     def opt(self, model: str, passes: str) -> tuple[Run, bytes | None]:
         out = self.folder / "opt.onnx"
         return self._take(self.run("opt", model, "--passes", passes, "-o", str(out)), out)
+
+    def pipeline(self, variant: Variant, *extra: str) -> str:
+        """The passes that a conversion stands for, as opt takes them."""
+        return subprocess.run([self.path, "convert", "--print-pipeline", "--to", variant.to, "--io",
+                               variant.io, *extra], capture_output=True, text=True,
+                              check=True).stdout.strip()
+
+    def placed(self, variant: Variant, placement: str, *extra: str) -> str:
+        """The same, its casts placed so."""
+        plain = re.sub(r"placement=\w+,?", "", self.pipeline(variant, *extra))
+        return plain.replace("insert-casts{", f"insert-casts{{placement={placement},")
+
+    def explain(self, model: str, passes: str) -> Run:
+        """Runs a pipeline without writing a model; the run's report is the parsed --json file."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        run = self.run("opt", model, "--passes", passes, "--json", str(report), "--quiet")
+        if run.code == 0:
+            run.report = json.loads(report.read_bytes())
+        return run
 
     def convert(self, model: str, variant: Variant, *extra: str) -> tuple[Run, bytes | None]:
         """Converts; the run's report is the parsed --json file."""

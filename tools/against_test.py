@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`check --against`: a conversion is its source but for precision, and a doctored one is not.
+
+Backend models are converted to both types, with graph inputs and outputs kept and low: no difference
+may be found. Every fault of FAULTS is then put into the conversion of a small model, and must be.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from suite import preserve, workers
+from suite.command import VARIANTS, Demi, Variant, work_folder
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def source() -> onnx.ModelProto:
+    """A product, a branch that reads it, a custom operator: with names, metadata and doc strings."""
+    info = helper.make_tensor_value_info
+    rng = np.random.default_rng(1)
+    weights = [numpy_helper.from_array(rng.standard_normal((4, 4), np.float32), n) for n in "WV"]
+    branch = helper.make_graph([helper.make_node("Relu", ["t"], ["a"], name="in_branch")], "then",
+                               [], [info("a", TensorProto.FLOAT, None)])
+    other = helper.make_graph([helper.make_node("MatMul", ["t", "V"], ["b"])], "else", [],
+                              [info("b", TensorProto.FLOAT, None)])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "W"], ["t"], name="mm"),
+         helper.make_node("If", ["c"], ["u"], name="if", then_branch=branch, else_branch=other),
+         helper.make_node("Own", ["u"], ["v"], name="own", domain="com.x", depth=3),
+         helper.make_node("Transpose", ["u"], ["p"], name="turn", perm=[1, 0]),
+         helper.make_node("MatMul", ["p", "V"], ["y"], name="last")], "main",
+        [info("x", TensorProto.FLOAT, ["N", 4]), info("c", TensorProto.BOOL, [])],
+        [info("y", TensorProto.FLOAT, None), info("v", TensorProto.FLOAT, None)], weights)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("com.x", 1)])
+    preserve.mark(model)
+    return model
+
+
+def node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
+    return next(n for n in model.graph.node if n.name == name)
+
+
+def change_weight(model: onnx.ModelProto) -> None:
+    """One weight off by the last bit."""
+    weight = model.graph.initializer[0]
+    data = bytearray(weight.raw_data)
+    data[0] ^= 1
+    weight.raw_data = bytes(data)
+
+
+def swap_operands(model: onnx.ModelProto) -> None:
+    mm = node(model, "mm")
+    mm.input[0], mm.input[1] = mm.input[1], mm.input[0]
+
+
+FAULTS: list[tuple[str, Callable[[onnx.ModelProto], object]]] = [
+    ("a weight", change_weight), ("operands", swap_operands),
+    ("an operator", lambda m: setattr(node(m, "turn"), "op_type", "Identity")),
+    ("an attribute", lambda m: node(m, "turn").attribute[0].ints.reverse()),
+    ("a custom attribute", lambda m: setattr(node(m, "own").attribute[0], "i", 4)),
+    ("an attribute lost", lambda m: node(m, "own").attribute.pop(0)),
+    ("a node lost", lambda m: m.graph.node.remove(node(m, "own"))),
+    ("a node added", lambda m: m.graph.node.append(
+        helper.make_node("Relu", ["x"], ["more"], name="more"))),
+    ("a node in a branch", lambda m: setattr(
+        node(m, "if").attribute[0].g.node[0], "op_type", "Sigmoid")),
+    ("a node's name", lambda m: setattr(node(m, "last"), "name", "end")),
+    ("metadata", lambda m: node(m, "own").metadata_props.pop()),
+    ("a doc string", lambda m: setattr(node(m, "mm"), "doc_string", "")),
+    ("an unknown field", lambda m: node(m, "mm").DiscardUnknownFields()),
+    ("the graph's metadata", lambda m: m.graph.metadata_props.pop()),
+    ("the producer", lambda m: setattr(m, "producer_name", "me")),
+    ("an input's shape", lambda m: setattr(
+        m.graph.input[0].type.tensor_type.shape.dim[1], "dim_value", 5)),
+    ("an input's symbol", lambda m: setattr(
+        m.graph.input[0].type.tensor_type.shape.dim[0], "dim_param", "M")),
+    ("an input's type", lambda m: setattr(
+        m.graph.input[0].type.tensor_type, "elem_type", TensorProto.DOUBLE)),
+    ("the opset", lambda m: setattr(m.opset_import[0], "version", 16)),
+    ("an output lost", lambda m: m.graph.output.pop()),
+]
+
+
+def against(demi: Demi, path: pathlib.Path, reference: pathlib.Path) -> tuple[int, list[str], str]:
+    """(exit code, differences, what standard error says)."""
+    report = demi.folder / "check.json"
+    report.unlink(missing_ok=True)
+    run = demi.run("check", str(path), "--against", str(reference), "--quiet", "--json", str(report))
+    said = json.loads(report.read_bytes()) if report.exists() else {}
+    return run.code, said.get("differences", []), run.stderr
+
+
+def judge_faults(demi: Demi) -> list[str]:
+    found = []
+    reference, made, broken = (demi.folder / n for n in ("ref.onnx", "made.onnx", "broken.onnx"))
+    reference.write_bytes(source().SerializeToString())
+    _, out = demi.convert(str(reference), Variant("float16", "keep"))
+    made.write_bytes(out)
+    code, lines, text = against(demi, made, reference)
+    if code or lines:
+        found.append(f"a good conversion: exit {code}, {lines} {text}")
+    for what, damage in FAULTS:
+        model = onnx.load_from_string(out)
+        damage(model)
+        if model.SerializeToString() == out:
+            found.append(f"{what}: nothing was changed")
+        broken.write_bytes(model.SerializeToString())
+        code, lines, text = against(demi, broken, reference)
+        if code != 1 or not (lines or "error" in text or "demi:" in text):
+            found.append(f"{what}: exit {code}, {lines}")
+    for option in ("--max-error", "--data"):
+        run = demi.run("check", str(made), "--against", str(reference), option, "1")
+        if run.code != 2 or "runtime" not in run.stderr:
+            found.append(f"{option}: exit {run.code}, {run.stderr}")
+    return found
+
+
+class Judge:
+    def __init__(self, demi: Demi) -> None:
+        self.demi = demi
+
+    def __call__(self, path: pathlib.Path) -> list[str]:
+        found, made = [], self.demi.folder / "made.onnx"
+        for variant in VARIANTS:
+            run, out = self.demi.convert(str(path), variant, "--opset", "keep")
+            if out is None:
+                found.append(f"{variant}: {run.problem()}")
+                continue
+            made.write_bytes(out)
+            code, lines, text = against(self.demi, made, path)
+            if code or lines:
+                found.append(f"{variant}: exit {code}, {lines[:2]} {text[:200]}")
+        return found
+
+
+def make_judge(command: str, folder: pathlib.Path) -> Judge:
+    own = folder / str(time.monotonic_ns())
+    own.mkdir()
+    return Judge(Demi(command, own))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Judges check --against.")
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
+    parser.add_argument("--sample", type=int, help="judge only this many models")
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    models = sorted(args.data.glob("*/*/model.onnx"))
+    if args.sample:
+        models = random.Random(1).sample(models, min(args.sample, len(models)))
+    folder = work_folder()
+    try:
+        failures = judge_faults(make_judge(args.demi, folder).demi)
+        for path, result, died in workers.run(models, make_judge, (args.demi, folder),
+                                              args.processes):
+            failures += [f"{path.parent.name} {t}" for t in
+                         (result if result is not None else [died])]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for text in failures[:40]:
+        print("FAIL", text[:500])
+    print(f"against: {len(FAULTS)} faults, {len(models)} models, {len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
