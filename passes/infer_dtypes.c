@@ -46,19 +46,12 @@ typedef struct FunctionState {
     Signature *signatures; /* the last one first */
 } FunctionState;
 
-/* A call whose body is being inferred, and where it stands. */
-typedef struct Frame {
-    const struct Frame *outer; /* NULL: in no function */
-    const Node *call;
-    const Function *function;
-} Frame;
-
 typedef struct Infer {
     Model *model;
     Arena *arena, *scratch; /* of the model; of the pass */
     Err *err;
     FunctionState *functions; /* beside model->functions */
-    const Frame *frame;       /* of the body that is being inferred, or NULL */
+    const CallFrame *frame;       /* of the body that is being inferred, or NULL */
     unsigned depth;           /* of graphs and calls that are being inferred */
     uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
     const InferHook *hook;    /* may be NULL */
@@ -78,7 +71,7 @@ static const Attr *attr_named(const Attr *attrs, Sym name) {
 
 static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);
-    const Frame *frame = infer->frame;
+    const CallFrame *frame = infer->frame;
     for (; attr && attr->ref && frame; frame = frame->outer) {
         infer->functions[frame->function->index].by_attributes = true;
         const Attr *given = attr_named(frame->call->attrs, attr->ref);
@@ -372,7 +365,7 @@ static const Signature *infer_function_body(Infer *infer, const Function *functi
     signature->outputs = ARENA_ARRAY(infer->scratch, const Type *, body->outputs.count);
     for (size_t i = 0; i < body->inputs.count; i++) signature->inputs[i] = input_at(node, i);
     set_formals(infer, signature, body);
-    Frame frame = {.outer = infer->frame, .call = node, .function = function};
+    CallFrame frame = {.outer = infer->frame, .call = node, .function = function};
     infer->frame = &frame;
     state->running = true;
     bool ok = infer_graph(infer, body);
@@ -526,17 +519,18 @@ bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook
     return true;
 }
 
-bool infer_dtypes_call(PassCtx *ctx, const Node *call, Err *err) {
+bool infer_dtypes_call(PassCtx *ctx, const CallFrame *outer, const Node *call, Err *err) {
     Model *model = ctx->model;
     Function *function = model_find_function(model, call);
     Infer infer = {.model = model,
                    .arena = &model->arena,
                    .scratch = ctx->scratch,
                    .err = err,
+                   .frame = outer,
                    .budget = REPEAT_BUDGET};
     infer.functions = ARENA_ARRAY(ctx->scratch, FunctionState, model->functions.count + 1);
     forget_types(function->body, NULL);
-    return infer_function_body(&infer, &infer.functions[function->index], function, call);
+    return infer_function_body(&infer, function, call);
 }
 
 /* What a given input type makes of the outputs must be what the model says they are. */

@@ -12,12 +12,19 @@ typedef struct InferHook {
     void *data;
 } InferHook;
 
+/* A call of a function whose body is looked at, and the one it stands in. */
+typedef struct CallFrame {
+    const struct CallFrame *outer; /* NULL: in no function */
+    const Node *call;
+    const Function *function;
+} CallFrame;
+
 /* What the pass infer-dtypes does. inputs (NAME=DTYPE) and hook may be NULL. */
 bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook, Err *err);
 
 /* Gives the values of the function that `call` calls the types they have in this call, those of
  * calls inside it too: for a pass that looks at each call on its own. Types of the caller's values
- * must be exact. */
-bool infer_dtypes_call(PassCtx *ctx, const Node *call, Err *err);
+ * must be exact. `outer` is the call that `call` stands in, or NULL. */
+bool infer_dtypes_call(PassCtx *ctx, const CallFrame *outer, const Node *call, Err *err);
 
 #endif

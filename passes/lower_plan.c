@@ -19,13 +19,6 @@
 
 enum { MOST_STEPS = 1 << 24 }; /* calls of calls of calls … can make any number of them */
 
-/* The call whose body is being lowered. */
-typedef struct Frame {
-    const struct Frame *outer;
-    const Node *call;
-    const Function *function;
-} Frame;
-
 typedef VEC(PlanStep) Steps;
 
 typedef struct Lower {
@@ -34,7 +27,7 @@ typedef struct Lower {
     PlanBuilder b;
     uint32_t *value_of; /* by value id: the plan's value; PLAN_NONE where there is none yet */
     uint32_t *constant_of; /* the same of constants, which functions' calls share */
-    const Frame *frame;
+    const CallFrame *frame; /* of the body that is being lowered, or NULL */
     uint64_t step_count;
     Err *err;
 } Lower;
@@ -191,7 +184,7 @@ static const Attr *attr_called(const Attr *attrs, Sym name) {
 
 /* What an attribute stands for: one of a function's body may name a parameter of the function, which
  * the call gives, or itself takes from the call around it. NULL: absent. */
-static const Attr *resolve(const Frame *frame, const Attr *attr) {
+static const Attr *resolve(const CallFrame *frame, const Attr *attr) {
     while (attr && attr->ref) {
         if (!frame) return NULL;
         Sym name = attr->ref;
@@ -387,9 +380,9 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
  * the call's results. */
 static bool lower_call(Lower *l, const Node *node, const Function *function, Steps *steps) {
     const Graph *body = function->body;
-    Frame frame = {.outer = l->frame, .call = node, .function = function};
+    CallFrame frame = {.outer = l->frame, .call = node, .function = function};
     uint32_t *actual = ARENA_ARRAY(l->ctx->scratch, uint32_t, body->inputs.count + 1);
-    if (!infer_dtypes_call(l->ctx, node, l->err)) return false;
+    if (!infer_dtypes_call(l->ctx, l->frame, node, l->err)) return false;
     for (size_t i = 0; i < body->inputs.count; i++)
         if (!operand(l, node, i < node->input_count ? node->inputs[i].value : NULL, &actual[i]))
             return false;
