@@ -4,8 +4,8 @@
  * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct, and
  * nothing of graphs or plans. The host (runtime/) has already
  *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
- *  - checked that the operands are there and of dtypes that the row takes, and converted those that it
- *    does not take: 16-bit and smaller floats to float, 2- and 4-bit integers to 8-bit ones. A kernel
+ *  - checked that operands which the operator's definition gives one type have it, and that all are of
+ *    dtypes that the row takes; converted those that it does not take: 16-bit and smaller floats to float, 2- and 4-bit integers to 8-bit ones. A kernel
  *    written for float thereby serves float16 and bfloat16 with one rounding of its result.
  * Shapes, attributes and index data are the file's, so a kernel checks what its arithmetic relies on
  * and fails with kernel_fail; it never reads or writes outside of its tensors.
@@ -97,6 +97,11 @@ struct KernelCall {
 const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count);
 size_t kernel_row_count(void);
 const KernelRow *kernel_row(size_t index);
+
+/* Which operands of the operator have one element type (kernel_types.def), and whether a call's do: the
+ * host asks before it runs a kernel, so that kernels may rely on it. NULL for unknown operators. */
+const char *kernel_types_find(const char *domain, const char *op, int64_t opset);
+bool kernel_types_agree(const char *types, const KernelCall *call);
 
 /* Changes whenever a plan made for another table could mean something else. */
 uint64_t kernel_table_version(void);

@@ -202,6 +202,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->err = &context->err;
     exec->threads = options->threads ? options->threads : processors_usable();
     exec->seed = options->seed;
+    exec->step_limit = options->step_limit ? options->step_limit : UINT64_MAX;
     pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
     exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
@@ -409,6 +410,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->err = (Err){0};
     context->output_count = 0;
     exec->depth = 0;
+    exec->steps = 0;
     if (setjmp(trap.env)) {
         err_out_of_memory(&context->err);
     } else {

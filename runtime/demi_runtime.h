@@ -128,9 +128,11 @@ typedef struct DemiContextOptions {
     uint32_t threads;       /* 0: as many as there are processors to use */
     uint64_t memory_budget; /* bytes for values and workspace; 0: three quarters of the memory */
     uint64_t seed;          /* for random operators that have none */
+    uint64_t step_limit;    /* most steps a run may take, those of loops counted each time; 0: any
+                               number. A loop of a model that is not trusted may never end */
 } DemiContextOptions;
 
-#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0}
+#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0, 0}
 
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);
@@ -145,7 +147,7 @@ DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *
                                               const DemiValue *value, DemiError *error);
 
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node fails,
- * which the error names; DEMI_ERR_ENV past the memory budget. */
+ * which the error names; DEMI_ERR_ENV past the memory budget or the step limit. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Output i of the last run, until the next one; NULL beyond the count or without a run. */

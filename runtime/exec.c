@@ -310,6 +310,8 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
                           .err = exec->err,
                           .host = &s.host};
     if (!collect(&s, inputs)) return false;
+    if (!step->types || !kernel_types_agree(step->types, &s.call))
+        return exec_fail(exec, step, "its operands' types are none that it can have together");
     s.call.row = choose_row(step, &s.call);
     if (!s.call.row) {
         const char *dtype = in && inputs[0].present ? dtype_name(inputs[0].dtype) : "these types";
@@ -329,6 +331,12 @@ static double now(void) {
 }
 
 static bool run_step(Exec *exec, const LoadedStep *step) {
+    if (exec->steps++ >= exec->step_limit) {
+        err_set(exec->err, ERR_ENV, "more than %llu steps",
+                (unsigned long long)exec->step_limit);
+        name_step(exec, step);
+        return false;
+    }
     double start = exec->after ? now() : 0;
     bool ok = step->exec ? step->exec(exec, step) : exec_kernel(exec, step);
     if (!ok) return false;

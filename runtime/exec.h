@@ -25,6 +25,7 @@ struct LoadedStep {
     const char *op, *name; /* for messages */
     int64_t opset;
     ExecFunction exec;      /* else kernels */
+    const char *types;      /* kernel_types_find's */
     const KernelRow *rows;  /* [row_count] */
     size_t row_count;
     const ShapeRow *shape;
@@ -54,6 +55,7 @@ struct Exec {
     unsigned threads;
     uint64_t seed;
     unsigned depth;  /* of nested graphs */
+    uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
     /* Called after each step, for profiles and comparisons; may be NULL. */
     void (*after)(void *data, const LoadedStep *step, double seconds);
     void *after_data;

@@ -99,6 +99,7 @@ static const void *fill(Loader *l, const AttrLayout *layout, const LoadedStep *s
 typedef struct FoundOp {
     const char *domain, *name;
     ExecFunction exec;
+    const char *types;
     const KernelRow *rows;
     size_t row_count;
     const ShapeRow *shape;
@@ -114,6 +115,7 @@ static FoundOp *find_ops(Loader *l) {
         to->name = plan_text(plan, op->name, l->arena);
         to->exec = exec_find(to->domain, to->name);
         to->rows = kernel_find(to->domain, to->name, op->opset, &to->row_count);
+        to->types = kernel_types_find(to->domain, to->name, op->opset);
         to->shape = shape_find(to->domain, to->name, op->opset);
         if (to->exec || to->rows) continue;
         err_set(l->err, ERR_MODEL, "demi has no kernel for the operator %s%s%s at opset %lld",
@@ -132,6 +134,7 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     step->name = plan_text(plan, step->plan->name, l->arena);
     step->opset = plan->ops[step->plan->op].opset;
     step->exec = op->exec;
+    step->types = op->types;
     step->rows = op->rows;
     step->row_count = op->row_count;
     step->shape = op->shape;

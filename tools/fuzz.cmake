@@ -5,11 +5,11 @@
 #     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
 #
 # An input that broke something goes into testdata/fuzz/X once the cause is fixed.
-foreach(name import text convert pipeline)
+foreach(name import text convert pipeline plan)
     set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
     add_executable(replay_${name} tools/fuzz_${name}.c tools/fuzz_common.c tools/fuzz_replay.c)
     target_include_directories(replay_${name} PRIVATE tools)
-    target_link_libraries(replay_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+    target_link_libraries(replay_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_runtime demi_kernels
         demi_shape demi_base)
     add_test(NAME replay_${name} COMMAND replay_${name} ${corpus}
         ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
@@ -17,7 +17,7 @@ foreach(name import text convert pipeline)
     if(DEMI_FUZZ)
         add_executable(fuzz_${name} tools/fuzz_${name}.c tools/fuzz_common.c)
         target_include_directories(fuzz_${name} PRIVATE tools)
-        target_link_libraries(fuzz_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+        target_link_libraries(fuzz_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_runtime demi_kernels
             demi_shape demi_base)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     endif()

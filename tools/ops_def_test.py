@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Regenerates the operator schemas and compares them with rewrite/ops.def byte for byte.
+"""Regenerates the tables made of the operators' definitions and compares them byte for byte.
 
     tools/ops_def_test.py [--allow-missing]
 
@@ -17,6 +17,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SKIPPED = 77
+GENERATED = [("tools/gen_ops.py", "rewrite/ops.def"),
+             ("tools/gen_kernel_types.py", "kernels/kernel_types.def")]
 
 
 def main():
@@ -25,21 +27,27 @@ def main():
     if importlib.util.find_spec("onnx") is None:
         print("ops_def_test.py: the onnx package is not installed; nothing compared", file=sys.stderr)
         return SKIPPED if sys.argv[1:] else 1
+    same = [is_current(*pair) for pair in GENERATED]
+    return 0 if all(same) else 1
+
+
+def is_current(generator, kept):
+    """Does the generator still write the file that is kept?"""
     with tempfile.TemporaryDirectory() as folder:
         # Another hash seed each time: the text must not depend on the order of sets.
-        fresh = pathlib.Path(folder) / "ops.def"
-        made = subprocess.run([sys.executable, "-R", ROOT / "tools" / "gen_ops.py", fresh])
+        fresh = pathlib.Path(folder) / "fresh.def"
+        made = subprocess.run([sys.executable, "-R", ROOT / generator, fresh])
         if made.returncode:
-            return 1
-        kept = ROOT / "rewrite" / "ops.def"
-        if fresh.read_bytes() == kept.read_bytes():
-            print(f"{kept.relative_to(ROOT)}: {kept.stat().st_size} bytes, as generated")
-            return 0
-        lines = difflib.unified_diff(kept.read_text().splitlines(), fresh.read_text().splitlines(),
-                                     "rewrite/ops.def", "regenerated", lineterm="", n=0)
+            return False
+        if fresh.read_bytes() == (ROOT / kept).read_bytes():
+            print(f"{kept}: {fresh.stat().st_size} bytes, as generated")
+            return True
+        lines = difflib.unified_diff((ROOT / kept).read_text().splitlines(),
+                                     fresh.read_text().splitlines(), kept, "regenerated",
+                                     lineterm="", n=0)
         print("\n".join(itertools.islice(lines, 20)))
-        print("rewrite/ops.def is not what tools/gen_ops.py writes")
-        return 1
+        print(f"{kept} is not what {generator} writes")
+        return False
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class PlanIo(ctypes.Structure):
 
 class ContextOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
-                ("seed", c_uint64)]
+                ("seed", c_uint64), ("step_limit", c_uint64)]
 
 
 NONE, TENSOR, SEQUENCE = 0, 1, 2
@@ -110,7 +110,7 @@ class Session:
         library.check(library.c.demi_plan_from_memory(
             c_void_p(memory_of.ctypes.data + start), c_size_t(len(plan)), byref(self.plan),
             byref(error)), error)
-        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0)
+        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0)
         library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
                                                  byref(error)), error)
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which operands of an operator have one element type: the table kernel_types.def, and the check that
+ * a call's operands agree with it. tools/gen_kernel_types.py says what the letters mean. */
+#include <string.h>
+
+#include "kernel.h"
+
+static const struct TypesRow {
+    const char *domain, *op;
+    int32_t since;
+    const char *types;
+} rows[] = {
+#define KERNEL_TYPES(domain, op, since, types) {domain, op, since, types},
+#include "kernel_types.def"
+#undef KERNEL_TYPES
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+const char *kernel_types_find(const char *domain, const char *op, int64_t opset) {
+    size_t low = 0, high = ROW_COUNT;
+    while (low < high) { /* the first row of the operator */
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(domain, rows[middle].domain);
+        if (order == 0) order = strcmp(op, rows[middle].op);
+        if (order > 0) low = middle + 1;
+        else high = middle;
+    }
+    const char *found = NULL;
+    for (; low < ROW_COUNT && strcmp(domain, rows[low].domain) == 0 &&
+           strcmp(op, rows[low].op) == 0 && rows[low].since <= opset; low++)
+        found = rows[low].types;
+    return found;
+}
+
+typedef struct Item {
+    bool optional, variadic, alone;
+    char letter; /* '\0' and '>': no more */
+} Item;
+
+static Item item_at(const char *text) {
+    Item item = {.optional = *text == ':'};
+    text += item.optional;
+    item.alone = *text == '~';
+    item.variadic = item.alone || *text == '*';
+    item.letter = text[item.variadic];
+    return item;
+}
+
+static const char *behind(const char *text) {
+    Item item = item_at(text);
+    return text + item.optional + item.variadic + 1;
+}
+
+static bool fits(const Item *item, Dtype dtype, Dtype *bound) {
+    if (item->alone || item->letter == '?') return true;
+    if (item->letter >= 'a' && item->letter <= 'z') return dtype == (Dtype)(item->letter - 'a');
+    Dtype *own = &bound[item->letter - 'A'];
+    if (*own && *own != dtype) return false;
+    *own = dtype;
+    return true;
+}
+
+/* Looks at `count` operands by the items from `text` on; `bound` has the types of letters so far. */
+static bool check(const char *text, const KernelTensor *operands, uint32_t count, Dtype *bound) {
+    bool started = false; /* the variadic item has an operand */
+    for (uint32_t i = 0; i < count; i++) {
+        Item item = item_at(text);
+        if (item.letter == '\0' || item.letter == '>') return false; /* more than there can be */
+        if (!item.variadic) text = behind(text);
+        started |= item.variadic;
+        if (!operands[i].present && !item.optional && !item.variadic) return false;
+        if (operands[i].present && !fits(&item, operands[i].dtype, bound)) return false;
+    }
+    for (;; text = behind(text)) { /* the rest must be optional */
+        Item item = item_at(text);
+        if (item.letter == '\0' || item.letter == '>') return true;
+        if (!item.optional && !(item.variadic && started)) return false;
+    }
+}
+
+bool kernel_types_agree(const char *types, const KernelCall *call) {
+    Dtype bound[26] = {DTYPE_UNDEFINED};
+    return check(types, call->inputs, call->input_count, bound) &&
+           check(strchr(types, '>') + 1, call->outputs, call->output_count, bound);
+}

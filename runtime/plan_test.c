@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plans are untrusted: whatever bit of one is flipped, and wherever it is cut, it is refused with a
+ * reason or runs to an end without touching memory that is not its own (run under sanitizers). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "attr_layout.h"
+#include "demi_runtime.h"
+#include "plan.h"
+
+typedef struct Image {
+    unsigned char *data; /* 64-byte aligned */
+    size_t size, room;
+} Image;
+
+static bool append(void *data, const void *bytes, size_t size, Err *err) {
+    Image *to = data;
+    (void)err;
+    assert_true(to->size + size <= to->room);
+    memcpy(to->data + to->size, bytes, size);
+    to->size += size;
+    return true;
+}
+
+static bool read_memory(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    (void)err;
+    memcpy(buffer, (const char *)data + offset, size);
+    return true;
+}
+
+static uint32_t add_value(PlanBuilder *b, const char *name, Dtype dtype, const int64_t *dims,
+                          uint32_t rank) {
+    PlanValue value = {.name = plan_add_text(b, name, strlen(name)), .dtype = (uint8_t)dtype,
+                       .rank = rank, .dims = plan_add_numbers(b, dims, rank),
+                       .data = PLAN_NO_DATA};
+    VEC_PUSH(b->arena, &b->values, value);
+    return (uint32_t)b->values.count - 1;
+}
+
+static void add_step(PlanBuilder *b, const char *op, PlanSpan inputs, PlanSpan outputs,
+                     PlanSpan attrs) {
+    PlanStep step = {.op = plan_add_op(b, "", op, 21), .name = plan_add_text(b, op, strlen(op)),
+                     .inputs = inputs, .outputs = outputs, .attrs = attrs};
+    VEC_PUSH(b->arena, &b->steps, step);
+}
+
+static PlanSpan one(PlanBuilder *b, uint32_t value) { return plan_add_operands(b, &value, 1); }
+
+static PlanAttr graph_attr(PlanBuilder *b, const char *name, int64_t graph) {
+    return (PlanAttr){.name = plan_add_text(b, name, strlen(name)), .kind = PLAIN_GRAPH,
+                      .value = graph};
+}
+
+/* main(float[2,3] x, bool c): r = Reshape(x, {3, 2}); y = If(c) { Reshape(r, {6}) } else { r } */
+static void build(PlanBuilder *b, int64_t *shapes) {
+    const int64_t two_three[] = {2, 3}, unknown[] = {-1}, length[] = {2}, single[] = {1};
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT, two_three, 2);
+    uint32_t c = add_value(b, "c", DTYPE_BOOL, NULL, 0);
+    uint32_t shape = add_value(b, "shape", DTYPE_INT64, length, 1);
+    uint32_t flat = add_value(b, "flat", DTYPE_INT64, single, 1);
+    uint32_t r = add_value(b, "r", DTYPE_FLOAT, unknown, 1);
+    uint32_t y = add_value(b, "y", DTYPE_FLOAT, unknown, 1);
+    uint32_t z = add_value(b, "z", DTYPE_FLOAT, unknown, 1);
+    plan_set_data(b, shape, 16, read_memory, shapes);
+    plan_set_data(b, flat, 8, read_memory, shapes + 2);
+    uint32_t inputs[] = {x, c}, first[] = {x, shape}, second[] = {r, flat};
+    PlanGraph graphs[3] = {{.inputs = plan_add_operands(b, inputs, 2), .outputs = one(b, y)},
+                           {.outputs = one(b, z), .steps = {0, 1}},
+                           {.outputs = one(b, r)}};
+    add_step(b, "Reshape", plan_add_operands(b, second, 2), one(b, z), (PlanSpan){0});
+    add_step(b, "Reshape", plan_add_operands(b, first, 2), one(b, r), (PlanSpan){0});
+    VEC_PUSH(b->arena, &b->attrs, graph_attr(b, "then_branch", 1));
+    VEC_PUSH(b->arena, &b->attrs, graph_attr(b, "else_branch", 2));
+    add_step(b, "If", one(b, c), one(b, y), (PlanSpan){0, 2});
+    graphs[0].steps = (PlanSpan){1, 2};
+    for (int i = 0; i < 3; i++) VEC_PUSH(b->arena, &b->graphs, graphs[i]);
+}
+
+static Image make(void) {
+    static int64_t shapes[] = {3, 2, 6};
+    Image bytes = {.data = aligned_alloc(64, 1 << 16), .room = 1 << 16};
+    MemTrap trap;
+    Arena arena;
+    PlanBuilder builder;
+    Err err = {0};
+    assert_non_null(bytes.data);
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    plan_builder_init(&builder, &arena);
+    build(&builder, shapes);
+    assert_true(plan_write(&builder, append, &bytes, &err));
+    arena_free(&arena);
+    return bytes;
+}
+
+/* The run's status; *rank is the output's where it succeeds. */
+static DemiStatus run(const void *data, size_t size, bool condition, uint32_t *rank) {
+    static const float x[] = {1, 2, 3, 4, 5, 6};
+    static const int64_t dims[] = {2, 3};
+    const uint8_t c = condition;
+    DemiError error = DEMI_ERROR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    DemiValue inputs[] = {DEMI_VALUE_TENSOR(DEMI_FLOAT, 2, dims, x),
+                          DEMI_VALUE_TENSOR(DEMI_BOOL, 0, NULL, &c)};
+    DemiPlan *plan = NULL;
+    DemiContext *context = NULL;
+    options.memory_budget = 1 << 20;
+    options.threads = 1;
+    options.step_limit = 100;
+    bool ok = demi_plan_from_memory(data, size, &plan, &error) == DEMI_OK &&
+              demi_context_new(plan, &options, &context, &error) == DEMI_OK &&
+              demi_context_set_input(context, "x", &inputs[0], &error) == DEMI_OK &&
+              demi_context_set_input(context, "c", &inputs[1], &error) == DEMI_OK &&
+              demi_context_run(context, &error) == DEMI_OK;
+    if (ok && demi_context_output(context, 0)) *rank = demi_context_output(context, 0)->rank;
+    if (!ok) assert_true(error.message[0]);
+    demi_context_free(context);
+    demi_plan_free(plan);
+    return error.status;
+}
+
+static void test_runs(void **state) {
+    (void)state;
+    Image bytes = make();
+    uint32_t rank = 9;
+    assert_int_equal(run(bytes.data, bytes.size, true, &rank), DEMI_OK);
+    assert_int_equal(rank, 1);
+    assert_int_equal(run(bytes.data, bytes.size, false, &rank), DEMI_OK);
+    assert_int_equal(rank, 2);
+    free(bytes.data);
+}
+
+static void test_every_flipped_bit(void **state) {
+    (void)state;
+    Image bytes = make();
+    uint32_t rank, refused = 0;
+    for (size_t i = 0; i < 8 * bytes.size; i++) {
+        bytes.data[i / 8] ^= (unsigned char)(1u << i % 8);
+        refused += run(bytes.data, bytes.size, i & 1, &rank) != DEMI_OK;
+        bytes.data[i / 8] ^= (unsigned char)(1u << i % 8);
+    }
+    assert_true(refused > bytes.size / 8); /* most of the rest is padding and text */
+    free(bytes.data);
+}
+
+static void test_every_cut(void **state) {
+    (void)state;
+    Image bytes = make();
+    uint32_t rank;
+    for (size_t size = 0; size < bytes.size; size++) {
+        unsigned char *cut = aligned_alloc(64, (size + 64) / 64 * 64);
+        memcpy(cut, bytes.data, size);
+        assert_int_equal(run(cut, size, true, &rank), DEMI_ERR_MODEL);
+        free(cut);
+    }
+    free(bytes.data);
+}
+
+static void test_every_word(void **state) {
+    static const uint64_t words[] = {0, 1, 2, 3, 7, 64, 0x7fffffff, 0x80000000, 0xfffffffe,
+                                     0xffffffff};
+    (void)state;
+    Image bytes = make();
+    uint32_t rank;
+    for (size_t at = 0; at + 8 <= bytes.size; at += 4)
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+            unsigned char kept[4];
+            uint32_t word = (uint32_t)words[k];
+            memcpy(kept, bytes.data + at, 4);
+            memcpy(bytes.data + at, &word, 4);
+            run(bytes.data, bytes.size, k & 1, &rank);
+            memcpy(bytes.data + at, kept, 4);
+        }
+    free(bytes.data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_every_flipped_bit),
+        cmocka_unit_test(test_every_cut),
+        cmocka_unit_test(test_every_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
