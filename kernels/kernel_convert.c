@@ -116,14 +116,6 @@ static uint8_t encode_small(Dtype dtype, double value, const ConvertRules *rules
     return (uint8_t)bits;
 }
 
-static int64_t small_limit(Dtype dtype, double value) {
-    bool is_signed = dtype == DTYPE_INT4 || dtype == DTYPE_INT2;
-    int least = is_signed ? -(1 << (dtype_bits(dtype) - 1)) : 0;
-    int most = (1 << (dtype_bits(dtype) - is_signed)) - 1;
-    if (!(value > least)) return value == value ? least : 0;
-    return value >= most ? most : (int64_t)value;
-}
-
 static void write_reals(const Block *block, Dtype dtype, void *out, uint64_t at, uint64_t n,
                         const ConvertRules *rules) {
     const double *from = block->reals;
@@ -153,7 +145,7 @@ static void write_reals(const Block *block, Dtype dtype, void *out, uint64_t at,
     unsigned mask = (1u << dtype_bits(dtype)) - 1;
     for (uint64_t i = 0; i < n; i++) {
         if (dtype == DTYPE_BOOL) to[i] = from[i] != 0;
-        else if (dtype_is_integer(dtype)) to[i] = (uint8_t)(small_limit(dtype, from[i]) & mask);
+        else if (dtype_is_integer(dtype)) to[i] = (uint8_t)((unsigned)saturate_i32(from[i]) & mask);
         else to[i] = encode_small(dtype, from[i], rules);
     }
 }

@@ -22,6 +22,13 @@ typedef struct RangeAttrs {
 } RangeAttrs;
 KERNEL_LAYOUT(range, RangeAttrs, KERNEL_INT(RangeAttrs, stash, "stash_type", DTYPE_FLOAT));
 
+/* The result, which is known to be of the operands' type only now that it is there. */
+static bool make_range(KernelCall *call, int64_t count) {
+    if (!kernel_output(call, 0, 1, &count)) return false;
+    return call->outputs[0].dtype == call->inputs[0].dtype ||
+           kernel_fail(call, "its result can't be %s", dtype_name(call->outputs[0].dtype));
+}
+
 static bool integer_range(KernelCall *call) {
     int64_t bounds[3];
     for (uint32_t i = 0; i < 3; i++) {
@@ -36,7 +43,7 @@ static bool integer_range(KernelCall *call) {
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     uint64_t count = any ? span / stride + (span % stride != 0) : 0;
     if (count > INT64_MAX) return kernel_fail(call, "the range is too long");
-    if (!kernel_output(call, 0, 1, &(int64_t){(int64_t)count})) return false;
+    if (!make_range(call, (int64_t)count)) return false;
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < count; i++) {
         uint64_t value = (uint64_t)from + i * (uint64_t)step;
@@ -44,6 +51,7 @@ static bool integer_range(KernelCall *call) {
         case DTYPE_INT16: ((uint16_t *)out->data)[i] = (uint16_t)value; break;
         case DTYPE_INT32: ((uint32_t *)out->data)[i] = (uint32_t)value; break;
         case DTYPE_INT64: ((uint64_t *)out->data)[i] = value; break;
+        default: return kernel_fail(call, "it is not defined for %s", dtype_name(out->dtype));
         }
     }
     return true;
@@ -54,7 +62,7 @@ static bool real_range(KernelCall *call) {
     double step = kernel_real(&call->inputs[2], 0), count = ceil((to - from) / step);
     if (step == 0 || isnan(count) || count > 0x1p53)
         return kernel_fail(call, "no range goes from %g to %g by %g", from, to, step);
-    if (!kernel_output(call, 0, 1, &(int64_t){count > 0 ? (int64_t)count : 0})) return false;
+    if (!make_range(call, count > 0 ? (int64_t)count : 0)) return false;
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < out->count; i++) {
         double value = from + (double)i * step;
@@ -69,9 +77,8 @@ bool kernel_range(KernelCall *call) {
     for (uint32_t i = 0; i < 3; i++)
         if (!check_single(call, i)) return false;
     Dtype dtype = call->inputs[0].dtype;
-    if (call->inputs[1].dtype != dtype || call->inputs[2].dtype != dtype ||
-        call->outputs[0].dtype != dtype)
-        return kernel_fail(call, "start, limit, delta and result have not one type");
+    if (call->inputs[1].dtype != dtype || call->inputs[2].dtype != dtype)
+        return kernel_fail(call, "start, limit and delta have not one type");
     return dtype_is_float(dtype) ? real_range(call) : integer_range(call);
 }
 
