@@ -10,8 +10,9 @@
 
 #include "kernel_broadcast.h"
 
+/* clang has such a pragma too, but then warns of each loop that it does not vectorise. */
 #if defined(__clang__)
-#define ROW_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#define ROW_LOOP
 #else
 #define ROW_LOOP _Pragma("GCC ivdep")
 #endif

@@ -52,18 +52,19 @@ bool kernel_mul(KernelCall *call) {
 #define SIGNED_DIVISIONS(D, T, s)                                                                  \
     static inline T quotient_##s(T x, T y) {                                                       \
         if (y == 0) return 0;                                                                      \
-        return y == -1 ? (T)(0u - (uint64_t)x) : (T)(x / y);                                       \
+        if (y == -1) return (T)(0u - (uint64_t)x);                                                 \
+        return (T)(x / y);                                                                         \
     }                                                                                              \
-    static inline T remainder_##s(T x, T y) { return y == 0 || y == -1 ? 0 : (T)(x % y); }         \
+    static inline T remainder_##s(T x, T y) { return (T)(y == 0 || y == -1 ? 0 : x % y); }         \
     static inline T modulo_##s(T x, T y) {                                                         \
         T rest = remainder_##s(x, y);                                                              \
-        return rest != 0 && (rest < 0) != (y < 0) ? (T)(rest + y) : rest;                          \
+        return (T)(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);                          \
     }
 KERNEL_SIGNED_LIST(SIGNED_DIVISIONS)
 
 #define UNSIGNED_DIVISIONS(D, T, s)                                                                \
-    static inline T quotient_##s(T x, T y) { return y == 0 ? 0 : (T)(x / y); }                     \
-    static inline T remainder_##s(T x, T y) { return y == 0 ? 0 : (T)(x % y); }                    \
+    static inline T quotient_##s(T x, T y) { return (T)(y == 0 ? 0 : x / y); }                     \
+    static inline T remainder_##s(T x, T y) { return (T)(y == 0 ? 0 : x % y); }                    \
     static inline T modulo_##s(T x, T y) { return remainder_##s(x, y); }
 KERNEL_UNSIGNED_LIST(UNSIGNED_DIVISIONS)
 
