@@ -21,6 +21,7 @@ typedef struct Block {
     bool real, large; /* reals[]; integers[] are uint64_t */
     int64_t integers[BLOCK];
     double reals[BLOCK];
+    double codes[256]; /* of the type read, where it is a float of a byte or less */
 } Block;
 
 static bool is_number(Dtype dtype) {
@@ -74,7 +75,13 @@ static void read_reals(Block *block, Dtype dtype, const void *in, uint64_t at, u
         return;
     }
     const uint8_t *from = (const uint8_t *)in + at;
-    for (uint64_t i = 0; i < n; i++) dtype_to_double(dtype, from[i], &block->reals[i]);
+    ROW_EACH(n, block->reals[i] = block->codes[from[i]])
+}
+
+/* What each byte is in a type of at most 8 bits. */
+static void read_codes(Block *block, Dtype dtype) {
+    for (unsigned code = 0; code < 256; code++)
+        dtype_to_double(dtype, code, &block->codes[code]);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */
@@ -116,6 +123,60 @@ static uint8_t encode_small(Dtype dtype, double value, const ConvertRules *rules
     return (uint8_t)bits;
 }
 
+/* A small float format: bits of its mantissa, exponent bias, largest finite number. */
+typedef struct SmallFormat {
+    unsigned mantissa, bias;
+    float largest;
+    uint8_t sign; /* its bit */
+    bool no_minus_zero;
+} SmallFormat;
+
+static SmallFormat small_format(Dtype dtype) {
+    switch ((int)dtype) {
+    case DTYPE_FLOAT8E4M3FN: return (SmallFormat){3, 7, 448, 0x80, false};
+    case DTYPE_FLOAT8E4M3FNUZ: return (SmallFormat){3, 8, 240, 0x80, true};
+    case DTYPE_FLOAT8E5M2: return (SmallFormat){2, 15, 57344, 0x80, false};
+    case DTYPE_FLOAT8E5M2FNUZ: return (SmallFormat){2, 16, 57344, 0x80, true};
+    case DTYPE_FLOAT6E2M3: return (SmallFormat){3, 1, 7.5f, 0x20, false};
+    case DTYPE_FLOAT6E3M2: return (SmallFormat){2, 3, 28, 0x20, false};
+    case DTYPE_FLOAT4E2M1: return (SmallFormat){1, 1, 6, 0x08, false};
+    }
+    return (SmallFormat){.largest = -1}; /* float8e8m0: all by encode_small */
+}
+
+static uint32_t float_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The code of a float not past the largest, ties to even. Normal numbers are rounded as integers, the
+ * carry going into the exponent; subnormal ones by adding a power of two whose last place is theirs. */
+static uint8_t encode_within(const SmallFormat *format, float value) {
+    float size = fabsf(value), least, shifted;
+    uint32_t bits = float_bits(size), drop = 23 - format->mantissa, code;
+    uint32_t least_bits = (128 - format->bias) << 23; /* 2^(1 - bias) */
+    uint32_t last_place = least_bits + ((23 - format->mantissa) << 23);
+    memcpy(&least, &least_bits, sizeof least);
+    memcpy(&shifted, &last_place, sizeof shifted);
+    if (size < least) code = float_bits(size + shifted) - last_place;
+    else
+        code = ((bits + (1u << (drop - 1)) - 1 + (bits >> drop & 1)) >> drop) -
+               ((127 - format->bias) << format->mantissa);
+    bool negative = signbit(value) && !(format->no_minus_zero && code == 0);
+    return (uint8_t)(code | (negative ? format->sign : 0));
+}
+
+static void write_small(Dtype dtype, const double *from, uint8_t *to, uint64_t n,
+                        const ConvertRules *rules) {
+    const SmallFormat format = small_format(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        float value = (float)from[i];
+        bool within = fabsf(value) <= format.largest && (double)value == from[i];
+        to[i] = within ? encode_within(&format, value) : encode_small(dtype, from[i], rules);
+    }
+}
+
 static void write_reals(const Block *block, Dtype dtype, void *out, uint64_t at, uint64_t n,
                         const ConvertRules *rules) {
     const double *from = block->reals;
@@ -143,11 +204,10 @@ static void write_reals(const Block *block, Dtype dtype, void *out, uint64_t at,
     }
     uint8_t *to = (uint8_t *)out + at;
     unsigned mask = (1u << dtype_bits(dtype)) - 1;
-    for (uint64_t i = 0; i < n; i++) {
-        if (dtype == DTYPE_BOOL) to[i] = from[i] != 0;
-        else if (dtype_is_integer(dtype)) to[i] = (uint8_t)((unsigned)saturate_i32(from[i]) & mask);
-        else to[i] = encode_small(dtype, from[i], rules);
-    }
+    if (dtype == DTYPE_BOOL) ROW_EACH(n, to[i] = from[i] != 0)
+    else if (dtype_is_integer(dtype))
+        ROW_EACH(n, to[i] = (uint8_t)((unsigned)saturate_i32(from[i]) & mask))
+    else write_small(dtype, from, to, n, rules);
 }
 
 /* A double that rounds to narrower floats as the integer does: of 64 bits, those that a double has no
@@ -241,6 +301,7 @@ bool kernel_convert(Dtype to, void *out, Dtype from, const void *in, uint64_t co
     Block block;
     block.real = dtype_is_float(from) || from == DTYPE_FLOAT8E8M0;
     block.large = from == DTYPE_UINT64;
+    if (block.real && kernel_element_size(from) == 1) read_codes(&block, from);
     bool narrow = dtype_bits(to) <= 16 && (dtype_is_float(to) || to == DTYPE_FLOAT8E8M0);
     for (uint64_t at = 0; at < count; at += BLOCK) {
         uint64_t n = count - at < BLOCK ? count - at : BLOCK;

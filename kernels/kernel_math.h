@@ -49,7 +49,8 @@ static inline float math_exp(float x) {
 }
 
 static inline float math_expm1(float x) {
-    float small = 1.0f / 5040;
+    float small = 1.0f / 40320;
+    small = small * x + 1.0f / 5040;
     small = small * x + 1.0f / 720;
     small = small * x + 1.0f / 120;
     small = small * x + 1.0f / 24;
@@ -57,7 +58,7 @@ static inline float math_expm1(float x) {
     small = small * x + 0.5f;
     small = small * x * x + x;
     float large = math_exp(x) - 1.0f;
-    return fabsf(x) < 0.35f ? small : large;
+    return copysignf(fabsf(x) < 0.5f ? small : large, x); /* -0 too */
 }
 
 static inline float math_tanh(float x) {
@@ -71,8 +72,8 @@ static inline float math_tanh(float x) {
     p = p * s - 1.0f / 3;
     float small = x + x * s * p;
     float t = math_exp(-2.0f * fabsf(x));
-    float large = copysignf((1.0f - t) / (1.0f + t), x);
-    return fabsf(x) < 0.5f ? small : large;
+    float large = (1.0f - t) / (1.0f + t);
+    return copysignf(fabsf(x) < 0.5f ? small : large, x);
 }
 
 static inline float math_sigmoid(float x) { return 1.0f / (1.0f + math_exp(-x)); }
@@ -94,17 +95,18 @@ static inline float math_log1p(float t) {
 static inline float math_erfc(float z) {
     z = z > 10.5f ? 10.5f : z;
     float t = 1.0f / (1.0f + 0.5f * z);
+    float u = t - 0.5625f; /* about the middle: smaller terms cancel less */
     float p = -1.406173329e-01f;
-    p = p * t + 9.643716862e-01f;
-    p = p * t - 2.768500210e+00f;
-    p = p * t + 4.210768211e+00f;
-    p = p * t - 3.529170575e+00f;
-    p = p * t + 1.655589289e+00f;
-    p = p * t - 7.081291905e-01f;
-    p = p * t + 2.249589413e-01f;
-    p = p * t + 3.546274591e-01f;
-    p = p * t + 1.001673450e+00f;
-    p = p * t - 1.265571725e+00f;
+    p = p * u + 1.733991886e-01f;
+    p = p * u + 1.114823168e-01f;
+    p = p * u - 2.659101976e-01f;
+    p = p * u - 1.520556076e-02f;
+    p = p * u + 2.994425942e-01f;
+    p = p * u - 6.571212998e-02f;
+    p = p * u - 4.032156937e-01f;
+    p = p * u + 1.160369647e-01f;
+    p = p * u + 1.364429274e+00f;
+    p = p * u - 5.870676704e-01f;
     return t * math_exp(p - z * z);
 }
 
@@ -121,8 +123,8 @@ static inline float math_erf(float x) {
     p = p * s + 1.0f / 10;
     p = p * s - 1.0f / 3;
     float small = 1.12837917f * (x + x * s * p);
-    float large = copysignf(1.0f - math_erfc(fabsf(x)), x);
-    return fabsf(x) < 1.0f ? small : large;
+    float large = 1.0f - math_erfc(fabsf(x));
+    return copysignf(fabsf(x) < 1.0f ? small : large, x);
 }
 
 /* Phi(x) of the normal distribution, by erfc: no cancellation where x is negative. */

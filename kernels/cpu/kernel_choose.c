@@ -29,10 +29,15 @@ typedef struct Bytes16 {
                 const uint64_t step = *which ? x_step : y_step;                                    \
                 ROW_EACH(n, out[i] = from[i * step])                                               \
             } else if (x_step && y_step)                                                           \
-                ROW_EACH(n, const T a = x[i]; const T b = y[i]; out[i] = which[i] ? a : b)         \
-            else                                                                                   \
-                ROW_EACH(n, const T a = x[i * x_step]; const T b = y[i * y_step];                  \
-                         out[i] = which[i] ? a : b)                                                \
+                ROW_EACH(n, const T p = x[i]; const T q = y[i]; out[i] = which[i] ? p : q)         \
+            else if (x_step) {                                                                     \
+                const T q = *y;                                                                    \
+                ROW_EACH(n, const T p = x[i]; out[i] = which[i] ? p : q)                           \
+            } else {                                                                               \
+                const T p = *x;                                                                    \
+                if (y_step) ROW_EACH(n, const T q = y[i]; out[i] = which[i] ? p : q)               \
+                else ROW_EACH(n, const T q = *y; out[i] = which[i] ? p : q)                        \
+            }                                                                                      \
         }                                                                                          \
     }
 CHOOSE_ROWS(choose_1, uint8_t)

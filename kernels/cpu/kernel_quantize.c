@@ -143,6 +143,18 @@ static void round_quotients(Dtype precision, float *v, uint64_t n) {
     }
 }
 
+/* Whole numbers within the range of integer types; others as they are. */
+static void store_floats(Dtype dtype, void *out, const float *v, uint64_t n,
+                         const ConvertRules *rules) {
+    uint8_t *bytes = out;
+    uint16_t *words = out;
+    if (dtype == DTYPE_UINT8 || dtype == DTYPE_INT8)
+        ROW_EACH(n, bytes[i] = (uint8_t)(int32_t)v[i])
+    else if (dtype == DTYPE_UINT16 || dtype == DTYPE_INT16)
+        ROW_EACH(n, words[i] = (uint16_t)(int32_t)v[i])
+    else kernel_convert(dtype, out, DTYPE_FLOAT, v, n, rules);
+}
+
 /* Division in float, its operands and result rounded to the precision. */
 static void quantize_floats(const Quantizer *q, Run run, const void *in, void *out) {
     float v[RUN];
@@ -163,7 +175,7 @@ static void quantize_floats(const Quantizer *q, Run run, const void *in, void *o
             for (uint64_t i = 0; i < run.count; i++) v[i] += zero[i * run.step];
         }
     }
-    kernel_convert(q->out->dtype, out, DTYPE_FLOAT, v, run.count, &q->rules);
+    store_floats(q->out->dtype, out, v, run.count, &q->rules);
 }
 
 static void quantize_doubles(const Quantizer *q, Run run, const void *in, void *out) {
@@ -174,6 +186,7 @@ static void quantize_doubles(const Quantizer *q, Run run, const void *in, void *
         double zero = (double)q->zeros[run.scale + i * run.step];
         v[i] = q->integer ? nearbyint(quotient) + zero : quotient + zero;
         if (q->integer && !(v[i] > (double)q->low)) v[i] = (double)q->low; /* NaN too */
+        if (q->integer && v[i] > (double)q->high) v[i] = (double)q->high;
     }
     kernel_convert(q->out->dtype, out, DTYPE_DOUBLE, v, run.count, &q->rules);
 }
@@ -262,20 +275,47 @@ bool kernel_quantize(KernelCall *call) {
 
 /* ---- DequantizeLinear -------------------------------------------------------------------------- */
 
-/* (x - zero) * scale; the product of types narrower than 24 bits is exact in double, so that the
- * output is rounded once. */
-static void dequantize_run(const KernelTensor *x, const KernelTensor *out, Run run,
-                           const double *scale, const double *zero) {
-    const void *in = (const char *)x->data + run.first * kernel_element_size(x->dtype);
-    void *to = (char *)out->data + run.first * kernel_element_size(out->dtype);
+typedef struct Dequantizer {
+    const KernelTensor *x, *out;
+    const double *scales, *zeros;
+    bool in_float; /* products in float round as those in double would */
+} Dequantizer;
+
+/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product with
+ * a scale of 11 bits in the first case; else the product is what is rounded, to float and no further. */
+static bool float_suffices(const KernelTensor *x, const KernelTensor *scale,
+                           const KernelTensor *out) {
+    bool narrow = dtype_is_integer(x->dtype) && dtype_bits(x->dtype) <= 16;
+    bool exact = dtype_bits(x->dtype) <= 8 && dtype_bits(scale->dtype) <= 16;
+    return narrow && dtype_is_float(scale->dtype) && dtype_bits(scale->dtype) <= 32 &&
+           (out->dtype == DTYPE_FLOAT || (exact && dtype_bits(out->dtype) <= 32));
+}
+
+static void dequantize_floats(const Dequantizer *d, Run run, const void *in, void *out) {
+    float v[RUN], scale[RUN], zero[RUN];
+    const uint64_t n = run.count;
+    const bool direct = d->out->dtype == DTYPE_FLOAT;
+    float *to = direct ? out : v;
+    kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
+    if (run.step) {
+        ROW_EACH(n, scale[i] = (float)d->scales[run.scale + i]; zero[i] = (float)d->zeros[run.scale + i])
+        ROW_EACH(n, to[i] = (v[i] - zero[i]) * scale[i])
+    } else {
+        const float s = (float)d->scales[run.scale], z = (float)d->zeros[run.scale];
+        ROW_EACH(n, to[i] = (v[i] - z) * s)
+    }
+    if (!direct) kernel_convert(d->out->dtype, out, DTYPE_FLOAT, v, n, NULL);
+}
+
+/* (x - zero) * scale, rounded once where it is exact in double. */
+static void dequantize_doubles(const Dequantizer *d, Run run, const void *in, void *out) {
     double v[RUN];
     const uint64_t n = run.count, step = run.step;
-    scale += run.scale;
-    zero += run.scale;
-    kernel_convert(DTYPE_DOUBLE, v, x->dtype, in, n, NULL);
+    const double *scale = d->scales + run.scale, *zero = d->zeros + run.scale;
+    kernel_convert(DTYPE_DOUBLE, v, d->x->dtype, in, n, NULL);
     if (step) ROW_EACH(n, v[i] = (v[i] - zero[i]) * scale[i])
     else ROW_EACH(n, v[i] = (v[i] - *zero) * *scale)
-    kernel_convert(out->dtype, to, DTYPE_DOUBLE, v, n, NULL);
+    kernel_convert(d->out->dtype, out, DTYPE_DOUBLE, v, n, NULL);
 }
 
 static const double *as_doubles(KernelCall *call, const KernelTensor *tensor, uint64_t count) {
@@ -293,19 +333,23 @@ bool kernel_dequantize(KernelCall *call) {
     if (!x || !scale || !out) return kernel_fail(call, "an operand is missing");
     if (zero && zero->dtype != x->dtype)
         return kernel_fail(call, "zero points are %s", dtype_name(zero->dtype));
-    if (x->count != out->count || !dtype_is_float(out->dtype) || x->dtype == DTYPE_STRING)
-        return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
+    if (x->count != out->count || !dtype_is_float(out->dtype) ||
+        !(dtype_is_integer(x->dtype) || dtype_is_float(x->dtype)))
+        return kernel_fail(call, "%s can't become %s", dtype_name(x->dtype),
+                           dtype_name(out->dtype));
     ScaleMap map;
     if (!map_scales(call, x, scale, zero, &map)) return false;
-    const double *scales = as_doubles(call, scale, scale->count);
-    const double *zeros = scales ? as_doubles(call, zero, scale->count) : NULL;
-    if (!zeros) return false;
-    uint8_t probe[16] = {0};
-    if (!kernel_convert(DTYPE_DOUBLE, probe, x->dtype, probe + 8, 1, NULL))
-        return kernel_fail(call, "%s is no quantized type", dtype_name(x->dtype));
+    Dequantizer d = {x, out, as_doubles(call, scale, scale->count), NULL,
+                     float_suffices(x, scale, out)};
+    if (d.scales) d.zeros = as_doubles(call, zero, scale->count);
+    if (!d.zeros) return false;
+    size_t in_size = kernel_element_size(x->dtype), out_size = kernel_element_size(out->dtype);
     for (uint64_t i = 0; i < x->count;) {
         Run run = run_at(&map, i);
-        dequantize_run(x, out, run, scales, zeros);
+        const void *from = (const char *)x->data + i * in_size;
+        void *to = (char *)out->data + i * out_size;
+        if (d.in_float) dequantize_floats(&d, run, from, to);
+        else dequantize_doubles(&d, run, from, to);
         i += run.count;
     }
     return true;

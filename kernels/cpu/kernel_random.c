@@ -45,12 +45,18 @@ void kernel_random_seed(Random *random, uint64_t seed) {
     else seed_word(random, (uint32_t)seed);
 }
 
+static uint32_t twist(uint32_t upper, uint32_t lower) {
+    uint32_t y = (upper & 0x80000000u) | (lower & 0x7fffffffu);
+    return y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+}
+
 static void renew(Random *random) {
     uint32_t *state = random->state;
-    for (uint32_t i = 0; i < RANDOM_STATE; i++) {
-        uint32_t y = (state[i] & 0x80000000u) | (state[(i + 1) % RANDOM_STATE] & 0x7fffffffu);
-        state[i] = state[(i + MT_SHIFT) % RANDOM_STATE] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
-    }
+    for (uint32_t i = 0; i < RANDOM_STATE - MT_SHIFT; i++)
+        state[i] = state[i + MT_SHIFT] ^ twist(state[i], state[i + 1]);
+    for (uint32_t i = RANDOM_STATE - MT_SHIFT; i < RANDOM_STATE - 1; i++)
+        state[i] = state[i + MT_SHIFT - RANDOM_STATE] ^ twist(state[i], state[i + 1]);
+    state[RANDOM_STATE - 1] = state[MT_SHIFT - 1] ^ twist(state[RANDOM_STATE - 1], state[0]);
     random->next = 0;
 }
 
@@ -118,26 +124,32 @@ static bool check_numbers(KernelCall *call, const KernelTensor *tensor) {
            kernel_fail(call, "it is not defined for %s", dtype_name(tensor->dtype));
 }
 
-bool kernel_random_normals(KernelCall *call) {
+enum { DRAWS = 256 };
+
+static bool make_numbers(KernelCall *call, double (*number)(Random *), double base, double width) {
     const RandomAttrs *attrs = call->attrs;
     const KernelTensor *out = kernel_result(call, 0);
     if (!check_numbers(call, out)) return false;
     Random *random = start(call, &attrs->seed);
-    for (uint64_t i = 0; i < out->count; i++)
-        kernel_store_real(out->dtype, out->data, i,
-                          (double)attrs->p + (double)attrs->q * kernel_random_normal(random));
+    size_t size = kernel_element_size(out->dtype);
+    for (uint64_t i = 0; i < out->count; i += DRAWS) {
+        double numbers[DRAWS];
+        uint64_t n = out->count - i < DRAWS ? out->count - i : DRAWS;
+        for (uint64_t k = 0; k < n; k++) numbers[k] = base + width * number(random);
+        kernel_convert(out->dtype, (char *)out->data + i * size, DTYPE_DOUBLE, numbers, n, NULL);
+    }
     return true;
+}
+
+bool kernel_random_normals(KernelCall *call) {
+    const RandomAttrs *attrs = call->attrs;
+    return make_numbers(call, kernel_random_normal, (double)attrs->p, (double)attrs->q);
 }
 
 bool kernel_random_uniforms(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!check_numbers(call, out)) return false;
-    Random *random = start(call, &attrs->seed);
-    double low = (double)attrs->p, width = (double)attrs->q - low;
-    for (uint64_t i = 0; i < out->count; i++)
-        kernel_store_real(out->dtype, out->data, i, low + width * kernel_random_real(random));
-    return true;
+    double low = (double)attrs->p;
+    return make_numbers(call, kernel_random_real, low, (double)attrs->q - low);
 }
 
 /* ---- Bernoulli, Multinomial -------------------------------------------------------------------- */
