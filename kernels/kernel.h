@@ -88,6 +88,7 @@ struct KernelCall {
     unsigned threads; /* most threads to use */
     uint64_t seed;   /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch;  /* freed after the call; not to be touched within parallel regions */
+    Arena *text;     /* what new string elements point to: lives until the next run */
     Err *err;
     struct KernelHost *host; /* the host's own; kernel_output uses it */
 };

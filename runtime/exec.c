@@ -307,6 +307,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
                           .threads = exec->threads,
                           .seed = exec->seed++,
                           .scratch = &exec->scratch,
+                          .text = &exec->run,
                           .err = exec->err,
                           .host = &s.host};
     if (!collect(&s, inputs)) return false;

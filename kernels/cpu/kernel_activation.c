@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Activation functions; formulas are those of the operators' definitions. p and q are the two
+ * attributes of an operator, in the order of its layout.
+ *
+ * exp, tanh and the like of float come from kernel_math.h, those of double from the C library.
+ */
+#include <math.h>
+
+#include "kernel_functions.h"
+#include "kernel_math.h"
+#include "kernel_rows.h"
+#include "kernel_saturate.h"
+#include "kernel_types.h"
+
+typedef struct ActivationAttrs {
+    float p, q;
+} ActivationAttrs;
+
+#define P(text, otherwise) KERNEL_REAL(ActivationAttrs, p, text, otherwise)
+#define Q(text, otherwise) KERNEL_REAL(ActivationAttrs, q, text, otherwise)
+KERNEL_LAYOUT(leaky, ActivationAttrs, P("alpha", 0.01f));
+KERNEL_LAYOUT(alpha_1, ActivationAttrs, P("alpha", 1.0f));
+KERNEL_LAYOUT(hard_sigmoid, ActivationAttrs, P("alpha", 0.2f), Q("beta", 0.5f));
+KERNEL_LAYOUT(selu_1, ActivationAttrs, P("alpha", 1.6732f), Q("gamma", 1.0507f));
+KERNEL_LAYOUT(selu, ActivationAttrs, P("alpha", 1.67326319217681884765625f),
+              Q("gamma", 1.05070102214813232421875f));
+KERNEL_LAYOUT(shrink, ActivationAttrs, P("lambd", 0.5f), Q("bias", 0.0f));
+
+/* The double of the decimal number that a float attribute was written as is not known: the float's
+ * own value counts. */
+static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT]) {
+    const ActivationAttrs *attrs = call->attrs;
+    UnaryNumbers numbers = {(double)attrs->p, (double)attrs->q};
+    return kernel_unary(call, functions, DTYPE_UNDEFINED, &numbers);
+}
+
+#define PLAIN(name, expression_32, expression_64, run)                                             \
+    UNARY_ROWS_FOR(ROW_CLONES, name##_f32, float, float, float, expression_32)                     \
+    UNARY_ROWS(name##_f64, double, double, double, expression_64)                                  \
+    bool kernel_##name(KernelCall *call) {                                                         \
+        static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name)};               \
+        return run;                                                                                \
+    }
+#define WITH_ATTRS    activate(call, functions)
+#define WITHOUT_ATTRS kernel_unary(call, functions, DTYPE_UNDEFINED, NULL)
+
+PLAIN(leaky_relu, x < 0 ? p * x : x, x < 0 ? p * x : x, WITH_ATTRS)
+PLAIN(elu, x < 0 ? p * math_expm1(x) : x, x < 0 ? p * expm1(x) : x, WITH_ATTRS)
+PLAIN(selu, q *(x <= 0 ? p * math_expm1(x) : x), q *(x <= 0 ? p * expm1(x) : x), WITH_ATTRS)
+/* max(0, x) + min(0, alpha (e^(x / alpha) - 1)): with a negative alpha both may count */
+PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p * math_expm1(x / p)),
+      (x < 0 ? 0 : x) + fmin(0, p * expm1(x / p)), WITH_ATTRS)
+PLAIN(thresholded_relu, x > p ? x : 0, x > p ? x : 0, WITH_ATTRS)
+
+#define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
+PLAIN(hard_sigmoid, BETWEEN(p * x + q, 0.0f, 1.0f), BETWEEN(p * x + q, 0.0, 1.0), WITH_ATTRS)
+PLAIN(hard_swish, x *BETWEEN(x * (1.0f / 6) + 0.5f, 0.0f, 1.0f),
+      x *BETWEEN(x * (1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
+
+/* tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; past 20 it is 1 */
+static inline float mish_float(float x) {
+    float e = math_exp(x > 20 ? 20 : x), n = e * (e + 2);
+    return x * (n / (n + 2));
+}
+PLAIN(mish, mish_float(x), x *tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))), WITHOUT_ATTRS)
+
+PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)), WITH_ATTRS)
+PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
+PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
+
+/* ---- Gelu -------------------------------------------------------------------------------------- */
+
+/* sqrt(2 / pi) */
+#define GELU_SCALE 0.79788456080286535588
+
+/* 0.5 (1 + tanh(u)) is the logistic function of 2 u: no cancellation where x is negative. At -Inf
+ * the limit is 0. */
+static inline float gelu_tanh_float(float x) {
+    return x * math_sigmoid((float)(2 * GELU_SCALE) * (x + 0.044715f * x * x * x));
+}
+UNARY_ROWS_FOR(ROW_CLONES, gelu_f32, float, float, float, x *math_normal(x))
+UNARY_ROWS(gelu_f64, double, double, double, x * 0.5 * erfc(-x * 0.70710678118654752440))
+UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, gelu_tanh_float(x))
+UNARY_ROWS(gelu_tanh_f64, double, double, double,
+           0.5 * x * (1 + tanh(GELU_SCALE * (x + 0.044715 * x * x * x))))
+
+typedef struct GeluAttrs {
+    int64_t approximate;
+} GeluAttrs;
+static const char *const approximations[] = {"none", "tanh", NULL};
+KERNEL_LAYOUT(gelu, GeluAttrs, KERNEL_CHOICE(GeluAttrs, approximate, "approximate", approximations, 0));
+
+bool kernel_gelu(KernelCall *call) {
+    static const UnaryFunction exact[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu)};
+    static const UnaryFunction by_tanh[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu_tanh)};
+    const GeluAttrs *attrs = call->attrs;
+    if (attrs->approximate < 0) return kernel_fail(call, "approximate is neither none nor tanh");
+    return kernel_unary(call, attrs->approximate ? by_tanh : exact, DTYPE_UNDEFINED, NULL);
+}
+
+/* ---- integers too ------------------------------------------------------------------------------ */
+
+#define RELUS(D, T, s) UNARY_ROWS(relu_##s, T, T, T, x < 0 ? 0 : x)
+UNARY_ROWS_FOR(ROW_CLONES, relu_f32, float, float, float, x < 0 ? 0 : x)
+UNARY_ROWS_FOR(ROW_CLONES, relu_f64, double, double, double, x < 0 ? 0 : x)
+KERNEL_SIGNED_LIST(RELUS)
+
+bool kernel_relu(KernelCall *call) {
+    static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(relu),
+                                                         KERNEL_BY_SIGNED(relu)};
+    return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
+}
+
+#define SHRINK(x, p, q) ((x) < -(p) ? (x) + (q) : (x) > (p) ? (x) - (q) : 0)
+UNARY_ROWS_FOR(ROW_CLONES, shrink_f32, float, float, float, SHRINK(x, p, q))
+UNARY_ROWS_FOR(ROW_CLONES, shrink_f64, double, double, double, SHRINK(x, p, q))
+
+/* Of integers: computed as double, truncated and saturated. */
+#define INT_SHRINK(D, T, s, least, most, past)                                                     \
+    UNARY_ROWS(shrink_##s, T, T, double, saturate_##s(SHRINK((double)x, p, q)))
+SATURATE_LIST(INT_SHRINK)
+
+bool kernel_shrink(KernelCall *call) {
+    static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(shrink),
+                                                         KERNEL_BY_INT(shrink)};
+    return activate(call, functions);
+}

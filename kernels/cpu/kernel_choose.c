@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where, Clip and PRelu: elements chosen or bounded by other operands. */
+#include <math.h>
+
+#include "kernel_functions.h"
+#include "kernel_rows.h"
+#include "kernel_saturate.h"
+#include "kernel_types.h"
+
+/* ---- Where: elements of so many bytes ---------------------------------------------------------- */
+
+typedef struct Bytes16 {
+    uint64_t half[2];
+} Bytes16;
+
+/* The condition is mostly as large as the operands; one that repeats along the rows picks one of
+ * them. */
+#define CHOOSE_ROWS(name, T)                                                                       \
+    static void name(const BroadcastTile *tile, const void *context) {                             \
+        (void)context;                                                                             \
+        const uint64_t n = tile->columns, x_step = tile->step[2], y_step = tile->step[3];          \
+        for (uint64_t row = 0; row < tile->rows; row++) {                                          \
+            T *out = (T *)tile->at[0] + row * tile->row_step[0];                                   \
+            const uint8_t *which = (const uint8_t *)tile->at[1] + row * tile->row_step[1];         \
+            const T *x = (const T *)tile->at[2] + row * tile->row_step[2];                         \
+            const T *y = (const T *)tile->at[3] + row * tile->row_step[3];                         \
+            if (!tile->step[1]) {                                                                  \
+                const T *from = *which ? x : y;                                                    \
+                const uint64_t step = *which ? x_step : y_step;                                    \
+                ROW_EACH(n, out[i] = from[i * step])                                               \
+            } else if (x_step && y_step)                                                           \
+                ROW_EACH(n, const T p = x[i]; const T q = y[i]; out[i] = which[i] ? p : q)         \
+            else if (x_step) {                                                                     \
+                const T q = *y;                                                                    \
+                ROW_EACH(n, const T p = x[i]; out[i] = which[i] ? p : q)                           \
+            } else {                                                                               \
+                const T p = *x;                                                                    \
+                if (y_step) ROW_EACH(n, const T q = y[i]; out[i] = which[i] ? p : q)               \
+                else ROW_EACH(n, const T q = *y; out[i] = which[i] ? p : q)                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+CHOOSE_ROWS(choose_1, uint8_t)
+CHOOSE_ROWS(choose_2, uint16_t)
+CHOOSE_ROWS(choose_4, uint32_t)
+CHOOSE_ROWS(choose_8, uint64_t)
+CHOOSE_ROWS(choose_16, Bytes16)
+
+bool kernel_where(KernelCall *call) {
+    const KernelTensor *which = kernel_input(call, 0), *x = kernel_input(call, 1);
+    const KernelTensor *y = kernel_input(call, 2), *out = kernel_result(call, 0);
+    if (!which || !x || !y || !out) return kernel_fail(call, "an operand is missing");
+    if (which->dtype != DTYPE_BOOL || x->dtype != y->dtype || x->dtype != out->dtype)
+        return kernel_fail(call, "it is not defined for %s, %s and %s", dtype_name(which->dtype),
+                           dtype_name(x->dtype), dtype_name(y->dtype));
+    BroadcastOperand operands[] = {{out, 0}, {which, 0}, {x, 0}, {y, 0}};
+    Broadcast plan;
+    if (!kernel_broadcast_plan(call, operands, 4, &plan)) return false;
+    size_t size = kernel_element_size(x->dtype);
+    kernel_broadcast_run(&plan,
+                         size == 1   ? choose_1
+                         : size == 2 ? choose_2
+                         : size == 4 ? choose_4
+                         : size == 8 ? choose_8
+                                     : choose_16,
+                         NULL);
+    return true;
+}
+
+/* ---- Clip -------------------------------------------------------------------------------------- */
+
+/* NaN stays NaN; where the lower bound is above the upper one, that is the result. Bounds that are
+ * NaN bound nothing. */
+#define CLIP(D, T, s)                                                                        \
+    ROW_CLONES static void clip_##s(void *out_data, const void *in_data, uint64_t n,               \
+                                    const void *low_data, const void *high_data) {                 \
+        T *out = out_data;                                                                         \
+        const T *in = in_data;                                                                     \
+        const T low = *(const T *)low_data, high = *(const T *)high_data;                          \
+        ROW_EACH(n, T x = in[i]; x = x < low ? low : x; out[i] = x > high ? high : x)              \
+    }
+KERNEL_NUMBER_LIST(CLIP)
+
+typedef void (*ClipFunction)(void *, const void *, uint64_t, const void *, const void *);
+
+/* The widest bounds of each type, and the bounds of version 1 as that type. */
+typedef union Bound {
+    float f32;
+    double f64;
+    int8_t i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+} Bound;
+
+static void widest(Dtype dtype, Bound *low, Bound *high) {
+    if (dtype == DTYPE_FLOAT) low->f32 = -HUGE_VALF, high->f32 = HUGE_VALF;
+    if (dtype == DTYPE_DOUBLE) low->f64 = -HUGE_VAL, high->f64 = HUGE_VAL;
+#define WIDEST(D, T, s, least, most, past)                                                         \
+    if (dtype == DTYPE_##D) low->s = (least), high->s = (most);
+    SATURATE_LIST(WIDEST)
+}
+
+typedef struct ClipAttrs {
+    AttrFloats min, max;
+} ClipAttrs;
+KERNEL_LAYOUT(clip, ClipAttrs, KERNEL_FIELD(ClipAttrs, min, "min", FLOAT),
+              KERNEL_FIELD(ClipAttrs, max, "max", FLOAT));
+
+/* The bound that input i or, before version 11, an attribute gives; else `bound` as it is. */
+static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **bound) {
+    const KernelTensor *given = kernel_input(call, i);
+    if (!given) return true;
+    if (given->dtype != dtype || given->count != 1)
+        return kernel_fail(call, "bound %u is no single %s", i, dtype_name(dtype));
+    *bound = given->data;
+    return true;
+}
+
+static void attribute_bound(const AttrFloats *attr, Dtype dtype, Bound *bound) {
+    if (!attr->present) return;
+    if (dtype == DTYPE_FLOAT) bound->f32 = attr->items[0];
+    if (dtype == DTYPE_DOUBLE) bound->f64 = (double)attr->items[0];
+}
+
+bool kernel_clip(KernelCall *call) {
+    static const ClipFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(clip), KERNEL_BY_INT(clip)};
+    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    if (!in || !out) return kernel_fail(call, "an operand is missing");
+    if (!functions[in->dtype] || in->dtype != out->dtype || in->count != out->count)
+        return kernel_fail(call, "it is not defined from %s to %s", dtype_name(in->dtype),
+                           dtype_name(out->dtype));
+    Bound low = {0}, high = {0};
+    const void *low_data = &low, *high_data = &high;
+    widest(in->dtype, &low, &high);
+    if (call->row->layout == &kernel_layout_clip) {
+        const ClipAttrs *attrs = call->attrs;
+        attribute_bound(&attrs->min, in->dtype, &low);
+        attribute_bound(&attrs->max, in->dtype, &high);
+    } else if (!read_bound(call, 1, in->dtype, &low_data) ||
+               !read_bound(call, 2, in->dtype, &high_data)) {
+        return false;
+    }
+    if (out->count) functions[in->dtype](out->data, in->data, out->count, low_data, high_data);
+    return true;
+}
+
+/* ---- PRelu ------------------------------------------------------------------------------------- */
+
+#define FLOAT_PRELU(D, T, s) BINARY_ROWS_FOR(ROW_CLONES, prelu_##s, T, T, x < 0 ? x * y : x)
+#define INT_PRELU(D, T, s)   BINARY_ROWS(prelu_##s, T, T, x < 0 ? (uint64_t)x * (uint64_t)y : (uint64_t)x)
+#define SAME(D, T, s)        BINARY_ROWS(prelu_##s, T, T, ((void)y, x))
+KERNEL_FLOAT_LIST(FLOAT_PRELU)
+KERNEL_SIGNED_LIST(INT_PRELU)
+KERNEL_UNSIGNED_LIST(SAME)
+
+/* Before version 7 a slope of one dim is one number for each channel, which are dim 1. */
+static uint32_t slope_trailing(const KernelCall *call) {
+    const KernelTensor *x = &call->inputs[0], *slope = &call->inputs[1];
+    bool channels = call->row->since < 7 && slope->rank == 1 && x->rank > 2 && slope->count != 1;
+    return channels ? x->rank - 2 : 0;
+}
+
+bool kernel_prelu(KernelCall *call) {
+    static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(prelu),
+                                                             KERNEL_BY_INT(prelu)};
+    if (!kernel_binary_operands(call, DTYPE_UNDEFINED)) return false;
+    const KernelTensor *x = &call->inputs[0];
+    BroadcastOperand operands[] = {
+        {&call->outputs[0], 0}, {x, 0}, {&call->inputs[1], slope_trailing(call)}};
+    Broadcast plan;
+    if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
+    kernel_broadcast_run(&plan, functions[x->dtype], NULL);
+    return true;
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+ *
+ * All operands are taken in their own types, because the scale's type is the division's precision and
+ * the output's type the range: blocks are converted to float, or double where an operand is of 32-bit
+ * integers or double, computed there, and converted once to the output. Scales and zero points are one for all, one
+ * for each place along the axis, or one for each block along it; in all cases they repeat in a pattern
+ * of (outer, along the axis, inner), and a run of elements has one scale or one a place.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "half.h"
+#include "kernel_convert.h"
+#include "kernel_functions.h"
+#include "kernel_rows.h"
+
+typedef struct QuantizeAttrs {
+    int64_t axis, block, saturate, precision;
+} QuantizeAttrs;
+KERNEL_LAYOUT(quantize, QuantizeAttrs, KERNEL_INT(QuantizeAttrs, axis, "axis", 1),
+              KERNEL_INT(QuantizeAttrs, block, "block_size", 0),
+              KERNEL_INT(QuantizeAttrs, saturate, "saturate", 1),
+              KERNEL_INT(QuantizeAttrs, precision, "precision", 0));
+
+enum { RUN = 256 };
+
+/* ---- where the scale of an element is ---------------------------------------------------------- */
+
+/* Element (o, a, i) has scale (o, a / block, i) of `axis_scales` along the axis; where not blocked,
+ * outer and inner places share it. */
+typedef struct ScaleMap {
+    uint64_t outer, axis, inner, block, axis_scales;
+    bool blocked;
+} ScaleMap;
+
+static bool same_dims(const KernelTensor *a, const KernelTensor *b) {
+    if (a->rank != b->rank) return a->count == 1 && b->count == 1;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
+
+static bool map_blocks(KernelCall *call, const KernelTensor *x, const KernelTensor *scale,
+                       uint32_t axis, ScaleMap *map) {
+    const QuantizeAttrs *attrs = call->attrs;
+    bool fits = scale->rank == x->rank && attrs->block > 0;
+    for (uint32_t i = 0; fits && i < x->rank; i++)
+        fits = i == axis || scale->dims[i] == x->dims[i];
+    uint64_t dim = (uint64_t)x->dims[axis], block = (uint64_t)attrs->block;
+    if (!fits || (uint64_t)scale->dims[axis] != dim / block + (dim % block != 0))
+        return kernel_fail(call, "scales of rank %u do not fit blocks of %lld along axis %u",
+                           scale->rank, (long long)attrs->block, axis);
+    *map = (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), block,
+                      (uint64_t)scale->dims[axis], true};
+    return true;
+}
+
+static bool map_scales(KernelCall *call, const KernelTensor *x, const KernelTensor *scale,
+                       const KernelTensor *zero, ScaleMap *map) {
+    const QuantizeAttrs *attrs = call->attrs;
+    uint32_t axis;
+    if (zero && !same_dims(scale, zero))
+        return kernel_fail(call, "scale and zero point have not one shape");
+    if (scale->count == 1 && !attrs->block) { /* one for all */
+        *map = (ScaleMap){1, 1, x->count, 1, 1, false};
+        return true;
+    }
+    if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    if (attrs->block) return map_blocks(call, x, scale, axis, map);
+    if (scale->rank != 1 || scale->dims[0] != x->dims[axis])
+        return kernel_fail(call, "%llu scales for %lld places along axis %u",
+                           (unsigned long long)scale->count, (long long)x->dims[axis], axis);
+    uint64_t dim = (uint64_t)x->dims[axis];
+    *map = (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), 1, dim, false};
+    return true;
+}
+
+/* A run: elements next to each other whose scales are one (step 0) or next to each other (1). */
+typedef struct Run {
+    uint64_t first, count, scale, step;
+} Run;
+
+/* The run that begins at element `first`, at most RUN long. */
+static Run run_at(const ScaleMap *map, uint64_t first) {
+    uint64_t i = first % map->inner, place = first / map->inner;
+    uint64_t a = place % map->axis, o = place / map->axis;
+    uint64_t row = a / map->block + (map->blocked ? o * map->axis_scales : 0), left;
+    Run run = {.first = first};
+    if (map->inner == 1 && map->block == 1) { /* along the axis, a scale each */
+        run.scale = row;
+        run.step = 1;
+        left = map->axis - a;
+    } else if (map->inner == 1) { /* along the axis within a block */
+        run.scale = row;
+        left = map->block - a % map->block;
+        if (left > map->axis - a) left = map->axis - a;
+    } else {
+        run.scale = map->blocked ? row * map->inner + i : row;
+        run.step = map->blocked;
+        left = map->inner - i;
+    }
+    run.count = left < RUN ? left : RUN;
+    return run;
+}
+
+/* ---- QuantizeLinear ---------------------------------------------------------------------------- */
+
+typedef struct Quantizer {
+    const KernelTensor *x, *out;
+    Dtype precision; /* of the quotient */
+    const float *scales, *zeros;
+    const double *wide_scales; /* where the quotient is a double */
+    float low, high;           /* of the output's type, for integers */
+    bool integer;
+    ConvertRules rules;
+} Quantizer;
+
+/* The quotient plus zero point of integers: rounded to even before the zero point is added. Bounded
+ * first, so that adding and subtracting 1.5 * 2^23 rounds; NaN becomes the lower limit. */
+ROW_CLONES static void quantize_run(float *restrict v, const float *restrict scale,
+                                    const float *restrict zero, const uint64_t step, uint64_t n,
+                                    float low, float high) {
+    const float magic = 12582912.0f;
+    for (uint64_t i = 0; i < n; i++) {
+        float quotient = v[i] / scale[i * step];
+        quotient = quotient > -200000.0f ? quotient : -200000.0f;
+        quotient = quotient < 200000.0f ? quotient : 200000.0f;
+        float rounded = (quotient + magic) - magic + zero[i * step];
+        rounded = rounded > low ? rounded : low;
+        v[i] = rounded < high ? rounded : high;
+    }
+}
+
+static void round_quotients(Dtype precision, float *v, uint64_t n) {
+    uint16_t narrow[RUN];
+    if (precision == DTYPE_FLOAT16) {
+        half_convert_from_float(narrow, v, n);
+        half_convert_to_float(v, narrow, n);
+    } else if (precision == DTYPE_BFLOAT16) {
+        bfloat_convert_from_float(narrow, v, n);
+        bfloat_convert_to_float(v, narrow, n);
+    }
+}
+
+/* Whole numbers within the range of integer types; others as they are. */
+static void store_floats(Dtype dtype, void *out, const float *v, uint64_t n,
+                         const ConvertRules *rules) {
+    uint8_t *bytes = out;
+    uint16_t *words = out;
+    if (dtype == DTYPE_UINT8 || dtype == DTYPE_INT8)
+        ROW_EACH(n, bytes[i] = (uint8_t)(int32_t)v[i])
+    else if (dtype == DTYPE_UINT16 || dtype == DTYPE_INT16)
+        ROW_EACH(n, words[i] = (uint16_t)(int32_t)v[i])
+    else kernel_convert(dtype, out, DTYPE_FLOAT, v, n, rules);
+}
+
+/* Division in float, its operands and result rounded to the precision. */
+static void quantize_floats(const Quantizer *q, Run run, const void *in, void *out) {
+    float v[RUN];
+    const float *scale = q->scales + run.scale, *zero = q->zeros + run.scale;
+    kernel_convert(DTYPE_FLOAT, v, q->x->dtype, in, run.count, NULL);
+    bool exact = q->precision == DTYPE_FLOAT;
+    if (!exact) round_quotients(q->precision, v, run.count);
+    if (q->integer && exact) {
+        quantize_run(v, scale, zero, run.step, run.count, q->low, q->high);
+    } else {
+        for (uint64_t i = 0; i < run.count; i++) v[i] /= scale[i * run.step];
+        if (!exact) round_quotients(q->precision, v, run.count);
+        const float one = 1;
+        if (q->integer) {
+            for (uint64_t i = 0; i < run.count; i++)
+                quantize_run(&v[i], &one, &zero[i * run.step], 0, 1, q->low, q->high);
+        } else {
+            for (uint64_t i = 0; i < run.count; i++) v[i] += zero[i * run.step];
+        }
+    }
+    store_floats(q->out->dtype, out, v, run.count, &q->rules);
+}
+
+static void quantize_doubles(const Quantizer *q, Run run, const void *in, void *out) {
+    double v[RUN];
+    kernel_convert(DTYPE_DOUBLE, v, q->x->dtype, in, run.count, NULL);
+    for (uint64_t i = 0; i < run.count; i++) {
+        double quotient = v[i] / q->wide_scales[run.scale + i * run.step];
+        double zero = (double)q->zeros[run.scale + i * run.step];
+        v[i] = q->integer ? nearbyint(quotient) + zero : quotient + zero;
+        if (q->integer && !(v[i] > (double)q->low)) v[i] = (double)q->low; /* NaN too */
+        if (q->integer && v[i] > (double)q->high) v[i] = (double)q->high;
+    }
+    kernel_convert(q->out->dtype, out, DTYPE_DOUBLE, v, run.count, &q->rules);
+}
+
+static bool integer_limits(Quantizer *q) {
+    Dtype dtype = q->out->dtype;
+    q->integer = dtype_is_integer(dtype);
+    if (!q->integer) return dtype_is_float(dtype) && dtype_bits(dtype) <= 8;
+    bool is_signed = dtype == DTYPE_INT2 || dtype == DTYPE_INT4 || dtype == DTYPE_INT8 ||
+                     dtype == DTYPE_INT16;
+    double half = ldexp(1, (int)dtype_bits(dtype) - 1);
+    q->low = is_signed ? (float)-half : 0;
+    q->high = (float)(is_signed ? half - 1 : 2 * half - 1);
+    return dtype_bits(dtype) <= 16;
+}
+
+static const float *as_floats(KernelCall *call, const KernelTensor *tensor, uint64_t count) {
+    float *items = ARENA_ARRAY(call->scratch, float, count + 1);
+    if (tensor && !kernel_convert(DTYPE_FLOAT, items, tensor->dtype, tensor->data, count, NULL)) {
+        kernel_fail(call, "%s where numbers belong", dtype_name(tensor->dtype));
+        return NULL;
+    }
+    return items;
+}
+
+/* Scales rounded to the precision, as the operands of its division are. */
+static bool read_scales(KernelCall *call, const KernelTensor *scale, Quantizer *q) {
+    if (q->precision == DTYPE_DOUBLE) {
+        double *items = ARENA_ARRAY(call->scratch, double, scale->count + 1);
+        if (!kernel_convert(DTYPE_DOUBLE, items, scale->dtype, scale->data, scale->count, NULL))
+            return kernel_fail(call, "a scale can't be %s", dtype_name(scale->dtype));
+        q->wide_scales = items;
+        return true;
+    }
+    q->scales = as_floats(call, scale, scale->count);
+    if (!q->scales) return false;
+    float *items = ARENA_ARRAY(call->scratch, float, scale->count + RUN);
+    for (uint64_t i = 0; i < scale->count; i += RUN) {
+        uint64_t n = scale->count - i < RUN ? scale->count - i : RUN;
+        memcpy(items + i, q->scales + i, n * sizeof *items);
+        round_quotients(q->precision, items + i, n);
+    }
+    q->scales = items;
+    return true;
+}
+
+/* The attribute, else the scale's type; scales that are powers of two divide exactly in float, and
+ * int32 by int32 needs a double. */
+static bool choose_precision(KernelCall *call, const KernelTensor *scale, Dtype *precision) {
+    const QuantizeAttrs *attrs = call->attrs;
+    int64_t wanted = attrs->precision ? attrs->precision : (int64_t)scale->dtype;
+    if (wanted == DTYPE_FLOAT8E8M0) wanted = DTYPE_FLOAT;
+    if (wanted == DTYPE_INT32) wanted = DTYPE_DOUBLE;
+    *precision = (Dtype)wanted;
+    return wanted == DTYPE_FLOAT || wanted == DTYPE_FLOAT16 || wanted == DTYPE_BFLOAT16 ||
+           wanted == DTYPE_DOUBLE || kernel_fail(call, "precision %lld", (long long)wanted);
+}
+
+bool kernel_quantize(KernelCall *call) {
+    const QuantizeAttrs *attrs = call->attrs;
+    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
+    const KernelTensor *zero = kernel_input(call, 2), *out = kernel_result(call, 0);
+    if (!x || !scale || !out) return kernel_fail(call, "an operand is missing");
+    Quantizer q = {.x = x, .out = out, .rules = {!attrs->saturate, CONVERT_UP}};
+    ScaleMap map;
+    if (x->count != out->count || !integer_limits(&q) || (zero && zero->dtype != out->dtype))
+        return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
+    if (x->dtype != DTYPE_INT32 && !dtype_is_float(x->dtype))
+        return kernel_fail(call, "%s can't be quantized", dtype_name(x->dtype));
+    if (!choose_precision(call, scale, &q.precision) || !map_scales(call, x, scale, zero, &map) ||
+        !read_scales(call, scale, &q))
+        return false;
+    q.zeros = as_floats(call, zero, scale->count);
+    if (!q.zeros) return false;
+    size_t in_size = kernel_element_size(x->dtype), out_size = kernel_element_size(out->dtype);
+    for (uint64_t i = 0; i < x->count;) {
+        Run run = run_at(&map, i);
+        const void *from = (const char *)x->data + i * in_size;
+        void *to = (char *)out->data + i * out_size;
+        if (q.precision == DTYPE_DOUBLE) quantize_doubles(&q, run, from, to);
+        else quantize_floats(&q, run, from, to);
+        i += run.count;
+    }
+    return true;
+}
+
+/* ---- DequantizeLinear -------------------------------------------------------------------------- */
+
+typedef struct Dequantizer {
+    const KernelTensor *x, *out;
+    const double *scales, *zeros;
+    bool in_float; /* products in float round as those in double would */
+} Dequantizer;
+
+/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product with
+ * a scale of 11 bits in the first case; else the product is what is rounded, to float and no further. */
+static bool float_suffices(const KernelTensor *x, const KernelTensor *scale,
+                           const KernelTensor *out) {
+    bool narrow = dtype_is_integer(x->dtype) && dtype_bits(x->dtype) <= 16;
+    bool exact = dtype_bits(x->dtype) <= 8 && dtype_bits(scale->dtype) <= 16;
+    return narrow && dtype_is_float(scale->dtype) && dtype_bits(scale->dtype) <= 32 &&
+           (out->dtype == DTYPE_FLOAT || (exact && dtype_bits(out->dtype) <= 32));
+}
+
+static void dequantize_floats(const Dequantizer *d, Run run, const void *in, void *out) {
+    float v[RUN], scale[RUN], zero[RUN];
+    const uint64_t n = run.count;
+    const bool direct = d->out->dtype == DTYPE_FLOAT;
+    float *to = direct ? out : v;
+    kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
+    if (run.step) {
+        ROW_EACH(n, scale[i] = (float)d->scales[run.scale + i]; zero[i] = (float)d->zeros[run.scale + i])
+        ROW_EACH(n, to[i] = (v[i] - zero[i]) * scale[i])
+    } else {
+        const float s = (float)d->scales[run.scale], z = (float)d->zeros[run.scale];
+        ROW_EACH(n, to[i] = (v[i] - z) * s)
+    }
+    if (!direct) kernel_convert(d->out->dtype, out, DTYPE_FLOAT, v, n, NULL);
+}
+
+/* (x - zero) * scale, rounded once where it is exact in double. */
+static void dequantize_doubles(const Dequantizer *d, Run run, const void *in, void *out) {
+    double v[RUN];
+    const uint64_t n = run.count, step = run.step;
+    const double *scale = d->scales + run.scale, *zero = d->zeros + run.scale;
+    kernel_convert(DTYPE_DOUBLE, v, d->x->dtype, in, n, NULL);
+    if (step) ROW_EACH(n, v[i] = (v[i] - zero[i]) * scale[i])
+    else ROW_EACH(n, v[i] = (v[i] - *zero) * *scale)
+    kernel_convert(d->out->dtype, out, DTYPE_DOUBLE, v, n, NULL);
+}
+
+static const double *as_doubles(KernelCall *call, const KernelTensor *tensor, uint64_t count) {
+    double *items = ARENA_ARRAY(call->scratch, double, count + 1);
+    if (tensor && !kernel_convert(DTYPE_DOUBLE, items, tensor->dtype, tensor->data, count, NULL)) {
+        kernel_fail(call, "%s where numbers belong", dtype_name(tensor->dtype));
+        return NULL;
+    }
+    return items;
+}
+
+bool kernel_dequantize(KernelCall *call) {
+    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
+    const KernelTensor *zero = kernel_input(call, 2), *out = kernel_result(call, 0);
+    if (!x || !scale || !out) return kernel_fail(call, "an operand is missing");
+    if (zero && zero->dtype != x->dtype)
+        return kernel_fail(call, "zero points are %s", dtype_name(zero->dtype));
+    if (x->count != out->count || !dtype_is_float(out->dtype) ||
+        !(dtype_is_integer(x->dtype) || dtype_is_float(x->dtype)))
+        return kernel_fail(call, "%s can't become %s", dtype_name(x->dtype),
+                           dtype_name(out->dtype));
+    ScaleMap map;
+    if (!map_scales(call, x, scale, zero, &map)) return false;
+    Dequantizer d = {x, out, as_doubles(call, scale, scale->count), NULL,
+                     float_suffices(x, scale, out)};
+    if (d.scales) d.zeros = as_doubles(call, zero, scale->count);
+    if (!d.zeros) return false;
+    size_t in_size = kernel_element_size(x->dtype), out_size = kernel_element_size(out->dtype);
+    for (uint64_t i = 0; i < x->count;) {
+        Run run = run_at(&map, i);
+        const void *from = (const char *)x->data + i * in_size;
+        void *to = (char *)out->data + i * out_size;
+        if (d.in_float) dequantize_floats(&d, run, from, to);
+        else dequantize_doubles(&d, run, from, to);
+        i += run.count;
+    }
+    return true;
+}
+
+/* ---- DynamicQuantizeLinear --------------------------------------------------------------------- */
+
+bool kernel_dynamic_quantize(KernelCall *call) {
+    const KernelTensor *x = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *scale_out = kernel_result(call, 1), *zero_out = kernel_result(call, 2);
+    if (!x || x->dtype != DTYPE_FLOAT || (out && (out->dtype != DTYPE_UINT8 || out->count != x->count)) ||
+        (scale_out && (scale_out->dtype != DTYPE_FLOAT || scale_out->count != 1)) ||
+        (zero_out && (zero_out->dtype != DTYPE_UINT8 || zero_out->count != 1)))
+        return kernel_fail(call, "it makes uint8 of float only");
+    const float *items = x->data;
+    float low = 0, high = 0; /* the range holds zero */
+    for (uint64_t i = 0; i < x->count; i++) {
+        low = items[i] < low ? items[i] : low;
+        high = items[i] > high ? items[i] : high;
+    }
+    float scale = (high == low ? 1.0f : high - low) / 255.0f;
+    float zero = nearbyintf(fminf(fmaxf(0.0f - low / scale, 0.0f), 255.0f));
+    if (scale_out) *(float *)scale_out->data = scale;
+    if (zero_out) *(uint8_t *)zero_out->data = (uint8_t)zero;
+    for (uint64_t i = 0; out && i < x->count; i += RUN) {
+        uint64_t n = x->count - i < RUN ? x->count - i : RUN;
+        float v[RUN];
+        memcpy(v, items + i, n * sizeof *v);
+        quantize_run(v, &scale, &zero, 0, n, 0, 255);
+        kernel_convert(DTYPE_UINT8, (uint8_t *)out->data + i, DTYPE_FLOAT, v, n, NULL);
+    }
+    return true;
+}

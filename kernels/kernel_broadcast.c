@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plans and runs broadcasting loops; see kernel_broadcast.h. */
+#include "kernel_broadcast.h"
+
+#include "kernel_functions.h"
+
+KERNEL_LAYOUT(broadcast, BroadcastAttrs,
+              KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
+              KERNEL_INT(BroadcastAttrs, broadcast, "broadcast", 0));
+
+/* The operand's strides for each of the output's dims. */
+static bool align(KernelCall *call, const KernelTensor *out, const BroadcastOperand *operand,
+                  uint64_t *strides) {
+    const KernelTensor *tensor = operand->tensor;
+    if (tensor->rank > out->rank || operand->trailing > out->rank - tensor->rank)
+        return kernel_fail(call, "a tensor of rank %u can't broadcast to rank %u", tensor->rank,
+                           out->rank);
+    uint32_t first = out->rank - tensor->rank - operand->trailing;
+    uint64_t stride = 1;
+    for (uint32_t k = tensor->rank; k-- > 0;) {
+        int64_t dim = tensor->dims[k], wanted = out->dims[first + k];
+        if (dim != wanted && dim != 1)
+            return kernel_fail(call, "dim %u of size %lld can't broadcast to %lld", k,
+                               (long long)dim, (long long)wanted);
+        strides[first + k] = dim == 1 ? 0 : stride;
+        stride *= (uint64_t)dim;
+    }
+    return true;
+}
+
+/* True where dim `inner` continues dim `outer` in every operand. */
+static bool continues(uint64_t *const *strides, uint32_t count, uint32_t outer, uint32_t inner,
+                      uint64_t size) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strides[i][outer] != strides[i][inner] * size) return false;
+    return true;
+}
+
+/* Leaves dims larger than 1, neighbours merged where they can be; returns how many. Dims from
+ * `first` on are used; there are two unused ones before them. */
+static uint32_t collapse(uint64_t *dims, uint64_t *const *strides, uint32_t count, uint32_t rank) {
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < rank; k++) {
+        if (dims[k] == 1) continue;
+        bool merge = kept && continues(strides, count, kept - 1, k, dims[k]);
+        uint32_t to = merge ? kept - 1 : kept++;
+        dims[to] = merge ? dims[to] * dims[k] : dims[k];
+        for (uint32_t i = 0; i < count; i++) strides[i][to] = strides[i][k];
+    }
+    return kept;
+}
+
+bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, uint32_t count,
+                           Broadcast *plan) {
+    const KernelTensor *out = operands[0].tensor;
+    /* two dims more, in front, for outputs of rank 0 and 1 */
+    uint64_t *dims = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
+    uint64_t *strides[BROADCAST_OPERANDS];
+    *plan = (Broadcast){.count = count, .tiles = out->count ? 1 : 0};
+    dims[0] = dims[1] = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        strides[i] = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
+        if (!align(call, out, &operands[i], strides[i] + 2)) return false;
+        strides[i] += 2;
+        plan->data[i] = operands[i].tensor->data;
+        plan->size[i] = kernel_element_size(operands[i].tensor->dtype);
+    }
+    for (uint32_t k = 0; k < out->rank; k++) dims[2 + k] = (uint64_t)out->dims[k];
+    uint32_t kept = out->count ? collapse(dims + 2, strides, count, out->rank) : 0;
+    uint32_t front = kept < 2 ? 2 - kept : 0; /* dims of 1 to have two */
+    plan->rank = kept + front;
+    plan->dims = dims + 2 - front;
+    for (uint32_t i = 0; i < count; i++) plan->strides[i] = strides[i] - front;
+    for (uint32_t k = 0; plan->tiles && k + 2 < plan->rank; k++) plan->tiles *= plan->dims[k];
+    return true;
+}
+
+void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context) {
+    uint32_t outer = plan->rank - 2;
+    BroadcastTile tile = {.rows = plan->dims[outer], .columns = plan->dims[outer + 1]};
+    for (uint32_t i = 0; i < plan->count; i++) {
+        tile.row_step[i] = plan->strides[i][outer];
+        tile.step[i] = plan->strides[i][outer + 1];
+    }
+    for (uint64_t t = 0; t < plan->tiles; t++) {
+        uint64_t place[BROADCAST_OPERANDS] = {0}, rest = t;
+        for (uint32_t k = outer; k-- > 0; rest /= plan->dims[k])
+            for (uint32_t i = 0; i < plan->count; i++)
+                place[i] += rest % plan->dims[k] * plan->strides[i][k];
+        for (uint32_t i = 0; i < plan->count; i++)
+            tile.at[i] = plan->data[i] + place[i] * plan->size[i];
+        function(&tile, context);
+    }
+}
+
+bool kernel_binary_operands(KernelCall *call, Dtype result) {
+    const KernelTensor *a = kernel_input(call, 0), *b = kernel_input(call, 1);
+    const KernelTensor *out = kernel_result(call, 0);
+    if (!a || !b || !out) return kernel_fail(call, "an operand is missing");
+    if (a->dtype != b->dtype)
+        return kernel_fail(call, "%s and %s are not one type", dtype_name(a->dtype),
+                           dtype_name(b->dtype));
+    if (out->dtype != (result == DTYPE_UNDEFINED ? a->dtype : result))
+        return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
+    return true;
+}
+
+bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing) {
+    *trailing = 0;
+    if (call->row->layout != &kernel_layout_broadcast) return true;
+    const BroadcastAttrs *attrs = call->attrs;
+    uint32_t rank = call->inputs[0].rank, inner = call->inputs[1].rank;
+    if (attrs->axis == ATTR_ABSENT || !attrs->broadcast) return true;
+    int64_t axis = attrs->axis < 0 ? attrs->axis + (int64_t)rank : attrs->axis;
+    if (axis < 0 || inner > rank || axis > (int64_t)(rank - inner))
+        return kernel_fail(call, "axis %lld for an operand of rank %u in one of rank %u",
+                           (long long)attrs->axis, inner, rank);
+    *trailing = rank - inner - (uint32_t)axis;
+    return true;
+}
+
+bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT],
+                             Dtype result) {
+    uint32_t trailing;
+    if (!kernel_binary_operands(call, result) || !kernel_broadcast_trailing(call, &trailing))
+        return false;
+    const KernelTensor *a = &call->inputs[0];
+    if (!functions[a->dtype])
+        return kernel_fail(call, "it is not defined for %s", dtype_name(a->dtype));
+    BroadcastOperand operands[] = {{&call->outputs[0], 0}, {a, 0}, {&call->inputs[1], trailing}};
+    Broadcast plan;
+    if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
+    kernel_broadcast_run(&plan, functions[a->dtype], NULL);
+    return true;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Broadcasting: elementwise work on operands of different shapes as loops over rows.
+ *
+ * All shapes are aligned to the output's, dims of 1 dropped and neighbouring dims that every operand
+ * runs through in one stride made one. What is left is cut into tiles of rows and columns, and a
+ * function for the element types is called for each tile; its inner loops are over contiguous
+ * elements or one repeated element only, which compilers vectorise. Tiles are independent of each
+ * other, so they can be divided among threads.
+ */
+#ifndef DEMI_KERNEL_BROADCAST_H
+#define DEMI_KERNEL_BROADCAST_H
+
+#include "kernel.h"
+
+enum { BROADCAST_OPERANDS = 4 }; /* the output, which is the first, and three inputs */
+
+/* `trailing`: how many of the output's last dims lie behind the operand's last one. 0 is what ONNX
+ * does from operator version 7 on; earlier versions align operands elsewhere. */
+typedef struct BroadcastOperand {
+    const KernelTensor *tensor;
+    uint32_t trailing;
+} BroadcastOperand;
+
+typedef struct Broadcast {
+    uint32_t count, rank;                         /* operands; dims, at least 2 */
+    uint64_t tiles;                               /* 0 where the output is empty */
+    const uint64_t *dims;                         /* [rank]; the last two are a tile's */
+    const uint64_t *strides[BROADCAST_OPERANDS]; /* [rank] each, in elements; 0: repeated */
+    char *data[BROADCAST_OPERANDS];
+    size_t size[BROADCAST_OPERANDS]; /* of an element, in bytes */
+} Broadcast;
+
+/* Operand k's element of row r and column c is at[k][r * row_step[k] + c * step[k]], in elements;
+ * step is 0 or 1, and 1 for the output unless there is one column. */
+typedef struct BroadcastTile {
+    uint64_t rows, columns;
+    void *at[BROADCAST_OPERANDS];
+    uint64_t row_step[BROADCAST_OPERANDS], step[BROADCAST_OPERANDS];
+} BroadcastTile;
+
+typedef void (*BroadcastFunction)(const BroadcastTile *tile, const void *context);
+
+/* Plans the loops, in scratch. False with the error set where an operand's shape does not broadcast
+ * to that of operands[0], the output. */
+bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, uint32_t count,
+                           Broadcast *plan);
+
+/* Calls `function` for all tiles. */
+void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context);
+
+/* Attributes of binary operators before version 7: B is aligned to A at `axis`. */
+typedef struct BroadcastAttrs {
+    int64_t axis, broadcast;
+} BroadcastAttrs;
+
+/* Output 0 from inputs 0 and 1, by the function of their dtype, which they share; `result` is the
+ * output's dtype, DTYPE_UNDEFINED where it is the inputs'. Serves all operator versions: a row with
+ * the layout `broadcast` is one before version 7. False with the error set where dtypes or shapes
+ * do not match or there is no function. */
+bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT],
+                             Dtype result);
+
+/* Checks inputs 0 and 1 and output 0 as far as memory safety needs: present, inputs of one dtype. */
+bool kernel_binary_operands(KernelCall *call, Dtype result);
+
+/* Where input 1 lies in input 0's dims. False with the error set. */
+bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing);
+
+#endif
