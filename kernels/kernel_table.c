@@ -69,6 +69,8 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
     return call->host->output(call, i, rank, dims);
 }
 
+char *kernel_chars(KernelCall *call, uint64_t size) { return call->host->chars(call, size); }
+
 bool kernel_fail(KernelCall *call, const char *format, ...) {
     char text[320];
     va_list args;
