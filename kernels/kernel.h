@@ -129,6 +129,16 @@ const int64_t *kernel_ints(KernelCall *call, const KernelTensor *tensor);
 /* Element i of any numeric tensor, as double: scalars such as bounds and scales. */
 double kernel_real(const KernelTensor *tensor, uint64_t i);
 
+/* The same, in line for float. */
+static inline double kernel_number(const KernelTensor *tensor, uint64_t i) {
+    return tensor->dtype == DTYPE_FLOAT ? (double)((const float *)tensor->data)[i]
+                                        : kernel_real(tensor, i);
+}
+
+/* Sets element i of a numeric tensor: floats round to nearest, integers are cut towards zero and to
+ * their range, and are 0 for NaN. */
+void kernel_set_real(KernelTensor *tensor, uint64_t i, double value);
+
 /* Product of dims[from, to). */
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);
 
