@@ -212,7 +212,7 @@ bool kernel_tfidf(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     Vectorizer v = {.call = call, .attrs = attrs};
-    Tokens pool, input;
+    Tokens pool = {0}, input = {0};
     if (!check_attrs(call, attrs) || !read_tokens(call, &pool, &input)) return false;
     v.tokens = sort_tokens(call, &pool);
     if (!read_grams(&v, &pool)) return false;
