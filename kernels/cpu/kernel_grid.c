@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GridSample and AffineGrid. A sample is a product of one-dimensional filters, so for each grid point
  * the taps of every axis are found once and used for all channels; taps are within the input or have
- * weight 0, whatever the grid holds. Coordinates are computed in the grid's precision. */
+ * weight 0, whatever the grid holds. The border pads
+ * each tap of a cubic filter on its own; the other filters' middle is moved to it. Coordinates are computed in the grid's precision. */
 #include <math.h>
 
 #include "kernel_functions.h"
@@ -79,7 +80,7 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
     double far = (double)size + MOST_TAPS;
     if (attrs->mode == GRID_NEAREST) x = rint(x);
     if (x < low || x > high) {
-        if (attrs->padding == GRID_BORDER) x = x < 0 ? 0 : (double)(size - 1);
+        if (attrs->padding == GRID_BORDER && attrs->mode != GRID_CUBIC) x = x < 0 ? 0 : (double)(size - 1);
         if (attrs->padding == GRID_REFLECTION) x = reflect(x, low, high);
     }
     if (!(x > -far)) x = -far; /* NaN too: beyond the border */

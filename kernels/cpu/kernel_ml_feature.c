@@ -78,16 +78,17 @@ bool kernel_scaler(KernelCall *call) {
 }
 
 static double norm_of(const KernelTensor *in, uint64_t first, uint64_t count, int64_t norm) {
-    double total = 0;
+    double total = norm == NORM_MAX ? -INFINITY : 0;
     for (uint64_t i = first; i < first + count; i++) {
-        double x = fabs(kernel_number(in, i));
+        double x = kernel_number(in, i);
         if (norm == NORM_MAX) total = x > total || x != x ? x : total;
-        else total += norm == NORM_L1 ? x : x * x;
+        else total += norm == NORM_L1 ? fabs(x) : x * x;
     }
     return norm == NORM_L2 ? sqrt(total) : total;
 }
 
-/* Each row divided by its largest absolute value, their sum or the root of the sum of squares. */
+/* Each row divided by its largest value, the sum of the absolute ones, or the root of the sum of
+ * squares. */
 bool kernel_normalizer(KernelCall *call) {
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];

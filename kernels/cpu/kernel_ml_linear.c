@@ -303,7 +303,7 @@ static void svm_couple(Svm *svm) {
 }
 
 /* Scores of one row in svm->scores, the class as the result. */
-static uint64_t svm_classify(Svm *svm, bool all_positive) {
+static uint64_t svm_classify(Svm *svm) {
     if (!svm->vectors) {
         for (uint64_t i = 0; i < svm->classes; i++)
             svm->scores[i] = (double)svm->attrs->rho.items[0] +
@@ -315,7 +315,7 @@ static uint64_t svm_classify(Svm *svm, bool all_positive) {
     svm_decide(svm);
     uint64_t best = ml_largest(svm->votes, svm->classes);
     if (svm->coupled) svm_couple(svm);
-    return all_positive && svm->classes == 2 && !svm->coupled ? 1 : best;
+    return best;
 }
 
 bool kernel_svm_classifier(KernelCall *call) {
@@ -327,15 +327,12 @@ bool kernel_svm_classifier(KernelCall *call) {
     uint64_t given = svm.vectors && !svm.coupled ? svm.pairs : svm.classes;
     bool two = given == 1 && labels == 2; /* -s and s */
     uint64_t columns = two ? 2 : given;
-    bool all_positive = true;
-    for (uint32_t i = 0; i < attrs->coefficients.count; i++)
-        if (attrs->coefficients.items[i] < 0) all_positive = false;
     if (!ml_make_labels(call, &attrs->labels, rows.count) ||
         !ml_make_scores(call, 1, rows.count, columns))
         return false;
     for (uint64_t row = 0; row < rows.count; row++) {
         ml_row(&rows, row, svm.x);
-        int64_t class = (int64_t)svm_classify(&svm, all_positive);
+        int64_t class = (int64_t)svm_classify(&svm);
         if (two) svm.scores[1] = svm.scores[0];
         if (two) svm.scores[0] = -svm.scores[1];
         if (given == 1 && !two) class = svm.scores[0] > 0 ? (labels ? 0 : 1) : labels ? -1 : 0;

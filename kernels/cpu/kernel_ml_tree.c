@@ -475,6 +475,8 @@ bool kernel_tree_classifier(KernelCall *call) {
         ml_row(&rows, row, x);
         if (!collect(&f, x, scores, voted)) return false;
         add_base(&f, scores);
+        for (uint64_t i = 0; i < labels; i++) /* ties are those of float */
+            scores[i] = (double)(float)scores[i];
         bool plain = attrs->transform == ML_NONE || attrs->transform == ML_PROBIT;
         if (binary) scores[1] = scores[only];
         if (binary) scores[0] = plain ? 1 - scores[1] : -scores[1];

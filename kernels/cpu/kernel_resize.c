@@ -2,7 +2,7 @@
 /* Resize and Upsample, all versions: which axes become how large, then one pass an axis. Axes that
  * shrink go first, so that no intermediate result is larger than both input and output. Nearest moves
  * elements of any dtype; the other modes compute float in float and all other numbers in double,
- * integers being cut to their range and towards zero at the end.
+ * integers being rounded to nearest, ties to even, and cut to their range at the end.
  *
  * With tf_crop_and_resize and scales, the output's size is the input's times the scale, as
  * implementations have it. */
@@ -266,7 +266,7 @@ static bool resize_all(KernelCall *call, const ResizeHow *how, ResizeAxes axes) 
         }
     if (move || plain) memcpy(out->data, r.data, out->count * r.size);
     for (uint64_t i = 0; !move && !plain && i < out->count; i++)
-        kernel_set_real(out, i, ((const double *)r.data)[i]);
+        kernel_set_real(out, i, rint(((const double *)r.data)[i]));
     for (uint32_t i = 0; how->coordinates == RESIZE_TF_CROP && i < axes.count; i++)
         extrapolate(out, axes.items[i].axis, &tables[i], attrs->extrapolation);
     return true;

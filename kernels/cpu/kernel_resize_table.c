@@ -12,7 +12,7 @@ static double coordinate(const ResizeHow *how, const ResizeAxis *axis, double x)
     switch ((ResizeCoordinates)how->coordinates) {
     case RESIZE_HALF_PIXEL: return half;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
-        return in / 2 * (1 - (double)axis->out / axis->length) + half;
+        return in / 2 * (1 - (double)axis->out / axis->length) + (x + 0.5) / axis->scale - 0.5;
     case RESIZE_PYTORCH_HALF_PIXEL: return axis->length > 1 ? half : 0;
     case RESIZE_ALIGN_CORNERS: return axis->length == 1 ? 0 : x * (in - 1) / (axis->length - 1);
     case RESIZE_ASYMMETRIC: return x / axis->scale;

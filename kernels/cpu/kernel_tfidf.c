@@ -3,7 +3,7 @@
  *
  * The pool's distinct tokens get numbers, and the n-grams of each length are sorted as lists of such
  * numbers; so an n-gram is found by bisection, however large the pool. Of equal n-grams in the pool
- * the last one counts. Weights are those of output columns, as implementations have it. */
+ * the last one counts. */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -164,12 +164,20 @@ static void count_from(Vectorizer *v, const int64_t *row, const uint64_t range[3
     }
 }
 
-static void weigh(const TfIdfAttrs *attrs, double *counts, uint64_t columns) {
-    for (uint64_t i = 0; attrs->mode != WEIGH_TF && i < columns; i++) {
-        bool known = attrs->weights.present && i < attrs->weights.count;
-        double weight = known ? (double)attrs->weights.items[i] : 1;
-        if (attrs->mode == WEIGH_IDF) counts[i] = counts[i] > 0 ? weight : 0;
-        else counts[i] *= weight;
+/* The weight of each output column: that of the n-gram it counts. */
+static const double *column_weights(const Vectorizer *v) {
+    const TfIdfAttrs *attrs = v->attrs;
+    double *weights = ARENA_ARRAY(v->call->scratch, double, v->columns);
+    for (uint64_t i = 0; i < v->columns; i++) weights[i] = 1;
+    for (uint32_t i = 0; i < attrs->weights.count && i < attrs->indexes.count; i++)
+        weights[attrs->indexes.items[i]] = (double)attrs->weights.items[i];
+    return weights;
+}
+
+static void weigh(const Vectorizer *v, double *counts, const double *weights) {
+    for (uint64_t i = 0; v->attrs->mode != WEIGH_TF && i < v->columns; i++) {
+        bool once = v->attrs->mode == WEIGH_IDF;
+        counts[i] = counts[i] > 0 ? weights[i] * (once ? 1 : counts[i]) : 0;
     }
 }
 
@@ -218,19 +226,24 @@ bool kernel_tfidf(KernelCall *call) {
     if (!read_grams(&v, &pool)) return false;
     if (out->rank == 0 || out->dtype != DTYPE_FLOAT)
         return kernel_fail(call, "the output is no float vector");
-    v.columns = (uint64_t)out->dims[out->rank - 1];
+    v.columns = (uint64_t)out->dims[out->rank - 1]; /* above all indexes: the shape function's */
+    for (uint32_t i = 0; i < attrs->indexes.count; i++)
+        if ((uint64_t)attrs->indexes.items[i] >= v.columns)
+            return kernel_fail(call, "index %lld of %llu columns",
+                               (long long)attrs->indexes.items[i], (unsigned long long)v.columns);
     uint64_t size = (uint64_t)in->dims[in->rank - 1], rows = v.columns ? out->count / v.columns : 0;
     uint64_t steps = (uint64_t)attrs->skips + 1;
     if (steps > size) steps = size ? size : 1; /* larger ones reach nothing but single tokens */
     int64_t *tokens = ARENA_ARRAY(call->scratch, int64_t, in->count);
     for (uint64_t i = 0; i < in->count; i++) tokens[i] = find_token(&v.tokens, &input, i);
     double *counts = ARENA_ARRAY(call->scratch, double, v.columns);
+    const double *weights = column_weights(&v);
     for (uint64_t row = 0; row < rows; row++) {
         memset(counts, 0, v.columns * sizeof *counts);
         for (uint64_t step = 1; step <= steps; step++)
             for (uint64_t start = 0; start < size; start++)
                 count_from(&v, tokens + row * size, (const uint64_t[]){start, size, step}, counts);
-        weigh(attrs, counts, v.columns);
+        weigh(&v, counts, weights);
         for (uint64_t i = 0; i < v.columns; i++)
             ((float *)out->data)[row * v.columns + i] = (float)counts[i];
     }
