@@ -135,12 +135,28 @@ const int64_t *kernel_ints(KernelCall *call, const KernelTensor *tensor);
 /* Element i of any numeric tensor, as double: scalars such as bounds and scales. */
 double kernel_real(const KernelTensor *tensor, uint64_t i);
 
+/* The same, in line for float. */
+static inline double kernel_number(const KernelTensor *tensor, uint64_t i) {
+    return tensor->dtype == DTYPE_FLOAT ? (double)((const float *)tensor->data)[i]
+                                        : kernel_real(tensor, i);
+}
+
+/* Sets element i of a numeric tensor: floats round to nearest, integers are cut towards zero and to
+ * their range, and are 0 for NaN. */
+void kernel_set_real(KernelTensor *tensor, uint64_t i, double value);
+
 /* Product of dims[from, to). */
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);
 
-/* The host's: how output memory is come by. */
+/* Memory for the text of new strings, zeroed, of any alignment: it lives until the next run begins, so
+ * KernelStrings in outputs may point to it. (They may point into the text of inputs and attributes
+ * just as well, which lives as long.) Out of memory jumps, as with arenas. */
+char *kernel_chars(KernelCall *call, uint64_t size);
+
+/* The host's: how memory that outlives the call is come by. */
 struct KernelHost {
     bool (*output)(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
+    char *(*chars)(KernelCall *call, uint64_t size);
 };
 
 #endif

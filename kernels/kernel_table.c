@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of kernels, made of kernels.def, and what kernels share. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,8 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
     return call->host->output(call, i, rank, dims);
 }
 
+char *kernel_chars(KernelCall *call, uint64_t size) { return call->host->chars(call, size); }
+
 bool kernel_fail(KernelCall *call, const char *format, ...) {
     char text[320];
     va_list args;
@@ -121,6 +124,18 @@ double kernel_real(const KernelTensor *tensor, uint64_t i) {
     memcpy(&bits, (const char *)tensor->data + i * size, size);
     dtype_to_double(tensor->dtype, bits, &value);
     return value;
+}
+
+void kernel_set_real(KernelTensor *tensor, uint64_t i, double value) {
+    if (tensor->dtype == DTYPE_FLOAT) {
+        ((float *)tensor->data)[i] = (float)value;
+        return;
+    }
+    uint64_t bits = 0; /* stays 0 where nothing corresponds */
+    size_t size = kernel_element_size(tensor->dtype);
+    if (size > sizeof bits) return;
+    dtype_from_double(tensor->dtype, dtype_is_integer(tensor->dtype) ? trunc(value) : value, &bits);
+    memcpy((char *)tensor->data + i * size, &bits, size);
 }
 
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to) {

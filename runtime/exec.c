@@ -214,6 +214,11 @@ static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64
     return make_output(s, i, rank, dims);
 }
 
+static char *host_chars(KernelCall *call, uint64_t size) {
+    StepCall *s = (StepCall *)((char *)call - offsetof(StepCall, call));
+    return arena_array(&s->exec->run, size, 1);
+}
+
 static bool collect(StepCall *s, KernelTensor *inputs) {
     Exec *exec = s->exec;
     const LoadedStep *step = s->step;
@@ -293,7 +298,7 @@ static bool run_row(StepCall *s, KernelTensor *inputs) {
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint32_t in = step->plan->inputs.count, out = step->plan->outputs.count;
     KernelTensor *inputs = ARENA_ARRAY(&exec->scratch, KernelTensor, in + 1);
-    StepCall s = {.host = {.output = host_output},
+    StepCall s = {.host = {.output = host_output, .chars = host_chars},
                   .exec = exec,
                   .step = step,
                   .results = ARENA_ARRAY(&exec->scratch, RtTensor *, out + 1),

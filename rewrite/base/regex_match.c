@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A recursive-descent parser to a small tree, code for a virtual machine of four instructions, and
+/* A recursive-descent parser to a small tree, code for a virtual machine of five instructions, and
  * its simulation with a set of states per text position. */
 #include "regex_match.h"
 
@@ -14,22 +14,36 @@ typedef struct ByteSet {
     uint64_t bits[4];
 } ByteSet;
 
-typedef enum TreeKind { TREE_EMPTY, TREE_BYTES, TREE_THEN, TREE_OR, TREE_REPEAT } TreeKind;
+typedef enum TreeKind {
+    TREE_EMPTY,
+    TREE_BYTES,
+    TREE_PLACE,
+    TREE_THEN,
+    TREE_OR,
+    TREE_REPEAT
+} TreeKind;
 
 typedef struct Tree {
     TreeKind kind;
     ByteSet set;
+    char place; /* PLACE: '^', '$', 'b' or 'B' */
     struct Tree *a, *b;
     int least, most; /* REPEAT; most may be NO_LIMIT */
 } Tree;
 
-typedef enum Op { OP_BYTES, OP_SPLIT, OP_JUMP, OP_MATCH } Op;
+typedef enum Op { OP_BYTES, OP_PLACE, OP_SPLIT, OP_JUMP, OP_MATCH } Op;
 
 typedef struct Step {
     Op op;
+    char place;
     uint32_t x, y; /* where to go on */
     ByteSet set;
 } Step;
+
+typedef struct Text {
+    const char *bytes;
+    size_t length;
+} Text;
 
 struct Regex {
     VEC(Step) steps;
@@ -76,12 +90,14 @@ static bool in_class(char name, unsigned char c) {
     return digit || letter || c == '_';
 }
 
-/* What follows a backslash: a class, or the byte itself. */
+/* What follows a backslash: a class, a control character, or the byte itself. */
 static ByteSet escaped(char c) {
+    static const char names[] = "tnvfr"; /* 9 to 13 */
     ByteSet set = {{0}};
     char lower = (char)(c | 0x20);
+    const char *control = c ? strchr(names, c) : NULL;
     if (lower != 'd' && lower != 'w' && lower != 's') {
-        set_add(&set, (unsigned char)c);
+        set_add(&set, control ? (unsigned char)('\t' + (control - names)) : (unsigned char)c);
         return set;
     }
     for (int i = 0; i < 256; i++)
@@ -127,6 +143,8 @@ static Tree *parse_either(Parser *p);
 
 static Tree *parse_group(Parser *p) {
     if (++p->depth > DEEPEST) return fail(p, "nested too deeply");
+    if (*p->at == '?' && p->at[1] != ':') return fail(p, "only '(' and '(?:' begin groups");
+    if (*p->at == '?') p->at += 2;
     Tree *tree = parse_either(p);
     p->depth--;
     if (!tree) return NULL;
@@ -141,7 +159,12 @@ static Tree *parse_atom(Parser *p) {
     if (c == '[') return parse_class(p);
     if (c == '*' || c == '+' || c == '?' || c == '{') return fail(p, "nothing to repeat");
     if (c == '\\' && !*p->at) return fail(p, "ends in a backslash");
-    Tree *tree = tree_new(p, TREE_BYTES, NULL, NULL);
+    bool place = c == '^' || c == '$' || (c == '\\' && strchr("bBAz", *p->at));
+    Tree *tree = tree_new(p, place ? TREE_PLACE : TREE_BYTES, NULL, NULL);
+    if (place) {
+        tree->place = c == '\\' ? *p->at++ : c;
+        return tree;
+    }
     if (c == '\\') tree->set = escaped(*p->at++);
     else if (c == '.') set_invert(&tree->set);
     else set_add(&tree->set, (unsigned char)c);
@@ -180,6 +203,7 @@ static Tree *parse_repeat(Parser *p) {
         repeat->least = c == '+';
         repeat->most = c == '?' ? 1 : NO_LIMIT;
         if (c == '{' && !parse_bounds(p, repeat)) return NULL;
+        if (*p->at == '?') p->at++; /* as few as possible: a whole match is one either way */
         if (++p->depth > DEEPEST) return fail(p, "nested too deeply");
         tree = repeat;
     }
@@ -274,6 +298,11 @@ static bool generate(Parser *p, const Tree *tree) {
     switch (tree->kind) {
     case TREE_EMPTY: return true;
     case TREE_BYTES: emit(p, OP_BYTES, &tree->set); return true;
+    case TREE_PLACE: {
+        uint32_t step = emit(p, OP_PLACE, NULL);
+        p->regex->steps.items[step].place = tree->place;
+        return true;
+    }
     case TREE_THEN: return generate_sequence(p, tree);
     case TREE_OR: return generate_or(p, tree);
     case TREE_REPEAT: return generate_repeat(p, tree);
@@ -298,9 +327,18 @@ Regex *regex_compile(Arena *arena, const char *pattern, Err *err) {
 
 /* ---- matching -------------------------------------------------------------------------------------- */
 
-/* Adds the steps that `start` leads to without reading; each at most once a position. */
-static uint32_t follow(Regex *regex, uint32_t start, uint32_t stamp, uint32_t count) {
-    uint32_t depth = 0;
+/* Whether what a step asks of a position holds there. */
+static bool place_holds(char place, Text text, size_t at) {
+    bool before = at > 0 && in_class('w', (unsigned char)text.bytes[at - 1]);
+    bool after = at < text.length && in_class('w', (unsigned char)text.bytes[at]);
+    if (place == '^' || place == 'A') return at == 0;
+    if (place == '$' || place == 'z') return at == text.length;
+    return (before != after) == (place == 'b');
+}
+
+/* Adds the steps that `start` leads to at a position without reading; each at most once. */
+static uint32_t follow(Regex *regex, uint32_t start, Text text, size_t at, uint32_t count) {
+    uint32_t depth = 0, stamp = (uint32_t)at + 1;
     regex->stack[depth++] = start;
     while (depth > 0) {
         uint32_t i = regex->stack[--depth];
@@ -311,6 +349,7 @@ static uint32_t follow(Regex *regex, uint32_t start, uint32_t stamp, uint32_t co
             regex->next[count++] = i;
             continue;
         }
+        if (step->op == OP_PLACE && !place_holds(step->place, text, at)) continue;
         if (step->op == OP_SPLIT) regex->stack[depth++] = step->y;
         regex->stack[depth++] = step->x;
     }
@@ -319,7 +358,8 @@ static uint32_t follow(Regex *regex, uint32_t start, uint32_t stamp, uint32_t co
 
 bool regex_matches(Regex *regex, const char *text, size_t length) {
     memset(regex->stamp, 0, regex->steps.count * sizeof *regex->stamp);
-    uint32_t count = follow(regex, 0, 1, 0);
+    const Text whole = {text, length};
+    uint32_t count = follow(regex, 0, whole, 0, 0);
     for (size_t at = 0; at < length && count > 0; at++) {
         uint32_t *swap = regex->now;
         regex->now = regex->next;
@@ -329,7 +369,7 @@ bool regex_matches(Regex *regex, const char *text, size_t length) {
         for (uint32_t i = 0; i < now_count; i++) {
             const Step *step = &regex->steps.items[regex->now[i]];
             if (step->op == OP_BYTES && set_has(&step->set, (unsigned char)text[at]))
-                count = follow(regex, step->x, (uint32_t)at + 2, count);
+                count = follow(regex, step->x, whole, at + 1, count);
         }
     }
     for (uint32_t i = 0; i < count; i++)

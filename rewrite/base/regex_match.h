@@ -4,8 +4,11 @@
  *
  *   c          that byte            .           any byte
  *   [a-z_] [^/] one of, none of     \d \w \s    digit, word byte, space; \D \W \S the others
- *   \c         c itself             ( )         group
- *   |          either               * + ? {m} {m,} {m,n}   repetition
+ *   \c         c itself; \t \n \v \f \r control characters
+ *   ^ \A       begin of the text    $ \z        its end
+ *   \b         begin or end of a word           \B          neither
+ *   ( ) (?: )  group                |           either
+ *   * + ? {m} {m,} {m,n}   repetition; a '?' behind one changes nothing, as matches are whole
  */
 #ifndef DEMI_BASE_REGEX_MATCH_H
 #define DEMI_BASE_REGEX_MATCH_H

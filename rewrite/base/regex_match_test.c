@@ -45,6 +45,14 @@ static void test_answers(void **state) {
         {"/layer\\.(1[0-9]|2[0-3])/.*", "/layer.17/MatMul", "/layer.24/MatMul"},
         {"(((a)))*", "aaa", "ab"},
         {"(a*)*", "aaaa", "b"},
+        {"^ab$", "ab", "^ab$"},
+        {"(^|x)a(y|$)", "xa", "ya"},
+        {"a^b|c", "c", "ab"},
+        {"www\\.[\\w.-]+\\.\\bcom\\b", "www.a-b.com", "www.a.xcom"},
+        {"(\\W|^)a\\b.*", "-a b", "xa b"},
+        {"a\\Bb", "ab", "a"},
+        {"\\Aa\\t\\n\\z", "a\t\n", "atn"},
+        {"(?:ab)+?c", "ababc", "?:abc"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!matches(cases[i].pattern, cases[i].yes)) fail_msg("%s", cases[i].pattern);
@@ -56,7 +64,7 @@ static void test_refusals(void **state) {
     (void)state;
     static const char *const patterns[] = {"(",    ")",     "[a",      "*a",     "a{",  "a{3,2}",
                                            "a{x}", "[b-a]", "a\\",     "a{9999}",
-                                           "((a{1000}){1000}){1000}", "a{2"};
+                                           "((a{1000}){1000}){1000}", "a{2", "(?i)a"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         Err err = {0};
         assert_null(regex_compile(&arena, patterns[i], &err));

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Resize and Upsample, all versions: which axes become how large, then one pass an axis. Axes that
+ * shrink go first, so that no intermediate result is larger than both input and output. Nearest moves
+ * elements of any dtype; the other modes compute float in float and all other numbers in double,
+ * integers being rounded to nearest, ties to even, and cut to their range at the end.
+ *
+ * With tf_crop_and_resize and scales, the output's size is the input's times the scale, as
+ * implementations have it. */
+#include "kernel_resize.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernel_functions.h"
+#include "kernel_strided.h"
+
+typedef struct ResizeAttrs {
+    int64_t mode, coordinates, nearest, antialias, exclude_outside, aspect;
+    float cubic, extrapolation;
+    AttrInts axes;
+    AttrFloats scales, height_scale, width_scale; /* Upsample */
+} ResizeAttrs;
+
+enum { ASPECT_STRETCH, ASPECT_NOT_LARGER, ASPECT_NOT_SMALLER };
+static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+static const char *const upsample_1_modes[] = {"nearest", "bilinear", NULL};
+static const char *const coordinates[] = {
+    "half_pixel", "half_pixel_symmetric",    "pytorch_half_pixel", "align_corners",
+    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize", NULL};
+static const char *const nearest_modes[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                            "ceil", NULL};
+static const char *const aspects[] = {"stretch", "not_larger", "not_smaller", NULL};
+
+#define COMMON(names, coordinate, rounding)                                                        \
+    KERNEL_CHOICE(ResizeAttrs, mode, "mode", names, RESIZE_NEAREST),                               \
+        KERNEL_CHOICE(ResizeAttrs, coordinates, "coordinate_transformation_mode", coordinates,     \
+                      coordinate),                                                                 \
+        KERNEL_CHOICE(ResizeAttrs, nearest, "nearest_mode", nearest_modes, rounding),              \
+        KERNEL_CHOICE(ResizeAttrs, aspect, "keep_aspect_ratio_policy", aspects, ASPECT_STRETCH),   \
+        KERNEL_REAL(ResizeAttrs, cubic, "cubic_coeff_a", -0.75f)
+KERNEL_LAYOUT(upsample_1, ResizeAttrs,
+              COMMON(upsample_1_modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
+              KERNEL_FIELD(ResizeAttrs, height_scale, "height_scale", FLOAT),
+              KERNEL_FIELD(ResizeAttrs, width_scale, "width_scale", FLOAT));
+KERNEL_LAYOUT(upsample, ResizeAttrs, COMMON(modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
+              KERNEL_FIELD(ResizeAttrs, scales, "scales", FLOATS));
+KERNEL_LAYOUT(resize, ResizeAttrs,
+              COMMON(modes, RESIZE_HALF_PIXEL, RESIZE_ROUND_PREFER_FLOOR),
+              KERNEL_INT(ResizeAttrs, antialias, "antialias", 0),
+              KERNEL_INT(ResizeAttrs, exclude_outside, "exclude_outside", 0),
+              KERNEL_REAL(ResizeAttrs, extrapolation, "extrapolation_value", 0),
+              KERNEL_FIELD(ResizeAttrs, axes, "axes", INTS));
+
+/* ---- sizes ------------------------------------------------------------------------------------- */
+
+typedef struct ResizeAxes {
+    uint32_t count;
+    ResizeAxis *items;
+} ResizeAxes;
+
+static bool list_axes(KernelCall *call, ResizeAxes *axes) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *in = &call->inputs[0];
+    axes->count = attrs->axes.present ? attrs->axes.count : in->rank;
+    axes->items = ARENA_ARRAY(call->scratch, ResizeAxis, axes->count);
+    bool *seen = ARENA_ARRAY(call->scratch, bool, in->rank);
+    for (uint32_t i = 0; i < axes->count; i++) {
+        ResizeAxis *axis = &axes->items[i];
+        axis->axis = i;
+        if (attrs->axes.present &&
+            !kernel_axis(call, attrs->axes.items[i], in->rank, &axis->axis))
+            return false;
+        if (seen[axis->axis]) return kernel_fail(call, "axis %u is named twice", axis->axis);
+        seen[axis->axis] = true;
+        axis->in = in->dims[axis->axis];
+        axis->end = 1;
+    }
+    return true;
+}
+
+static bool set_scale(KernelCall *call, ResizeAxis *axis, double scale) {
+    float size = floorf((float)axis->in * (float)scale);
+    if (!(scale > 0) || isinf(scale) || !(size < 0x1p62f))
+        return kernel_fail(call, "axis %u of %lld elements is scaled by %g", axis->axis,
+                           (long long)axis->in, scale);
+    axis->scale = scale;
+    axis->length = (double)axis->in * scale;
+    axis->out = scale == 1 ? axis->in : (int64_t)size;
+    return true;
+}
+
+static bool set_scales(KernelCall *call, ResizeAxes axes, const KernelTensor *scales) {
+    if (scales->count != axes.count)
+        return kernel_fail(call, "%llu scales for %u axes", (unsigned long long)scales->count,
+                           axes.count);
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (!set_scale(call, &axes.items[i], kernel_real(scales, i))) return false;
+    return true;
+}
+
+/* All axes get the smallest or largest of the scales; sizes round half up. */
+static void share_scale(ResizeAxes axes, bool largest) {
+    double best = axes.count ? axes.items[0].scale : 1;
+    for (uint32_t i = 1; i < axes.count; i++) {
+        double scale = axes.items[i].scale;
+        if (largest ? scale > best : scale < best) best = scale;
+    }
+    for (uint32_t i = 0; i < axes.count; i++) {
+        ResizeAxis *axis = &axes.items[i];
+        double size = floor(best * (double)axis->in + 0.5);
+        axis->scale = best;
+        axis->length = best * (double)axis->in;
+        axis->out = size < 0x1p62 ? (int64_t)size : INT64_MAX;
+    }
+}
+
+static bool set_sizes(KernelCall *call, ResizeAxes axes, const KernelTensor *sizes) {
+    const ResizeAttrs *attrs = call->attrs;
+    const int64_t *items = kernel_ints(call, sizes);
+    if (!items) return false;
+    if (sizes->count != axes.count)
+        return kernel_fail(call, "%llu sizes for %u axes", (unsigned long long)sizes->count,
+                           axes.count);
+    for (uint32_t i = 0; i < axes.count; i++) {
+        ResizeAxis *axis = &axes.items[i];
+        if (items[i] < 0 || (axis->in == 0 && items[i] > 0))
+            return kernel_fail(call, "axis %u of %lld elements is to have %lld", axis->axis,
+                               (long long)axis->in, (long long)items[i]);
+        axis->out = items[i];
+        axis->length = (double)items[i];
+        axis->scale = axis->in ? axis->length / (double)axis->in : 1;
+    }
+    if (attrs->aspect != ASPECT_STRETCH) share_scale(axes, attrs->aspect == ASPECT_NOT_SMALLER);
+    return true;
+}
+
+static bool set_region(KernelCall *call, ResizeAxes axes) {
+    const KernelTensor *roi = kernel_input(call, 1);
+    uint64_t needed = 2 * (uint64_t)axes.count;
+    if (!roi || roi->count != needed)
+        return kernel_fail(call, "roi has not %llu numbers", (unsigned long long)needed);
+    for (uint32_t i = 0; i < axes.count; i++) {
+        axes.items[i].start = kernel_real(roi, i);
+        axes.items[i].end = kernel_real(roi, (uint64_t)i + axes.count);
+    }
+    return true;
+}
+
+/* ---- passes ------------------------------------------------------------------------------------ */
+
+/* A tensor as outer × along × inner elements. */
+typedef struct Pass {
+    uint64_t outer, inner, in, out;
+    const ResizeTable *table;
+} Pass;
+
+#define INTERPOLATE(Real)                                                                          \
+    static void mix_##Real(Real *to, const Real *from, const double *weights, const Pass *pass) {  \
+        uint64_t taps = (uint64_t)pass->table->taps, inner = pass->inner;                          \
+        if (inner == 1) {                                                                          \
+            double sum = 0;                                                                        \
+            for (uint64_t t = 0; t < taps; t++) sum += weights[t] * (double)from[t];               \
+            *to = (Real)sum;                                                                       \
+            return;                                                                                \
+        }                                                                                          \
+        for (uint64_t t = 0; t < taps; t++) {                                                      \
+            Real weight = (Real)weights[t];                                                        \
+            if (t == 0)                                                                            \
+                for (uint64_t i = 0; i < inner; i++) to[i] = weight * from[i];                     \
+            else if (weights[t] != 0)                                                              \
+                for (uint64_t i = 0; i < inner; i++) to[i] += weight * from[t * inner + i];        \
+        }                                                                                          \
+    }                                                                                              \
+    static void interpolate_##Real(Real *to, const Real *from, const Pass *pass) {                 \
+        const ResizeTable *table = pass->table;                                                    \
+        uint64_t taps = (uint64_t)table->taps;                                                     \
+        for (uint64_t o = 0; o < pass->outer; o++)                                                 \
+            for (uint64_t i = 0; i < pass->out; i++) {                                             \
+                uint64_t at = o * pass->in + (uint64_t)table->first[i];                            \
+                mix_##Real(to + (o * pass->out + i) * pass->inner, from + at * pass->inner,        \
+                           table->weights + i * taps, pass);                                       \
+            }                                                                                      \
+    }
+INTERPOLATE(float)
+INTERPOLATE(double)
+
+static void move_nearest(char *to, const char *from, const Pass *pass, size_t size) {
+    const ResizeTable *table = pass->table;
+    uint64_t block = pass->inner * size;
+    for (uint64_t o = 0; o < pass->outer; o++)
+        for (uint64_t i = 0; i < pass->out; i++) {
+            const char *source = from + (o * pass->in + (uint64_t)table->first[i]) * block;
+            char *target = to + (o * pass->out + i) * block;
+            if (block == 4) memcpy(target, source, 4);
+            else if (block == 1) *target = *source;
+            else memcpy(target, source, block);
+        }
+}
+
+static double *widen(KernelCall *call, const KernelTensor *tensor) {
+    double *wide = ARENA_ARRAY(call->scratch, double, tensor->count);
+    for (uint64_t i = 0; i < tensor->count; i++) wide[i] = kernel_real(tensor, i);
+    return wide;
+}
+
+/* Where the table looks beyond the input, along one axis of the output. */
+static void extrapolate(KernelTensor *out, uint32_t axis, const ResizeTable *table, float value) {
+    uint64_t outer = kernel_span(out, 0, axis), inner = kernel_span(out, axis + 1, out->rank);
+    uint64_t along = (uint64_t)out->dims[axis], bits = 0;
+    KernelTensor part = *out;
+    static const KernelString empty = {0, ""};
+    const void *element = out->dtype == DTYPE_STRING ? (const void *)&empty : &bits;
+    if (out->dtype == DTYPE_COMPLEX64 || out->dtype == DTYPE_COMPLEX128) element = NULL;
+    dtype_from_double(out->dtype, (double)value, &bits);
+    part.count = inner;
+    for (uint64_t o = 0; o < outer; o++)
+        for (uint64_t i = 0; i < along; i++) {
+            part.data = (char *)out->data +
+                        (o * along + i) * inner * kernel_element_size(out->dtype);
+            if (table->outside[i]) strided_fill(&part, element);
+        }
+}
+
+typedef struct Resizing {
+    KernelCall *call;
+    const ResizeHow *how;
+    int64_t *dims; /* as they are now */
+    Dtype compute; /* FLOAT, DOUBLE, or UNDEFINED: moved as bytes */
+    size_t size;   /* of an element now */
+    void *data;
+} Resizing;
+
+static void resize_axis(Resizing *r, const ResizeAxis *axis, const ResizeTable *table) {
+    const KernelTensor *in = &r->call->inputs[0];
+    Pass pass = {1, 1, (uint64_t)axis->in, (uint64_t)axis->out, table};
+    for (uint32_t i = 0; i < axis->axis; i++) pass.outer *= (uint64_t)r->dims[i];
+    for (uint32_t i = axis->axis + 1; i < in->rank; i++) pass.inner *= (uint64_t)r->dims[i];
+    r->dims[axis->axis] = axis->out;
+    const void *from = r->data;
+    void *to = arena_array(r->call->scratch, pass.outer * pass.out * pass.inner, r->size);
+    if (r->compute == DTYPE_FLOAT) interpolate_float(to, from, &pass);
+    else if (r->compute == DTYPE_DOUBLE) interpolate_double(to, from, &pass);
+    else move_nearest(to, from, &pass, r->size);
+    r->data = to;
+}
+
+static bool resize_all(KernelCall *call, const ResizeHow *how, ResizeAxes axes) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *in = &call->inputs[0];
+    KernelTensor *out = &call->outputs[0];
+    bool plain = in->dtype == DTYPE_FLOAT || in->dtype == DTYPE_DOUBLE;
+    bool move = how->mode == RESIZE_NEAREST;
+    ResizeTable *tables = ARENA_ARRAY(call->scratch, ResizeTable, axes.count);
+    Resizing r = {.call = call, .how = how, .data = in->data,
+                  .dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *r.dims),
+                  .compute = move ? DTYPE_UNDEFINED : plain ? in->dtype : DTYPE_DOUBLE};
+    if (!move && !plain) r.data = widen(call, in);
+    r.size = kernel_element_size(move ? in->dtype : r.compute);
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (!resize_table(call, how, &axes.items[i], &tables[i])) return false;
+    for (int round = 0; round < 2; round++)
+        for (uint32_t i = axes.count; i-- > 0;) {
+            bool shrinks = axes.items[i].out < axes.items[i].in;
+            if (tables[i].identity || shrinks != (round == 0)) continue;
+            resize_axis(&r, &axes.items[i], &tables[i]);
+        }
+    if (move || plain) memcpy(out->data, r.data, out->count * r.size);
+    for (uint64_t i = 0; !move && !plain && i < out->count; i++)
+        kernel_set_real(out, i, rint(((const double *)r.data)[i]));
+    for (uint32_t i = 0; how->coordinates == RESIZE_TF_CROP && i < axes.count; i++)
+        extrapolate(out, axes.items[i].axis, &tables[i], attrs->extrapolation);
+    return true;
+}
+
+/* ---- operators --------------------------------------------------------------------------------- */
+
+static bool resize_run(KernelCall *call, ResizeAxes axes) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *in = &call->inputs[0];
+    ResizeHow how = {.mode = attrs->mode, .coordinates = attrs->coordinates,
+                     .nearest = attrs->nearest, .cubic = (double)attrs->cubic};
+    how.antialias = attrs->antialias && attrs->mode != RESIZE_NEAREST;
+    how.exclude_outside = attrs->exclude_outside != 0;
+    int64_t *dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *dims);
+    for (uint32_t i = 0; i < axes.count; i++) dims[axes.items[i].axis] = axes.items[i].out;
+    if (how.mode < 0 || how.coordinates < 0 || how.nearest < 0 || attrs->aspect < 0)
+        return kernel_fail(call, "a mode is no known one");
+    if (how.coordinates == RESIZE_TF_CROP && !set_region(call, axes)) return false;
+    if (how.mode != RESIZE_NEAREST && !(KERNEL_NUMBERS >> in->dtype & 1))
+        return kernel_fail(call, "%s can't be interpolated", dtype_name(in->dtype));
+    if (!kernel_output(call, 0, in->rank, dims)) return false;
+    KernelTensor *out = &call->outputs[0];
+    if (out->dtype != in->dtype) return kernel_fail(call, "the output has another type");
+    if (out->count == 0) return true;
+    return in->count ? resize_all(call, &how, axes)
+                     : kernel_fail(call, "nothing can't be made larger");
+}
+
+bool kernel_resize(KernelCall *call) {
+    const KernelTensor *scales = kernel_input(call, 2), *sizes = kernel_input(call, 3);
+    ResizeAxes axes;
+    if (!list_axes(call, &axes)) return false;
+    /* before 13 an unused input was given as an empty tensor */
+    bool by_size = sizes && (sizes->count || !scales);
+    if (!by_size && !scales) return kernel_fail(call, "neither scales nor sizes are given");
+    return (by_size ? set_sizes(call, axes, sizes) : set_scales(call, axes, scales)) &&
+           resize_run(call, axes);
+}
+
+/* Resize-10 and Upsample: scales for all axes, as attribute or input. */
+bool kernel_upsample(KernelCall *call) {
+    const ResizeAttrs *attrs = call->attrs;
+    const KernelTensor *scales = kernel_input(call, 1);
+    KernelTensor list = {.present = true, .dtype = DTYPE_FLOAT, .count = attrs->scales.count,
+                         .data = (void *)(uintptr_t)attrs->scales.items};
+    ResizeAxes axes;
+    if (attrs->scales.present) scales = &list;
+    if (!scales) return kernel_fail(call, "scales are missing");
+    return list_axes(call, &axes) && set_scales(call, axes, scales) && resize_run(call, axes);
+}
+
+bool kernel_upsample_1(KernelCall *call) {
+    const ResizeAttrs *attrs = call->attrs;
+    float items[4] = {1, 1, 1, 1};
+    const KernelTensor list = {.present = true, .dtype = DTYPE_FLOAT, .count = 4, .data = items};
+    ResizeAxes axes;
+    if (call->inputs[0].rank != 4 || !attrs->height_scale.count || !attrs->width_scale.count)
+        return kernel_fail(call, "it needs rank 4, height_scale and width_scale");
+    items[2] = attrs->height_scale.items[0];
+    items[3] = attrs->width_scale.items[0];
+    return list_axes(call, &axes) && set_scales(call, axes, &list) && resize_run(call, axes);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Case changes of texts in several scripts, and of bytes that are no text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernel_letters.h"
+
+static void check(const char *from, const char *to, LettersChange change) {
+    char text[128];
+    uint64_t size = letters_change(from, strlen(from), change, text);
+    assert_true(size <= strlen(from) * LETTERS_GROWTH);
+    assert_int_equal(size, strlen(to));
+    assert_memory_equal(text, to, size);
+}
+
+static void test_scripts(void **state) {
+    (void)state;
+    check("Monday 7!", "monday 7!", LETTERS_LOWER);
+    check("Monday 7!", "MONDAY 7!", LETTERS_UPPER);
+    check("ÀÉÎÕÜØÞŁŽŸ", "àéîõüøþłžÿ", LETTERS_LOWER);
+    check("àéîõüøþłžÿ÷", "ÀÉÎÕÜØÞŁŽŸ÷", LETTERS_UPPER);
+    check("ΑΒΓΣΩ Ά", "αβγσω ά", LETTERS_LOWER);
+    check("ЖУКЁ", "жукё", LETTERS_LOWER);
+    check("жукё ա", "ЖУКЁ Ա", LETTERS_UPPER);
+    check("×ß漢😀", "×ß漢😀", LETTERS_UPPER);
+    check("Same", "Same", LETTERS_SAME);
+}
+
+static void test_invalid(void **state) {
+    (void)state;
+    check("\xC3", "\xC3", LETTERS_UPPER);
+    check("\xC3" "a\x80\xFF", "\xC3" "A\x80\xFF", LETTERS_UPPER);
+    check("\xE2\x82", "\xE2\x82", LETTERS_LOWER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scripts),
+                                       cmocka_unit_test(test_invalid)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

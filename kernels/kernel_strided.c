@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Strided copies; see kernel_strided.h. */
+#include "kernel_strided.h"
+
+#include <string.h>
+
+/* Elements are moved as numbers of their size, whatever their type. */
+typedef uint8_t __attribute__((may_alias)) Unit1;
+typedef uint16_t __attribute__((may_alias)) Unit2;
+typedef uint32_t __attribute__((may_alias)) Unit4;
+typedef uint64_t __attribute__((may_alias)) Unit8;
+typedef struct __attribute__((may_alias)) Unit16 {
+    uint64_t low, high;
+} Unit16;
+
+enum { TILE = 32 };
+
+StridedWalk strided_new(KernelCall *call, uint32_t rank) {
+    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank)};
+    for (uint32_t i = 0; i < rank; i++) walk.axes[i].count = 1;
+    return walk;
+}
+
+void strided_set_dims(StridedWalk *walk, const int64_t *dims) {
+    for (uint32_t i = 0; i < walk->rank; i++) walk->axes[i].count = dims[i];
+}
+
+void strided_set_to(StridedWalk *walk, const int64_t *dims) {
+    int64_t step = 1;
+    for (uint32_t i = walk->rank; i-- > 0; step *= dims[i]) walk->axes[i].to = step;
+}
+
+void strided_set_from(StridedWalk *walk, const int64_t *dims) {
+    int64_t step = 1;
+    for (uint32_t i = walk->rank; i-- > 0; step *= dims[i]) walk->axes[i].from = step;
+}
+
+/* ---- two axes at a time ------------------------------------------------------------------------ */
+
+#define PLANE(Unit)                                                                                \
+    static void row_##Unit(Unit *to, const Unit *from, StridedAxis axis) {                         \
+        if (axis.to == 1 && axis.from == 0)                                                        \
+            for (int64_t i = 0; i < axis.count; i++) to[i] = *from;                                \
+        else if (axis.to == 1)                                                                     \
+            for (int64_t i = 0; i < axis.count; i++) to[i] = from[i * axis.from];                  \
+        else                                                                                       \
+            for (int64_t i = 0; i < axis.count; i++) to[i * axis.to] = from[i * axis.from];        \
+    }                                                                                              \
+    static void tiles_##Unit(Unit *to, const Unit *from, StridedAxis rows, StridedAxis columns) {  \
+        for (int64_t r = 0; r < rows.count; r += TILE) {                                           \
+            int64_t height = rows.count - r < TILE ? rows.count - r : TILE;                        \
+            for (int64_t c = 0; c < columns.count; c += TILE) {                                    \
+                StridedAxis part = columns;                                                        \
+                part.count = columns.count - c < TILE ? columns.count - c : TILE;                  \
+                for (int64_t i = r; i < r + height; i++)                                           \
+                    row_##Unit(to + i * rows.to + c * columns.to,                                  \
+                               from + i * rows.from + c * columns.from, part);                     \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void plane_##Unit(char *to, const char *from, StridedAxis rows, StridedAxis columns) {  \
+        Unit *target = (Unit *)(void *)to;                                                         \
+        const Unit *source = (const Unit *)(const void *)from;                                     \
+        if (columns.to == 1 && columns.from == 1)                                                  \
+            for (int64_t i = 0; i < rows.count; i++)                                               \
+                memcpy(target + i * rows.to, source + i * rows.from,                               \
+                       (size_t)columns.count * sizeof(Unit));                                      \
+        else if (rows.from == 1 || rows.from == -1)                                                \
+            tiles_##Unit(target, source, rows, columns);                                           \
+        else                                                                                       \
+            for (int64_t i = 0; i < rows.count; i++)                                               \
+                row_##Unit(target + i * rows.to, source + i * rows.from, columns);                 \
+    }
+
+PLANE(Unit1)
+PLANE(Unit2)
+PLANE(Unit4)
+PLANE(Unit8)
+PLANE(Unit16)
+
+typedef void (*PlaneCopy)(char *to, const char *from, StridedAxis rows, StridedAxis columns);
+
+static PlaneCopy plane_of(size_t size) {
+    if (size == 1) return plane_Unit1;
+    if (size == 2) return plane_Unit2;
+    if (size == 4) return plane_Unit4;
+    return size == 8 ? plane_Unit8 : plane_Unit16;
+}
+
+/* ---- walks ------------------------------------------------------------------------------------- */
+
+/* Leaves out axes of one element and joins what lies behind each other on both sides. False where
+ * there is nothing to move. */
+static bool simplify(StridedWalk *walk) {
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < walk->rank; i++) {
+        StridedAxis axis = walk->axes[i];
+        if (axis.count == 0) return false;
+        if (axis.count == 1) continue;
+        StridedAxis *outer = rank ? &walk->axes[rank - 1] : NULL;
+        if (outer && outer->to == axis.to * axis.count && outer->from == axis.from * axis.count) {
+            *outer = (StridedAxis){outer->count * axis.count, axis.to, axis.from};
+        } else {
+            walk->axes[rank++] = axis;
+        }
+    }
+    walk->rank = rank;
+    return true;
+}
+
+/* Puts the axis along which the source is contiguous next to the innermost one. */
+static void order_for_tiles(StridedWalk *walk) {
+    StridedAxis *axes = walk->axes;
+    uint32_t last = walk->rank - 1;
+    if (axes[last].from == 1) return;
+    for (uint32_t i = 0; i + 1 < last; i++) {
+        if (axes[i].from != 1) continue;
+        StridedAxis found = axes[i];
+        for (uint32_t k = i; k + 1 < last; k++) axes[k] = axes[k + 1];
+        axes[last - 1] = found;
+        return;
+    }
+}
+
+void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
+    if (!simplify(walk)) return;
+    if (walk->rank > 2) order_for_tiles(walk);
+    StridedAxis *axes = walk->axes, one = {1, 0, 0};
+    uint32_t outer = walk->rank > 2 ? walk->rank - 2 : 0;
+    StridedAxis rows = walk->rank > 1 ? axes[walk->rank - 2] : one;
+    StridedAxis columns = walk->rank ? axes[walk->rank - 1] : (StridedAxis){1, 1, 1};
+    PlaneCopy copy = plane_of(size);
+    int64_t bytes = (int64_t)size, planes = 1;
+    for (uint32_t i = 0; i < outer; i++) planes *= axes[i].count;
+    for (int64_t plane = 0; plane < planes; plane++) {
+        int64_t rest = plane, target = 0, source = 0;
+        for (uint32_t i = outer; i-- > 0; rest /= axes[i].count) {
+            int64_t at = rest % axes[i].count;
+            target += at * axes[i].to;
+            source += at * axes[i].from;
+        }
+        copy((char *)to + target * bytes, (const char *)from + source * bytes, rows, columns);
+    }
+}
+
+void strided_fill(KernelTensor *tensor, const void *element) {
+    static const KernelString empty = {0, ""};
+    size_t size = kernel_element_size(tensor->dtype);
+    if (tensor->count == 0) return;
+    if (!element && tensor->dtype != DTYPE_STRING) {
+        memset(tensor->data, 0, tensor->count * size);
+        return;
+    }
+    StridedAxis axis = {(int64_t)tensor->count, 1, 0};
+    plane_of(size)(tensor->data, element ? element : (const void *)&empty, (StridedAxis){1, 0, 0},
+                   axis);
+}
