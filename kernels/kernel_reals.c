@@ -43,17 +43,26 @@ void kernel_reals_done(const KernelTensor *tensor, const void *reals, Dtype dtyp
         convert(tensor->data, tensor->dtype, reals, tensor->count);
 }
 
-/* Strides of the tensor's elements along each of `dims`, 0 where one is repeated. */
-static bool find_strides(KernelCall *call, const KernelTensor *tensor, uint32_t rank,
-                         const int64_t *dims, uint64_t *strides) {
-    if (tensor->rank > rank) return kernel_fail(call, "rank %u can't become %u", tensor->rank, rank);
-    uint32_t missing = rank - tensor->rank;
+Dtype kernel_reals_dtype(const KernelCall *call) {
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (call->inputs[i].present && call->inputs[i].dtype == DTYPE_DOUBLE) return DTYPE_DOUBLE;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        if (call->outputs[i].present && call->outputs[i].dtype == DTYPE_DOUBLE) return DTYPE_DOUBLE;
+    return DTYPE_FLOAT;
+}
+
+/* Strides of the tensor's elements along each axis of `like`, 0 where they are repeated. */
+static bool find_strides(KernelCall *call, const KernelTensor *tensor, const KernelTensor *like,
+                         uint64_t *strides) {
+    if (tensor->rank > like->rank)
+        return kernel_fail(call, "rank %u can't become %u", tensor->rank, like->rank);
+    uint32_t missing = like->rank - tensor->rank;
     uint64_t stride = 1;
-    for (uint32_t i = rank; i-- > missing;) {
+    for (uint32_t i = like->rank; i-- > missing;) {
         int64_t have = tensor->dims[i - missing];
-        if (have != dims[i] && have != 1)
+        if (have != like->dims[i] && have != 1)
             return kernel_fail(call, "a dim of %lld can't become %lld", (long long)have,
-                               (long long)dims[i]);
+                               (long long)like->dims[i]);
         strides[i] = have == 1 ? 0 : stride;
         stride *= (uint64_t)have;
     }
@@ -65,14 +74,13 @@ static void copy_element(void *to, uint64_t i, const KernelTensor *from, uint64_
     else ((double *)to)[i] = ((const double *)from->data)[k];
 }
 
-const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor, uint32_t rank,
-                                const int64_t *dims) {
-    Dtype dtype = call->inputs[0].dtype;
-    uint64_t *strides = ARENA_ARRAY(call->scratch, uint64_t, rank + 1);
-    int64_t *at = ARENA_ARRAY(call->scratch, int64_t, rank + 1);
+const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor,
+                                const KernelTensor *like, Dtype dtype) {
+    uint64_t *strides = ARENA_ARRAY(call->scratch, uint64_t, like->rank + 1);
+    int64_t *at = ARENA_ARRAY(call->scratch, int64_t, like->rank + 1);
     uint64_t count, from = 0;
-    if (!is_real(call, tensor) || !find_strides(call, tensor, rank, dims, strides)) return NULL;
-    if (!checked_count(dims, rank, &count)) {
+    if (!is_real(call, tensor) || !find_strides(call, tensor, like, strides)) return NULL;
+    if (!checked_count(like->dims, like->rank, &count)) {
         kernel_fail(call, "too many elements");
         return NULL;
     }
@@ -80,10 +88,10 @@ const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor, ui
     void *data = arena_array(call->scratch, count + 1, kernel_element_size(tensor->dtype));
     for (uint64_t i = 0; i < count; i++) {
         copy_element(data, i, tensor, from);
-        for (uint32_t k = rank; k-- > 0;) {
+        for (uint32_t k = like->rank; k-- > 0;) {
             from += strides[k];
-            if (++at[k] < dims[k]) break;
-            from -= strides[k] * (uint64_t)dims[k];
+            if (++at[k] < like->dims[k]) break;
+            from -= strides[k] * (uint64_t)like->dims[k];
             at[k] = 0;
         }
     }

@@ -19,10 +19,13 @@ const double *kernel_doubles(KernelCall *call, const KernelTensor *tensor);
 void *kernel_reals_for(KernelCall *call, const KernelTensor *tensor, Dtype dtype);
 void kernel_reals_done(const KernelTensor *tensor, const void *reals, Dtype dtype);
 
-/* As kernel_reals, broadcast to `dims` [rank] as numpy does (the tensor's dims, aligned at the
- * right, are those or 1). */
-const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor, uint32_t rank,
-                                const int64_t *dims);
+/* As kernel_reals, broadcast to the dims of `like` as numpy does: the tensor's dims, aligned at the
+ * right, are those or 1. Of `like` only rank and dims are read. */
+const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor,
+                                const KernelTensor *like, Dtype dtype);
+
+/* DOUBLE where any operand of the call is double, else FLOAT. */
+Dtype kernel_reals_dtype(const KernelCall *call);
 
 /* False with the error set where operand i is missing. */
 bool kernel_want_input(KernelCall *call, uint32_t i);
