@@ -13,8 +13,6 @@
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 
-enum { DOT_LANES = 16 };
-
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
 typedef enum ActivationKind {
@@ -118,9 +116,11 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
 }
 
 #include "real_float.inc"
+#include "real_dot.inc"
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
+#include "real_dot.inc"
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 
