@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "kernel_clones.h"
+
 #include "real_float.inc"
 #include "real_dot.inc"
 #include "kernel_flex_body.inc"

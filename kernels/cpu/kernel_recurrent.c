@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "checked.h"
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 

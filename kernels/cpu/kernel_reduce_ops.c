@@ -9,6 +9,7 @@
  */
 #include <math.h>
 
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_reduce.h"
 
@@ -30,6 +31,7 @@ typedef struct ReduceSet {
 /* One function: T elements, A accumulator; NEUTRAL, STEP(a, x) one more element, MERGE(a, b) two
  * accumulators, END(a, n) the result of n elements. */
 #define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+    KERNEL_CLONES                                                                                  \
     static void name(ReduceLoops *loops, const void *in, void *out, void *sums) {                  \
         A *sum = sums;                                                                             \
         T *result = out;\
@@ -54,8 +56,8 @@ typedef struct ReduceSet {
 #define FIRST(a, n)     ((void)(n), (a))
 #define PLUS(a, b)      ((a) + (b))
 #define TIMES(a, b)     ((a) * (b))
-#define LARGER(a, x)    ((x) > (a) || (x) != (x) ? (x) : (a))
-#define SMALLER(a, x)   ((x) < (a) || (x) != (x) ? (x) : (a))
+#define LARGER(a, x)    (((x) > (a)) | ((x) != (x)) ? (x) : (a))
+#define SMALLER(a, x)   (((x) < (a)) | ((x) != (x)) ? (x) : (a))
 #define EITHER(a, x)    ((a) | (x))
 #define BOTH(a, x)      ((a) & (x))
 

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
