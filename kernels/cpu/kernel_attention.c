@@ -64,10 +64,12 @@ typedef struct Rotary {
 
 #include "real_float.inc"
 #include "real_dot.inc"
+#include "real_row.inc"
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
 #include "real_dot.inc"
+#include "real_row.inc"
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 

@@ -4,6 +4,7 @@
  * NaN is larger and smaller than all else, as in numpy, so it is what is found. Running sums and
  * products of floats are kept in double; those of integers wrap.
  */
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
@@ -19,23 +20,39 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
 #define ABOVE(a, b) ((a) > (b))
 #define BELOW(a, b) ((a) < (b))
 
+/* best: [inner] */
 #define ARG_LOOP(name, T, BETTER)                                                                  \
-    static void name(AxisLoops a, const void *in, int64_t *index, bool last) {                     \
-        for (uint64_t o = 0; o < a.outer; o++)                                                     \
-            for (uint64_t i = 0; i < a.inner; i++) {                                               \
-                const T *x = (const T *)in + o * a.n * a.inner + i;                                \
-                T best = x[0];                                                                     \
-                uint64_t at = 0;                                                                   \
-                for (uint64_t k = 1; k < a.n; k++) {                                               \
-                    T v = x[k * a.inner];                                                          \
-                    bool more = BETTER(v, best) || (v != v && best == best);                       \
-                    bool same = v == best || (v != v && best != best);                             \
-                    if (!more && !(last && same)) continue;                                        \
-                    best = v;                                                                      \
-                    at = k;                                                                        \
-                }                                                                                  \
-                index[o * a.inner + i] = (int64_t)at;                                              \
+    static void name##_row(const T *x, uint64_t n, int64_t *at, bool last) {                       \
+        T best = x[0];                                                                             \
+        for (uint64_t k = 1; k < n; k++) {                                                         \
+            T v = x[k];                                                                            \
+            if (!(BETTER(v, best) || v != v || (last && v == best))) continue;                     \
+            if (best != best && (v == v || !last)) continue;                                       \
+            best = v;                                                                              \
+            *at = (int64_t)k;                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL_CLONES                                                                                  \
+    static void name(AxisLoops a, const void *in, int64_t *index, void *space, bool last) {        \
+        T *best = space;                                                                           \
+        for (uint64_t o = 0; o < a.outer; o++) {                                                   \
+            const T *x = (const T *)in + o * a.n * a.inner;                                        \
+            int64_t *at = index + o * a.inner;                                                     \
+            for (uint64_t i = 0; i < a.inner; i++) best[i] = x[i];                                 \
+            for (uint64_t i = 0; i < a.inner; i++) at[i] = 0;                                      \
+            if (a.inner == 1) {                                                                    \
+                name##_row(x, a.n, at, last);                                                      \
+                continue;                                                                          \
             }                                                                                      \
+            for (uint64_t k = 1; k < a.n; k++)                                                     \
+                for (uint64_t i = 0; i < a.inner; i++) {                                           \
+                    T v = x[k * a.inner + i], b = best[i];                                         \
+                    bool more = BETTER(v, b) | ((v != v) & (b == b));                              \
+                    bool same = last & ((v == b) | ((v != v) & (b != b)));                         \
+                    at[i] = more | same ? (int64_t)k : at[i];                                      \
+                    best[i] = more | same ? v : b;                                                 \
+                }                                                                                  \
+        }                                                                                          \
     }
 
 #define NUMBER_TYPES(X)                                                                            \
@@ -45,7 +62,8 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
 #define ARG_BOTH(D, T) ARG_LOOP(arg_max_##T, T, ABOVE) ARG_LOOP(arg_min_##T, T, BELOW)
 NUMBER_TYPES(ARG_BOTH)
 
-typedef void (*ArgFunction)(AxisLoops loops, const void *in, int64_t *index, bool last);
+typedef void (*ArgFunction)(AxisLoops loops, const void *in, int64_t *index, void *space,
+                            bool last);
 
 static bool arg(KernelCall *call, const ArgFunction *functions) {
     const ArgAttrs *attrs = call->attrs;
@@ -64,7 +82,8 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
     if (y->count != loops.outer * loops.inner) return kernel_fail(call, "the output has other dims");
     if (y->count == 0) return true;
     if (loops.n == 0) return kernel_fail(call, "no element is largest in an axis of none");
-    functions[x->dtype](loops, x->data, y->data, attrs->last != 0);
+    void *space = arena_array(call->scratch, loops.inner, sizeof(uint64_t));
+    functions[x->dtype](loops, x->data, y->data, space, attrs->last != 0);
     return true;
 }
 
@@ -89,6 +108,7 @@ KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0
 
 /* total: [inner], of A. Element k of an axis is visited k-th, or k-th from the end. */
 #define CUM_LOOP(name, T, A, NEUTRAL, OP)                                                          \
+    KERNEL_CLONES                                                                                  \
     static void name(AxisLoops a, const CumAttrs *attrs, const KernelTensor *in, void *out,        \
                      void *totals) {                                                               \
         A *total = totals;                                                                         \

@@ -9,10 +9,12 @@
 
 #include "real_float.inc"
 #include "real_dot.inc"
+#include "real_row.inc"
 #include "kernel_flex_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
 #include "real_dot.inc"
+#include "real_row.inc"
 #include "kernel_flex_body.inc"
 #include "real_end.inc"
 

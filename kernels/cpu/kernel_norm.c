@@ -13,7 +13,7 @@
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 
-enum { NORM_LANES = 8 };
+enum { NORM_LANES = 32 };
 
 /* Rows of n elements. scale and bias begin anew with each row (step 0) or go on (step n). */
 typedef struct NormRows {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reduce*: the loops of kernel_reduce.h, once per operator and element type.
  *
- * Floats accumulate in double, in eight lanes where elements of a run become one, so that the result
+ * Floats accumulate in double, in lanes where elements of a run become one, so that the result
  * is exact enough in any order, vectorises, and is the same on every run. Integer sums wrap as the
  * type does, and means truncate toward zero; what ends in a root or logarithm is computed in double
  * and saturates. An empty set gives the operation's neutral element: 0, 1, the type's lowest or
@@ -13,7 +13,7 @@
 #include "kernel_functions.h"
 #include "kernel_reduce.h"
 
-enum { LANES = 8 };
+enum { LANES = 32 };
 
 typedef struct ReduceAttrs {
     AttrInts axes;

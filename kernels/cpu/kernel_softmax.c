@@ -21,9 +21,11 @@ KERNEL_LAYOUT(soft_axis, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", -1));
 typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
 
 #include "real_float.inc"
+#include "real_row.inc"
 #include "kernel_softmax_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
+#include "real_row.inc"
 #include "kernel_softmax_body.inc"
 #include "real_end.inc"
 
