@@ -63,6 +63,8 @@ enum {
 #define KERNEL_UNSIGNED                                                                            \
     (KERNEL_TYPE(UINT8) | KERNEL_TYPE(UINT16) | KERNEL_TYPE(UINT32) | KERNEL_TYPE(UINT64))
 #define KERNEL_INTS (KERNEL_SIGNED | KERNEL_UNSIGNED)
+#define KERNEL_WIDE_INTS                                                                           \
+    (KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64) | KERNEL_TYPE(UINT32) | KERNEL_TYPE(UINT64))
 #define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
 #define KERNEL_BOOL KERNEL_TYPE(BOOL)
 #define KERNEL_STRING KERNEL_TYPE(STRING)

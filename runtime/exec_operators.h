@@ -6,7 +6,7 @@
 
 #include "exec.h"
 
-#define EXEC_OPERATOR(op, function) bool exec_##function(Exec *exec, const LoadedStep *step);
+#define EXEC_OPERATOR(domain, op, function) bool exec_##function(Exec *exec, const LoadedStep *step);
 #include "exec_operators.def"
 #undef EXEC_OPERATOR
 

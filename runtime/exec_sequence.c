@@ -206,14 +206,15 @@ bool exec_optional_has_element(Exec *exec, const LoadedStep *step) {
 
 ExecFunction exec_find(const char *domain, const char *op) {
     static const struct {
-        const char *op;
+        const char *domain, *op;
         ExecFunction function;
     } rows[] = {
-#define EXEC_OPERATOR(op, function) {op, exec_##function},
+#define EXEC_OPERATOR(domain, op, function) {domain, op, exec_##function},
 #include "exec_operators.def"
 #undef EXEC_OPERATOR
     };
-    for (size_t i = 0; !*domain && i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].op, op) == 0) return rows[i].function;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].domain, domain) == 0 && strcmp(rows[i].op, op) == 0)
+            return rows[i].function;
     return NULL;
 }

@@ -139,7 +139,7 @@ static ShapeNum one_sided(ShapeNum length) {
 }
 
 /* The transformed axis becomes dft_length long (one-sided: about half), the last one 2: real and
- * imaginary parts. Since 20 a one-sided inverse gives real numbers. */
+ * imaginary parts. A one-sided inverse gives real numbers. */
 static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *given = shape_input(call, 1);
@@ -173,13 +173,11 @@ bool shape_dft(ShapeCall *call) {
     return true;
 }
 
-/* DFT-17: the axis is an attribute; a one-sided inverse is not defined. */
+/* DFT-17: the axis is an attribute. */
 bool shape_dft_17(ShapeCall *call) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
-    if (!x) return true;
-    if (attrs->onesided == 1 && attrs->inverse == 1) return shape_output(call, 0, x->rank) != NULL;
-    return dft_along(call, x, attrs->axis);
+    return !x || dft_along(call, x, attrs->axis);
 }
 
 /* (batch, frames, bins, 2) */

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attention (23 to 25) and RotaryEmbedding.
+ *
+ * softmax(cap(q k^T * scale) + bias) v, one query at a time, so memory is one row of scores. Which
+ * keys a query may see at all (causal frontier, windows, padding) is a range [from, to); attn_mask
+ * works within it. A query that sees no key gives zeros. Heads are grouped: query head h reads key
+ * head h / (query heads / key heads). Arithmetic is in float (double for double), sums of
+ * exponentials in double, whatever softmax_precision asks for: it is a lower bound.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernel_clones.h"
+#include "kernel_functions.h"
+#include "kernel_reals.h"
+
+typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
+
+typedef struct AttentionAttrs {
+    int64_t causal, q_heads, kv_heads, qk_mode, precision, left, right;
+    AttrFloats scale;
+    float softcap;
+} AttentionAttrs;
+KERNEL_LAYOUT(attention, AttentionAttrs, KERNEL_INT(AttentionAttrs, causal, "is_causal", 0),
+              KERNEL_INT(AttentionAttrs, q_heads, "q_num_heads", 0),
+              KERNEL_INT(AttentionAttrs, kv_heads, "kv_num_heads", 0),
+              KERNEL_INT(AttentionAttrs, qk_mode, "qk_matmul_output_mode", 0),
+              KERNEL_INT(AttentionAttrs, precision, "softmax_precision", DTYPE_FLOAT),
+              KERNEL_INT(AttentionAttrs, left, "left_window_size", -1),
+              KERNEL_INT(AttentionAttrs, right, "right_window_size", -1),
+              KERNEL_FIELD(AttentionAttrs, scale, "scale", FLOAT),
+              KERNEL_REAL(AttentionAttrs, softcap, "softcap", 0.0F));
+
+/* Q, K, V or Y as (batch, heads, rows, size), by steps in elements; size is contiguous. */
+typedef struct HeadView {
+    const void *data;
+    uint64_t batches, heads, rows, size;
+    uint64_t batch, head, row; /* steps */
+} HeadView;
+
+typedef struct Attention {
+    HeadView q, k, v, out;
+    uint64_t head, value, total, past; /* sizes of a key, of a value; keys in all, of the past */
+    uint64_t group;                    /* query heads of a key head */
+    double scale, softcap;
+    const int64_t *nonpad;             /* [batch], or NULL */
+    const void *mask;                  /* reals, or */
+    const uint8_t *mask_bits;          /* bools, or neither */
+    uint64_t mask_step[4], mask_length;
+    QkMode qk_mode;
+    void *qk, *y; /* qk may be NULL */
+} Attention;
+
+/* One query: where its data begins, and the keys it may see. */
+typedef struct Query {
+    uint64_t q_start, k_start, v_start, y_start, qk_start, mask_start, from, to;
+} Query;
+
+typedef struct Rotary {
+    uint64_t head, half; /* elements of a head, pairs that are rotated */
+    bool interleaved;
+    const void *cosine, *sine; /* [rows][half] */
+} Rotary;
+
+#include "real_float.inc"
+#include "real_dot.inc"
+#include "real_row.inc"
+#include "kernel_attention_body.inc"
+#include "real_end.inc"
+#include "real_double.inc"
+#include "real_dot.inc"
+#include "real_row.inc"
+#include "kernel_attention_body.inc"
+#include "real_end.inc"
+
+/* ---- operands ---------------------------------------------------------------------------------- */
+
+/* Rank 4 is (batch, heads, rows, size), rank 3 (batch, rows, heads * size). */
+static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView *view) {
+    if (t->rank != 3 && t->rank != 4) return kernel_fail(call, "heads in a rank of %u", t->rank);
+    const uint64_t d[] = {(uint64_t)t->dims[0], (uint64_t)t->dims[1], (uint64_t)t->dims[2],
+                          t->rank == 4 ? (uint64_t)t->dims[3] : 0};
+    if (t->rank == 4) {
+        *view = (HeadView){t->data, d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3]};
+        return true;
+    }
+    if (heads < 1 || t->dims[2] % heads)
+        return kernel_fail(call, "%lld elements in %lld heads", (long long)t->dims[2],
+                           (long long)heads);
+    uint64_t n = (uint64_t)heads, size = d[2] / n;
+    *view = (HeadView){t->data, d[0], n, d[1], size, d[1] * d[2], size, d[2]};
+    return true;
+}
+
+static bool view_input(KernelCall *call, uint32_t i, int64_t heads, HeadView *view) {
+    const KernelTensor *t = kernel_input(call, i);
+    if (!t) return kernel_fail(call, "input %u is missing", i);
+    if (!view_heads(call, t, heads, view)) return false;
+    view->data = kernel_reals(call, t, kernel_reals_dtype(call));
+    return view->data != NULL;
+}
+
+static bool find_views(KernelCall *call, Attention *job) {
+    const AttentionAttrs *attrs = call->attrs;
+    if (!view_input(call, 0, attrs->q_heads, &job->q) ||
+        !view_input(call, 1, attrs->kv_heads, &job->k) ||
+        !view_input(call, 2, attrs->kv_heads, &job->v))
+        return false;
+    const HeadView *q = &job->q, *k = &job->k, *v = &job->v;
+    if (q->batches != k->batches || q->batches != v->batches || k->rows != v->rows ||
+        k->heads != v->heads || q->size != k->size)
+        return kernel_fail(call, "Q, K and V do not fit together");
+    if (k->heads == 0 || q->heads % k->heads)
+        return kernel_fail(call, "%llu query heads on %llu key heads", (unsigned long long)q->heads,
+                           (unsigned long long)k->heads);
+    job->group = q->heads / k->heads;
+    job->head = q->size;
+    job->value = v->size;
+    return true;
+}
+
+/* Copies a cache's new rows behind the past ones: (batch, heads, total, size). */
+static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to,
+                       size_t element) {
+    uint64_t row = now->size * element;
+    for (uint64_t i = 0; i < now->batches * now->heads; i++) {
+        const char *from = (const char *)now->data +
+                           (i / now->heads * now->batch + i % now->heads * now->head) * element;
+        char *base = to + i * job->total * row;
+        if (job->past) memcpy(base, (const char *)past + i * job->past * row, job->past * row);
+        for (uint64_t r = 0; r < now->rows; r++)
+            memcpy(base + (job->past + r) * row, from + r * now->row * element, row);
+    }
+}
+
+/* Keys or values with the past before them, in present output `o` where that is wanted. */
+static bool join_past(KernelCall *call, const Attention *job, uint32_t o, HeadView *view) {
+    const KernelTensor *past = kernel_input(call, o + 3), *out = kernel_result(call, o);
+    Dtype dtype = kernel_reals_dtype(call);
+    if (!past && !out) return true;
+    uint64_t count = view->batches * view->heads * job->total * view->size;
+    if (out && !kernel_want_count(call, out, count, "the cache")) return false;
+    size_t element = kernel_element_size(dtype);
+    void *to = out ? kernel_reals_for(call, out, dtype)
+                   : arena_array(call->scratch, count + 1, element);
+    const void *before = past ? kernel_reals(call, past, dtype) : NULL;
+    if (!to || (past && !before)) return false;
+    join_cache(job, view, before, to, element);
+    if (out) kernel_reals_done(out, to, dtype);
+    uint64_t size = view->size;
+    *view = (HeadView){to, view->batches, view->heads, job->total, size,
+                       view->heads * job->total * size, job->total * size, size};
+    return true;
+}
+
+static bool find_past(KernelCall *call, Attention *job) {
+    const KernelTensor *key = kernel_input(call, 4), *value = kernel_input(call, 5);
+    if (!key != !value) return kernel_fail(call, "past_key and past_value belong together");
+    job->past = 0;
+    for (uint32_t i = 0; key && i < 2; i++) {
+        const KernelTensor *t = i ? value : key;
+        const HeadView *now = i ? &job->v : &job->k;
+        if (t->rank != 4 || (uint64_t)t->dims[0] != now->batches ||
+            (uint64_t)t->dims[1] != now->heads || (uint64_t)t->dims[3] != now->size ||
+            t->dims[2] != key->dims[2])
+            return kernel_fail(call, "the past has other dims than K and V");
+        job->past = (uint64_t)t->dims[2];
+    }
+    job->total = job->past + job->k.rows;
+    return join_past(call, job, 1, &job->k) && join_past(call, job, 2, &job->v);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------- */
+
+static bool find_mask(KernelCall *call, Attention *job) {
+    const KernelTensor *mask = kernel_input(call, 3);
+    if (!mask) return true;
+    const uint64_t want[] = {job->q.batches, job->q.heads, job->q.rows, job->total};
+    if (mask->rank < 1 || mask->rank > 4) return kernel_fail(call, "a mask of rank %u", mask->rank);
+    uint32_t missing = 4 - mask->rank;
+    uint64_t step = 1;
+    for (uint32_t i = 4; i-- > missing;) {
+        uint64_t dim = (uint64_t)mask->dims[i - missing];
+        bool good = i == 3 ? dim <= want[3] : dim == want[i] || dim == 1;
+        if (!good)
+            return kernel_fail(call, "a mask's dim of %llu for %llu", (unsigned long long)dim,
+                               (unsigned long long)want[i]);
+        job->mask_step[i] = dim == 1 && i < 3 ? 0 : step;
+        step *= dim;
+    }
+    job->mask_length = (uint64_t)mask->dims[mask->rank - 1];
+    if (mask->dtype == DTYPE_BOOL) {
+        static const uint8_t none[1];
+        job->mask_bits = mask->count ? mask->data : none;
+        return true;
+    }
+    if (mask->dtype == DTYPE_FLOAT || mask->dtype == DTYPE_DOUBLE) {
+        job->mask = kernel_reals(call, mask, kernel_reals_dtype(call));
+        return job->mask != NULL;
+    }
+    double *values = ARENA_ARRAY(call->scratch, double, mask->count + 1);
+    for (uint64_t i = 0; i < mask->count; i++) values[i] = kernel_real(mask, i);
+    KernelTensor real = {.present = true, .dtype = DTYPE_DOUBLE, .count = mask->count,
+                         .data = values};
+    job->mask = kernel_reals(call, &real, kernel_reals_dtype(call));
+    return job->mask != NULL;
+}
+
+static bool find_padding(KernelCall *call, Attention *job) {
+    const KernelTensor *nonpad = kernel_input(call, 6);
+    if (!nonpad) return true;
+    if (kernel_input(call, 4)) return kernel_fail(call, "nonpad_kv_seqlen with a past");
+    if (!kernel_want_count(call, nonpad, job->q.batches, "nonpad_kv_seqlen")) return false;
+    job->nonpad = kernel_ints(call, nonpad);
+    for (uint64_t b = 0; job->nonpad && b < job->q.batches; b++)
+        if (job->nonpad[b] < 0 || (uint64_t)job->nonpad[b] > job->total)
+            return kernel_fail(call, "%lld of %llu keys are no padding",
+                               (long long)job->nonpad[b], (unsigned long long)job->total);
+    return job->nonpad != NULL;
+}
+
+/* Keys [from, to) that query i of sample b may see: frontier, windows and padding. */
+static void find_range(const AttentionAttrs *attrs, const Attention *job, uint64_t b, uint64_t i,
+                       Query *q) {
+    int64_t place = (int64_t)(job->past + i), from = 0, to = (int64_t)job->total;
+    if (job->nonpad) {
+        place += job->nonpad[b] - (int64_t)job->q.rows;
+        to = job->nonpad[b];
+    }
+    if (attrs->causal && to > place + 1) to = place + 1;
+    if (attrs->right >= 0 && attrs->right < INT64_MAX / 4 && to > place + attrs->right + 1)
+        to = place + attrs->right + 1;
+    if (attrs->left >= 0 && attrs->left < INT64_MAX / 4 && from < place - attrs->left)
+        from = place - attrs->left;
+    if (to < 0) to = 0;
+    q->to = (uint64_t)to;
+    q->from = from > to ? q->to : (uint64_t)from;
+}
+
+/* ---- Attention --------------------------------------------------------------------------------- */
+
+static bool find_outputs(KernelCall *call, Attention *job) {
+    const AttentionAttrs *attrs = call->attrs;
+    KernelTensor *y = kernel_result(call, 0), *qk = kernel_result(call, 3);
+    Dtype dtype = kernel_reals_dtype(call);
+    uint64_t queries = job->q.batches * job->q.heads * job->q.rows;
+    if (attrs->qk_mode < 0 || attrs->qk_mode > 3)
+        return kernel_fail(call, "qk_matmul_output_mode = %lld", (long long)attrs->qk_mode);
+    job->qk_mode = (QkMode)attrs->qk_mode;
+    if (!kernel_want_count(call, y, queries * job->value, "Y") ||
+        !view_heads(call, y, (int64_t)job->q.heads, &job->out))
+        return false;
+    if (job->out.heads != job->q.heads || job->out.size != job->value ||
+        job->out.rows != job->q.rows)
+        return kernel_fail(call, "Y has other dims");
+    if (qk && !kernel_want_count(call, qk, queries * job->total, "qk_matmul_output")) return false;
+    job->y = kernel_reals_for(call, y, dtype);
+    job->qk = qk ? kernel_reals_for(call, qk, dtype) : NULL;
+    return job->y && (!qk || job->qk);
+}
+
+static void run_queries(KernelCall *call, const Attention *job) {
+    const AttentionAttrs *attrs = call->attrs;
+    bool wide = kernel_reals_dtype(call) == DTYPE_DOUBLE;
+    uint64_t heads = job->q.heads, rows = job->q.rows;
+    void *score = arena_array(call->scratch, job->total + 1, sizeof(double));
+    for (uint64_t n = 0; n < job->q.batches * heads * rows; n++) {
+        uint64_t b = n / rows / heads, h = n / rows % heads, i = n % rows, kv = h / job->group;
+        Query q = {.q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
+                   .k_start = b * job->k.batch + kv * job->k.head,
+                   .v_start = b * job->v.batch + kv * job->v.head,
+                   .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
+                   .qk_start = n * job->total,
+                   .mask_start = b * job->mask_step[0] + h * job->mask_step[1] +
+                                 i * job->mask_step[2]};
+        find_range(attrs, job, b, i, &q);
+        if (wide) attend_double(job, &q, score);
+        else attend_float(job, &q, score);
+    }
+}
+
+bool kernel_attention(KernelCall *call) {
+    const AttentionAttrs *attrs = call->attrs;
+    Attention job = {.softcap = (double)attrs->softcap};
+    if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
+    if (attrs->precision != DTYPE_FLOAT && attrs->precision != DTYPE_DOUBLE &&
+        attrs->precision != DTYPE_FLOAT16 && attrs->precision != DTYPE_BFLOAT16)
+        return kernel_fail(call, "softmax_precision is no float type");
+    if (!find_views(call, &job) || !find_past(call, &job) || !find_mask(call, &job) ||
+        !find_padding(call, &job) || !find_outputs(call, &job))
+        return false;
+    job.scale = attrs->scale.count ? (double)attrs->scale.items[0] : 1 / sqrt((double)job.head);
+    run_queries(call, &job);
+    Dtype dtype = kernel_reals_dtype(call);
+    kernel_reals_done(&call->outputs[0], job.y, dtype);
+    if (job.qk) kernel_reals_done(&call->outputs[3], job.qk, dtype);
+    return true;
+}
+
+/* ---- RotaryEmbedding --------------------------------------------------------------------------- */
+
+typedef struct RotaryAttrs {
+    int64_t heads, size, interleaved;
+} RotaryAttrs;
+KERNEL_LAYOUT(rotary, RotaryAttrs, KERNEL_INT(RotaryAttrs, heads, "num_heads", 0),
+              KERNEL_INT(RotaryAttrs, size, "rotary_embedding_dim", 0),
+              KERNEL_INT(RotaryAttrs, interleaved, "interleaved", 0));
+
+/* Rows of the caches: one a position id, or one a token. */
+static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const int64_t **ids) {
+    const RotaryAttrs *attrs = call->attrs;
+    const KernelTensor *caches[] = {kernel_input(call, 1), kernel_input(call, 2)};
+    const KernelTensor *positions = kernel_input(call, 3);
+    uint64_t tokens = x->batches * x->rows, size = attrs->size ? (uint64_t)attrs->size : x->size;
+    *job = (Rotary){.head = x->size, .half = size / 2, .interleaved = attrs->interleaved != 0};
+    if (attrs->size < 0 || size > x->size || size % 2)
+        return kernel_fail(call, "rotation of %lld elements of %llu", (long long)attrs->size,
+                           (unsigned long long)x->size);
+    if (positions && !kernel_want_count(call, positions, tokens, "position_ids")) return false;
+    if (positions && !(*ids = kernel_ints(call, positions))) return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const KernelTensor *t = caches[i];
+        if (!t || t->rank != (positions ? 2 : 3) || (uint64_t)t->dims[t->rank - 1] != job->half)
+            return kernel_fail(call, "a cache has other dims");
+        if (!positions && ((uint64_t)t->dims[0] != x->batches || (uint64_t)t->dims[1] != x->rows))
+            return kernel_fail(call, "a cache has other dims than the tokens");
+        const void **to = i ? &job->sine : &job->cosine;
+        if (!(*to = kernel_reals(call, t, kernel_reals_dtype(call)))) return false;
+    }
+    for (uint64_t i = 0; *ids && i < tokens; i++)
+        if ((*ids)[i] < 0 || (*ids)[i] >= caches[0]->dims[0] || (*ids)[i] >= caches[1]->dims[0])
+            return kernel_fail(call, "position %lld is not in the cache", (long long)(*ids)[i]);
+    return true;
+}
+
+bool kernel_rotary(KernelCall *call) {
+    const RotaryAttrs *attrs = call->attrs;
+    const int64_t *ids = NULL;
+    HeadView x;
+    Rotary job;
+    if (!kernel_want_alike(call) || !view_input(call, 0, attrs->heads, &x) ||
+        !find_rotary(call, &x, &job, &ids))
+        return false;
+    Dtype dtype = kernel_reals_dtype(call);
+    KernelTensor *out = &call->outputs[0];
+    void *y = kernel_reals_for(call, out, dtype);
+    if (!y) return false;
+    for (uint64_t n = 0; n < x.batches * x.heads * x.rows; n++) {
+        uint64_t b = n / x.rows / x.heads, h = n / x.rows % x.heads, i = n % x.rows;
+        uint64_t token = b * x.rows + i, row = ids ? (uint64_t)ids[token] : token;
+        uint64_t at = b * x.batch + h * x.head + i * x.row;
+        if (dtype == DTYPE_FLOAT)
+            rotate_float(&job, (const float *)x.data + at, (float *)y + at, row);
+        else rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
+    }
+    kernel_reals_done(out, y, dtype);
+    return true;
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/* LayerNormalization, RMSNormalization, GroupNormalization, InstanceNormalization and
+ * BatchNormalization: (x - mean) / sqrt(variance + epsilon) * scale + bias, over different sets.
+ *
+ * Statistics are made in double in two passes, whatever stash_type asks for: it is a lower bound of
+ * the precision. Variances are those of the population. Parameters may be of another float type
+ * than the data.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernel_clones.h"
+#include "kernel_functions.h"
+#include "kernel_reals.h"
+
+enum { NORM_LANES = 32 };
+
+/* Rows of n elements. scale and bias begin anew with each row (step 0) or go on (step n). */
+typedef struct NormRows {
+    uint64_t rows, n, scale_step, bias_step;
+    const void *x, *scale, *bias; /* bias may be NULL */
+    void *y, *means, *inverses;   /* [rows], may be NULL */
+    double epsilon;
+    bool rms;
+} NormRows;
+
+/* (batch, channels, size) */
+typedef struct NormChannels {
+    uint64_t batch, channels, size;
+    const void *x;
+    void *y;
+    const double *scale, *bias, *mean, *var; /* [channels] */
+    double epsilon;
+} NormChannels;
+
+#include "real_float.inc"
+#include "kernel_norm_body.inc"
+#include "real_end.inc"
+#include "real_double.inc"
+#include "kernel_norm_body.inc"
+#include "real_end.inc"
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+typedef struct LayerNormAttrs {
+    int64_t axis;
+    float epsilon;
+} LayerNormAttrs;
+KERNEL_LAYOUT(layer_norm, LayerNormAttrs, KERNEL_INT(LayerNormAttrs, axis, "axis", -1),
+              KERNEL_REAL(LayerNormAttrs, epsilon, "epsilon", 1e-5F));
+
+/* A scale or bias of the rows, which may broadcast over them, or even vary from row to row. */
+static const void *row_factor(KernelCall *call, const KernelTensor *factor, uint32_t axis,
+                              uint64_t *step) {
+    const KernelTensor *x = &call->inputs[0];
+    KernelTensor row = {.rank = x->rank - axis, .dims = x->dims + axis};
+    uint32_t leading = factor->rank > row.rank ? factor->rank - row.rank : 0;
+    bool same = true;
+    for (uint32_t i = 0; i < leading; i++) same = same && factor->dims[i] == 1;
+    *step = same ? 0 : kernel_span(x, axis, x->rank);
+    if (!same) return kernel_reals_expand(call, factor, x, kernel_reals_dtype(call));
+    KernelTensor trailing = *factor;
+    trailing.rank -= leading;
+    trailing.dims += leading;
+    return kernel_reals_expand(call, &trailing, &row, kernel_reals_dtype(call));
+}
+
+static bool statistic(KernelCall *call, uint32_t i, uint64_t rows, void **data) {
+    KernelTensor *out = kernel_result(call, i);
+    if (!out) return true;
+    if (!kernel_want_count(call, out, rows, "a statistic")) return false;
+    *data = kernel_reals_for(call, out, kernel_reals_dtype(call));
+    return *data != NULL;
+}
+
+static bool norm_rows(KernelCall *call, bool rms) {
+    const LayerNormAttrs *attrs = call->attrs;
+    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
+    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = kernel_result(call, 0);
+    Dtype dtype = kernel_reals_dtype(call);
+    uint32_t axis;
+    if (!x || !scale) return kernel_fail(call, "an input is missing");
+    if (!kernel_want_count(call, y, x->count, "the output") ||
+        !kernel_axis(call, attrs->axis, x->rank, &axis))
+        return false;
+    NormRows job = {.rows = kernel_span(x, 0, axis), .n = kernel_span(x, axis, x->rank),
+                    .x = kernel_reals(call, x, dtype), .y = kernel_reals_for(call, y, dtype),
+                    .epsilon = (double)attrs->epsilon, .rms = rms};
+    if (!job.x || !job.y) return false;
+    job.scale = row_factor(call, scale, axis, &job.scale_step);
+    if (bias) job.bias = row_factor(call, bias, axis, &job.bias_step);
+    if (!job.scale || (bias && !job.bias)) return false;
+    if (!rms && (!statistic(call, 1, job.rows, &job.means) ||
+                 !statistic(call, 2, job.rows, &job.inverses)))
+        return false;
+    if (dtype == DTYPE_FLOAT) norm_rows_float(&job);
+    else norm_rows_double(&job);
+    kernel_reals_done(y, job.y, dtype);
+    if (job.means) kernel_reals_done(&call->outputs[1], job.means, dtype);
+    if (job.inverses) kernel_reals_done(&call->outputs[2], job.inverses, dtype);
+    return true;
+}
+
+bool kernel_layer_norm(KernelCall *call) { return norm_rows(call, false); }
+bool kernel_rms_norm(KernelCall *call) { return norm_rows(call, true); }
+
+/* ---- channels ---------------------------------------------------------------------------------- */
+
+typedef struct GroupNormAttrs {
+    int64_t groups;
+    float epsilon;
+} GroupNormAttrs;
+KERNEL_LAYOUT(group_norm, GroupNormAttrs, KERNEL_INT(GroupNormAttrs, groups, "num_groups", 0),
+              KERNEL_REAL(GroupNormAttrs, epsilon, "epsilon", 1e-5F));
+KERNEL_LAYOUT(instance_norm, GroupNormAttrs,
+              KERNEL_REAL(GroupNormAttrs, epsilon, "epsilon", 1e-5F));
+
+/* Operand i, of a number a channel or, where there are fewer, a group of channels. */
+static const double *channel_factor(KernelCall *call, uint32_t i, uint64_t channels,
+                                    uint64_t groups) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    uint64_t count = tensor && tensor->count == groups ? groups : channels;
+    if (!kernel_want_count(call, tensor, count, "scale, bias or a statistic")) return NULL;
+    const double *have = kernel_doubles(call, tensor);
+    if (!have || count == channels) return have;
+    double *each = ARENA_ARRAY(call->scratch, double, channels + 1);
+    for (uint64_t c = 0; c < channels; c++) each[c] = have[c / (channels / groups)];
+    return each;
+}
+
+static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
+    const GroupNormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    uint64_t channels = (uint64_t)x->dims[1];
+    NormChannels job = {.batch = (uint64_t)x->dims[0], .channels = channels,
+                        .size = kernel_span(x, 2, x->rank), .x = x->data,
+                        .y = call->outputs[0].data, .epsilon = (double)attrs->epsilon};
+    job.scale = channel_factor(call, 1, channels, by_group ? groups : channels);
+    job.bias = job.scale ? channel_factor(call, 2, channels, by_group ? groups : channels) : NULL;
+    if (!job.bias) return false;
+    if (x->count == 0) return true;
+    if (x->dtype == DTYPE_FLOAT) norm_groups_float(&job, groups);
+    else if (x->dtype == DTYPE_DOUBLE) norm_groups_double(&job, groups);
+    else return kernel_fail(call, "no floats");
+    return true;
+}
+
+bool kernel_group_norm(KernelCall *call) {
+    const GroupNormAttrs *attrs = call->attrs;
+    if (!kernel_want_alike(call)) return false;
+    const KernelTensor *x = &call->inputs[0];
+    if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
+    if (attrs->groups < 1 || x->dims[1] % attrs->groups)
+        return kernel_fail(call, "%lld channels are not in %lld groups", (long long)x->dims[1],
+                           (long long)attrs->groups);
+    return norm_groups(call, (uint64_t)attrs->groups, call->row->since < 21);
+}
+
+bool kernel_instance_norm(KernelCall *call) {
+    if (!kernel_want_alike(call)) return false;
+    const KernelTensor *x = &call->inputs[0];
+    if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
+    return norm_groups(call, (uint64_t)x->dims[1], false);
+}
+
+/* ---- BatchNormalization ------------------------------------------------------------------------ */
+
+typedef struct BatchNormAttrs {
+    int64_t is_test, spatial, training_mode;
+    float epsilon, momentum;
+} BatchNormAttrs;
+KERNEL_LAYOUT(batch_norm, BatchNormAttrs, KERNEL_INT(BatchNormAttrs, is_test, "is_test", 0),
+              KERNEL_INT(BatchNormAttrs, spatial, "spatial", 1),
+              KERNEL_INT(BatchNormAttrs, training_mode, "training_mode", 0),
+              KERNEL_REAL(BatchNormAttrs, epsilon, "epsilon", 1e-5F),
+              KERNEL_REAL(BatchNormAttrs, momentum, "momentum", 0.9F));
+
+/* Version 14 says it; 7 to 13 train where running statistics are wanted; 1 and 6 unless testing. */
+static bool is_training(const KernelCall *call) {
+    const BatchNormAttrs *attrs = call->attrs;
+    if (call->row->since >= 14) return attrs->training_mode != 0;
+    if (call->row->since < 7) return attrs->is_test == 0;
+    for (uint32_t i = 1; i < call->output_count; i++)
+        if (call->outputs[i].present) return true;
+    return false;
+}
+
+/* Output i: weight * before + (1 - weight) * now, of each channel. */
+static bool put_statistic(KernelCall *call, uint32_t i, const NormChannels *job, bool training) {
+    const BatchNormAttrs *attrs = call->attrs;
+    const KernelTensor *out = kernel_result(call, i);
+    const double *now = i % 2 ? job->mean : job->var;
+    double weight = training && i < 3 ? (double)attrs->momentum : 0;
+    if (!out) return true;
+    if (!kernel_want_count(call, out, job->channels, "a statistic")) return false;
+    const double *before = channel_factor(call, i % 2 ? 3 : 4, job->channels, job->channels);
+    double *to = kernel_reals_for(call, out, DTYPE_DOUBLE);
+    if (!before || !to) return false;
+    for (uint64_t c = 0; c < job->channels; c++)
+        to[c] = weight == 0 ? now[c] : weight * before[c] + (1 - weight) * now[c];
+    kernel_reals_done(out, to, DTYPE_DOUBLE);
+    return true;
+}
+
+static bool batch_norm(KernelCall *call, NormChannels *job) {
+    bool training = is_training(call), wide = call->inputs[0].dtype == DTYPE_DOUBLE;
+    const double **factors[] = {&job->scale, &job->bias, &job->mean, &job->var};
+    for (uint32_t i = 0; i < 4; i++) {
+        *factors[i] = channel_factor(call, i + 1, job->channels, job->channels);
+        if (!*factors[i]) return false;
+    }
+    if (training) {
+        double *mean = ARENA_ARRAY(call->scratch, double, job->channels + 1);
+        double *var = ARENA_ARRAY(call->scratch, double, job->channels + 1);
+        if (wide) channel_moments_double(job, mean, var);
+        else channel_moments_float(job, mean, var);
+        job->mean = mean;
+        job->var = var;
+    }
+    for (uint32_t i = 1; i < call->output_count; i++)
+        if (!put_statistic(call, i, job, training)) return false;
+    if (call->inputs[0].count == 0) return true;
+    if (wide) norm_channels_double(job);
+    else norm_channels_float(job);
+    return true;
+}
+
+bool kernel_batch_norm(KernelCall *call) {
+    const BatchNormAttrs *attrs = call->attrs;
+    if (!kernel_want_alike(call)) return false;
+    const KernelTensor *x = &call->inputs[0];
+    if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE) return kernel_fail(call, "no floats");
+    NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1, .channels = 1, .size = 1,
+                        .x = x->data, .y = call->outputs[0].data,
+                        .epsilon = (double)attrs->epsilon};
+    if (x->rank > 1) job.channels = (uint64_t)x->dims[1];
+    if (x->rank > 2) job.size = kernel_span(x, 2, x->rank);
+    if (!attrs->spatial && call->row->since < 9) {
+        job.channels *= job.size;
+        job.size = 1;
+    }
+    return batch_norm(call, &job);
+}

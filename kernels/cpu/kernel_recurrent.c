@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+/* RNN, GRU and LSTM with every attribute: directions, layouts, activations, clip, lengths of the
+ * sequences, initial states, peepholes, coupled gates, linear_before_reset.
+ *
+ * A direction is one pass over the steps with the whole batch side by side. The backward direction of
+ * a sequence begins at its own last element. Beyond a sequence's length Y is 0 and the state stays.
+ * Sums of products are made in the data's type, in lanes.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "checked.h"
+#include "kernel_clones.h"
+#include "kernel_functions.h"
+#include "kernel_reals.h"
+
+typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
+
+typedef enum ActivationKind {
+    ACT_NONE,
+    ACT_RELU,
+    ACT_TANH,
+    ACT_SIGMOID,
+    ACT_AFFINE,
+    ACT_LEAKY_RELU,
+    ACT_THRESHOLDED_RELU,
+    ACT_SCALED_TANH,
+    ACT_HARD_SIGMOID,
+    ACT_ELU,
+    ACT_SOFTSIGN,
+    ACT_SOFTPLUS
+} ActivationKind;
+
+typedef struct Activation {
+    ActivationKind kind;
+    double alpha, beta;
+} Activation;
+
+/* Names are matched in any case; alpha, beta where the lists do not give them. */
+static const struct ActivationName {
+    const char *name;
+    ActivationKind kind;
+    bool takes_alpha, takes_beta;
+    double alpha, beta;
+} activation_names[] = {
+    {"relu", ACT_RELU, false, false, 0, 0},
+    {"tanh", ACT_TANH, false, false, 0, 0},
+    {"sigmoid", ACT_SIGMOID, false, false, 0, 0},
+    {"affine", ACT_AFFINE, true, true, 1, 0},
+    {"leakyrelu", ACT_LEAKY_RELU, true, false, 0.01, 0},
+    {"thresholdedrelu", ACT_THRESHOLDED_RELU, true, false, 1, 0},
+    {"scaledtanh", ACT_SCALED_TANH, true, true, 1, 1},
+    {"hardsigmoid", ACT_HARD_SIGMOID, true, true, 0.2, 0.5},
+    {"elu", ACT_ELU, true, false, 1, 0},
+    {"softsign", ACT_SOFTSIGN, false, false, 0, 0},
+    {"softplus", ACT_SOFTPLUS, false, false, 0, 0},
+};
+
+typedef struct RecurrentAttrs {
+    int64_t direction, layout, hidden_size, input_forget, linear_before_reset;
+    AttrFloats alpha, beta;
+    AttrTexts activations;
+    float clip;
+} RecurrentAttrs;
+static const char *const recurrent_directions[] = {"forward", "reverse", "bidirectional", NULL};
+KERNEL_LAYOUT(recurrent, RecurrentAttrs,
+              KERNEL_CHOICE(RecurrentAttrs, direction, "direction", recurrent_directions, 0),
+              KERNEL_INT(RecurrentAttrs, layout, "layout", 0),
+              KERNEL_INT(RecurrentAttrs, hidden_size, "hidden_size", ATTR_ABSENT),
+              KERNEL_INT(RecurrentAttrs, input_forget, "input_forget", 0),
+              KERNEL_INT(RecurrentAttrs, linear_before_reset, "linear_before_reset", 0),
+              KERNEL_FIELD(RecurrentAttrs, alpha, "activation_alpha", FLOATS),
+              KERNEL_FIELD(RecurrentAttrs, beta, "activation_beta", FLOATS),
+              KERNEL_FIELD(RecurrentAttrs, activations, "activations", TEXTS),
+              KERNEL_REAL(RecurrentAttrs, clip, "clip", 0.0F));
+
+/* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
+typedef struct Recurrent {
+    RecurrentKind kind;
+    uint64_t length, batch, input, hidden, directions;
+    uint64_t width; /* gates * hidden */
+    uint64_t direction;
+    bool backward, batch_first;
+    bool couple;     /* LSTM: forget = 1 - input */
+    bool bias_apart; /* GRU: the last gate's recurrent bias is added before the reset */
+    double clip;     /* 0: none */
+    Activation activations[3];
+    const int64_t *lengths;      /* [batch], or NULL */
+    const void *x;               /* of all directions, as is y */
+    const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
+    void *y;
+    void *space; /* [batch][width] */
+} Recurrent;
+
+static uint64_t sequence_length(const Recurrent *job, uint64_t b) {
+    return job->lengths ? (uint64_t)job->lengths[b] : job->length;
+}
+
+static bool recurrent_active(const Recurrent *job, uint64_t b, uint64_t s) {
+    return s < sequence_length(job, b);
+}
+
+/* The time of sequence b at step s, which is active. */
+static uint64_t recurrent_time(const Recurrent *job, uint64_t b, uint64_t s) {
+    return job->backward ? sequence_length(job, b) - 1 - s : s;
+}
+
+static uint64_t recurrent_x(const Recurrent *job, uint64_t b, uint64_t s) {
+    uint64_t t = recurrent_time(job, b, s);
+    return (job->batch_first ? b * job->length + t : t * job->batch + b) * job->input;
+}
+
+static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
+    uint64_t t = recurrent_time(job, b, s), d = job->direction, n = job->directions;
+    uint64_t row = job->batch_first ? (b * job->length + t) * n + d : (t * n + d) * job->batch + b;
+    return row * job->hidden;
+}
+
+#include "real_float.inc"
+#include "real_dot.inc"
+#include "kernel_recurrent_body.inc"
+#include "real_end.inc"
+#include "real_double.inc"
+#include "real_dot.inc"
+#include "kernel_recurrent_body.inc"
+#include "real_end.inc"
+
+/* ---- activations ------------------------------------------------------------------------------- */
+
+static bool same_name(const AttrText *text, const char *name) {
+    uint32_t i = 0;
+    for (; i < text->size && name[i]; i++) {
+        char c = text->text[i];
+        if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
+        if (c != name[i]) return false;
+    }
+    return i == text->size && !name[i];
+}
+
+/* The k-th activation of all directions; used: how many alphas and betas earlier ones took. */
+static bool find_activation(KernelCall *call, uint32_t k, uint32_t used[2], Activation *act) {
+    const RecurrentAttrs *attrs = call->attrs;
+    const AttrText *text = &attrs->activations.items[k];
+    for (size_t i = 0; i < sizeof activation_names / sizeof *activation_names; i++) {
+        const struct ActivationName *name = &activation_names[i];
+        if (!same_name(text, name->name)) continue;
+        *act = (Activation){name->kind, name->alpha, name->beta};
+        if (name->takes_alpha && used[0] < attrs->alpha.count)
+            act->alpha = (double)attrs->alpha.items[used[0]++];
+        if (name->takes_beta && used[1] < attrs->beta.count)
+            act->beta = (double)attrs->beta.items[used[1]++];
+        return true;
+    }
+    return kernel_fail(call, "activation %.*s is unknown", text->size > 40 ? 40 : (int)text->size,
+                       text->text);
+}
+
+/* all: [2 * 3], of direction d from 3 d on. */
+static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t directions,
+                             Activation *all) {
+    static const ActivationKind usual[][3] = {[RECURRENT_RNN] = {ACT_TANH},
+                                              [RECURRENT_GRU] = {ACT_SIGMOID, ACT_TANH},
+                                              [RECURRENT_LSTM] = {ACT_SIGMOID, ACT_TANH, ACT_TANH}};
+    const RecurrentAttrs *attrs = call->attrs;
+    uint32_t each = (uint32_t)kind + 1, used[2] = {0, 0}, count = attrs->activations.count;
+    if (count && (!attrs->activations.items || count < each * directions))
+        return kernel_fail(call, "%u activations for %u gates", count,
+                           each * (unsigned)directions);
+    for (uint32_t d = 0; d < directions; d++)
+        for (uint32_t i = 0; i < each; i++) {
+            Activation *act = &all[3 * d + i];
+            if (!count) *act = (Activation){.kind = usual[kind][i]};
+            else if (!find_activation(call, d * each + i, used, act)) return false;
+        }
+    return true;
+}
+
+/* ---- operands ---------------------------------------------------------------------------------- */
+
+static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t columns) {
+    const KernelTensor *t = kernel_input(call, i);
+    const RecurrentAttrs *attrs = call->attrs;
+    uint64_t directions = attrs->direction == 2 ? 2 : 1;
+    bool good = t && t->rank == (columns ? 3 : 2) && (uint64_t)t->dims[0] == directions &&
+                (uint64_t)t->dims[1] == rows && (!columns || (uint64_t)t->dims[2] == columns);
+    return good || kernel_fail(call, "input %u has other dims than the weights ask for", i);
+}
+
+static bool find_sizes(KernelCall *call, Recurrent *job) {
+    const RecurrentAttrs *attrs = call->attrs;
+    const KernelTensor *x = kernel_input(call, 0), *r = kernel_input(call, 2);
+    static const uint64_t gates[] = {1, 3, 4};
+    uint64_t twice;
+    if (!x || !r || x->rank != 3 || r->rank != 3)
+        return kernel_fail(call, "X or R is not of rank 3");
+    if (attrs->direction < 0) return kernel_fail(call, "direction is no known one");
+    job->directions = attrs->direction == 2 ? 2 : 1;
+    job->batch_first = attrs->layout != 0;
+    job->length = (uint64_t)x->dims[job->batch_first ? 1 : 0];
+    job->batch = (uint64_t)x->dims[job->batch_first ? 0 : 1];
+    job->input = (uint64_t)x->dims[2];
+    job->hidden = (uint64_t)r->dims[2];
+    if (!checked_mul(gates[job->kind], job->hidden, &job->width) ||
+        !checked_mul(2, job->width, &twice) || job->hidden == 0)
+        return kernel_fail(call, "%llu hidden units", (unsigned long long)job->hidden);
+    if (attrs->hidden_size != ATTR_ABSENT && attrs->hidden_size != r->dims[2])
+        return kernel_fail(call, "hidden_size is not that of the weights");
+    if (job->input == 0) return kernel_fail(call, "inputs of no elements");
+    return has_dims(call, 1, job->width, job->input) && has_dims(call, 2, job->width, job->hidden) &&
+           (!kernel_input(call, 3) || has_dims(call, 3, twice, 0)) &&
+           (job->kind != RECURRENT_LSTM || !kernel_input(call, 7) ||
+            has_dims(call, 7, 3 * job->hidden, 0));
+}
+
+static bool find_lengths(KernelCall *call, Recurrent *job) {
+    const KernelTensor *lengths = kernel_input(call, 4);
+    if (!lengths) return true;
+    if (!kernel_want_count(call, lengths, job->batch, "sequence_lens")) return false;
+    job->lengths = kernel_ints(call, lengths);
+    for (uint64_t b = 0; job->lengths && b < job->batch; b++)
+        if (job->lengths[b] < 0 || (uint64_t)job->lengths[b] > job->length)
+            return kernel_fail(call, "a sequence of %lld in %llu steps", (long long)job->lengths[b],
+                               (unsigned long long)job->length);
+    return job->lengths != NULL;
+}
+
+/* Copies one direction's state between its array [batch][hidden] and a tensor's elements; where
+ * `state` is NULL there is nothing to copy. */
+static void move_state(const Recurrent *job, size_t size, void *state, void *all, bool out) {
+    for (uint64_t b = 0; all && state && b < job->batch; b++) {
+        uint64_t d = job->direction;
+        uint64_t row = job->batch_first ? b * job->directions + d : d * job->batch + b;
+        char *mine = (char *)state + b * job->hidden * size;
+        char *theirs = (char *)all + row * job->hidden * size;
+        memcpy(out ? theirs : mine, out ? mine : theirs, job->hidden * size);
+    }
+}
+
+typedef struct RecurrentData {
+    const void *w, *r, *bias, *p;
+    void *first[2]; /* initial h and c, read only */
+    void *last[2];
+    Activation activations[6];
+} RecurrentData;
+
+static bool input_reals(KernelCall *call, uint32_t i, const void **data) {
+    const KernelTensor *t = kernel_input(call, i);
+    if (!t) return true;
+    *data = kernel_reals(call, t, kernel_reals_dtype(call));
+    return *data != NULL;
+}
+
+static bool output_reals(KernelCall *call, uint32_t i, uint64_t count, void **data) {
+    const KernelTensor *t = kernel_result(call, i);
+    if (!t) return true;
+    if (!kernel_want_count(call, t, count, "an output")) return false;
+    *data = kernel_reals_for(call, t, kernel_reals_dtype(call));
+    return *data != NULL;
+}
+
+static bool find_data(KernelCall *call, Recurrent *job, RecurrentData *data) {
+    uint64_t state = job->directions * job->batch * job->hidden;
+    bool lstm = job->kind == RECURRENT_LSTM;
+    const void *first[2] = {NULL, NULL};
+    for (uint32_t i = 5; i < (lstm ? 7 : 6); i++)
+        if (kernel_input(call, i) &&
+            !kernel_want_count(call, &call->inputs[i], state, "an initial state"))
+            return false;
+    if (!input_reals(call, 0, &job->x) || !input_reals(call, 1, &data->w) ||
+        !input_reals(call, 2, &data->r) || !input_reals(call, 3, &data->bias) ||
+        !input_reals(call, 5, &first[0]) || (lstm && !input_reals(call, 6, &first[1])) ||
+        (lstm && !input_reals(call, 7, &data->p)))
+        return false;
+    data->first[0] = (void *)(uintptr_t)first[0];
+    data->first[1] = (void *)(uintptr_t)first[1];
+    return output_reals(call, 0, job->length * state, &job->y) &&
+           output_reals(call, 1, state, &data->last[0]) &&
+           (!lstm || output_reals(call, 2, state, &data->last[1]));
+}
+
+static const void *part(const void *all, uint64_t elements, size_t size) {
+    return all ? (const char *)all + elements * size : NULL;
+}
+
+static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
+    Dtype dtype = kernel_reals_dtype(call);
+    size_t size = kernel_element_size(dtype);
+    const RecurrentAttrs *attrs = call->attrs;
+    void *state[2] = {NULL, NULL}, *gates = arena_array(call->scratch, job->batch * job->width, size);
+    job->direction = d;
+    job->backward = attrs->direction == 1 || d == 1;
+    job->w = part(data->w, d * job->width * job->input, size);
+    job->r = part(data->r, d * job->width * job->hidden, size);
+    job->bias = part(data->bias, d * 2 * job->width, size);
+    job->p = part(data->p, d * 3 * job->hidden, size);
+    memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
+    for (uint32_t i = 0; i < (job->kind == RECURRENT_LSTM ? 2 : 1); i++) {
+        state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
+        move_state(job, size, state[i], data->first[i], false);
+    }
+    if (dtype == DTYPE_FLOAT) run_direction_float(job, state[0], state[1], gates);
+    else run_direction_double(job, state[0], state[1], gates);
+    move_state(job, size, state[0], data->last[0], true);
+    move_state(job, size, state[1], data->last[1], true);
+}
+
+static bool recurrent(KernelCall *call, RecurrentKind kind) {
+    const RecurrentAttrs *attrs = call->attrs;
+    Recurrent job = {.kind = kind, .couple = attrs->input_forget != 0,
+                     .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
+                     .clip = (double)attrs->clip};
+    RecurrentData data = {.w = NULL};
+    if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
+        !find_activations(call, kind, job.directions, data.activations))
+        return false;
+    size_t size = kernel_element_size(kernel_reals_dtype(call));
+    job.space = arena_array(call->scratch, job.batch * job.width, size);
+    if (job.y) memset(job.y, 0, job.length * job.directions * job.batch * job.hidden * size);
+    for (uint64_t d = 0; d < job.directions; d++) run_direction(call, &job, &data, d);
+    void *made[] = {job.y, data.last[0], data.last[1]};
+    for (uint32_t i = 0; i < 3; i++)
+        if (made[i]) kernel_reals_done(&call->outputs[i], made[i], kernel_reals_dtype(call));
+    return true;
+}
+
+bool kernel_rnn(KernelCall *call) { return recurrent(call, RECURRENT_RNN); }
+bool kernel_gru(KernelCall *call) { return recurrent(call, RECURRENT_GRU); }
+bool kernel_lstm(KernelCall *call) { return recurrent(call, RECURRENT_LSTM); }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reduce*: the loops of kernel_reduce.h, once per operator and element type.
+ *
+ * Floats accumulate in double, in lanes where elements of a run become one, so that the result
+ * is exact enough in any order, vectorises, and is the same on every run. Integer sums wrap as the
+ * type does, and means truncate toward zero; what ends in a root or logarithm is computed in double
+ * and saturates. An empty set gives the operation's neutral element: 0, 1, the type's lowest or
+ * highest value, and NaN for a mean of floats.
+ */
+#include <math.h>
+
+#include "kernel_clones.h"
+#include "kernel_functions.h"
+#include "kernel_reduce.h"
+
+enum { LANES = 32 };
+
+typedef struct ReduceAttrs {
+    AttrInts axes;
+    int64_t noop;
+} ReduceAttrs;
+KERNEL_LAYOUT(reduce, ReduceAttrs, KERNEL_FIELD(ReduceAttrs, axes, "axes", INTS),
+              KERNEL_INT(ReduceAttrs, noop, "noop_with_empty_axes", 0));
+
+/* in, out: the elements; sums: [width], of the accumulator's type. */
+typedef void (*ReduceFunction)(ReduceLoops *loops, const void *in, void *out, void *sums);
+typedef struct ReduceSet {
+    ReduceFunction of[DTYPE_COUNT];
+} ReduceSet;
+
+/* One function: T elements, A accumulator; NEUTRAL, STEP(a, x) one more element, MERGE(a, b) two
+ * accumulators, END(a, n) the result of n elements. */
+#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+    KERNEL_CLONES                                                                                  \
+    static void name(ReduceLoops *loops, const void *in, void *out, void *sums) {                  \
+        A *sum = sums;                                                                             \
+        T *result = out;\
+        uint64_t width = loops->width, length = loops->length, n = loops->reduced;                 \
+        for (uint64_t o = 0; o < loops->outer_count; o++, reduce_next(&loops->outer)) {            \
+            A lanes[LANES];                                                                        \
+            for (int k = 0; k < LANES; k++) lanes[k] = NEUTRAL;                                    \
+            for (uint64_t j = 0; j < width; j++) sum[j] = NEUTRAL;                                 \
+            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
+                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
+                uint64_t i = 0;                                                                    \
+                for (; i + LANES <= length; i += LANES)                                            \
+                    for (int k = 0; k < LANES; k++) lanes[k] = STEP(lanes[k], x[i + (uint64_t)k]); \
+                for (uint64_t j = 0; length == 1 && j < width; j++) sum[j] = STEP(sum[j], x[j]);   \
+                for (; length > 1 && i < length; i++) sum[0] = STEP(sum[0], x[i]);                 \
+            }                                                                                      \
+            for (int k = 0; width == 1 && k < LANES; k++) sum[0] = MERGE(sum[0], lanes[k]);        \
+            for (uint64_t j = 0; j < width; j++) result[o * width + j] = END(sum[j], n);           \
+        }                                                                                          \
+    }
+
+#define FIRST(a, n)     ((void)(n), (a))
+#define PLUS(a, b)      ((a) + (b))
+#define TIMES(a, b)     ((a) * (b))
+#define LARGER(a, x)    (((x) > (a)) | ((x) != (x)) ? (x) : (a))
+#define SMALLER(a, x)   (((x) < (a)) | ((x) != (x)) ? (x) : (a))
+#define EITHER(a, x)    ((a) | (x))
+#define BOTH(a, x)      ((a) & (x))
+
+/* ---- float and double */
+
+#define REAL_PLUS(a, x)   ((a) + (double)(x))
+#define REAL_TIMES(a, x)  ((a) * (double)(x))
+#define REAL_ABS(a, x)    ((a) + fabs((double)(x)))
+#define REAL_SQUARE(a, x) ((a) + (double)(x) * (double)(x))
+#define FLOAT_END(a, n)   ((void)(n), (float)(a))
+#define FLOAT_MEAN(a, n)  ((float)((a) / (double)(n)))
+#define FLOAT_ROOT(a, n)  ((void)(n), (float)sqrt(a))
+#define FLOAT_LOG(a, n)   ((void)(n), (float)log(a))
+#define DOUBLE_END(a, n)  ((void)(n), (a))
+#define DOUBLE_MEAN(a, n) ((a) / (double)(n))
+#define DOUBLE_ROOT(a, n) ((void)(n), sqrt(a))
+#define DOUBLE_LOG(a, n)  ((void)(n), log(a))
+
+#define REDUCE_REAL(T, NAME)                                                                       \
+    REDUCE_LOOP(T##_sum, T, double, 0, REAL_PLUS, PLUS, NAME##_END)                                \
+    REDUCE_LOOP(T##_mean, T, double, 0, REAL_PLUS, PLUS, NAME##_MEAN)                              \
+    REDUCE_LOOP(T##_prod, T, double, 1, REAL_TIMES, TIMES, NAME##_END)                             \
+    REDUCE_LOOP(T##_l1, T, double, 0, REAL_ABS, PLUS, NAME##_END)                                  \
+    REDUCE_LOOP(T##_l2, T, double, 0, REAL_SQUARE, PLUS, NAME##_ROOT)                              \
+    REDUCE_LOOP(T##_sum_square, T, double, 0, REAL_SQUARE, PLUS, NAME##_END)                       \
+    REDUCE_LOOP(T##_log_sum, T, double, 0, REAL_PLUS, PLUS, NAME##_LOG)                            \
+    REDUCE_LOOP(T##_max, T, T, (T)-INFINITY, LARGER, LARGER, FIRST)                                \
+    REDUCE_LOOP(T##_min, T, T, (T)INFINITY, SMALLER, SMALLER, FIRST)
+REDUCE_REAL(float, FLOAT)
+REDUCE_REAL(double, DOUBLE)
+
+/* ---- integers: S is the accumulator, wide enough for every T; sums are made in uint64_t */
+
+#define WRAP_PLUS(a, x)   ((a) + (uint64_t)(x))
+#define WRAP_TIMES(a, x)  ((a) * (uint64_t)(x))
+#define WRAP_ABS(a, x)    ((a) + ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x)))
+#define WRAP_ADD(a, x)    ((a) + (uint64_t)(x))
+#define WRAP_SQUARE(a, x) ((a) + (uint64_t)(x) * (uint64_t)(x))
+
+#define INT32_LOW   INT32_MIN
+#define INT64_LOW   INT64_MIN
+#define INT8_LOW    INT8_MIN
+#define INT16_LOW   INT16_MIN
+#define UINT8_LOW   0
+#define UINT16_LOW  0
+#define UINT32_LOW  0
+#define UINT64_LOW  0
+
+#define SATURATE(v, T, LOW, HIGH)                                                                  \
+    ((v) != (v) ? (T)0 : (v) <= (double)(LOW) ? (T)(LOW) : (v) >= (double)(HIGH) ? (T)(HIGH) : (T)(v))
+
+#define REDUCE_EXTREMES(T, NAME)                                                                   \
+    REDUCE_LOOP(T##_max, T, T, NAME##_LOW, LARGER, LARGER, FIRST)                                  \
+    REDUCE_LOOP(T##_min, T, T, NAME##_MAX, SMALLER, SMALLER, FIRST)
+
+/* S: the 64-bit type of T's signedness */
+#define REDUCE_INTEGER(T, S, NAME, ABS)                                                            \
+    static T T##_ratio(uint64_t sum, uint64_t n) { return n ? (T)((S)sum / (S)n) : (T)0; }         \
+    static T T##_saturate(double v) { return SATURATE(v, T, NAME##_LOW, NAME##_MAX); }             \
+    static T T##_end(uint64_t sum, uint64_t n) { (void)n; return (T)sum; }         \
+    static T T##_root(double sum, uint64_t n) { return n ? T##_saturate(sqrt(sum)) : (T)0; }       \
+    static T T##_log(double sum, uint64_t n) {                                                     \
+        return T##_saturate(n ? log(sum) : -INFINITY);                                             \
+    }                                                                                              \
+    REDUCE_LOOP(T##_sum, T, uint64_t, 0, WRAP_PLUS, PLUS, T##_end)                                 \
+    REDUCE_LOOP(T##_mean, T, uint64_t, 0, WRAP_PLUS, PLUS, T##_ratio)                              \
+    REDUCE_LOOP(T##_prod, T, uint64_t, 1, WRAP_TIMES, TIMES, T##_end)                              \
+    REDUCE_LOOP(T##_l1, T, uint64_t, 0, ABS, PLUS, T##_end)                                        \
+    REDUCE_LOOP(T##_sum_square, T, uint64_t, 0, WRAP_SQUARE, PLUS, T##_end)                        \
+    REDUCE_LOOP(T##_l2, T, double, 0, REAL_SQUARE, PLUS, T##_root)                                 \
+    REDUCE_LOOP(T##_log_sum, T, double, 0, REAL_PLUS, PLUS, T##_log)                               \
+    REDUCE_EXTREMES(T, NAME)
+
+REDUCE_INTEGER(int32_t, int64_t, INT32, WRAP_ABS)
+REDUCE_INTEGER(int64_t, int64_t, INT64, WRAP_ABS)
+REDUCE_INTEGER(uint32_t, uint64_t, UINT32, WRAP_ADD)
+REDUCE_INTEGER(uint64_t, uint64_t, UINT64, WRAP_ADD)
+REDUCE_EXTREMES(int8_t, INT8)
+REDUCE_EXTREMES(int16_t, INT16)
+REDUCE_EXTREMES(uint8_t, UINT8)
+REDUCE_EXTREMES(uint16_t, UINT16)
+REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
+REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
+
+/* ---- log-sum-exp: the largest element first, so that no exponential overflows */
+
+#define REDUCE_LOG_SUM_EXP(T, END)                                                                 \
+    static void T##_log_sum_exp(ReduceLoops *loops, const void *in, void *out, void *sums) {       \
+        double *sum = sums, *top = sum + loops->width;                                             \
+        uint64_t width = loops->width, step = width > 1;                                           \
+        uint64_t run = loops->length > width ? loops->length : width;                              \
+        if (loops->length == 0 || width == 0) run = 0;                                             \
+        for (uint64_t o = 0; o < loops->outer_count; o++, reduce_next(&loops->outer)) {            \
+            for (uint64_t j = 0; j < width; j++) {                                                 \
+                sum[j] = 0;                                                                        \
+                top[j] = -INFINITY;                                                                \
+            }                                                                                      \
+            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
+                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
+                for (uint64_t k = 0; k < run; k++)                                                 \
+                    top[k * step] = LARGER(top[k * step], (double)x[k]);                           \
+            }                                                                                      \
+            for (uint64_t j = 0; j < width; j++)                                                   \
+                if (isinf(top[j])) top[j] = 0;                                                     \
+            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
+                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
+                for (uint64_t k = 0; k < run; k++)                                                 \
+                    sum[k * step] += exp((double)x[k] - top[k * step]);                            \
+            }                                                                                      \
+            for (uint64_t j = 0; j < width; j++)                                                   \
+                ((T *)out)[o * width + j] = END(log(sum[j]) + top[j]);                             \
+        }                                                                                          \
+    }
+#define TO_FLOAT(v)  ((float)(v))
+#define TO_DOUBLE(v) (v)
+REDUCE_LOG_SUM_EXP(float, TO_FLOAT)
+REDUCE_LOG_SUM_EXP(double, TO_DOUBLE)
+REDUCE_LOG_SUM_EXP(int32_t, int32_t_saturate)
+REDUCE_LOG_SUM_EXP(int64_t, int64_t_saturate)
+REDUCE_LOG_SUM_EXP(uint32_t, uint32_t_saturate)
+REDUCE_LOG_SUM_EXP(uint64_t, uint64_t_saturate)
+
+/* ---- operators */
+
+/* axes of input 1, else of the attribute; false with the error set. */
+static bool find_reduced(KernelCall *call, bool *reduced) {
+    const ReduceAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *input = kernel_input(call, 1);
+    const int64_t *axes = attrs->axes.items;
+    uint64_t count = attrs->axes.count;
+    if (input) {
+        axes = kernel_ints(call, input);
+        if (!axes) return false;
+        count = input->count;
+    }
+    if (count > UINT32_MAX) return kernel_fail(call, "too many axes");
+    for (uint32_t i = 0; i < x->rank; i++) reduced[i] = count == 0 && !attrs->noop;
+    return reduce_mark(call, (uint32_t)count, axes, reduced);
+}
+
+static bool reduce(KernelCall *call, const ReduceSet *set) {
+    if (!kernel_input(call, 0) || !kernel_result(call, 0))
+        return kernel_fail(call, "an operand is missing");
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    ReduceLoops loops;
+    bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1);
+    if (!find_reduced(call, reduced)) return false;
+    reduce_loops(call->scratch, x, reduced, &loops);
+    if (x->dtype >= DTYPE_COUNT || !set->of[x->dtype] || x->dtype != y->dtype)
+        return kernel_fail(call, "%s is reduced to %s", dtype_name(x->dtype), dtype_name(y->dtype));
+    if (loops.results != y->count) return kernel_fail(call, "the output has other dims");
+    if (y->count == 0) return true;
+    void *sums = arena_array(call->scratch, loops.width, 2 * sizeof(double));
+    set->of[x->dtype](&loops, x->data, y->data, sums);
+    return true;
+}
+
+#define NUMBERS(op)                                                                                \
+    [DTYPE_FLOAT] = float_##op, [DTYPE_DOUBLE] = double_##op, [DTYPE_INT32] = int32_t_##op,        \
+    [DTYPE_INT64] = int64_t_##op, [DTYPE_UINT32] = uint32_t_##op, [DTYPE_UINT64] = uint64_t_##op
+#define SMALL(op)                                                                                  \
+    [DTYPE_INT8] = int8_t_##op, [DTYPE_INT16] = int16_t_##op, [DTYPE_UINT8] = uint8_t_##op,        \
+    [DTYPE_UINT16] = uint16_t_##op, [DTYPE_BOOL] = bool_##op
+
+#define OPERATOR(op, ...)                                                                          \
+    bool kernel_reduce_##op(KernelCall *call) {                                                    \
+        static const ReduceSet set = {{__VA_ARGS__}};                                              \
+        return reduce(call, &set);                                                                 \
+    }
+OPERATOR(sum, NUMBERS(sum))
+OPERATOR(mean, NUMBERS(mean))
+OPERATOR(prod, NUMBERS(prod))
+OPERATOR(l1, NUMBERS(l1))
+OPERATOR(l2, NUMBERS(l2))
+OPERATOR(sum_square, NUMBERS(sum_square))
+OPERATOR(log_sum, NUMBERS(log_sum))
+OPERATOR(log_sum_exp, NUMBERS(log_sum_exp))
+OPERATOR(max, NUMBERS(max), SMALL(max))
+OPERATOR(min, NUMBERS(min), SMALL(min))
