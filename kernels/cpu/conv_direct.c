@@ -107,47 +107,12 @@ void conv_direct(KernelCall *call, const ConvOperands *conv) {
 
 /* ---- double ------------------------------------------------------------------------------------ */
 
-/* Outputs that see tap `tap`, as ranges and where they begin in both planes. */
-typedef struct Overlap {
-    int64_t *first, *last, *index; /* [rank] */
-    bool none;
-} Overlap;
-
-static void overlap_of(const Window *w, const int64_t *tap, Overlap *o) {
-    o->none = false;
-    for (uint32_t i = 0; i < w->rank; i++) {
-        window_outputs(&w->axes[i], tap[i], &o->first[i], &o->last[i]);
-        o->index[i] = o->first[i];
-        if (o->first[i] >= o->last[i]) o->none = true;
-    }
-}
-
-/* The next row of outputs (all axes but the last). */
-static bool overlap_next(const Window *w, Overlap *o) {
-    for (uint32_t i = w->rank ? w->rank - 1 : 0; i-- > 0; o->index[i] = o->first[i])
-        if (++o->index[i] < o->last[i]) return true;
-    return false;
-}
-
 static void add_tap(const Window *w, const double *x, double weight, const int64_t *tap,
-                    Overlap *o, double *y) {
-    if (w->rank == 0) {
-        *y += weight * *x;
-        return;
-    }
-    overlap_of(w, tap, o);
-    if (o->none) return;
-    const WindowAxis *last = &w->axes[w->rank - 1];
-    int64_t from = o->first[w->rank - 1], count = o->last[w->rank - 1] - from;
+                    WindowOverlap *o, double *y) {
+    if (!window_overlap(w, tap, o)) return;
     do {
-        int64_t in = 0, out = 0;
-        for (uint32_t i = 0; i < w->rank; i++) {
-            const WindowAxis *axis = &w->axes[i];
-            in = in * axis->in + o->index[i] * axis->stride + tap[i] * axis->dilation - axis->begin;
-            out = out * axis->out + o->index[i];
-        }
-        for (int64_t k = 0; k < count; k++) y[out + k] += weight * x[in + k * last->stride];
-    } while (overlap_next(w, o));
+        for (int64_t k = 0; k < o->count; k++) y[o->out + k] += weight * x[o->in + k * o->step];
+    } while (window_overlap_next(w, tap, o));
 }
 
 static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) {
@@ -160,8 +125,8 @@ static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) 
     double *y = (double *)conv->y + task * w->out;
     double bias = conv->bias ? ((const double *)conv->bias)[filter] : 0;
     for (uint64_t i = 0; i < w->out; i++) y[i] = bias;
-    Overlap overlap = {index + w->rank, index + 2 * (uint64_t)w->rank, index + 3 * (uint64_t)w->rank,
-                       false};
+    WindowOverlap overlap = {.first = index + w->rank, .last = index + 2 * (uint64_t)w->rank,
+                             .index = index + 3 * (uint64_t)w->rank};
     for (uint64_t c = 0; c < conv->channels; c++, x += w->in) {
         memset(index, 0, w->rank * sizeof *index);
         for (uint64_t t = 0; t < w->taps; t++, window_next_tap(w, index))

@@ -109,6 +109,38 @@ bool window_next_tap(const Window *window, int64_t *index) {
     return false;
 }
 
+static void overlap_place(const Window *w, const int64_t *tap, WindowOverlap *o) {
+    o->in = o->out = 0;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowAxis *axis = &w->axes[i];
+        o->in = o->in * axis->in + o->index[i] * axis->stride + tap[i] * axis->dilation -
+                axis->begin;
+        o->out = o->out * axis->out + o->index[i];
+    }
+}
+
+bool window_overlap(const Window *w, const int64_t *tap, WindowOverlap *o) {
+    o->count = o->step = 1;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        window_outputs(&w->axes[i], tap[i], &o->first[i], &o->last[i]);
+        o->index[i] = o->first[i];
+        o->count = o->last[i] - o->first[i];
+        o->step = w->axes[i].stride;
+        if (o->count <= 0) return false;
+    }
+    overlap_place(w, tap, o);
+    return true;
+}
+
+bool window_overlap_next(const Window *w, const int64_t *tap, WindowOverlap *o) {
+    for (uint32_t i = w->rank ? w->rank - 1 : 0; i-- > 0; o->index[i] = o->first[i]) {
+        if (++o->index[i] >= o->last[i]) continue;
+        overlap_place(w, tap, o);
+        return true;
+    }
+    return false;
+}
+
 bool window_check_conv(KernelCall *call, const Window *window, const KernelTensor *x,
                        const KernelTensor *weights, const KernelTensor *bias) {
     const KernelTensor *y = &call->outputs[0];

@@ -58,6 +58,18 @@ void window_outputs(const WindowAxis *axis, int64_t t, int64_t *first, int64_t *
 bool window_next_output(const Window *window, int64_t *index);
 bool window_next_tap(const Window *window, int64_t *index);
 
+/* The outputs that see one tap, row by row along the last axis. */
+typedef struct WindowOverlap {
+    int64_t *first, *last, *index; /* [rank], the caller's */
+    int64_t count, step;           /* of a row: outputs, and input elements between them */
+    int64_t in, out;               /* where the row at hand begins in the input and the output plane */
+} WindowOverlap;
+
+/* False where no output sees the tap; else the first row is at hand. */
+bool window_overlap(const Window *window, const int64_t *tap, WindowOverlap *overlap);
+/* The next row; false after the last one. */
+bool window_overlap_next(const Window *window, const int64_t *tap, WindowOverlap *overlap);
+
 /* Checks a convolution: x (N, groups * C, …), weights (M, C, …), M a multiple of groups, y
  * (N, M, …), bias (M) if present. */
 bool window_check_conv(KernelCall *call, const Window *window, const KernelTensor *x,
