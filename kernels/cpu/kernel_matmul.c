@@ -10,40 +10,7 @@
 #include "gemm.h"
 #include "kernel_functions.h"
 #include "matmul_batches.h"
-
-/* The same product in other types: y[m, n] += a * b, rows of b being contiguous or not. */
-typedef struct PlainProduct {
-    const void *a, *b;
-    void *y;
-    uint64_t m, n, k, a_row, a_column, b_row, b_column;
-} PlainProduct;
-
-#define PLAIN(T, name)                                                                             \
-    static void plain_##name(const PlainProduct *p, uint64_t i) {                                  \
-        T *y = (T *)p->y + i * p->n;                                                               \
-        for (uint64_t k = 0; k < p->k; k++) {                                                      \
-            T x = ((const T *)p->a)[i * p->a_row + k * p->a_column];                               \
-            const T *b = (const T *)p->b + k * p->b_row;                                           \
-            if (p->b_column == 1)                                                                  \
-                for (uint64_t j = 0; j < p->n; j++) y[j] += x * b[j];                              \
-            else                                                                                   \
-                for (uint64_t j = 0; j < p->n; j++) y[j] += x * b[j * p->b_column];                \
-        }                                                                                          \
-    }
-PLAIN(double, double)
-PLAIN(uint32_t, uint32)
-PLAIN(uint64_t, uint64)
-
-static void plain_run(KernelCall *call, Dtype dtype, const PlainProduct *p) {
-    unsigned threads = gemm_threads(call, (double)p->m * (double)p->n * (double)p->k, p->m);
-    size_t size = kernel_element_size(dtype);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t i = 0; i < p->m; i++) {
-        if (dtype == DTYPE_DOUBLE) plain_double(p, i);
-        else if (size == 4) plain_uint32(p, i);
-        else plain_uint64(p, i);
-    }
-}
+#include "plain_product.h"
 
 static bool one_type(KernelCall *call) {
     Dtype dtype = call->inputs[0].dtype;
@@ -77,7 +44,7 @@ bool kernel_matmul(KernelCall *call) {
                                 .y = (char *)y->data + i * s.m * s.n * size, .m = s.m, .n = s.n,
                                 .k = s.k, .a_row = s.k, .a_column = 1, .b_row = s.n,
                                 .b_column = 1};
-        plain_run(call, y->dtype, &p);
+        plain_product(call, y->dtype, &p);
     }
     return true;
 }
@@ -193,7 +160,7 @@ bool kernel_gemm(KernelCall *call) {
                                 .b = {p.b, NULL, p.b_row, p.b_column}, .c = y->data, .add = first};
         gemm_matrices(call, &g);
     } else {
-        plain_run(call, y->dtype, &p);
+        plain_product(call, y->dtype, &p);
     }
     if (!as_it_is) scale(y->dtype, attrs->alpha, &p, &c);
     return true;
