@@ -81,9 +81,11 @@ try() {
     prefix=$1
     archive=$(find "$prefix" -name libdemi.a)
     libdir=$(dirname "$archive")
-    $cc -std=c11 -Wall -Wextra -Werror -o "$work/plain" "$client" -I"$prefix/include" "$archive" -lm
+    $cc -std=c11 -Wall -Wextra -Werror -o "$work/plain" "$client" -I"$prefix/include" "$archive" \
+        -fopenmp -lm
     run_client "plain" "$work/plain"
-    $cc -shared -fPIC -o "$work/plain.so" "$client" -I"$prefix/include" "$archive" -lm ||
+    $cc -shared -fPIC -o "$work/plain.so" "$client" -I"$prefix/include" "$archive" \
+        -fopenmp -lm ||
         fail "the archive can't go into a shared object"
     flags=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs demi)
     # shellcheck disable=SC2086

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Direct convolutions; see conv_direct.h.
+ *
+ * float: a group's input planes are copied with their padding, so that the inner loop knows no borders;
+ * then each row of outputs is a sum over taps. One axis counts as two, the first of size 1.
+ */
+#include "conv_direct.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum { FEW_FILTERS = 8, SLACK = 32 };
+
+bool conv_direct_suits(const ConvOperands *conv) {
+    const Window *w = conv->window;
+    return w->groups > 1 && conv->filters < FEW_FILTERS && w->rank >= 1 && w->rank <= 2;
+}
+
+typedef struct Planes {
+    const ConvOperands *conv;
+    WindowAxis y, x;
+    uint64_t height, width; /* of a padded plane */
+    bool copied;            /* false: the input needs no padding and is used as it is */
+    const GemmLoops *loops;
+} Planes;
+
+static uint64_t padded_size(const WindowAxis *axis) {
+    return (uint64_t)((axis->out - 1) * axis->stride + (axis->taps - 1) * axis->dilation + 1);
+}
+
+static Planes planes_of(const ConvOperands *conv) {
+    const Window *w = conv->window;
+    Planes p = {.conv = conv, .loops = gemm_loops(isa_best())};
+    p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
+    if (w->rank == 2) p.y = w->axes[0];
+    p.x = w->axes[w->rank - 1];
+    p.height = padded_size(&p.y);
+    p.width = padded_size(&p.x);
+    p.copied = p.y.begin || p.x.begin || p.height > (uint64_t)p.y.in || p.width > (uint64_t)p.x.in;
+    if (!p.copied) p.width = (uint64_t)p.x.in;
+    return p;
+}
+
+/* Part [from, to) of an axis' padded positions that the input fills. */
+static void filled(const WindowAxis *axis, uint64_t size, uint64_t *from, uint64_t *to) {
+    *from = (uint64_t)axis->begin < size ? (uint64_t)axis->begin : size;
+    uint64_t end = (uint64_t)axis->begin + (uint64_t)axis->in;
+    *to = end < size ? end : size;
+}
+
+static void copy_plane(const Planes *p, const float *from, float *to) {
+    uint64_t top, bottom, left, right;
+    filled(&p->y, p->height, &top, &bottom);
+    filled(&p->x, p->width, &left, &right);
+    for (uint64_t row = 0; row < p->height; row++, to += p->width) {
+        if (row < top || row >= bottom) {
+            memset(to, 0, p->width * sizeof *to);
+            continue;
+        }
+        const float *source = from + (row - top) * (uint64_t)p->x.in;
+        for (uint64_t i = 0; i < left; i++) to[i] = 0;
+        memcpy(to + left, source, (right - left) * sizeof *to);
+        for (uint64_t i = right; i < p->width; i++) to[i] = 0;
+    }
+}
+
+/* One filter's output plane from the group's padded planes. */
+static void run_filter(const Planes *p, const float *planes, uint64_t plane, uint64_t filter,
+                       float *y) {
+    const ConvOperands *conv = p->conv;
+    GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation, .rows = (uint32_t)p->y.taps,
+                     .taps = (uint32_t)p->x.taps, .stride = (uint64_t)p->x.stride,
+                     .step = (uint64_t)p->x.dilation};
+    if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
+    for (uint64_t c = 0; c < conv->channels; c++) {
+        taps.weights =
+            (const float *)conv->weights + (filter * conv->channels + c) * conv->window->taps;
+        taps.add = c > 0;
+        for (int64_t row = 0; row < p->y.out; row++) {
+            taps.from = planes + c * plane + (uint64_t)(row * p->y.stride) * p->width;
+            p->loops->taps(y + row * p->x.out, &taps, (uint64_t)p->x.out);
+        }
+    }
+}
+
+void conv_direct(KernelCall *call, const ConvOperands *conv) {
+    const Window *w = conv->window;
+    const Planes p = planes_of(conv);
+    uint64_t tasks = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
+    double work = (double)tasks * (double)(conv->filters * conv->channels) * (double)w->taps *
+                  (double)w->out;
+    unsigned threads = gemm_threads(call, work, tasks);
+    uint64_t size = conv->channels * plane + SLACK;
+    float *buffers = NULL;
+    if (p.copied) buffers = arena_array(call->scratch, threads, size * sizeof(float));
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t task = 0; task < tasks; task++) {
+        const float *x = (const float *)conv->x + task * conv->channels * w->in;
+        float *own = p.copied ? buffers + size * (unsigned)omp_get_thread_num() : NULL;
+        for (uint64_t c = 0; own && c < conv->channels; c++)
+            copy_plane(&p, x + c * w->in, own + c * plane);
+        for (uint64_t f = 0; f < conv->filters; f++)
+            run_filter(&p, own ? own : x, plane, task % w->groups * conv->filters + f,
+                       (float *)conv->y + (task * conv->filters + f) * w->out);
+    }
+}
+
+/* ---- double ------------------------------------------------------------------------------------ */
+
+static void add_tap(const Window *w, const double *x, double weight, const int64_t *tap,
+                    WindowOverlap *o, double *y) {
+    if (!window_overlap(w, tap, o)) return;
+    do {
+        for (int64_t k = 0; k < o->count; k++) y[o->out + k] += weight * x[o->in + k * o->step];
+    } while (window_overlap_next(w, tap, o));
+}
+
+static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) {
+    const Window *w = conv->window;
+    uint64_t filter = task % (w->groups * conv->filters), image = task / (w->groups * conv->filters);
+    uint64_t group = filter / conv->filters;
+    const double *x = (const double *)conv->x +
+                      (image * w->groups + group) * conv->channels * w->in;
+    const double *weight = (const double *)conv->weights + filter * conv->channels * w->taps;
+    double *y = (double *)conv->y + task * w->out;
+    double bias = conv->bias ? ((const double *)conv->bias)[filter] : 0;
+    for (uint64_t i = 0; i < w->out; i++) y[i] = bias;
+    WindowOverlap overlap = {.first = index + w->rank, .last = index + 2 * (uint64_t)w->rank,
+                             .index = index + 3 * (uint64_t)w->rank};
+    for (uint64_t c = 0; c < conv->channels; c++, x += w->in) {
+        memset(index, 0, w->rank * sizeof *index);
+        for (uint64_t t = 0; t < w->taps; t++, window_next_tap(w, index))
+            add_tap(w, x, *weight++, index, &overlap, y);
+    }
+}
+
+void conv_double(KernelCall *call, const ConvOperands *conv) {
+    const Window *w = conv->window;
+    uint64_t tasks = conv->images * w->groups * conv->filters;
+    double work = (double)tasks * (double)conv->channels * (double)w->taps * (double)w->out;
+    unsigned threads = gemm_threads(call, work, tasks);
+    uint64_t size = 4 * (uint64_t)w->rank + 8;
+    int64_t *indices = ARENA_ARRAY(call->scratch, int64_t, size * threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t task = 0; task < tasks; task++)
+        run_double(conv, task, indices + size * (unsigned)omp_get_thread_num());
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions computed window by window rather than as products of matrices: those of many small
+ * groups (depthwise ones above all), and those in double. */
+#ifndef DEMI_CONV_DIRECT_H
+#define DEMI_CONV_DIRECT_H
+
+#include "gemm.h"
+#include "window.h"
+
+/* Operands of a checked convolution. `bias` may be NULL; weights are [filters, channels, taps]. */
+typedef struct ConvOperands {
+    const Window *window;
+    const void *x, *weights, *bias;
+    void *y;
+    uint64_t images, channels, filters; /* channels and filters of one group */
+} ConvOperands;
+
+/* float; true where it is the better way: groups of few filters over one or two axes. */
+bool conv_direct_suits(const ConvOperands *conv);
+void conv_direct(KernelCall *call, const ConvOperands *conv);
+
+/* Any number of axes, in double. */
+void conv_double(KernelCall *call, const ConvOperands *conv);
+
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Micro-kernels and loops of gemm.h in AVX-512: tiles of 8 rows by 3 vectors of 16, so 24 of 32
+ * registers are sums. Pairs use VNNI's fused instruction where the processor has it. */
+#include "gemm.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#include <immintrin.h>
+
+#include "gemm_unroll.h"
+
+#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))
+#define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,avx512vnni")))
+
+static inline uint16_t some(uint64_t lanes) { return (uint16_t)((1u << lanes) - 1); }
+
+#define CASES(X)                                                                                   \
+    X(1, 1) X(1, 2) X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) \
+    X(5, 1) X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+#define TABLE(f)                                                                                   \
+    {                                                                                              \
+        8, 3, 16, {                                                                                \
+            {f(1_1), f(1_2), f(1_3)}, {f(2_1), f(2_2), f(2_3)}, {f(3_1), f(3_2), f(3_3)},          \
+            {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},          \
+            {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                    \
+        }                                                                                          \
+    }
+
+#define TILE_ROWS  8
+#define TILE_VECS  3
+#define TILE_LANES 16
+#define TILE_MASK  __mmask16
+#define TILE_MASK_OF(lanes) some(lanes)
+
+#define TILE_TARGET TARGET
+#define FLOAT_NAME(x) float_##x
+#define TILE_NAME(x)  FLOAT_NAME(x)
+#define TILE_VEC      __m512
+#define TILE_IN       float
+#define TILE_OUT      float
+#define TILE_ZERO     _mm512_setzero_ps()
+#define TILE_LOAD(p)  _mm512_loadu_ps(p)
+#define TILE_FILL(x)  _mm512_set1_ps(x)
+#define TILE_STEP(acc, a, b) _mm512_fmadd_ps(a, b, acc)
+#define TILE_ADD(a, b)       _mm512_add_ps(a, b)
+#define TILE_C_FILL(x)       _mm512_set1_ps(x)
+#define TILE_C_LOAD(p)       _mm512_loadu_ps(p)
+#define TILE_C_STORE(p, v)   _mm512_storeu_ps(p, v)
+#define TILE_C_LOAD_SOME(p, mask)     _mm512_maskz_loadu_ps(mask, p)
+#define TILE_C_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
+#include "gemm_tile.inc"
+CASES(TILE_CASE)
+
+#undef TILE_NAME
+#undef TILE_VEC
+#undef TILE_IN
+#undef TILE_OUT
+#undef TILE_ZERO
+#undef TILE_LOAD
+#undef TILE_FILL
+#undef TILE_STEP
+#undef TILE_ADD
+#undef TILE_C_FILL
+#undef TILE_C_LOAD
+#undef TILE_C_STORE
+#undef TILE_C_LOAD_SOME
+#undef TILE_C_STORE_SOME
+#undef TILE_CASE
+
+#define PAIRS_NAME(x) pairs_##x
+#define TILE_NAME(x)  PAIRS_NAME(x)
+#define TILE_VEC      __m512i
+#define TILE_IN       int32_t
+#define TILE_OUT      int32_t
+#define TILE_ZERO     _mm512_setzero_si512()
+#define TILE_LOAD(p)  _mm512_loadu_si512(p)
+#define TILE_FILL(x)  _mm512_set1_epi32(x)
+#define TILE_STEP(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
+#define TILE_ADD(a, b)       _mm512_add_epi32(a, b)
+#define TILE_C_FILL(x)       _mm512_set1_epi32(x)
+#define TILE_C_LOAD(p)       _mm512_loadu_si512(p)
+#define TILE_C_STORE(p, v)   _mm512_storeu_si512(p, v)
+#define TILE_C_LOAD_SOME(p, mask)     _mm512_maskz_loadu_epi32(mask, p)
+#define TILE_C_STORE_SOME(p, mask, v) _mm512_mask_storeu_epi32(p, mask, v)
+#include "gemm_tile.inc"
+CASES(TILE_CASE)
+
+#undef TILE_CASE
+#undef TILE_NAME
+#undef TILE_STEP
+#undef TILE_TARGET
+#define TILE_TARGET   TARGET_DOT
+#define VNNI_NAME(x)  vnni_##x
+#define TILE_NAME(x)  VNNI_NAME(x)
+#define TILE_STEP(acc, a, b) _mm512_dpwssd_epi32(acc, a, b)
+#include "gemm_tile.inc"
+CASES(TILE_CASE)
+
+const GemmIsa *gemm_isa_avx512(GemmKind kind) {
+    static const GemmIsa floats = TABLE(FLOAT_NAME), pairs = TABLE(PAIRS_NAME),
+                         vnni = TABLE(VNNI_NAME);
+    if (kind == GEMM_FLOAT) return &floats;
+    return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------- */
+
+TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
+                        uint64_t count) {
+    for (uint64_t r = 0; r < rows; r++, matrix += row) {
+        __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
+                         _mm512_setzero_ps()};
+        uint64_t k = 0;
+        for (; count - k >= 64; k += 64) {
+            TILE_UNROLL
+            for (uint32_t i = 0; i < 4; i++)
+                sum[i] = _mm512_fmadd_ps(_mm512_loadu_ps(matrix + k + 16 * i),
+                                         _mm512_loadu_ps(x + k + 16 * i), sum[i]);
+        }
+        for (; k < count; k += 16) {
+            __mmask16 mask = count - k >= 16 ? 0xffff : some(count - k);
+            sum[0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + k),
+                                     _mm512_maskz_loadu_ps(mask, x + k), sum[0]);
+        }
+        y[r] += _mm512_reduce_add_ps(
+            _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
+    }
+}
+
+TARGET static void sweep(float *y, const float *matrix, uint64_t row, const float *x,
+                         uint64_t depth, uint64_t columns) {
+    uint64_t k = 0;
+    for (; depth - k >= 4; k += 4, matrix += 4 * row) {
+        __m512 x0 = _mm512_set1_ps(x[k]), x1 = _mm512_set1_ps(x[k + 1]);
+        __m512 x2 = _mm512_set1_ps(x[k + 2]), x3 = _mm512_set1_ps(x[k + 3]);
+        for (uint64_t j = 0; j < columns; j += 16) {
+            __mmask16 mask = columns - j >= 16 ? 0xffff : some(columns - j);
+            const float *m = matrix + j;
+            __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
+            sum = _mm512_fmadd_ps(x0, _mm512_maskz_loadu_ps(mask, m), sum);
+            sum = _mm512_fmadd_ps(x1, _mm512_maskz_loadu_ps(mask, m + row), sum);
+            sum = _mm512_fmadd_ps(x2, _mm512_maskz_loadu_ps(mask, m + 2 * row), sum);
+            sum = _mm512_fmadd_ps(x3, _mm512_maskz_loadu_ps(mask, m + 3 * row), sum);
+            _mm512_mask_storeu_ps(y + j, mask, sum);
+        }
+    }
+    for (; k < depth; k++, matrix += row)
+        for (uint64_t j = 0; j < columns; j += 16) {
+            __mmask16 mask = columns - j >= 16 ? 0xffff : some(columns - j);
+            __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(x[k]), _mm512_maskz_loadu_ps(mask, matrix + j), sum);
+            _mm512_mask_storeu_ps(y + j, mask, sum);
+        }
+}
+
+/* 16 elements p[0], p[stride], …, those of the mask. */
+TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 mask) {
+    if (stride == 1) return _mm512_maskz_loadu_ps(mask, p);
+    if (stride == 2 && mask == 0xffff) {
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
+                                               28, 30);
+        /* the second half ends with element 30, one short of a vector */
+        __m512 high = _mm512_maskz_loadu_ps(0x7fff, p + 16);
+        return _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, high);
+    }
+    float items[16] = {0};
+    for (uint32_t i = 0; i < 16; i++)
+        if (mask >> i & 1) items[i] = p[i * stride];
+    return _mm512_loadu_ps(items);
+}
+
+TARGET static void taps(float *to, const GemmTaps *t, uint64_t count) {
+    for (uint64_t i = 0; i < count; i += 16) {
+        __mmask16 mask = count - i >= 16 ? 0xffff : some(count - i);
+        __m512 sum = t->add ? _mm512_maskz_loadu_ps(mask, to + i) : _mm512_set1_ps(t->bias);
+        const float *row = t->from + i * t->stride, *w = t->weights;
+        for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+            for (uint32_t k = 0; k < t->taps; k++)
+                sum = _mm512_fmadd_ps(_mm512_set1_ps(*w++), spaced(row + k * t->step, t->stride, mask),
+                                      sum);
+        _mm512_mask_storeu_ps(to + i, mask, sum);
+    }
+}
+
+const GemmLoops *gemm_loops_avx512(void) {
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, taps};
+    return &table;
+}
+
+#else
+
+const GemmIsa *gemm_isa_avx512(GemmKind kind) {
+    (void)kind;
+    return NULL;
+}
+const GemmLoops *gemm_loops_avx512(void) { return NULL; }
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of float matrices in memory: packing of rows and columns, and what needs no packing:
+ * matrix times vector, vector times matrix. See gemm.h. */
+#include <string.h>
+
+#include "gemm.h"
+
+enum { SWEEP_COLUMNS = 1024, DOT_ROWS = 16 };
+
+static const float *start(const GemmMatrix *m, uint64_t batch) {
+    return m->data + (m->offsets ? m->offsets[batch] : 0);
+}
+
+/* `lane_step` between lanes, `depth_step` between inner indices. */
+static void pack(const float *from, uint64_t lane_step, uint64_t depth_step, const GemmBlock *block,
+                 float *to) {
+    uint32_t width = block->width;
+    for (uint64_t j = 0; j < block->lanes; j += width, to += width * block->depth) {
+        uint64_t lanes = block->lanes - j < width ? block->lanes - j : width;
+        const float *panel = from + j * lane_step;
+        if (depth_step == 1 && lane_step != 1) {
+            block->loops->transpose(to, width, panel, lane_step, lanes, block->depth);
+            continue;
+        }
+        for (uint64_t k = 0; k < block->depth; k++, panel += depth_step) {
+            if (lane_step == 1) memcpy(to + k * width, panel, lanes * sizeof(float));
+            else
+                for (uint64_t i = 0; i < lanes; i++) to[k * width + i] = panel[i * lane_step];
+        }
+    }
+}
+
+void gemm_pack_rows(const void *source, const GemmBlock *block, void *to) {
+    const GemmMatrix *m = source;
+    const float *from = start(m, block->batch) + block->lane * m->row + block->k * m->column;
+    pack(from, m->row, m->column, block, to);
+}
+
+void gemm_pack_columns(const void *source, const GemmBlock *block, void *to) {
+    const GemmMatrix *m = source;
+    const float *from = start(m, block->batch) + block->lane * m->column + block->k * m->row;
+    pack(from, m->column, m->row, block, to);
+}
+
+/* The vector of `count` elements `step` apart as contiguous ones: itself or a copy. */
+static const float *contiguous(KernelCall *call, const float *from, uint64_t step, uint64_t count) {
+    if (step == 1 || count < 2) return from;
+    float *copy = ARENA_ARRAY(call->scratch, float, count);
+    for (uint64_t i = 0; i < count; i++) copy[i] = from[i * step];
+    return copy;
+}
+
+/* What y starts from: bias (per row of C), zero, or what it holds. */
+static void begin(const GemmMatrices *g, uint64_t batch, float *y, uint64_t count) {
+    if (g->add) return;
+    const float *bias = g->bias ? g->bias + batch % g->bias_batches * g->m : NULL;
+    for (uint64_t i = 0; i < count; i++) y[i] = bias ? bias[g->m == 1 ? 0 : i] : 0;
+}
+
+/* y = matrix * x, the matrix's rows (`row` apart) being contiguous. */
+static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
+    const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
+    uint64_t rows = a_is_vector ? g->n : g->m, row = a_is_vector ? matrix->column : matrix->row;
+    const float *x = contiguous(call, start(vector, batch),
+                                a_is_vector ? vector->column : vector->row, g->k);
+    const float *m = start(matrix, batch);
+    float *y = g->c + batch * rows;
+    begin(g, batch, y, rows);
+    const GemmLoops *loops = gemm_loops(isa_best());
+    uint64_t tasks = (rows + DOT_ROWS - 1) / DOT_ROWS;
+    unsigned threads = gemm_threads(call, (double)rows * (double)g->k, tasks);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t task = 0; task < tasks; task++) {
+        uint64_t r = task * DOT_ROWS, count = rows - r < DOT_ROWS ? rows - r : DOT_ROWS;
+        loops->dots(y + r, m + r * row, row, x, count, g->k);
+    }
+}
+
+/* y = x * matrix, the matrix's rows (along y) being contiguous. */
+static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
+    const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
+    uint64_t columns = a_is_vector ? g->n : g->m;
+    uint64_t row = a_is_vector ? matrix->row : matrix->column;
+    const float *x = contiguous(call, start(vector, batch),
+                                a_is_vector ? vector->column : vector->row, g->k);
+    const float *m = start(matrix, batch);
+    float *y = g->c + batch * columns;
+    begin(g, batch, y, columns);
+    const GemmLoops *loops = gemm_loops(isa_best());
+    unsigned threads = gemm_threads(call, (double)columns * (double)g->k, (columns + 63) / 64);
+    uint64_t part = (columns / threads + 64) / 64 * 64;
+    if (part > SWEEP_COLUMNS) part = SWEEP_COLUMNS;
+    uint64_t tasks = (columns + part - 1) / part;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t task = 0; task < tasks; task++) {
+        uint64_t j = task * part, count = columns - j < part ? columns - j : part;
+        loops->sweep(y + j, m + j, row, x, g->k, count);
+    }
+}
+
+static bool run_vector(KernelCall *call, const GemmMatrices *g) {
+    bool a_is_vector = g->m == 1;
+    if ((!a_is_vector && g->n != 1) || g->k == 0) return false;
+    const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a;
+    uint64_t along_k = a_is_vector ? matrix->row : matrix->column;
+    uint64_t along_y = a_is_vector ? matrix->column : matrix->row;
+    if (along_k != 1 && along_y != 1) return false;
+    for (uint64_t batch = 0; batch < g->batches; batch++) {
+        if (along_k == 1 && along_y != 1) run_dots(call, g, batch, a_is_vector);
+        else run_sweep(call, g, batch, a_is_vector);
+    }
+    return true;
+}
+
+void gemm_matrices(KernelCall *call, const GemmMatrices *g) {
+    if (!g->batches || !g->m || !g->n) return;
+    if (run_vector(call, g)) return;
+    const Gemm gemm = {.kind = GEMM_FLOAT, .batches = g->batches, .m = g->m, .n = g->n, .k = g->k,
+                       .pack_a = gemm_pack_rows, .pack_b = gemm_pack_columns, .a = &g->a,
+                       .b = &g->b, .c = g->c, .add = g->add, .bias = g->bias,
+                       .bias_batches = g->bias_batches};
+    gemm_run(call, &gemm);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Micro-kernels and loops of gemm.h in plain C: what other processors run, and what tests compare the
+ * others with. Tiles of 4 rows by 8 columns. */
+#include "gemm.h"
+
+enum { ROWS = 4, LANES = 8 };
+
+static inline void float_tile(const GemmTile *tile, uint32_t rows) {
+    float acc[ROWS][LANES] = {{0}};
+    const float *a = tile->a, *b = tile->b;
+    for (uint64_t k = 0; k < tile->depth; k++, a += ROWS, b += LANES)
+        for (uint32_t r = 0; r < rows; r++)
+            for (uint32_t j = 0; j < LANES; j++) acc[r][j] += a[r] * b[j];
+    for (uint32_t r = 0; r < rows; r++) {
+        float *c = (float *)tile->c + r * tile->c_row;
+        float bias = tile->bias && !tile->add ? ((const float *)tile->bias)[r] : 0;
+        for (uint32_t j = 0; j < tile->columns; j++) c[j] = acc[r][j] + (tile->add ? c[j] : bias);
+    }
+}
+
+static inline uint32_t half_at(uint32_t pair, int which) {
+    return (uint32_t)(int32_t)(int16_t)(which ? pair >> 16 : pair & 0xffff);
+}
+
+static inline void pairs_tile(const GemmTile *tile, uint32_t rows) {
+    uint32_t acc[ROWS][LANES] = {{0}};
+    const uint32_t *a = tile->a, *b = tile->b;
+    for (uint64_t k = 0; k < tile->depth; k++, a += ROWS, b += LANES)
+        for (uint32_t r = 0; r < rows; r++)
+            for (uint32_t j = 0; j < LANES; j++)
+                acc[r][j] += half_at(a[r], 0) * half_at(b[j], 0) + half_at(a[r], 1) * half_at(b[j], 1);
+    for (uint32_t r = 0; r < rows; r++) {
+        uint32_t *c = (uint32_t *)tile->c + r * tile->c_row;
+        uint32_t bias = tile->bias && !tile->add ? ((const uint32_t *)tile->bias)[r] : 0;
+        for (uint32_t j = 0; j < tile->columns; j++) c[j] = acc[r][j] + (tile->add ? c[j] : bias);
+    }
+}
+
+#define TILES(kind)                                                                                \
+    static void kind##_1(const GemmTile *tile) { kind##_tile(tile, 1); }                           \
+    static void kind##_2(const GemmTile *tile) { kind##_tile(tile, 2); }                           \
+    static void kind##_3(const GemmTile *tile) { kind##_tile(tile, 3); }                           \
+    static void kind##_4(const GemmTile *tile) { kind##_tile(tile, 4); }
+TILES(float)
+TILES(pairs)
+
+const GemmIsa *gemm_isa_portable(GemmKind kind) {
+    static const GemmIsa floats = {ROWS, 1, LANES, {{float_1}, {float_2}, {float_3}, {float_4}}};
+    static const GemmIsa pairs = {ROWS, 1, LANES, {{pairs_1}, {pairs_2}, {pairs_3}, {pairs_4}}};
+    return kind == GEMM_FLOAT ? &floats : &pairs;
+}
+
+static void transpose(float *to, uint64_t to_row, const float *from, uint64_t from_row,
+                      uint64_t rows, uint64_t columns) {
+    for (uint64_t c = 0; c < columns; c++)
+        for (uint64_t r = 0; r < rows; r++) to[c * to_row + r] = from[r * from_row + c];
+}
+
+static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
+                 uint64_t count) {
+    for (uint64_t r = 0; r < rows; r++, matrix += row) {
+        double sum[4] = {0};
+        uint64_t k = 0;
+        for (; count - k >= 4; k += 4)
+            for (uint32_t i = 0; i < 4; i++) sum[i] += (double)matrix[k + i] * x[k + i];
+        for (; k < count; k++) sum[0] += (double)matrix[k] * x[k];
+        y[r] += (float)(sum[0] + sum[1] + (sum[2] + sum[3]));
+    }
+}
+
+static void sweep(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                  uint64_t columns) {
+    for (uint64_t k = 0; k < depth; k++, matrix += row)
+        for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
+}
+
+static void taps(float *to, const GemmTaps *t, uint64_t count) {
+    for (uint64_t i = 0; i < count && !t->add; i++) to[i] = t->bias;
+    const float *row = t->from, *w = t->weights;
+    for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+        for (uint32_t k = 0; k < t->taps; k++, w++)
+            for (uint64_t i = 0; i < count; i++) to[i] += *w * row[i * t->stride + k * t->step];
+}
+
+const GemmLoops *gemm_loops_portable(void) {
+    static const GemmLoops table = {transpose, dots, sweep, taps};
+    return &table;
+}

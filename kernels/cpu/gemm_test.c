@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gemm.h: every instruction set the machine has against sums in double, at sizes around the tiles';
+ * the same bits for any number of threads; loops against plain C. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gemm.h"
+
+static uint32_t state = 1;
+static uint32_t random_bits(void) { return state = state * 1664525u + 1013904223u; }
+static float random_float(void) { return (float)(random_bits() >> 8) / 8388608.0f - 1; }
+
+typedef struct Case {
+    uint64_t batches, m, n, k;
+    bool a_turned, b_turned, add, bias;
+} Case;
+
+static float *floats(Arena *arena, uint64_t count) {
+    float *items = ARENA_ARRAY(arena, float, count + 1);
+    for (uint64_t i = 0; i < count; i++) items[i] = random_float();
+    return items;
+}
+
+static GemmMatrix matrix(const float *data, bool turned, uint64_t rows, uint64_t columns) {
+    return (GemmMatrix){.data = data, .row = turned ? 1 : columns, .column = turned ? rows : 1};
+}
+
+static const uint64_t *offsets(Arena *arena, uint64_t count, uint64_t step) {
+    uint64_t *items = ARENA_ARRAY(arena, uint64_t, count);
+    for (uint64_t i = 0; i < count; i++) items[i] = i * step;
+    return items;
+}
+
+static void check(const Case *c, const GemmMatrices *g, const float *before) {
+    for (uint64_t b = 0; b < c->batches; b++)
+        for (uint64_t i = 0; i < c->m; i++)
+            for (uint64_t j = 0; j < c->n; j++) {
+                uint64_t at = (b * c->m + i) * c->n + j;
+                double sum = c->add ? before[at] : c->bias ? g->bias[b % 2 * c->m + i] : 0;
+                double size = fabs(sum) + 1;
+                for (uint64_t k = 0; k < c->k; k++) {
+                    double x = (double)g->a.data[g->a.offsets[b] + i * g->a.row + k * g->a.column] *
+                               g->b.data[g->b.offsets[b] + k * g->b.row + j * g->b.column];
+                    sum += x;
+                    size += fabs(x);
+                }
+                if (fabs(sum - g->c[at]) > 1e-6 * size)
+                    fail_msg("%llux%llux%llu at %llu,%llu: %g, expected %g",
+                             (unsigned long long)c->m, (unsigned long long)c->n,
+                             (unsigned long long)c->k, (unsigned long long)i,
+                             (unsigned long long)j, (double)g->c[at], sum);
+            }
+}
+
+static void run_case(KernelCall *call, const Case *c) {
+    Arena *arena = call->scratch;
+    uint64_t out = c->batches * c->m * c->n;
+    const float *a = floats(arena, c->batches * c->m * c->k);
+    const float *b = floats(arena, c->batches * c->k * c->n);
+    const float *before = floats(arena, out), *bias = floats(arena, 2 * c->m);
+    GemmMatrices g = {.batches = c->batches, .m = c->m, .n = c->n, .k = c->k,
+                      .a = matrix(a, c->a_turned, c->m, c->k),
+                      .b = matrix(b, c->b_turned, c->k, c->n), .add = c->add,
+                      .bias = c->bias ? bias : NULL, .bias_batches = 2};
+    g.a.offsets = offsets(arena, c->batches, c->m * c->k);
+    g.b.offsets = offsets(arena, c->batches, c->k * c->n);
+    g.c = arena_copy(arena, before, out * sizeof(float));
+    gemm_matrices(call, &g);
+    check(c, &g, before);
+    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+        g.c = arena_copy(arena, before, out * sizeof(float));
+        const Gemm gemm = {.kind = GEMM_FLOAT, .batches = c->batches, .m = c->m, .n = c->n,
+                           .k = c->k, .pack_a = gemm_pack_rows, .pack_b = gemm_pack_columns,
+                           .a = &g.a, .b = &g.b, .c = g.c, .add = g.add, .bias = g.bias,
+                           .bias_batches = 2};
+        if (gemm_run_level(call, &gemm, level)) check(c, &g, before);
+    }
+}
+
+static void test_sizes(void **unused) {
+    (void)unused;
+    static const uint64_t sizes[] = {1, 2, 3, 7, 8, 9, 15, 17, 31, 47, 49, 97};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    KernelCall call = {.threads = 2, .scratch = &arena};
+    for (int i = 0; i < 400; i++) {
+        uint32_t bits = random_bits() >> 8;
+        const Case c = {.batches = 1 + bits % 3, .m = sizes[random_bits() / 7 % COUNT],
+                        .n = sizes[random_bits() / 7 % COUNT],
+                        .k = sizes[random_bits() / 7 % COUNT], .a_turned = bits & 8,
+                        .b_turned = bits & 16, .add = bits & 32, .bias = bits & 64};
+        run_case(&call, &c);
+        arena_free(&arena);
+    }
+    const Case large[] = {{1, 70, 801, 513, false, false, false, true},
+                          {2, 129, 390, 257, true, true, true, false},
+                          {1, 3, 5, 0, false, false, false, true}};
+    for (int i = 0; i < 3; i++) run_case(&call, &large[i]);
+    arena_free(&arena);
+}
+
+static void test_threads(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    const float *a = floats(&arena, 200 * 600), *b = floats(&arena, 600 * 100);
+    float *one = floats(&arena, 200 * 100), *many = floats(&arena, 200 * 100);
+    GemmMatrices g = {.batches = 1, .m = 200, .n = 100, .k = 600, .a = matrix(a, false, 200, 600),
+                      .b = matrix(b, false, 600, 100), .c = one};
+    for (unsigned threads = 1; threads < 6; threads++) {
+        KernelCall call = {.threads = threads, .scratch = &arena};
+        g.c = threads == 1 ? one : many;
+        gemm_matrices(&call, &g);
+        if (threads > 1) assert_memory_equal(one, many, 200 * 100 * sizeof(float));
+    }
+    arena_free(&arena);
+}
+
+/* Rows of int16 pairs, one lane after the other. */
+static void pack_pairs(const void *source, const GemmBlock *block, void *to) {
+    const uint32_t *pairs = source;
+    for (uint64_t j = 0; j < block->lanes; j++)
+        for (uint64_t k = 0; k < block->depth; k++) {
+            uint64_t panel = j / block->width * block->depth + k;
+            ((uint32_t *)to)[panel * block->width + j % block->width] =
+                pairs[(block->lane + j) * 300 + block->k + k];
+        }
+}
+
+static uint32_t half_of(uint32_t pair, int i) { return (uint32_t)(int32_t)(int16_t)(pair >> 16 * i); }
+
+static void test_pairs(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    enum { M = 21, N = 70, K = 300 };
+    uint32_t *a = ARENA_ARRAY(&arena, uint32_t, M * K), *b = ARENA_ARRAY(&arena, uint32_t, N * K);
+    uint32_t *c = ARENA_ARRAY(&arena, uint32_t, M * N);
+    for (int i = 0; i < M * K; i++) a[i] = random_bits();
+    for (int i = 0; i < N * K; i++) b[i] = random_bits();
+    a[0] = b[0] = 0x80008000u; /* the one sum of two products that int32 lacks */
+    KernelCall call = {.threads = 2, .scratch = &arena};
+    const Gemm g = {.kind = GEMM_PAIRS, .batches = 1, .m = M, .n = N, .k = K, .pack_a = pack_pairs,
+                    .pack_b = pack_pairs, .a = a, .b = b, .c = c};
+    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+        memset(c, 1, M * N * sizeof *c);
+        if (!gemm_run_level(&call, &g, level)) continue;
+        for (int i = 0; i < M * N; i++) {
+            uint32_t sum = 0;
+            for (int k = 0; k < K; k++) {
+                uint32_t x = a[i / N * K + k], y = b[i % N * K + k];
+                sum += half_of(x, 0) * half_of(y, 0) + half_of(x, 1) * half_of(y, 1);
+            }
+            assert_int_equal(c[i], sum);
+        }
+    }
+    arena_free(&arena);
+}
+
+static void compare_floats(const float *a, const float *b, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) assert_true(fabsf(a[i] - b[i]) <= 1e-4f);
+}
+
+static void test_loops(void **unused) {
+    (void)unused;
+    const GemmLoops *plain = gemm_loops_portable();
+    static float from[8192], want[4096], got[4096], x[4096];
+    for (int i = 0; i < 8192; i++) from[i] = random_float();
+    for (int i = 0; i < 4096; i++) x[i] = random_float();
+    for (IsaLevel level = ISA_F16C; level < ISA_COUNT; level++) {
+        const GemmLoops *loops = gemm_loops(level);
+        for (uint64_t n = 1; loops && n < 70; n++) {
+            memset(want, 0, sizeof want);
+            memset(got, 0, sizeof got);
+            plain->transpose(want, 50, from, 70, n % 49 + 1, n);
+            loops->transpose(got, 50, from, 70, n % 49 + 1, n);
+            assert_memory_equal(want, got, sizeof want);
+            plain->dots(want, from, 71, x, 5, n);
+            loops->dots(got, from, 71, x, 5, n);
+            plain->sweep(want, from, 70, x, n % 11, n);
+            loops->sweep(got, from, 70, x, n % 11, n);
+            compare_floats(want, got, 4096);
+            for (uint64_t stride = 1; stride < 4; stride++) {
+                const GemmTaps taps = {.from = from, .row = 300, .weights = x, .rows = 3, .taps = 3,
+                                       .stride = stride, .step = 2, .add = n % 2, .bias = 3};
+                plain->taps(want, &taps, n);
+                loops->taps(got, &taps, n);
+                compare_floats(want, got, 4096);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_pairs), cmocka_unit_test(test_loops)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

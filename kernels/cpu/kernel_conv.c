@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Conv: y[n, m, o] = bias[m] + sum over channels c of m's group and taps t of
+ * w[m, c, t] * x[n, c, o * stride + t * dilation - pad].
+ *
+ * In float a product of matrices per image and group, weights by windows, whose second factor is packed
+ * from the input on the way (conv_columns.h); groups of few filters and double go window by window.
+ */
+#include "conv_columns.h"
+#include "conv_direct.h"
+#include "kernel_functions.h"
+
+typedef struct ConvAttrs {
+    WindowAttrs w;
+} ConvAttrs;
+
+KERNEL_LAYOUT(conv, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
+
+static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
+    const Window *w = conv->window;
+    uint64_t batches = conv->images * w->groups, depth = conv->channels * w->taps;
+    uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
+    uint64_t *inputs = ARENA_ARRAY(call->scratch, uint64_t, batches);
+    for (uint64_t i = 0; i < batches; i++) {
+        weights[i] = i % w->groups * conv->filters * depth;
+        inputs[i] = i * conv->channels * w->in;
+    }
+    const GemmMatrix a = {conv->weights, weights, depth, 1};
+    if (conv_is_plain(w)) {
+        const GemmMatrices product = {.batches = batches, .m = conv->filters, .n = w->out,
+                                      .k = depth, .a = a, .b = {conv->x, inputs, w->in, 1},
+                                      .c = conv->y, .bias = conv->bias,
+                                      .bias_batches = w->groups};
+        gemm_matrices(call, &product);
+        return;
+    }
+    const ConvColumns columns = conv_columns_make(call, w, conv->x, conv->channels);
+    const Gemm product = {.kind = GEMM_FLOAT, .batches = batches, .m = conv->filters, .n = w->out,
+                          .k = depth, .pack_a = gemm_pack_rows, .a = &a,
+                          .pack_b = conv_pack_floats, .b = &columns, .c = conv->y,
+                          .bias = conv->bias, .bias_batches = w->groups};
+    gemm_run(call, &product);
+}
+
+bool kernel_conv(KernelCall *call) {
+    const ConvAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
+    KernelTensor *y = &call->outputs[0];
+    Window window;
+    if (!window_make(call, &attrs->w, w, &window) || !window_check_conv(call, &window, x, w, bias))
+        return false;
+    if (w->dtype != x->dtype || y->dtype != x->dtype || (bias && bias->dtype != x->dtype))
+        return kernel_fail(call, "operands of several types");
+    if (y->count == 0) return true;
+    if (w->count == 0) window.taps = 0; /* nothing but the bias; taps may be any number */
+    const ConvOperands conv = {.window = &window, .x = x->data, .weights = w->data,
+                               .bias = bias ? bias->data : NULL, .y = y->data,
+                               .images = (uint64_t)x->dims[0], .channels = (uint64_t)w->dims[1],
+                               .filters = (uint64_t)w->dims[0] / window.groups};
+    if (x->dtype == DTYPE_DOUBLE) conv_double(call, &conv);
+    else if (x->dtype != DTYPE_FLOAT) return kernel_fail(call, "%s", dtype_name(x->dtype));
+    else if (conv_direct_suits(&conv) && w->count) conv_direct(call, &conv);
+    else conv_gemm(call, &conv);
+    return true;
+}

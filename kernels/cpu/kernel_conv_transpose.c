@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ConvTranspose: each input element adds its multiple of the kernel to the output: for input position i
+ * and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
+ *
+ * That is a product of matrices, weights turned by input, whose rows (m, t) are then added to the planes
+ * (float), or plain loops (double). Padding follows the operator's text: given pads, or for output_shape
+ * and SAME_* the total of stride * (in - 1) + output_padding + (taps - 1) * dilation + 1 - out, of which
+ * the half rounded down is at the beginning for SAME_UPPER and at the end otherwise; less than nothing
+ * means that the output's end stays empty.
+ */
+#include <omp.h>
+#include <string.h>
+
+#include "checked.h"
+#include "gemm.h"
+#include "kernel_functions.h"
+#include "window.h"
+
+typedef struct TransposeAttrs {
+    WindowAttrs w;
+    AttrInts output_padding, output_shape;
+} TransposeAttrs;
+
+KERNEL_LAYOUT(conv_transpose, TransposeAttrs, WINDOW_FIELDS(TransposeAttrs),
+              KERNEL_FIELD(TransposeAttrs, output_padding, "output_padding", INTS),
+              KERNEL_FIELD(TransposeAttrs, output_shape, "output_shape", INTS));
+
+/* The window is that of the convolution whose inverse this is: its `in` is our output. */
+typedef struct Transposed {
+    Window window;
+    const KernelTensor *x, *w, *bias;
+    KernelTensor *y;
+    uint64_t images, channels, filters; /* of one group */
+} Transposed;
+
+/* Sets begin where it follows from the sizes; `whole` is the output without pads. */
+static bool axis_begin(const TransposeAttrs *attrs, WindowAxis *axis, int64_t whole) {
+    bool same = attrs->w.auto_pad == WINDOW_SAME_UPPER || attrs->w.auto_pad == WINDOW_SAME_LOWER;
+    if (!same && !attrs->output_shape.present) return true;
+    int64_t total = whole - axis->in;
+    if (total < 0) total = 0;
+    axis->begin = attrs->w.auto_pad == WINDOW_SAME_UPPER ? total / 2 : total - total / 2;
+    return true;
+}
+
+static bool axis_make(KernelCall *call, const TransposeAttrs *attrs, uint32_t i, WindowAxis *axis) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
+    const WindowAttrs *a = &attrs->w;
+    uint32_t rank = x->rank - 2;
+    *axis = (WindowAxis){.in = y->dims[i + 2], .out = x->dims[i + 2], .taps = w->dims[i + 2],
+                         .stride = 1, .dilation = 1};
+    int64_t extra = 0, span, last, whole;
+    if (a->strides.present) axis->stride = a->strides.items[i];
+    if (a->dilations.present) axis->dilation = a->dilations.items[i];
+    if (attrs->output_padding.present) extra = attrs->output_padding.items[i];
+    if (a->pads.present && a->auto_pad == WINDOW_NOTSET) axis->begin = a->pads.items[i];
+    if (a->kernel_shape.present && a->kernel_shape.items[i] != axis->taps)
+        return kernel_fail(call, "kernel_shape is not that of the weights");
+    bool fits = axis->stride > 0 && axis->dilation > 0 && axis->begin >= 0 && extra >= 0 &&
+                axis->begin < INT64_MAX / 8 && rank > i &&
+                !__builtin_mul_overflow(axis->taps ? axis->taps - 1 : 0, axis->dilation, &span) &&
+                !__builtin_mul_overflow(axis->out ? axis->out - 1 : 0, axis->stride, &last) &&
+                span < INT64_MAX / 8 && last < INT64_MAX / 8 && extra < INT64_MAX / 8;
+    if (!fits) return kernel_fail(call, "strides, dilations or pads are out of range");
+    whole = last + span + 1 + extra;
+    return axis_begin(attrs, axis, whole);
+}
+
+static bool lists_fit(KernelCall *call, const TransposeAttrs *attrs, uint32_t rank) {
+    const AttrInts *lists[] = {&attrs->w.strides, &attrs->w.dilations, &attrs->w.kernel_shape,
+                               &attrs->output_padding};
+    for (int i = 0; i < 4; i++)
+        if (lists[i]->present && lists[i]->count != rank)
+            return kernel_fail(call, "an attribute has %u numbers for %u axes", lists[i]->count,
+                               rank);
+    if (attrs->w.pads.present && attrs->w.pads.count != 2 * (uint64_t)rank)
+        return kernel_fail(call, "pads has %u numbers for %u axes", attrs->w.pads.count, rank);
+    return true;
+}
+
+static bool transposed_make(KernelCall *call, Transposed *t) {
+    const TransposeAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    KernelTensor *y = &call->outputs[0];
+    *t = (Transposed){.x = x, .w = w, .y = y, .bias = kernel_input(call, 2)};
+    if (x->rank < 2 || w->rank != x->rank || y->rank != x->rank)
+        return kernel_fail(call, "the ranks of data, weights and result differ");
+    uint32_t rank = x->rank - 2;
+    uint64_t groups = (uint64_t)attrs->w.group, filters;
+    if (!lists_fit(call, attrs, rank)) return false;
+    if (attrs->w.group < 1 || (uint64_t)x->dims[1] % groups || w->dims[0] != x->dims[1] ||
+        !checked_mul((uint64_t)w->dims[1], groups, &filters) || filters != (uint64_t)y->dims[1] ||
+        y->dims[0] != x->dims[0] || (t->bias && t->bias->count != filters))
+        return kernel_fail(call, "channels, groups, weights and bias do not fit");
+    if (w->dtype != x->dtype || y->dtype != x->dtype || (t->bias && t->bias->dtype != x->dtype))
+        return kernel_fail(call, "operands of several types");
+    WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
+    for (uint32_t i = 0; i < rank; i++)
+        if (!axis_make(call, attrs, i, &axes[i])) return false;
+    t->window = (Window){.rank = rank, .axes = axes, .in = kernel_span(y, 2, y->rank),
+                         .out = kernel_span(x, 2, x->rank),
+                         .taps = w->count ? kernel_span(w, 2, w->rank) : 0, .groups = groups};
+    t->images = (uint64_t)x->dims[0];
+    t->channels = (uint64_t)x->dims[1] / groups;
+    t->filters = (uint64_t)w->dims[1];
+    return true;
+}
+
+/* Adds columns [taps, inputs] of one filter to its plane, which begins as its bias. */
+#define ADD_COLUMNS(T)                                                                             \
+    static void add_columns_##T(const Window *w, const T *columns, T bias, int64_t *index, T *y) { \
+        WindowOverlap o = {.first = index + w->rank, .last = index + 2 * (uint64_t)w->rank,        \
+                           .index = index + 3 * (uint64_t)w->rank};                                \
+        memset(index, 0, w->rank * sizeof *index);                                                 \
+        for (uint64_t i = 0; i < w->in; i++) y[i] = bias;                                          \
+        for (uint64_t t = 0; t < w->taps; t++, columns += w->out, window_next_tap(w, index)) {     \
+            bool more = window_overlap(w, index, &o);                                              \
+            for (; more; more = window_overlap_next(w, index, &o))                                 \
+                for (int64_t k = 0; k < o.count; k++)                                              \
+                    y[o.in + k * o.step] += columns[o.out + k];                                    \
+        }                                                                                          \
+    }
+ADD_COLUMNS(float)
+ADD_COLUMNS(double)
+
+/* columns[(m, t), i] = sum over c of w[c, m, t] * x[c, i] */
+static void double_columns(const Transposed *t, const double *x, const double *weights, double *to) {
+    uint64_t rows = t->filters * t->window.taps, inputs = t->window.out;
+    memset(to, 0, rows * inputs * sizeof *to);
+    for (uint64_t c = 0; c < t->channels; c++)
+        for (uint64_t r = 0; r < rows; r++) {
+            double weight = weights[c * rows + r];
+            for (uint64_t i = 0; i < inputs; i++) to[r * inputs + i] += weight * x[c * inputs + i];
+        }
+}
+
+static void run_batch(KernelCall *call, const Transposed *t, uint64_t batch, void *columns) {
+    const Window *w = &t->window;
+    uint64_t group = batch % w->groups, rows = t->filters * w->taps;
+    size_t size = kernel_element_size(t->x->dtype);
+    const char *x = (const char *)t->x->data + batch * t->channels * w->out * size;
+    const char *weights = (const char *)t->w->data + group * t->channels * rows * size;
+    bool wide = t->x->dtype == DTYPE_DOUBLE;
+    if (wide) {
+        double_columns(t, (const void *)x, (const void *)weights, columns);
+    } else {
+        const GemmMatrices g = {.batches = 1, .m = rows, .n = w->out, .k = t->channels,
+                                .a = {(const void *)weights, NULL, 1, rows},
+                                .b = {(const void *)x, NULL, w->out, 1}, .c = columns};
+        gemm_matrices(call, &g);
+    }
+    unsigned threads = gemm_threads(call, (double)rows * (double)w->out, t->filters);
+    uint64_t stride = 4 * (uint64_t)w->rank + 8;
+    int64_t *indices = ARENA_ARRAY(call->scratch, int64_t, stride * threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t f = 0; f < t->filters; f++) {
+        uint64_t plane = batch * t->filters + f, at = group * t->filters + f;
+        int64_t *index = indices + stride * (unsigned)omp_get_thread_num();
+        if (wide)
+            add_columns_double(w, (const double *)columns + f * w->taps * w->out,
+                               t->bias ? ((const double *)t->bias->data)[at] : 0, index,
+                               (double *)t->y->data + plane * w->in);
+        else
+            add_columns_float(w, (const float *)columns + f * w->taps * w->out,
+                              t->bias ? ((const float *)t->bias->data)[at] : 0, index,
+                              (float *)t->y->data + plane * w->in);
+    }
+}
+
+bool kernel_conv_transpose(KernelCall *call) {
+    Transposed t;
+    if (!transposed_make(call, &t)) return false;
+    if (t.y->count == 0) return true;
+    const Window *w = &t.window;
+    size_t size = kernel_element_size(t.x->dtype);
+    uint64_t rows, count;
+    if (!checked_mul(t.filters, w->taps, &rows) || !checked_mul(rows, w->out, &count))
+        return kernel_fail(call, "the products are too many");
+    if (t.channels == 0) t.window.taps = 0;
+    void *columns = arena_array(call->scratch, count + 1, size);
+    for (uint64_t batch = 0; batch < t.images * w->groups; batch++)
+        run_batch(call, &t, batch, columns);
+    return true;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* GlobalAveragePool, GlobalMaxPool, GlobalLpPool: the mean, largest element or p-norm of each (image,
+ * channel), summed in double. NaN is larger than any number, as in MaxPool. An empty plane gives a mean
+ * and norm of 0 and a maximum of -Inf.
+ */
+#include <math.h>
+
+#include "gemm.h"
+#include "kernel_functions.h"
+
+typedef struct GlobalPoolAttrs {
+    int64_t p;
+    float real_p; /* version 1's */
+} GlobalPoolAttrs;
+
+KERNEL_LAYOUT(global_pool, GlobalPoolAttrs, KERNEL_INT(GlobalPoolAttrs, p, "p", 2));
+KERNEL_LAYOUT(global_pool_1, GlobalPoolAttrs, KERNEL_REAL(GlobalPoolAttrs, real_p, "p", 2));
+
+typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
+
+#define GLOBAL_POOL(T)                                                                             \
+    static double sum_##T(const T *x, uint64_t count) {                                            \
+        double sum[8] = {0}; /* lanes: so that the compiler may use vectors */                     \
+        uint64_t i = 0;                                                                            \
+        for (; count - i >= 8; i += 8)                                                             \
+            for (int k = 0; k < 8; k++) sum[k] += (double)x[i + (uint64_t)k];                      \
+        for (; i < count; i++) sum[0] += (double)x[i];                                             \
+        return sum[0] + sum[1] + (sum[2] + sum[3]) + (sum[4] + sum[5] + (sum[6] + sum[7]));        \
+    }                                                                                              \
+    static double largest_##T(const T *x, uint64_t count) {                                        \
+        double best = -(double)INFINITY;                                                           \
+        for (uint64_t i = 0; i < count; i++)                                                       \
+            if (!((double)x[i] <= best)) best = isnan(best) ? best : (double)x[i];                 \
+        return best;                                                                               \
+    }                                                                                              \
+    static double norm_##T(const T *x, uint64_t count, double p) {                                 \
+        double sum = 0;                                                                            \
+        for (uint64_t i = 0; i < count; i++) {                                                     \
+            double size = fabs((double)x[i]);                                                      \
+            sum += p == 2 ? size * size : pow(size, p);                                            \
+        }                                                                                          \
+        return p == 2 ? sqrt(sum) : pow(sum, 1 / p);                                               \
+    }                                                                                              \
+    static void pool_##T(GlobalKind kind, const T *x, uint64_t count, double p, T *y) {            \
+        if (kind == GLOBAL_MEAN) *y = (T)(count ? sum_##T(x, count) / (double)count : 0);          \
+        else *y = (T)(kind == GLOBAL_MAX ? largest_##T(x, count)                                   \
+                                         : (count ? norm_##T(x, count, p) : 0));                   \
+    }
+GLOBAL_POOL(float)
+GLOBAL_POOL(double)
+
+static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
+    const KernelTensor *x = &call->inputs[0];
+    KernelTensor *y = &call->outputs[0];
+    if (x->rank < 2 || y->dtype != x->dtype ||
+        y->count != (uint64_t)x->dims[0] * (uint64_t)x->dims[1])
+        return kernel_fail(call, "the result is of another type or size");
+    uint64_t size = kernel_span(x, 2, x->rank), planes = y->count;
+    unsigned threads = gemm_threads(call, (double)x->count, planes);
+    bool wide = x->dtype == DTYPE_DOUBLE;
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t i = 0; i < planes; i++) {
+        if (wide)
+            pool_double(kind, (const double *)x->data + i * size, size, p, (double *)y->data + i);
+        else pool_float(kind, (const float *)x->data + i * size, size, p, (float *)y->data + i);
+    }
+    return true;
+}
+
+bool kernel_global_average_pool(KernelCall *call) { return global_pool(call, GLOBAL_MEAN, 0); }
+bool kernel_global_max_pool(KernelCall *call) { return global_pool(call, GLOBAL_MAX, 0); }
+bool kernel_global_lp_pool(KernelCall *call) {
+    return global_pool(call, GLOBAL_NORM, (double)((const GlobalPoolAttrs *)call->attrs)->p);
+}
+bool kernel_global_lp_pool_1(KernelCall *call) {
+    return global_pool(call, GLOBAL_NORM, (double)((const GlobalPoolAttrs *)call->attrs)->real_p);
+}

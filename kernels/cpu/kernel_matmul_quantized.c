@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MatMulInteger and QLinearMatMul.
+ *
+ * MatMulInteger: (a - a_zero) * (b - b_zero), summed in int32 modulo 2^32. QLinearMatMul: those sums
+ * times a_scale * b_scale / y_scale, rounded to nearest even, plus y_zero, saturated; its 8-bit float
+ * types arrive here as float and are summed as such, the host rounds the result.
+ *
+ * Zero points and scales are scalars, or one for each row of a (and of y), one for each column of b: as
+ * a vector for all batches, or with the matrix's own rank and 1 where it has one for all.
+ */
+#include <string.h>
+
+#include "kernel_functions.h"
+#include "matmul_batches.h"
+#include "quantized.h"
+
+/* Numbers per row or column ("line") of a matrix: [batches, lines], or one for all. */
+typedef struct Lines {
+    bool one;
+    double *items;
+    uint64_t lines;
+} Lines;
+
+static bool fits_lines(const KernelTensor *t, const KernelTensor *matrix, uint32_t axis) {
+    if (t->rank != matrix->rank) return false;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        bool free_axis = i + 2 < t->rank || i == axis;
+        if (t->dims[i] != 1 && (!free_axis || t->dims[i] != matrix->dims[i])) return false;
+    }
+    return true;
+}
+
+/* Reads operand i. Lines of `matrix` lie along `axis`, its last axis but one (rows) or its last. */
+static bool lines_make(KernelCall *call, uint32_t i, const KernelTensor *matrix, bool rows,
+                       Lines *result) {
+    const KernelTensor *t = kernel_input(call, i);
+    *result = (Lines){.one = true, .items = ARENA_ARRAY(call->scratch, double, 1)};
+    if (!t) return true;
+    if (t->count == 1) {
+        result->items[0] = kernel_real(t, 0);
+        return true;
+    }
+    uint32_t axis = matrix->rank - (rows ? 2 : 1);
+    if (matrix->rank < 2) return kernel_fail(call, "several scales or zero points for a vector");
+    uint64_t lines = (uint64_t)matrix->dims[axis], batches = kernel_span(matrix, 0, matrix->rank - 2);
+    bool vector = t->rank == 1 && t->count == lines;
+    if (!vector && !fits_lines(t, matrix, axis))
+        return kernel_fail(call, "operand %u, scales or zero points, does not fit its matrix", i);
+    *result = (Lines){.items = arena_array(call->scratch, batches * lines + 1, sizeof(double)),
+                      .lines = lines};
+    for (uint64_t k = 0; k < batches * lines; k++) {
+        uint64_t rest = k / lines, at = k % lines, size = lines;
+        if (!vector && t->dims[axis] == 1) at = 0, size = 1;
+        for (uint32_t d = matrix->rank - 2; !vector && d-- > 0;) {
+            uint64_t dim = (uint64_t)matrix->dims[d];
+            if (t->dims[d] != 1) at += rest % dim * size;
+            size *= (uint64_t)t->dims[d];
+            rest /= dim;
+        }
+        result->items[k] = kernel_real(t, at);
+    }
+    return true;
+}
+
+static double line(const Lines *l, uint64_t batch, uint64_t i) {
+    return l->one ? l->items[0] : l->items[batch * l->lines + i];
+}
+
+static bool is_byte(const KernelTensor *t) {
+    return t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8;
+}
+
+/* A matrix's elements less their zero points as int16, rows `width` long. */
+static int16_t *widen(KernelCall *call, const KernelTensor *t, const Lines *zeros, bool rows,
+                      uint64_t width) {
+    uint64_t columns = (uint64_t)t->dims[t->rank - 1], height = columns ? t->count / columns : 0;
+    int16_t *wide = arena_array(call->scratch, height + 1, width * sizeof *wide + 2);
+    uint64_t count = zeros->one ? 1 : zeros->lines * kernel_span(t, 0, t->rank - 2);
+    int64_t *points = ARENA_ARRAY(call->scratch, int64_t, count + 1);
+    for (uint64_t i = 0; i < count; i++) points[i] = (int64_t)zeros->items[i];
+    uint64_t part = !zeros->one && !rows ? (uint64_t)t->dims[t->rank - 2] : height;
+    for (uint64_t i = 0; part && i < height; i += part) {
+        WideRows from = {.from = (const char *)t->data + i * columns, .dtype = t->dtype,
+                         .rows = part, .columns = columns, .zeros = {.points = points}};
+        if (!zeros->one && rows) from.zeros.row = 1;
+        if (!zeros->one && !rows) from.zeros.column = 1;
+        if (!zeros->one && !rows) from.zeros.points = points + i / part * zeros->lines;
+        quantized_widen(wide + i * width, &from, width);
+    }
+    return wide;
+}
+
+/* Zero points of a matrix of bytes are bytes. */
+static bool zeros_fit(KernelCall *call, uint32_t i, const KernelTensor *matrix) {
+    const KernelTensor *t = kernel_input(call, i);
+    if (!t || !is_byte(matrix) || is_byte(t)) return true;
+    return kernel_fail(call, "zero points of %s for %s", dtype_name(t->dtype),
+                       dtype_name(matrix->dtype));
+}
+
+typedef struct Factors {
+    const KernelTensor *a, *b;
+    MatmulBatches s;
+} Factors;
+
+/* int32 sums of int8 or uint8 matrices. */
+static void byte_sums(KernelCall *call, const Factors *f, const Lines *a_zero, const Lines *b_zero,
+                      int32_t *sums) {
+    const MatmulBatches *s = &f->s;
+    uint64_t width = quantized_width(s->k);
+    int16_t *a = widen(call, f->a, a_zero, true, width), *b = widen(call, f->b, b_zero, false, s->n);
+    uint64_t *a_at = ARENA_ARRAY(call->scratch, uint64_t, s->batches + 1);
+    for (uint64_t i = 0; s->k && i < s->batches; i++) a_at[i] = s->a[i] / s->k * (width / 2);
+    const GemmMatrix rows = {(const void *)a, a_at, width / 2, 1};
+    const PairRows columns = {b, s->b, s->n, s->k};
+    const Gemm product = {.kind = GEMM_PAIRS, .batches = s->batches, .m = s->m, .n = s->n,
+                          .k = width / 2, .pack_a = gemm_pack_rows, .a = &rows,
+                          .pack_b = quantized_pack_rows, .b = &columns, .c = sums};
+    gemm_run(call, &product);
+}
+
+bool kernel_matmul_integer(KernelCall *call) {
+    KernelTensor *y = &call->outputs[0];
+    Factors f = {.a = &call->inputs[0], .b = &call->inputs[1]};
+    Lines a_zero, b_zero;
+    if (!is_byte(f.a) || !is_byte(f.b) || y->dtype != DTYPE_INT32)
+        return kernel_fail(call, "operands are not of 8 bits");
+    if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 2, f.a, true, &a_zero) ||
+        !lines_make(call, 3, f.b, false, &b_zero) || !zeros_fit(call, 2, f.a) ||
+        !zeros_fit(call, 3, f.b))
+        return false;
+    if (y->count) byte_sums(call, &f, &a_zero, &b_zero, y->data);
+    return true;
+}
+
+/* ---- QLinearMatMul --------------------------------------------------------------------------- */
+
+typedef struct Scales {
+    Lines a, b, y, y_zero;
+} Scales;
+
+/* Which matrix of an operand belongs to a batch of y. */
+static uint64_t matrix_of(const uint64_t *starts, uint64_t batch, uint64_t size) {
+    return size ? starts[batch] / size : 0;
+}
+
+static void store_bytes(KernelCall *call, const Factors *f, const Scales *scales,
+                        const int32_t *sums) {
+    const MatmulBatches *s = &f->s;
+    KernelTensor *y = &call->outputs[0];
+    double *columns = ARENA_ARRAY(call->scratch, double, s->n);
+    for (uint64_t batch = 0; batch < s->batches; batch++) {
+        uint64_t a = matrix_of(s->a, batch, s->m * s->k), b = matrix_of(s->b, batch, s->k * s->n);
+        for (uint64_t j = 0; j < s->n; j++) columns[j] = line(&scales->b, b, j);
+        for (uint64_t i = 0; i < s->m; i++) {
+            uint64_t at = (batch * s->m + i) * s->n;
+            const Requantize how = {
+                .scale = line(&scales->a, a, i) / line(&scales->y, batch, i),
+                .zero = line(&scales->y_zero, batch, i), .scales = columns, .dtype = y->dtype};
+            quantized_store(&how, sums + at, (uint8_t *)y->data + at, s->n);
+        }
+    }
+}
+
+static float *less_zero(KernelCall *call, const KernelTensor *t, const Lines *zeros, bool rows) {
+    float *wide = ARENA_ARRAY(call->scratch, float, t->count + 1);
+    uint64_t columns = (uint64_t)t->dims[t->rank - 1];
+    uint64_t height = t->rank > 1 ? (uint64_t)t->dims[t->rank - 2] : 1;
+    for (uint64_t i = 0; i < t->count; i++) {
+        uint64_t at = rows ? i / columns % height : i % columns;
+        wide[i] = (float)(kernel_real(t, i) - line(zeros, i / (columns * height), at));
+    }
+    return wide;
+}
+
+/* Operands of which one is no 8-bit integer: everything in float. */
+static void run_floats(KernelCall *call, const Factors *f, const Lines *a_zero, const Lines *b_zero,
+                       const Scales *scales) {
+    const MatmulBatches *s = &f->s;
+    KernelTensor *y = &call->outputs[0];
+    float *sums = ARENA_ARRAY(call->scratch, float, y->count);
+    const GemmMatrices g = {.batches = s->batches, .m = s->m, .n = s->n, .k = s->k,
+                            .a = {less_zero(call, f->a, a_zero, true), s->a, s->k, 1},
+                            .b = {less_zero(call, f->b, b_zero, false), s->b, s->n, 1}, .c = sums};
+    gemm_matrices(call, &g);
+    for (uint64_t i = 0; i < y->count; i++) {
+        uint64_t batch = i / (s->m * s->n), row = i / s->n % s->m, column = i % s->n;
+        double scale = line(&scales->a, matrix_of(s->a, batch, s->m * s->k), row) *
+                       line(&scales->b, matrix_of(s->b, batch, s->k * s->n), column) /
+                       line(&scales->y, batch, row);
+        double value = (double)sums[i] * scale, zero = line(&scales->y_zero, batch, row);
+        uint64_t bits = 0;
+        dtype_from_double(y->dtype, value + zero, &bits);
+        memcpy((char *)y->data + i * kernel_element_size(y->dtype), &bits,
+               kernel_element_size(y->dtype));
+    }
+}
+
+bool kernel_qlinear_matmul(KernelCall *call) {
+    KernelTensor *y = &call->outputs[0];
+    const KernelTensor *b = kernel_input(call, 3);
+    if (!b) return kernel_fail(call, "b is missing");
+    Factors f = {.a = &call->inputs[0], .b = b};
+    Lines a_zero, b_zero;
+    Scales scales;
+    if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 1, f.a, true, &scales.a) ||
+        !lines_make(call, 2, f.a, true, &a_zero) || !lines_make(call, 4, b, false, &scales.b) ||
+        !lines_make(call, 5, b, false, &b_zero) || !lines_make(call, 6, y, true, &scales.y) ||
+        !lines_make(call, 7, y, true, &scales.y_zero) || !zeros_fit(call, 2, f.a) ||
+        !zeros_fit(call, 5, b))
+        return false;
+    if (!kernel_input(call, 1) || !kernel_input(call, 4) || !kernel_input(call, 6))
+        return kernel_fail(call, "a scale is missing");
+    bool vectors = f.a->rank < 2 || b->rank < 2;
+    if (vectors && (!scales.y.one || !scales.y_zero.one))
+        return kernel_fail(call, "several scales or zero points for a vector");
+    if (y->count == 0) return true;
+    if (!is_byte(f.a) || !is_byte(b) || !is_byte(y)) {
+        run_floats(call, &f, &a_zero, &b_zero, &scales);
+        return true;
+    }
+    int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count);
+    byte_sums(call, &f, &a_zero, &b_zero, sums);
+    store_bytes(call, &f, &scales, sums);
+    return true;
+}

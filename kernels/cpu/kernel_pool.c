@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MaxPool, AveragePool, LpPool: a window's largest element, mean or p-norm, over any number of axes.
+ *
+ * Padding is never an element of MaxPool's; of AveragePool's it is a zero that counts only with
+ * count_include_pad, and only as far as the pads reach (a window that ceil_mode lets run past them has
+ * fewer elements). NaN is larger than any number, so it shows in the result; a window that holds no
+ * element at all gives the type's lowest value (and its plane's first index), or a mean and norm of 0.
+ */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "gemm.h"
+#include "kernel_functions.h"
+#include "window.h"
+
+typedef struct PoolAttrs {
+    WindowAttrs w;
+    int64_t storage_order, count_include_pad, p;
+    float real_p; /* version 1's */
+} PoolAttrs;
+
+KERNEL_LAYOUT(pool, PoolAttrs, WINDOW_FIELDS(PoolAttrs),
+              KERNEL_INT(PoolAttrs, storage_order, "storage_order", 0),
+              KERNEL_INT(PoolAttrs, count_include_pad, "count_include_pad", 0),
+              KERNEL_INT(PoolAttrs, p, "p", 2));
+KERNEL_LAYOUT(lp_pool_1, PoolAttrs, WINDOW_FIELDS(PoolAttrs),
+              KERNEL_REAL(PoolAttrs, real_p, "p", 2));
+
+/* One output's window: tap ranges of all axes, and where it lies in the plane. */
+typedef struct PoolWindow {
+    int64_t *first, *last, *tap, *output; /* [rank] */
+    double counted;                       /* elements, with padding where that counts */
+    bool empty;
+} PoolWindow;
+
+typedef struct Pool {
+    const Window *window;
+    const void *x;
+    void *y;
+    int64_t *indices; /* MaxPool's second result, or NULL */
+    bool column_major, count_pads;
+    double p;
+    uint64_t planes;
+} Pool;
+
+static void place(const Pool *pool, PoolWindow *at) {
+    const Window *w = pool->window;
+    at->empty = false;
+    at->counted = 1;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t first, last;
+        window_taps(&w->axes[i], at->output[i], pool->count_pads, &first, &last);
+        at->counted *= (double)(last - first);
+        window_taps(&w->axes[i], at->output[i], false, &at->first[i], &at->last[i]);
+        at->tap[i] = at->first[i];
+        if (at->first[i] >= at->last[i]) at->empty = true;
+    }
+}
+
+/* The position of the tap at hand along axis i. */
+static int64_t position(const Window *w, const PoolWindow *at, uint32_t i) {
+    const WindowAxis *axis = &w->axes[i];
+    return at->output[i] * axis->stride + at->tap[i] * axis->dilation - axis->begin;
+}
+
+/* Where the row of taps at hand begins in the plane, how many there are and how far apart. */
+static int64_t row_start(const Window *w, const PoolWindow *at, int64_t *count, int64_t *step) {
+    int64_t offset = 0;
+    for (uint32_t i = 0; i < w->rank; i++) offset = offset * w->axes[i].in + position(w, at, i);
+    *count = w->rank ? at->last[w->rank - 1] - at->first[w->rank - 1] : 1;
+    *step = w->rank ? w->axes[w->rank - 1].dilation : 1;
+    return offset;
+}
+
+static bool next_row(const Window *w, PoolWindow *at) {
+    for (uint32_t i = w->rank ? w->rank - 1 : 0; i-- > 0; at->tap[i] = at->first[i])
+        if (++at->tap[i] < at->last[i]) return true;
+    return false;
+}
+
+/* A row-major place in a plane as a column-major one. */
+static int64_t turned(const Window *w, int64_t at) {
+    int64_t result = 0, size = 1;
+    for (uint32_t i = 0; i < w->rank; i++) size *= w->axes[i].in;
+    for (uint32_t i = w->rank; i-- > 0; at /= w->axes[i].in) {
+        size /= w->axes[i].in;
+        result += at % w->axes[i].in * size;
+    }
+    return result;
+}
+
+/* ---- tap by tap --------------------------------------------------------------------------------
+ *
+ * Rows of outputs that see one tap are neighbours, so the compiler's vectors do many at once: for long
+ * rows and few taps, without indices. */
+
+enum { SWEEP_ROW_LEAST = 8, SWEEP_TAPS_MOST = 256 };
+
+static bool sweep_suits(const Pool *pool) {
+    const Window *w = pool->window;
+    if (!w->rank || pool->indices || w->axes[w->rank - 1].out < SWEEP_ROW_LEAST) return false;
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < w->rank && taps <= SWEEP_TAPS_MOST; i++)
+        taps *= w->axes[i].taps < SWEEP_TAPS_MOST ? w->axes[i].taps : SWEEP_TAPS_MOST + 1;
+    return taps <= SWEEP_TAPS_MOST;
+}
+
+#define SWEEP_POOL(T, name, before, COMBINE)                                                       \
+    static void sweep_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                   \
+        const Window *w = pool->window;                                                            \
+        const T *x = (const T *)pool->x + plane * w->in;                                           \
+        T *y = (T *)pool->y + plane * w->out;                                                      \
+        WindowOverlap o = {.first = at->first, .last = at->last, .index = at->output};             \
+        for (uint64_t i = 0; i < w->out; i++) y[i] = before;                                       \
+        do {                                                                                       \
+            bool more = window_overlap(w, at->tap, &o);                                            \
+            for (; more; more = window_overlap_next(w, at->tap, &o)) {                             \
+                const T *from = x + o.in;                                                          \
+                T *to = y + o.out;                                                                 \
+                if (o.step == 1)                                                                   \
+                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[k]);         \
+                else if (o.step == 2)                                                              \
+                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[2 * k]);     \
+                else                                                                               \
+                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[k * o.step]); \
+            }                                                                                      \
+        } while (window_next_tap(w, at->tap));                                                     \
+    }
+#define LARGER(a, b)  ((b) > (a) || (b) != (b) ? (b) : (a)) /* NaN stays */
+#define SUM_OF(a, b) ((a) + (b))
+SWEEP_POOL(float, max_float, -INFINITY, LARGER)
+SWEEP_POOL(int8_t, max_int8, INT8_MIN, LARGER)
+SWEEP_POOL(uint8_t, max_uint8, 0, LARGER)
+SWEEP_POOL(float, sum_float, 0, SUM_OF)
+
+static void sweep_average_float(const Pool *pool, uint64_t plane, PoolWindow *at) {
+    const Window *w = pool->window;
+    float *y = (float *)pool->y + plane * w->out;
+    sweep_sum_float(pool, plane, at);
+    memset(at->output, 0, w->rank * sizeof *at->output);
+    uint64_t row = (uint64_t)w->axes[w->rank - 1].out;
+    for (uint64_t i = 0; i < w->out; i += row) {
+        double outer = 1;
+        for (uint32_t k = 0; k + 1 < w->rank; k++) {
+            int64_t first, last;
+            window_taps(&w->axes[k], at->output[k], pool->count_pads, &first, &last);
+            outer *= (double)(last - first);
+        }
+        for (uint64_t k = 0; k < row; k++) {
+            int64_t first, last;
+            window_taps(&w->axes[w->rank - 1], (int64_t)k, pool->count_pads, &first, &last);
+            double counted = outer * (double)(last - first);
+            y[i + k] = counted > 0 ? (float)((double)y[i + k] / counted) : 0;
+        }
+        for (uint32_t k = w->rank - 1; k-- > 0; at->output[k] = 0)
+            if (++at->output[k] < w->axes[k].out) break;
+    }
+}
+
+/* ---- window by window ------------------------------------------------------------------------ */
+
+#define MAX_POOL(T, name, lowest, is_nan)                                                          \
+    static void max_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                     \
+        const Window *w = pool->window;                                                            \
+        const T *x = (const T *)pool->x + plane * w->in;                                           \
+        T *y = (T *)pool->y + plane * w->out;                                                      \
+        int64_t *indices = pool->indices ? pool->indices + plane * w->out : NULL;                  \
+        for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
+            place(pool, at);                                                                       \
+            T best = lowest;                                                                       \
+            int64_t where = -1, count, step;                                                       \
+            do {                                                                                   \
+                if (at->empty) break;                                                              \
+                int64_t start = row_start(w, at, &count, &step);                                   \
+                for (int64_t k = 0; k < count; k++) {                                              \
+                    T value = x[start + k * step];                                                 \
+                    bool more = value > best || where < 0 || (is_nan(value) && !is_nan(best));     \
+                    if (more) where = start + k * step;                                            \
+                    if (more) best = value;                                                        \
+                }                                                                                  \
+            } while (next_row(w, at));                                                             \
+            y[o] = best;                                                                           \
+            if (where < 0) where = 0;                                                              \
+            if (indices)                                                                           \
+                indices[o] = (int64_t)(plane * w->in) +                                            \
+                             (pool->column_major ? turned(w, where) : where);                      \
+        }                                                                                          \
+    }
+#define NEVER(x) ((void)(x), false) /* integers are no NaN */
+MAX_POOL(float, float, -INFINITY, isnan)
+MAX_POOL(double, double, -(double)INFINITY, isnan)
+MAX_POOL(int8_t, int8, INT8_MIN, NEVER)
+MAX_POOL(uint8_t, uint8, 0, NEVER)
+
+static double power(double x, double p) {
+    x = fabs(x);
+    return p == 2 ? x * x : p == 1 ? x : pow(x, p);
+}
+
+#define SUM_POOL(T, name)                                                                          \
+    static void average_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                 \
+        const Window *w = pool->window;                                                            \
+        const T *x = (const T *)pool->x + plane * w->in;                                           \
+        T *y = (T *)pool->y + plane * w->out;                                                      \
+        for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
+            place(pool, at);                                                                       \
+            double sum = 0;                                                                        \
+            int64_t count, step;                                                                   \
+            do {                                                                                   \
+                if (at->empty) break;                                                              \
+                int64_t start = row_start(w, at, &count, &step);                                   \
+                for (int64_t k = 0; k < count; k++) sum += (double)x[start + k * step];            \
+            } while (next_row(w, at));                                                             \
+            y[o] = (T)(at->counted > 0 ? sum / at->counted : 0);                                   \
+        }                                                                                          \
+    }                                                                                              \
+    static void lp_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                      \
+        const Window *w = pool->window;                                                            \
+        const T *x = (const T *)pool->x + plane * w->in;                                           \
+        T *y = (T *)pool->y + plane * w->out;                                                      \
+        for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
+            place(pool, at);                                                                       \
+            double sum = 0;                                                                        \
+            int64_t count, step;                                                                   \
+            do {                                                                                   \
+                if (at->empty) break;                                                              \
+                int64_t start = row_start(w, at, &count, &step);                                   \
+                for (int64_t k = 0; k < count; k++)                                                \
+                    sum += power((double)x[start + k * step], pool->p);                            \
+            } while (next_row(w, at));                                                             \
+            y[o] = (T)(pool->p == 2 ? sqrt(sum) : pow(sum, 1 / pool->p));                          \
+        }                                                                                          \
+    }
+SUM_POOL(float, float)
+SUM_POOL(double, double)
+
+typedef void PoolPlane(const Pool *pool, uint64_t plane, PoolWindow *at);
+
+static void run_planes(KernelCall *call, const Pool *pool, PoolPlane *run) {
+    const Window *w = pool->window;
+    uint64_t size = 4 * (uint64_t)w->rank + 8; /* a thread's indices, on cache lines of their own */
+    double taps = 1;
+    for (uint32_t i = 0; i < w->rank; i++) taps *= (double)w->axes[i].taps;
+    unsigned threads =
+        gemm_threads(call, 4 * taps * (double)w->out * (double)pool->planes, pool->planes);
+    int64_t *all = ARENA_ARRAY(call->scratch, int64_t, size * threads);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t plane = 0; plane < pool->planes; plane++) {
+        int64_t *own = all + size * (unsigned)omp_get_thread_num();
+        memset(own, 0, size * sizeof *own);
+        PoolWindow at = {.first = own, .last = own + w->rank, .tap = own + 2 * (uint64_t)w->rank,
+                         .output = own + 3 * (uint64_t)w->rank};
+        run(pool, plane, &at);
+    }
+}
+
+static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
+    const PoolAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    KernelTensor *y = &call->outputs[0], *indices = kernel_result(call, 1);
+    if (!window_make(call, &attrs->w, NULL, window)) return false;
+    if (x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || x->dtype != y->dtype ||
+        (indices && (indices->dtype != DTYPE_INT64 || indices->count != y->count)))
+        return kernel_fail(call, "the result is of another type or size");
+    *pool = (Pool){.window = window, .x = x->data, .y = y->data,
+                   .indices = indices ? indices->data : NULL,
+                   .column_major = attrs->storage_order != 0,
+                   .count_pads = attrs->count_include_pad != 0, .p = (double)attrs->p,
+                   .planes = y->count ? (uint64_t)(x->dims[0] * x->dims[1]) : 0};
+    if (y->count && !x->count) return kernel_fail(call, "the input is empty");
+    return true;
+}
+
+static bool pool_run(KernelCall *call, const Pool *pool, PoolPlane *run) {
+    if (!run) return kernel_fail(call, "there is no such pool of %s",
+                                 dtype_name(call->inputs[0].dtype));
+    run_planes(call, pool, run);
+    return true;
+}
+
+bool kernel_max_pool(KernelCall *call) {
+    Window window;
+    Pool pool;
+    if (!pool_make(call, &window, &pool)) return false;
+    bool sweep = sweep_suits(&pool);
+    Dtype dtype = call->inputs[0].dtype;
+    PoolPlane *run = NULL;
+    if (dtype == DTYPE_FLOAT) run = sweep ? sweep_max_float : max_float;
+    else if (dtype == DTYPE_DOUBLE) run = max_double;
+    else if (dtype == DTYPE_INT8) run = sweep ? sweep_max_int8 : max_int8;
+    else if (dtype == DTYPE_UINT8) run = sweep ? sweep_max_uint8 : max_uint8;
+    return pool_run(call, &pool, run);
+}
+
+bool kernel_average_pool(KernelCall *call) {
+    Window window;
+    Pool pool;
+    if (!pool_make(call, &window, &pool)) return false;
+    Dtype dtype = call->inputs[0].dtype;
+    PoolPlane *run = NULL;
+    if (dtype == DTYPE_FLOAT) run = sweep_suits(&pool) ? sweep_average_float : average_float;
+    else if (dtype == DTYPE_DOUBLE) run = average_double;
+    return pool_run(call, &pool, run);
+}
+
+static bool run_lp_pool(KernelCall *call, bool real_p) {
+    Window window;
+    Pool pool;
+    if (!pool_make(call, &window, &pool)) return false;
+    if (real_p) pool.p = (double)((const PoolAttrs *)call->attrs)->real_p;
+    Dtype dtype = call->inputs[0].dtype;
+    return pool_run(call, &pool,
+                    dtype == DTYPE_FLOAT    ? lp_float
+                    : dtype == DTYPE_DOUBLE ? lp_double
+                                            : NULL);
+}
+
+bool kernel_lp_pool_1(KernelCall *call) { return run_lp_pool(call, true); }
+bool kernel_lp_pool(KernelCall *call) { return run_lp_pool(call, false); }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Windows that slide over spatial axes: the geometry that convolutions and pools share.
+ *
+ * Along an axis, output o sees input position o * stride + t * dilation - begin for its taps t; those
+ * outside of [0, in) are padding. With the sums that window_make has checked, no such position
+ * overflows. The formulas are those of the operators' definitions, as in shape_window.c.
+ */
+#ifndef DEMI_WINDOW_H
+#define DEMI_WINDOW_H
+
+#include "kernel.h"
+
+enum { WINDOW_NOTSET, WINDOW_SAME_UPPER, WINDOW_SAME_LOWER, WINDOW_VALID };
+
+/* The attributes, in the order of WINDOW_FIELDS. */
+typedef struct WindowAttrs {
+    int64_t auto_pad, group, ceil_mode;
+    AttrInts kernel_shape, strides, dilations, pads;
+} WindowAttrs;
+
+extern const char *const window_auto_pads[];
+
+/* Layout rows for a struct whose member `w` is a WindowAttrs. */
+#define WINDOW_FIELDS(Struct)                                                                      \
+    KERNEL_CHOICE(Struct, w.auto_pad, "auto_pad", window_auto_pads, WINDOW_NOTSET),                \
+        KERNEL_INT(Struct, w.group, "group", 1),                                                   \
+        KERNEL_INT(Struct, w.ceil_mode, "ceil_mode", 0),                                           \
+        KERNEL_FIELD(Struct, w.kernel_shape, "kernel_shape", INTS),                                \
+        KERNEL_FIELD(Struct, w.strides, "strides", INTS),                                          \
+        KERNEL_FIELD(Struct, w.dilations, "dilations", INTS),                                      \
+        KERNEL_FIELD(Struct, w.pads, "pads", INTS)
+
+typedef struct WindowAxis {
+    int64_t in, out, taps, stride, dilation, begin, end; /* begin, end: padding */
+} WindowAxis;
+
+typedef struct Window {
+    uint32_t rank;          /* spatial axes */
+    const WindowAxis *axes; /* [rank] */
+    uint64_t in, out, taps; /* products over the axes */
+    uint64_t groups;
+} Window;
+
+/* The geometry of x (N, C, spatial …) and y (N, M, spatial …). Taps are the spatial dims of `weights`,
+ * or kernel_shape where it is NULL. False with the error set where they do not fit together. In
+ * scratch. */
+bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor *weights,
+                 Window *window);
+
+/* Taps [*first, *last) of output o are those inside the input, or inside input and padding. */
+void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first, int64_t *last);
+
+/* Outputs [*first, *last) whose tap t is inside the input. */
+void window_outputs(const WindowAxis *axis, int64_t t, int64_t *first, int64_t *last);
+
+/* Steps the last index of `index` [rank] within the sizes `axes[i].out` (or .taps); false after the
+ * last one. */
+bool window_next_output(const Window *window, int64_t *index);
+bool window_next_tap(const Window *window, int64_t *index);
+
+/* The outputs that see one tap, row by row along the last axis. */
+typedef struct WindowOverlap {
+    int64_t *first, *last, *index; /* [rank], the caller's */
+    int64_t count, step;           /* of a row: outputs, and input elements between them */
+    int64_t in, out;               /* where the row at hand begins in the input and the output plane */
+} WindowOverlap;
+
+/* False where no output sees the tap; else the first row is at hand. */
+bool window_overlap(const Window *window, const int64_t *tap, WindowOverlap *overlap);
+/* The next row; false after the last one. */
+bool window_overlap_next(const Window *window, const int64_t *tap, WindowOverlap *overlap);
+
+/* Checks a convolution: x (N, groups * C, …), weights (M, C, …), M a multiple of groups, y
+ * (N, M, …), bias (M) if present. */
+bool window_check_conv(KernelCall *call, const Window *window, const KernelTensor *x,
+                       const KernelTensor *weights, const KernelTensor *bias);
+
+#endif
