@@ -42,7 +42,7 @@ def item(schema, formal, letters):
 def rows():
     found = {}
     for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain not in gen_ops.NEWEST or schema.deprecated:
+        if schema.domain not in gen_ops.NEWEST or (schema.deprecated and not schema.inputs):
             continue
         letters = {}
         text = "".join(item(schema, f, letters) for f in schema.inputs) + ">"
