@@ -8,8 +8,7 @@
 #include "kernel_convert.h"
 #include "kernel_random.h"
 
-/* ---- integers ----------------------------------------------------------------------------------
- */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 static int32_t divide(const char *op, int64_t to_zero, int32_t a, int32_t b) {
     KernelCase c;
@@ -41,8 +40,7 @@ static void test_divisions(void **state) {
     assert_int_equal(divide("Pow", 0, 2, 40), 0);
 }
 
-/* ---- attributes and operands that do not fit ---------------------------------------------------
- */
+/* ---- attributes and operands that do not fit ------------------------------------------------ */
 
 static void test_shift_direction(void **state) {
     (void)state;
@@ -288,8 +286,7 @@ static void test_text(void **state) {
     }
 }
 
-/* ---- random numbers ----------------------------------------------------------------------------
- */
+/* ---- random numbers ------------------------------------------------------------------------- */
 
 /* The first numbers of numpy's RandomState(0), and of RandomState([1, 1]): a key of two words. */
 static void test_generator(void **state) {
@@ -323,101 +320,26 @@ static void test_multinomial(void **state) {
     case_end(&c);
 }
 
-/* ---- missing operands --------------------------------------------------------------------------
- */
+/* ---- missing operands ----------------------------------------------------------------------- */
 
 /* An error, never a crash. */
 static void test_no_operands(void **state) {
     (void)state;
+    /* clang-format off */
     static const char *const operators[] = {
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Add",
-        "And",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "Bernoulli",
-        "BitCast",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseNot",
-        "BitwiseOr",
-        "BitwiseXor",
-        "BlackmanWindow",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "ConstantOfShape",
-        "Cos",
-        "Cosh",
-        "DequantizeLinear",
-        "Div",
-        "Dropout",
-        "DynamicQuantizeLinear",
-        "Elu",
-        "Equal",
-        "Erf",
-        "Exp",
-        "EyeLike",
-        "Floor",
-        "Gelu",
-        "Greater",
-        "GreaterOrEqual",
-        "HammingWindow",
-        "HannWindow",
-        "HardSigmoid",
-        "HardSwish",
-        "IsInf",
-        "IsNaN",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "Max",
-        "Mean",
-        "MelWeightMatrix",
-        "Min",
-        "Mish",
-        "Mod",
-        "Mul",
-        "Multinomial",
-        "Neg",
-        "Not",
-        "Or",
-        "PRelu",
-        "Pow",
-        "QuantizeLinear",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Range",
-        "Reciprocal",
-        "Relu",
-        "Round",
-        "Selu",
-        "Shrink",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "Softplus",
-        "Softsign",
-        "Sqrt",
-        "Sub",
-        "Sum",
-        "Swish",
-        "Tan",
-        "Tanh",
-        "ThresholdedRelu",
-        "Where",
-        "Xor",
+        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Bernoulli",
+        "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+        "BlackmanWindow", "Cast", "CastLike", "Ceil", "Celu", "Clip", "ConstantOfShape", "Cos",
+        "Cosh", "DequantizeLinear", "Div", "Dropout", "DynamicQuantizeLinear", "Elu", "Equal",
+        "Erf", "Exp", "EyeLike", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HammingWindow",
+        "HannWindow", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Less",
+        "LessOrEqual", "Log", "Max", "Mean", "MelWeightMatrix", "Min", "Mish", "Mod", "Mul",
+        "Multinomial", "Neg", "Not", "Or", "PRelu", "Pow", "QuantizeLinear", "RandomNormal",
+        "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range", "Reciprocal", "Relu",
+        "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
+        "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         for (int64_t opset = 1; opset <= 28; opset++) {
             size_t count;
