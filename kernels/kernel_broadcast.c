@@ -4,8 +4,7 @@
 
 #include "kernel_functions.h"
 
-KERNEL_LAYOUT(broadcast, BroadcastAttrs,
-              KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
+KERNEL_LAYOUT(broadcast, BroadcastAttrs, KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
               KERNEL_INT(BroadcastAttrs, broadcast, "broadcast", 0));
 
 /* The operand's strides for each of the output's dims. */

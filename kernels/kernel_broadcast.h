@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Broadcasting: elementwise work on operands of different shapes as loops over rows.
  *
- * All shapes are aligned to the output's, dims of 1 dropped and neighbouring dims that every operand
- * runs through in one stride made one. What is left is cut into tiles of rows and columns, and a
- * function for the element types is called for each tile; its inner loops are over contiguous
+ * All shapes are aligned to the output's, dims of 1 dropped and neighbouring dims that every
+ * operand runs through in one stride made one. What is left is cut into tiles of rows and columns,
+ * and a function for the element types is called for each tile; its inner loops are over contiguous
  * elements or one repeated element only, which compilers vectorise. Tiles are independent of each
  * other, so they can be divided among threads.
  */
@@ -22,9 +22,9 @@ typedef struct BroadcastOperand {
 } BroadcastOperand;
 
 typedef struct Broadcast {
-    uint32_t count, rank;                         /* operands; dims, at least 2 */
-    uint64_t tiles;                               /* 0 where the output is empty */
-    const uint64_t *dims;                         /* [rank]; the last two are a tile's */
+    uint32_t count, rank;                        /* operands; dims, at least 2 */
+    uint64_t tiles;                              /* 0 where the output is empty */
+    const uint64_t *dims;                        /* [rank]; the last two are a tile's */
     const uint64_t *strides[BROADCAST_OPERANDS]; /* [rank] each, in elements; 0: repeated */
     char *data[BROADCAST_OPERANDS];
     size_t size[BROADCAST_OPERANDS]; /* of an element, in bytes */
@@ -60,7 +60,8 @@ typedef struct BroadcastAttrs {
 bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT],
                              Dtype result);
 
-/* Checks inputs 0 and 1 and output 0 as far as memory safety needs: present, inputs of one dtype. */
+/* Checks inputs 0 and 1 and output 0 as far as memory safety needs: present, inputs of one dtype.
+ */
 bool kernel_binary_operands(KernelCall *call, Dtype result);
 
 /* Where input 1 lies in input 0's dims. False with the error set. */

@@ -81,8 +81,10 @@ static void test_before_version_7(void **state) {
         case_out(&c, DTYPE_INT32, 4, a);
         number(&c.inputs[0], 0);
         number(&c.inputs[1], 1000000);
-        if (axis == 1 || axis == -3) check_add(&c, 1);
-        else assert_false(case_run(&c));
+        if (axis == 1 || axis == -3)
+            check_add(&c, 1);
+        else
+            assert_false(case_run(&c));
         case_end(&c);
     }
 }

@@ -40,10 +40,17 @@ static inline void case_begin(KernelCase *c, const char *op, int64_t opset) {
     const KernelRow *row = kernel_find("", op, opset, &count);
     assert_non_null(row);
     c->host.output = case_output;
-    c->call = (KernelCall){.row = row, .attrs = attr_layout_new(row->layout, &c->arena),
-                           .inputs = c->inputs, .outputs = c->outputs, .opset = opset,
-                           .threads = 1, .seed = 1, .scratch = &c->arena, .text = &c->arena,
-                           .err = &c->err, .host = &c->host};
+    c->call = (KernelCall){.row = row,
+                           .attrs = attr_layout_new(row->layout, &c->arena),
+                           .inputs = c->inputs,
+                           .outputs = c->outputs,
+                           .opset = opset,
+                           .threads = 1,
+                           .seed = 1,
+                           .scratch = &c->arena,
+                           .text = &c->arena,
+                           .err = &c->err,
+                           .host = &c->host};
 }
 
 static inline void case_attr(KernelCase *c, const char *name, PlainAttr attr) {
@@ -75,14 +82,23 @@ static inline void case_in(KernelCase *c, Dtype dtype, uint32_t rank, const int6
                            const void *data) {
     c->inputs[c->call.input_count++] = case_tensor(c, dtype, rank, dims, data);
 }
-static inline void case_omit(KernelCase *c) { c->call.input_count++; }
+static inline void case_omit(KernelCase *c) {
+    c->call.input_count++;
+}
 static inline void case_out(KernelCase *c, Dtype dtype, uint32_t rank, const int64_t *dims) {
     c->outputs[c->call.output_count++] = case_tensor(c, dtype, rank, dims, NULL);
 }
 
-static inline bool case_run(KernelCase *c) { return c->call.row->run(&c->call); }
-static inline void case_end(KernelCase *c) { arena_free(&c->arena); }
+static inline bool case_run(KernelCase *c) {
+    return c->call.row->run(&c->call);
+}
+static inline void case_end(KernelCase *c) {
+    arena_free(&c->arena);
+}
 
-#define CASE_DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define CASE_DIMS(...)                                                                             \
+    (const int64_t[]) {                                                                            \
+        __VA_ARGS__                                                                                \
+    }
 
 #endif

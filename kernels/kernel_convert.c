@@ -2,8 +2,8 @@
 /* Conversions between number types; see kernel_convert.h.
  *
  * The pairs that models cast between all the time have a loop of their own. All others go through
- * blocks of one exact form: int64_t for integers and bool (uint64 keeps its bits, with a flag), double
- * for floats. So there is one reader and one writer a type, not a function a pair.
+ * blocks of one exact form: int64_t for integers and bool (uint64 keeps its bits, with a flag),
+ * double for floats. So there is one reader and one writer a type, not a function a pair.
  */
 #include "kernel_convert.h"
 
@@ -29,7 +29,7 @@ static bool is_number(Dtype dtype) {
            dtype_is_integer(dtype);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* The low bits of a byte as an integer. */
 static int64_t small_integer(Dtype dtype, uint8_t byte) {
@@ -69,8 +69,10 @@ static void read_reals(Block *block, Dtype dtype, const void *in, uint64_t at, u
     if (kernel_element_size(dtype) == 2) {
         float wide[BLOCK];
         const uint16_t *from = (const uint16_t *)in + at;
-        if (dtype == DTYPE_FLOAT16) half_convert_to_float(wide, from, n);
-        else bfloat_convert_to_float(wide, from, n);
+        if (dtype == DTYPE_FLOAT16)
+            half_convert_to_float(wide, from, n);
+        else
+            bfloat_convert_to_float(wide, from, n);
         ROW_EACH(n, block->reals[i] = (double)wide[i])
         return;
     }
@@ -80,11 +82,10 @@ static void read_reals(Block *block, Dtype dtype, const void *in, uint64_t at, u
 
 /* What each byte is in a type of at most 8 bits. */
 static void read_codes(Block *block, Dtype dtype) {
-    for (unsigned code = 0; code < 256; code++)
-        dtype_to_double(dtype, code, &block->codes[code]);
+    for (unsigned code = 0; code < 256; code++) dtype_to_double(dtype, code, &block->codes[code]);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* The bits of a power of two (OCP Microscaling's scale): 255 is NaN. */
 static uint8_t encode_scale(double value, const ConvertRules *rules) {
@@ -150,8 +151,9 @@ static uint32_t float_bits(float value) {
     return bits;
 }
 
-/* The code of a float not past the largest, ties to even. Normal numbers are rounded as integers, the
- * carry going into the exponent; subnormal ones by adding a power of two whose last place is theirs. */
+/* The code of a float not past the largest, ties to even. Normal numbers are rounded as integers,
+ * the carry going into the exponent; subnormal ones by adding a power of two whose last place is
+ * theirs. */
 static uint8_t encode_within(const SmallFormat *format, float value) {
     float size = fabsf(value), least, shifted;
     uint32_t bits = float_bits(size), drop = 23 - format->mantissa, code;
@@ -159,7 +161,8 @@ static uint8_t encode_within(const SmallFormat *format, float value) {
     uint32_t last_place = least_bits + ((23 - format->mantissa) << 23);
     memcpy(&least, &least_bits, sizeof least);
     memcpy(&shifted, &last_place, sizeof shifted);
-    if (size < least) code = float_bits(size + shifted) - last_place;
+    if (size < least)
+        code = float_bits(size + shifted) - last_place;
     else
         code = ((bits + (1u << (drop - 1)) - 1 + (bits >> drop & 1)) >> drop) -
                ((127 - format->bias) << format->mantissa);
@@ -204,14 +207,16 @@ static void write_reals(const Block *block, Dtype dtype, void *out, uint64_t at,
     }
     uint8_t *to = (uint8_t *)out + at;
     unsigned mask = (1u << dtype_bits(dtype)) - 1;
-    if (dtype == DTYPE_BOOL) ROW_EACH(n, to[i] = from[i] != 0)
+    if (dtype == DTYPE_BOOL)
+        ROW_EACH(n, to[i] = from[i] != 0)
     else if (dtype_is_integer(dtype))
         ROW_EACH(n, to[i] = (uint8_t)((unsigned)saturate_i32(from[i]) & mask))
-    else write_small(dtype, from, to, n, rules);
+    else
+        write_small(dtype, from, to, n, rules);
 }
 
-/* A double that rounds to narrower floats as the integer does: of 64 bits, those that a double has no
- * place for are collected in its last one (rounding to odd). */
+/* A double that rounds to narrower floats as the integer does: of 64 bits, those that a double has
+ * no place for are collected in its last one (rounding to odd). */
 static double narrowable(int64_t value, bool large) {
     bool negative = !large && value < 0;
     uint64_t size = negative ? 0 - (uint64_t)value : (uint64_t)value;
@@ -232,14 +237,18 @@ static void write_integers(Block *block, Dtype dtype, void *out, uint64_t at, ui
 #undef WRITE
     case DTYPE_FLOAT: {
         float *to = (float *)out + at;
-        if (block->large) ROW_EACH(n, to[i] = (float)(uint64_t)from[i])
-        else ROW_EACH(n, to[i] = (float)from[i])
+        if (block->large)
+            ROW_EACH(n, to[i] = (float)(uint64_t)from[i])
+        else
+            ROW_EACH(n, to[i] = (float)from[i])
         return;
     }
     case DTYPE_DOUBLE: {
         double *to = (double *)out + at;
-        if (block->large) ROW_EACH(n, to[i] = (double)(uint64_t)from[i])
-        else ROW_EACH(n, to[i] = (double)from[i])
+        if (block->large)
+            ROW_EACH(n, to[i] = (double)(uint64_t)from[i])
+        else
+            ROW_EACH(n, to[i] = (double)from[i])
         return;
     }
     }
@@ -249,7 +258,7 @@ static void write_integers(Block *block, Dtype dtype, void *out, uint64_t at, ui
         to[i] = dtype == DTYPE_BOOL ? from[i] != 0 : (uint8_t)((uint64_t)from[i] & mask);
 }
 
-/* ---- whole arrays ------------------------------------------------------------------------------ */
+/* ---- whole arrays --------------------------------------------------------------------------- */
 
 /* X(from, its C type, to, its C type, value) of x */
 #define DIRECT_LIST(X)                                                                             \
@@ -270,8 +279,10 @@ static void write_integers(Block *block, Dtype dtype, void *out, uint64_t at, ui
     X(BOOL, uint8_t, INT32, int32_t, x != 0)
 
 static bool convert_directly(Dtype to, void *out, Dtype from, const void *in, uint64_t count) {
-    if (to == DTYPE_FLOAT16 && from == DTYPE_FLOAT) return half_convert_from_float(out, in, count), true;
-    if (to == DTYPE_FLOAT && from == DTYPE_FLOAT16) return half_convert_to_float(out, in, count), true;
+    if (to == DTYPE_FLOAT16 && from == DTYPE_FLOAT)
+        return half_convert_from_float(out, in, count), true;
+    if (to == DTYPE_FLOAT && from == DTYPE_FLOAT16)
+        return half_convert_to_float(out, in, count), true;
     if (to == DTYPE_BFLOAT16 && from == DTYPE_FLOAT)
         return bfloat_convert_from_float(out, in, count), true;
     if (to == DTYPE_FLOAT && from == DTYPE_BFLOAT16)
@@ -305,17 +316,22 @@ bool kernel_convert(Dtype to, void *out, Dtype from, const void *in, uint64_t co
     bool narrow = dtype_bits(to) <= 16 && (dtype_is_float(to) || to == DTYPE_FLOAT8E8M0);
     for (uint64_t at = 0; at < count; at += BLOCK) {
         uint64_t n = count - at < BLOCK ? count - at : BLOCK;
-        if (block.real) read_reals(&block, from, in, at, n);
-        else read_integers(&block, from, in, at, n);
+        if (block.real)
+            read_reals(&block, from, in, at, n);
+        else
+            read_integers(&block, from, in, at, n);
         if (!block.real && narrow)
             for (uint64_t i = 0; i < n; i++)
                 block.reals[i] = narrowable(block.integers[i], block.large);
-        if (block.real || narrow) write_reals(&block, to, out, at, n, rules);
-        else write_integers(&block, to, out, at, n);
+        if (block.real || narrow)
+            write_reals(&block, to, out, at, n, rules);
+        else
+            write_integers(&block, to, out, at, n);
     }
     return true;
 }
 
 void kernel_store_real(Dtype dtype, void *data, uint64_t i, double value) {
-    kernel_convert(dtype, (char *)data + i * kernel_element_size(dtype), DTYPE_DOUBLE, &value, 1, NULL);
+    kernel_convert(dtype, (char *)data + i * kernel_element_size(dtype), DTYPE_DOUBLE, &value, 1,
+                   NULL);
 }

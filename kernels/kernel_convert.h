@@ -16,7 +16,8 @@ typedef struct ConvertRules {
 
 /* Converts `count` elements; arrays do not overlap, `rules` NULL for the defaults.
  *  - Floats round to nearest, ties to even, once from the exact value.
- *  - Reals to integers are truncated toward zero; what does not fit becomes the nearest limit, NaN 0.
+ *  - Reals to integers are truncated toward zero; what does not fit becomes the nearest limit, NaN
+ * 0.
  *  - Integers to narrower integers lose their upper bits; so do reals to those of less than a byte,
  *    which go through int32 as in ONNX's reference.
  *  - Everything but zero is true.

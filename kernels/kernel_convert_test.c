@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conversions: the fast encoder of small floats against dtype.h's, ONNX's tables of what is past the
- * largest number, scales, integers of all widths, and that blocks do not show. */
+/* Conversions: the fast encoder of small floats against dtype.h's, ONNX's tables of what is past
+ * the largest number, scales, integers of all widths, and that blocks do not show. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void test_scales(void **state) {
     static const struct {
         float value;
         uint8_t up, down, nearest;
-    } rows[] = {{1, 127, 127, 127},  {1.25f, 128, 127, 127}, {1.5f, 128, 127, 128},
+    } rows[] = {{1, 127, 127, 127},     {1.25f, 128, 127, 127}, {1.5f, 128, 127, 128},
                 {0.75f, 127, 126, 127}, {3e38f, 254, 254, 254}, {0x1p-127f, 0, 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const ConvertRules down = {false, CONVERT_DOWN}, nearest = {false, CONVERT_NEAREST};

@@ -8,7 +8,7 @@
 #include "kernel_convert.h"
 #include "kernel_random.h"
 
-/* ---- integers ---------------------------------------------------------------------------------- */
+/* ---- integers ------------------------------------------------------------------------------- */
 
 static int32_t divide(const char *op, int64_t to_zero, int32_t a, int32_t b) {
     KernelCase c;
@@ -40,7 +40,7 @@ static void test_divisions(void **state) {
     assert_int_equal(divide("Pow", 0, 2, 40), 0);
 }
 
-/* ---- attributes and operands that do not fit --------------------------------------------------- */
+/* ---- attributes and operands that do not fit ------------------------------------------------ */
 
 static void test_shift_direction(void **state) {
     (void)state;
@@ -260,10 +260,20 @@ static void test_text(void **state) {
         const char *text;
         bool ok;
         int64_t value;
-    } rows[] = {{"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN},
-                {" 12 ", true, 12},  {"1e3", true, 1000}, {"2.9", true, 2}, {"1e400", true, INT64_MAX},
-                {"nan", true, 0},    {"-INF", true, INT64_MIN}, {"", false, 0}, {"0x10", false, 0},
-                {"1 2", false, 0},   {"nan(3)", false, 0}, {"+-1", false, 0}, {"e", false, 0}};
+    } rows[] = {{"9223372036854775807", true, INT64_MAX},
+                {"-9223372036854775808", true, INT64_MIN},
+                {" 12 ", true, 12},
+                {"1e3", true, 1000},
+                {"2.9", true, 2},
+                {"1e400", true, INT64_MAX},
+                {"nan", true, 0},
+                {"-INF", true, INT64_MIN},
+                {"", false, 0},
+                {"0x10", false, 0},
+                {"1 2", false, 0},
+                {"nan(3)", false, 0},
+                {"+-1", false, 0},
+                {"e", false, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         KernelCase c;
         KernelString string = {strlen(rows[i].text), rows[i].text};
@@ -276,7 +286,7 @@ static void test_text(void **state) {
     }
 }
 
-/* ---- random numbers ---------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------- */
 
 /* The first numbers of numpy's RandomState(0), and of RandomState([1, 1]): a key of two words. */
 static void test_generator(void **state) {
@@ -310,11 +320,12 @@ static void test_multinomial(void **state) {
     case_end(&c);
 }
 
-/* ---- missing operands -------------------------------------------------------------------------- */
+/* ---- missing operands ----------------------------------------------------------------------- */
 
 /* An error, never a crash. */
 static void test_no_operands(void **state) {
     (void)state;
+    /* clang-format off */
     static const char *const operators[] = {
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "Bernoulli",
         "BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
@@ -325,9 +336,10 @@ static void test_no_operands(void **state) {
         "LessOrEqual", "Log", "Max", "Mean", "MelWeightMatrix", "Min", "Mish", "Mod", "Mul",
         "Multinomial", "Neg", "Not", "Or", "PRelu", "Pow", "QuantizeLinear", "RandomNormal",
         "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range", "Reciprocal", "Relu",
-        "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
-        "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
+        "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
+        "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         for (int64_t opset = 1; opset <= 28; opset++) {
             size_t count;

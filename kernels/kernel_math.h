@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Float functions without branches, tables or calls, so that loops of them vectorise.
  *
- * Errors, measured over all floats of the ranges that matter (kernel_math_test.c), are a few units in
- * the last place. NaN gives NaN. The series are Taylor's (convergence radius given where limited);
- * erfc's polynomial is a Chebyshev fit of log(erfc(z) / t) + z^2 in t = 1 / (1 + z / 2), the form in
- * which Numerical Recipes has it, for 0 <= z <= 10.5 with error 8.2e-9.
+ * Errors, measured over all floats of the ranges that matter (kernel_math_test.c), are a few units
+ * in the last place. NaN gives NaN. The series are Taylor's (convergence radius given where
+ * limited); erfc's polynomial is a Chebyshev fit of log(erfc(z) / t) + z^2 in t = 1 / (1 + z / 2),
+ * the form in which Numerical Recipes has it, for 0 <= z <= 10.5 with error 8.2e-9.
  */
 #ifndef DEMI_KERNEL_MATH_H
 #define DEMI_KERNEL_MATH_H
@@ -76,7 +76,29 @@ static inline float math_tanh(float x) {
     return copysignf(fabsf(x) < 0.5f ? small : large, x);
 }
 
-static inline float math_sigmoid(float x) { return 1.0f / (1.0f + math_exp(-x)); }
+static inline float math_sigmoid(float x) {
+    return 1.0f / (1.0f + math_exp(-x));
+}
+
+/* x = 2^n m with sqrt(1/2) <= m < sqrt(2), log m = 2 atanh((m - 1) / (m + 1)). Subnormal numbers
+ * are made normal first. */
+static inline float math_log(float x) {
+    const uint32_t middle = 0x3f3504f3u; /* sqrt(1/2) */
+    float tiny = x < 0x1p-126f ? 0x1p23f : 1.0f;
+    uint32_t bits = math_bits(x * tiny) - middle;
+    float n = (float)((int32_t)bits >> 23) - (tiny > 1.0f ? 23.0f : 0.0f);
+    float m = math_from_bits((bits & 0x7fffffu) + middle);
+    float s = (m - 1.0f) / (m + 1.0f), q = s * s;
+    float p = 1.0f / 11;
+    p = p * q + 1.0f / 9;
+    p = p * q + 1.0f / 7;
+    p = p * q + 1.0f / 5;
+    p = p * q + 1.0f / 3;
+    /* log 2 in two parts, as in math_exp: n times the first is exact */
+    float y = n * 0.693359375f + (2.0f * s + (2.0f * s * q * p + n * -2.12194440e-4f));
+    y = x > 0.0f ? y : x == 0.0f ? -HUGE_VALF : NAN;
+    return x < HUGE_VALF ? y : x; /* Inf and NaN */
+}
 
 /* log(1 + t) for 0 <= t <= 1, as 2 atanh(t / (2 + t)). */
 static inline float math_log1p(float t) {

@@ -16,9 +16,15 @@ typedef struct Function {
     double limit;
 } Function;
 
-static double exact_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double exact_normal(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
-static double exact_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double exact_sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+static double exact_normal(double x) {
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+static double exact_softplus(double x) {
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
 
 static double last_place(double value) {
     int exponent;
@@ -47,6 +53,7 @@ static void test_errors(void **state) {
         {"expm1", math_expm1, expm1, -110, 80, 3},
         {"tanh", math_tanh, tanh, -30, 30, 3},
         {"sigmoid", math_sigmoid, exact_sigmoid, -87, 30, 3},
+        {"log", math_log, log, 0x1p-149f, 3e38f, 2.5},
         {"log1p", math_log1p, log1p, 0, 1, 2.5},
         {"erfc", math_erfc, erfc, 0, 1, 6},
         {"erf", math_erf, erf, -10, 10, 3.5},
@@ -70,12 +77,15 @@ static void test_specials(void **state) {
     const float inf = HUGE_VALF;
     assert_true(math_exp(inf) == inf && math_exp(-inf) == 0 && isnan(math_exp(NAN)));
     assert_true(math_expm1(inf) == inf && math_expm1(-inf) == -1 && isnan(math_expm1(NAN)));
+    assert_true(math_log(inf) == inf && math_log(0) == -inf && math_log(-0.0f) == -inf);
+    assert_true(isnan(math_log(NAN)) && isnan(math_log(-1)) && isnan(math_log(-inf)));
     assert_true(math_tanh(inf) == 1 && math_tanh(-inf) == -1 && isnan(math_tanh(NAN)));
     assert_true(math_sigmoid(inf) == 1 && math_sigmoid(-inf) == 0 && isnan(math_sigmoid(NAN)));
     assert_true(math_erf(inf) == 1 && math_erf(-inf) == -1 && isnan(math_erf(NAN)));
     assert_true(math_normal(inf) == 1 && math_normal(-inf) == 0 && isnan(math_normal(NAN)));
     assert_true(math_softplus(inf) == inf && math_softplus(-inf) == 0 && isnan(math_softplus(NAN)));
-    assert_true(signbit(math_tanh(-0.0f)) && signbit(math_erf(-0.0f)) && signbit(math_expm1(-0.0f)));
+    assert_true(signbit(math_tanh(-0.0f)) && signbit(math_erf(-0.0f)) &&
+                signbit(math_expm1(-0.0f)));
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The generator of random operators: MT19937 (Matsumoto and Nishimura 1998), seeded and drawn from as
- * numpy's RandomState does, which ONNX's reference uses: a given `seed` gives its numbers. */
+/* The generator of random operators: MT19937 (Matsumoto and Nishimura 1998), seeded and drawn from
+ * as numpy's RandomState does, which ONNX's reference uses: a given `seed` gives its numbers. */
 #ifndef DEMI_KERNEL_RANDOM_H
 #define DEMI_KERNEL_RANDOM_H
 
@@ -10,8 +10,8 @@ enum { RANDOM_STATE = 624 };
 
 typedef struct Random {
     uint32_t state[RANDOM_STATE];
-    uint32_t next;    /* in state; RANDOM_STATE: to be renewed */
-    bool has_normal;  /* normal deviates come in pairs */
+    uint32_t next;   /* in state; RANDOM_STATE: to be renewed */
+    bool has_normal; /* normal deviates come in pairs */
     double normal;
 } Random;
 

@@ -11,6 +11,7 @@ bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], 
         return kernel_fail(call, "it is not defined from %s to %s", dtype_name(in->dtype),
                            dtype_name(out->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
-    if (out->count) functions[in->dtype](out->data, in->data, out->count, numbers ? numbers : &none);
+    if (out->count)
+        functions[in->dtype](out->data, in->data, out->count, numbers ? numbers : &none);
     return true;
 }

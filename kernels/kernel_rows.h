@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loops over elements, once for every type: what elementwise kernels are made of.
  *
- * Each macro defines a function from an expression; in it x, y are the operands' elements. The result
- * may be the very array of an operand (never one that overlaps it otherwise), and the loops say so,
- * so that they vectorise without tests for overlap.
+ * Each macro defines a function from an expression; in it x, y are the operands' elements. The
+ * result may be the very array of an operand (never one that overlaps it otherwise), and the loops
+ * say so, so that they vectorise without tests for overlap.
  */
 #ifndef DEMI_KERNEL_ROWS_H
 #define DEMI_KERNEL_ROWS_H
@@ -17,9 +17,9 @@
 #define ROW_LOOP _Pragma("GCC ivdep")
 #endif
 
-/* Functions for several instruction sets, chosen at load time. No contraction and no reassociation is
- * allowed, so all give the same bits. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&    \
+/* Functions for several instruction sets, chosen at load time. No contraction and no reassociation
+ * is allowed, so all give the same bits. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) &&   \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ROW_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
@@ -49,8 +49,10 @@
             } else {                                                                               \
                 const T x = *a;                                                                    \
                 const uint64_t step = tile->step[2];                                               \
-                if (step) ROW_EACH(n, const T y = b[i]; out[i] = (R)(expression))                  \
-                else ROW_EACH(n, const T y = *b; out[i] = (R)(expression))                         \
+                if (step)                                                                          \
+                    ROW_EACH(n, const T y = b[i]; out[i] = (R)(expression))                        \
+                else                                                                               \
+                    ROW_EACH(n, const T y = *b; out[i] = (R)(expression))                          \
             }                                                                                      \
         }                                                                                          \
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lists of element types for X(DTYPE, C type, suffix), so that a family is written once.
  *
- * Operations that wrap do not care about signs: they are instantiated for unsigned integers, and the
- * tables give both kinds of a width the same function.
+ * Operations that wrap do not care about signs: they are instantiated for unsigned integers, and
+ * the tables give both kinds of a width the same function.
  */
 #ifndef DEMI_KERNEL_TYPES_H
 #define DEMI_KERNEL_TYPES_H

@@ -48,14 +48,14 @@ PLAIN(leaky_relu, x < 0 ? p * x : x, x < 0 ? p * x : x, WITH_ATTRS)
 PLAIN(elu, x < 0 ? p * math_expm1(x) : x, x < 0 ? p * expm1(x) : x, WITH_ATTRS)
 PLAIN(selu, q *(x <= 0 ? p * math_expm1(x) : x), q *(x <= 0 ? p * expm1(x) : x), WITH_ATTRS)
 /* max(0, x) + min(0, alpha (e^(x / alpha) - 1)): with a negative alpha both may count */
-PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p * math_expm1(x / p)),
-      (x < 0 ? 0 : x) + fmin(0, p * expm1(x / p)), WITH_ATTRS)
+PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p *math_expm1(x / p)),
+      (x < 0 ? 0 : x) + fmin(0, p *expm1(x / p)), WITH_ATTRS)
 PLAIN(thresholded_relu, x > p ? x : 0, x > p ? x : 0, WITH_ATTRS)
 
 #define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
-PLAIN(hard_sigmoid, BETWEEN(p * x + q, 0.0f, 1.0f), BETWEEN(p * x + q, 0.0, 1.0), WITH_ATTRS)
-PLAIN(hard_swish, x *BETWEEN(x * (1.0f / 6) + 0.5f, 0.0f, 1.0f),
-      x *BETWEEN(x * (1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
+PLAIN(hard_sigmoid, BETWEEN(p *x + q, 0.0f, 1.0f), BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
+PLAIN(hard_swish, x *BETWEEN(x *(1.0f / 6) + 0.5f, 0.0f, 1.0f),
+      x *BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
 
 /* tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; past 20 it is 1 */
 static inline float mish_float(float x) {
@@ -68,7 +68,7 @@ PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)), WITH_ATTRS)
 PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
 PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
 
-/* ---- Gelu -------------------------------------------------------------------------------------- */
+/* ---- Gelu ----------------------------------------------------------------------------------- */
 
 /* sqrt(2 / pi) */
 #define GELU_SCALE 0.79788456080286535588
@@ -88,7 +88,8 @@ typedef struct GeluAttrs {
     int64_t approximate;
 } GeluAttrs;
 static const char *const approximations[] = {"none", "tanh", NULL};
-KERNEL_LAYOUT(gelu, GeluAttrs, KERNEL_CHOICE(GeluAttrs, approximate, "approximate", approximations, 0));
+KERNEL_LAYOUT(gelu, GeluAttrs,
+              KERNEL_CHOICE(GeluAttrs, approximate, "approximate", approximations, 0));
 
 bool kernel_gelu(KernelCall *call) {
     static const UnaryFunction exact[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu)};
@@ -98,7 +99,7 @@ bool kernel_gelu(KernelCall *call) {
     return kernel_unary(call, attrs->approximate ? by_tanh : exact, DTYPE_UNDEFINED, NULL);
 }
 
-/* ---- integers too ------------------------------------------------------------------------------ */
+/* ---- integers too --------------------------------------------------------------------------- */
 
 #define RELUS(D, T, s) UNARY_ROWS(relu_##s, T, T, T, x < 0 ? 0 : x)
 UNARY_ROWS_FOR(ROW_CLONES, relu_f32, float, float, float, x < 0 ? 0 : x)

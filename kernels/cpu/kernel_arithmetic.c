@@ -2,8 +2,8 @@
 /* Add, Sub, Mul, Div, Mod and the variadic Sum, Mean, Max and Min.
  *
  * Integers wrap, divisions truncate (Mod's fmod=0 rounds down); a quotient by zero is 0, as no
- * definition says and numpy has it, and no division traps. Max and Min give NaN where an operand is.
- * Variadic operators fold their inputs from left to right into the output.
+ * definition says and numpy has it, and no division traps. Max and Min give NaN where an operand
+ * is. Variadic operators fold their inputs from left to right into the output.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "kernel_rows.h"
 #include "kernel_types.h"
 
-/* ---- Add, Sub, Mul ----------------------------------------------------------------------------- */
+/* ---- Add, Sub, Mul -------------------------------------------------------------------------- */
 
 #define FLOAT_BASICS(D, T, s)                                                                      \
     BINARY_ROWS_FOR(ROW_CLONES, add_##s, T, T, x + y)                                              \
@@ -46,7 +46,7 @@ bool kernel_mul(KernelCall *call) {
     return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
 }
 
-/* ---- Div, Mod ---------------------------------------------------------------------------------- */
+/* ---- Div, Mod ------------------------------------------------------------------------------- */
 
 /* The smallest integer by -1 wraps to itself. */
 #define SIGNED_DIVISIONS(D, T, s)                                                                  \
@@ -55,7 +55,9 @@ bool kernel_mul(KernelCall *call) {
         if (y == -1) return (T)(0u - (uint64_t)x);                                                 \
         return (T)(x / y);                                                                         \
     }                                                                                              \
-    static inline T remainder_##s(T x, T y) { return (T)(y == 0 || y == -1 ? 0 : x % y); }         \
+    static inline T remainder_##s(T x, T y) {                                                      \
+        return (T)(y == 0 || y == -1 ? 0 : x % y);                                                 \
+    }                                                                                              \
     static inline T modulo_##s(T x, T y) {                                                         \
         T rest = remainder_##s(x, y);                                                              \
         return (T)(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);                          \
@@ -63,13 +65,23 @@ bool kernel_mul(KernelCall *call) {
 KERNEL_SIGNED_LIST(SIGNED_DIVISIONS)
 
 #define UNSIGNED_DIVISIONS(D, T, s)                                                                \
-    static inline T quotient_##s(T x, T y) { return (T)(y == 0 ? 0 : x / y); }                     \
-    static inline T remainder_##s(T x, T y) { return (T)(y == 0 ? 0 : x % y); }                    \
-    static inline T modulo_##s(T x, T y) { return remainder_##s(x, y); }
+    static inline T quotient_##s(T x, T y) {                                                       \
+        return (T)(y == 0 ? 0 : x / y);                                                            \
+    }                                                                                              \
+    static inline T remainder_##s(T x, T y) {                                                      \
+        return (T)(y == 0 ? 0 : x % y);                                                            \
+    }                                                                                              \
+    static inline T modulo_##s(T x, T y) {                                                         \
+        return remainder_##s(x, y);                                                                \
+    }
 KERNEL_UNSIGNED_LIST(UNSIGNED_DIVISIONS)
 
-static inline double remainder_f64(double x, double y) { return fmod(x, y); }
-static inline float remainder_f32(float x, float y) { return fmodf(x, y); }
+static inline double remainder_f64(double x, double y) {
+    return fmod(x, y);
+}
+static inline float remainder_f32(float x, float y) {
+    return fmodf(x, y);
+}
 
 static inline double modulo_f64(double x, double y) {
     double rest = fmod(x, y);
@@ -109,7 +121,7 @@ bool kernel_mod(KernelCall *call) {
     return kernel_broadcast_binary(call, attrs->fmod ? to_zero : down, DTYPE_UNDEFINED);
 }
 
-/* ---- Sum, Mean, Max, Min ----------------------------------------------------------------------- */
+/* ---- Sum, Mean, Max, Min -------------------------------------------------------------------- */
 
 #define FLOAT_BOUNDS(D, T, s)                                                                      \
     BINARY_ROWS_FOR(ROW_CLONES, max_##s, T, T, x > y || x != x ? x : y)                            \

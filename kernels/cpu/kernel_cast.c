@@ -37,7 +37,8 @@ bool kernel_bit_cast(KernelCall *call) {
     if (!in || !out) return kernel_fail(call, "an operand is missing");
     unsigned bits = dtype_bits(in->dtype);
     if (bits == 0 || bits != dtype_bits(out->dtype) || in->count != out->count)
-        return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype), dtype_name(out->dtype));
+        return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype),
+                           dtype_name(out->dtype));
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     return true;
 }

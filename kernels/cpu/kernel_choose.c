@@ -7,7 +7,7 @@
 #include "kernel_saturate.h"
 #include "kernel_types.h"
 
-/* ---- Where: elements of so many bytes ---------------------------------------------------------- */
+/* ---- Where: elements of so many bytes ------------------------------------------------------- */
 
 typedef struct Bytes16 {
     uint64_t half[2];
@@ -35,8 +35,10 @@ typedef struct Bytes16 {
                 ROW_EACH(n, const T p = x[i]; out[i] = which[i] ? p : q)                           \
             } else {                                                                               \
                 const T p = *x;                                                                    \
-                if (y_step) ROW_EACH(n, const T q = y[i]; out[i] = which[i] ? p : q)               \
-                else ROW_EACH(n, const T q = *y; out[i] = which[i] ? p : q)                        \
+                if (y_step)                                                                        \
+                    ROW_EACH(n, const T q = y[i]; out[i] = which[i] ? p : q)                       \
+                else                                                                               \
+                    ROW_EACH(n, const T q = *y; out[i] = which[i] ? p : q)                         \
             }                                                                                      \
         }                                                                                          \
     }
@@ -67,11 +69,11 @@ bool kernel_where(KernelCall *call) {
     return true;
 }
 
-/* ---- Clip -------------------------------------------------------------------------------------- */
+/* ---- Clip ----------------------------------------------------------------------------------- */
 
 /* NaN stays NaN; where the lower bound is above the upper one, that is the result. Bounds that are
  * NaN bound nothing. */
-#define CLIP(D, T, s)                                                                        \
+#define CLIP(D, T, s)                                                                              \
     ROW_CLONES static void clip_##s(void *out_data, const void *in_data, uint64_t n,               \
                                     const void *low_data, const void *high_data) {                 \
         T *out = out_data;                                                                         \
@@ -149,11 +151,12 @@ bool kernel_clip(KernelCall *call) {
     return true;
 }
 
-/* ---- PRelu ------------------------------------------------------------------------------------- */
+/* ---- PRelu ---------------------------------------------------------------------------------- */
 
 #define FLOAT_PRELU(D, T, s) BINARY_ROWS_FOR(ROW_CLONES, prelu_##s, T, T, x < 0 ? x * y : x)
-#define INT_PRELU(D, T, s)   BINARY_ROWS(prelu_##s, T, T, x < 0 ? (uint64_t)x * (uint64_t)y : (uint64_t)x)
-#define SAME(D, T, s)        BINARY_ROWS(prelu_##s, T, T, ((void)y, x))
+#define INT_PRELU(D, T, s)                                                                         \
+    BINARY_ROWS(prelu_##s, T, T, x < 0 ? (uint64_t)x * (uint64_t)y : (uint64_t)x)
+#define SAME(D, T, s) BINARY_ROWS(prelu_##s, T, T, ((void)y, x))
 KERNEL_FLOAT_LIST(FLOAT_PRELU)
 KERNEL_SIGNED_LIST(INT_PRELU)
 KERNEL_UNSIGNED_LIST(SAME)

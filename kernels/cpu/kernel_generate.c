@@ -15,7 +15,7 @@ static bool check_single(KernelCall *call, uint32_t i) {
     return number || kernel_fail(call, "input %u is no single number", i);
 }
 
-/* ---- Range ------------------------------------------------------------------------------------- */
+/* ---- Range ---------------------------------------------------------------------------------- */
 
 typedef struct RangeAttrs {
     int64_t stash;
@@ -66,8 +66,10 @@ static bool real_range(KernelCall *call) {
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < out->count; i++) {
         double value = from + (double)i * step;
-        if (out->dtype == DTYPE_FLOAT) ((float *)out->data)[i] = (float)value;
-        else ((double *)out->data)[i] = value;
+        if (out->dtype == DTYPE_FLOAT)
+            ((float *)out->data)[i] = (float)value;
+        else
+            ((double *)out->data)[i] = value;
     }
     return true;
 }
@@ -82,7 +84,7 @@ bool kernel_range(KernelCall *call) {
     return dtype_is_float(dtype) ? real_range(call) : integer_range(call);
 }
 
-/* ---- EyeLike, ConstantOfShape ------------------------------------------------------------------ */
+/* ---- EyeLike, ConstantOfShape --------------------------------------------------------------- */
 
 typedef struct EyeAttrs {
     int64_t k;
@@ -127,12 +129,14 @@ bool kernel_constant_of_shape(KernelCall *call) {
         return kernel_fail(call, "value is no single %s", dtype_name(out->dtype));
     if (!out->count) return true;
     size_t size = kernel_element_size(out->dtype);
-    if (value) fill(out->data, value->data, size, out->count);
-    else memset(out->data, 0, out->count * size);
+    if (value)
+        fill(out->data, value->data, size, out->count);
+    else
+        memset(out->data, 0, out->count * size);
     return true;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows -------------------------------------------------------------------------------- */
 
 typedef struct WindowAttrs {
     int64_t periodic;
@@ -154,19 +158,28 @@ static bool cosine_window(KernelCall *call, double a0, double a1, double a2) {
     return true;
 }
 
-bool kernel_hann_window(KernelCall *call) { return cosine_window(call, 0.5, 0.5, 0); }
+bool kernel_hann_window(KernelCall *call) {
+    return cosine_window(call, 0.5, 0.5, 0);
+}
 /* 25 / 46, as the operator's definition has it */
 bool kernel_hamming_window(KernelCall *call) {
     return cosine_window(call, 25.0 / 46, 1 - 25.0 / 46, 0);
 }
-bool kernel_blackman_window(KernelCall *call) { return cosine_window(call, 0.42, 0.5, 0.08); }
+bool kernel_blackman_window(KernelCall *call) {
+    return cosine_window(call, 0.42, 0.5, 0.08);
+}
 
-/* ---- MelWeightMatrix --------------------------------------------------------------------------- */
+/* ---- MelWeightMatrix ------------------------------------------------------------------------ */
 
-static double mel_of(double hertz) { return 2595 * log10(1 + hertz / 700); }
-static double hertz_of(double mel) { return 700 * (pow(10, mel / 2595) - 1); }
+static double mel_of(double hertz) {
+    return 2595 * log10(1 + hertz / 700);
+}
+static double hertz_of(double mel) {
+    return 700 * (pow(10, mel / 2595) - 1);
+}
 
-/* The spectrogram's bin for each edge of the triangles, bands + 2 of them; false where one has none. */
+/* The spectrogram's bin for each edge of the triangles, bands + 2 of them; false where one has
+ * none. */
 static bool find_edges(KernelCall *call, uint64_t bands, uint64_t bins, int64_t *edges) {
     double length = kernel_real(&call->inputs[1], 0), rate = kernel_real(&call->inputs[2], 0);
     double low = mel_of(kernel_real(&call->inputs[3], 0));

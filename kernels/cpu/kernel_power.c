@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pow: the base's type is the result's, the exponent may be of any other number type.
  *
- * Integers to integers wrap; a negative exponent gives the truncated reciprocal, saturated where the
- * base is 0. With a float exponent an integer base goes through double and is truncated. Squares,
- * cubes and square roots by one exponent for all elements, as normalisations have them, do not call
- * the library.
+ * Integers to integers wrap; a negative exponent gives the truncated reciprocal, saturated where
+ * the base is 0. With a float exponent an integer base goes through double and is truncated.
+ * Squares, cubes and square roots by one exponent for all elements, as normalisations have them, do
+ * not call the library.
  */
 #include <math.h>
 
@@ -44,7 +44,8 @@ BINARY_ROWS_SLOW(pow_f64_real, double, double, double, pow(x, y))
     UNARY_ROWS_FOR(ROW_CLONES, root_##s, T, T, T, x == -p ? p : (T)sqrt##s(x + 0))
 #define sqrtf32 sqrtf
 #define sqrtf64 sqrt
-#define FAST_TABLE(name) {KERNEL_BY_FLOAT(name)}
+#define FAST_TABLE(name)                                                                           \
+    { KERNEL_BY_FLOAT(name) }
 KERNEL_FLOAT_LIST(FAST_POWERS)
 
 static const UnaryFunction square[DTYPE_COUNT] = FAST_TABLE(square);

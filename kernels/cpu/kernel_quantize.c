@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
  *
- * All operands are taken in their own types, because the scale's type is the division's precision and
- * the output's type the range: blocks are converted to float, or double where an operand is of 32-bit
- * integers or double, computed there, and converted once to the output. Scales and zero points are one for all, one
- * for each place along the axis, or one for each block along it; in all cases they repeat in a pattern
- * of (outer, along the axis, inner), and a run of elements has one scale or one a place.
+ * All operands are taken in their own types, because the scale's type is the division's precision
+ * and the output's type the range: blocks are converted to float, or double where an operand is of
+ * 32-bit integers or double, computed there, and converted once to the output. Scales and zero
+ * points are one for all, one for each place along the axis, or one for each block along it; in all
+ * cases they repeat in a pattern of (outer, along the axis, inner), and a run of elements has one
+ * scale or one a place.
  */
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ KERNEL_LAYOUT(quantize, QuantizeAttrs, KERNEL_INT(QuantizeAttrs, axis, "axis", 1
 
 enum { RUN = 256 };
 
-/* ---- where the scale of an element is ---------------------------------------------------------- */
+/* ---- where the scale of an element is ------------------------------------------------------- */
 
 /* Element (o, a, i) has scale (o, a / block, i) of `axis_scales` along the axis; where not blocked,
  * outer and inner places share it. */
@@ -45,13 +46,12 @@ static bool map_blocks(KernelCall *call, const KernelTensor *x, const KernelTens
                        uint32_t axis, ScaleMap *map) {
     const QuantizeAttrs *attrs = call->attrs;
     bool fits = scale->rank == x->rank && attrs->block > 0;
-    for (uint32_t i = 0; fits && i < x->rank; i++)
-        fits = i == axis || scale->dims[i] == x->dims[i];
+    for (uint32_t i = 0; fits && i < x->rank; i++) fits = i == axis || scale->dims[i] == x->dims[i];
     uint64_t dim = (uint64_t)x->dims[axis], block = (uint64_t)attrs->block;
     if (!fits || (uint64_t)scale->dims[axis] != dim / block + (dim % block != 0))
         return kernel_fail(call, "scales of rank %u do not fit blocks of %lld along axis %u",
                            scale->rank, (long long)attrs->block, axis);
-    *map = (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), block,
+    *map = (ScaleMap){kernel_span(x, 0, axis),     dim, kernel_span(x, axis + 1, x->rank), block,
                       (uint64_t)scale->dims[axis], true};
     return true;
 }
@@ -72,7 +72,8 @@ static bool map_scales(KernelCall *call, const KernelTensor *x, const KernelTens
         return kernel_fail(call, "%llu scales for %lld places along axis %u",
                            (unsigned long long)scale->count, (long long)x->dims[axis], axis);
     uint64_t dim = (uint64_t)x->dims[axis];
-    *map = (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), 1, dim, false};
+    *map =
+        (ScaleMap){kernel_span(x, 0, axis), dim, kernel_span(x, axis + 1, x->rank), 1, dim, false};
     return true;
 }
 
@@ -104,7 +105,7 @@ static Run run_at(const ScaleMap *map, uint64_t first) {
     return run;
 }
 
-/* ---- QuantizeLinear ---------------------------------------------------------------------------- */
+/* ---- QuantizeLinear ------------------------------------------------------------------------- */
 
 typedef struct Quantizer {
     const KernelTensor *x, *out;
@@ -152,7 +153,8 @@ static void store_floats(Dtype dtype, void *out, const float *v, uint64_t n,
         ROW_EACH(n, bytes[i] = (uint8_t)(int32_t)v[i])
     else if (dtype == DTYPE_UINT16 || dtype == DTYPE_INT16)
         ROW_EACH(n, words[i] = (uint16_t)(int32_t)v[i])
-    else kernel_convert(dtype, out, DTYPE_FLOAT, v, n, rules);
+    else
+        kernel_convert(dtype, out, DTYPE_FLOAT, v, n, rules);
 }
 
 /* Division in float, its operands and result rounded to the precision. */
@@ -195,8 +197,8 @@ static bool integer_limits(Quantizer *q) {
     Dtype dtype = q->out->dtype;
     q->integer = dtype_is_integer(dtype);
     if (!q->integer) return dtype_is_float(dtype) && dtype_bits(dtype) <= 8;
-    bool is_signed = dtype == DTYPE_INT2 || dtype == DTYPE_INT4 || dtype == DTYPE_INT8 ||
-                     dtype == DTYPE_INT16;
+    bool is_signed =
+        dtype == DTYPE_INT2 || dtype == DTYPE_INT4 || dtype == DTYPE_INT8 || dtype == DTYPE_INT16;
     double half = ldexp(1, (int)dtype_bits(dtype) - 1);
     q->low = is_signed ? (float)-half : 0;
     q->high = (float)(is_signed ? half - 1 : 2 * half - 1);
@@ -266,14 +268,16 @@ bool kernel_quantize(KernelCall *call) {
         Run run = run_at(&map, i);
         const void *from = (const char *)x->data + i * in_size;
         void *to = (char *)out->data + i * out_size;
-        if (q.precision == DTYPE_DOUBLE) quantize_doubles(&q, run, from, to);
-        else quantize_floats(&q, run, from, to);
+        if (q.precision == DTYPE_DOUBLE)
+            quantize_doubles(&q, run, from, to);
+        else
+            quantize_floats(&q, run, from, to);
         i += run.count;
     }
     return true;
 }
 
-/* ---- DequantizeLinear -------------------------------------------------------------------------- */
+/* ---- DequantizeLinear ----------------------------------------------------------------------- */
 
 typedef struct Dequantizer {
     const KernelTensor *x, *out;
@@ -281,8 +285,9 @@ typedef struct Dequantizer {
     bool in_float; /* products in float round as those in double would */
 } Dequantizer;
 
-/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product with
- * a scale of 11 bits in the first case; else the product is what is rounded, to float and no further. */
+/* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product
+ * with a scale of 11 bits in the first case; else the product is what is rounded, to float and no
+ * further. */
 static bool float_suffices(const KernelTensor *x, const KernelTensor *scale,
                            const KernelTensor *out) {
     bool narrow = dtype_is_integer(x->dtype) && dtype_bits(x->dtype) <= 16;
@@ -298,7 +303,8 @@ static void dequantize_floats(const Dequantizer *d, Run run, const void *in, voi
     float *to = direct ? out : v;
     kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
     if (run.step) {
-        ROW_EACH(n, scale[i] = (float)d->scales[run.scale + i]; zero[i] = (float)d->zeros[run.scale + i])
+        ROW_EACH(n, scale[i] = (float)d->scales[run.scale + i];
+                 zero[i] = (float)d->zeros[run.scale + i])
         ROW_EACH(n, to[i] = (v[i] - zero[i]) * scale[i])
     } else {
         const float s = (float)d->scales[run.scale], z = (float)d->zeros[run.scale];
@@ -313,8 +319,10 @@ static void dequantize_doubles(const Dequantizer *d, Run run, const void *in, vo
     const uint64_t n = run.count, step = run.step;
     const double *scale = d->scales + run.scale, *zero = d->zeros + run.scale;
     kernel_convert(DTYPE_DOUBLE, v, d->x->dtype, in, n, NULL);
-    if (step) ROW_EACH(n, v[i] = (v[i] - zero[i]) * scale[i])
-    else ROW_EACH(n, v[i] = (v[i] - *zero) * *scale)
+    if (step)
+        ROW_EACH(n, v[i] = (v[i] - zero[i]) * scale[i])
+    else
+        ROW_EACH(n, v[i] = (v[i] - *zero) * *scale)
     kernel_convert(d->out->dtype, out, DTYPE_DOUBLE, v, n, NULL);
 }
 
@@ -348,19 +356,22 @@ bool kernel_dequantize(KernelCall *call) {
         Run run = run_at(&map, i);
         const void *from = (const char *)x->data + i * in_size;
         void *to = (char *)out->data + i * out_size;
-        if (d.in_float) dequantize_floats(&d, run, from, to);
-        else dequantize_doubles(&d, run, from, to);
+        if (d.in_float)
+            dequantize_floats(&d, run, from, to);
+        else
+            dequantize_doubles(&d, run, from, to);
         i += run.count;
     }
     return true;
 }
 
-/* ---- DynamicQuantizeLinear --------------------------------------------------------------------- */
+/* ---- DynamicQuantizeLinear ------------------------------------------------------------------ */
 
 bool kernel_dynamic_quantize(KernelCall *call) {
     const KernelTensor *x = kernel_input(call, 0), *out = kernel_result(call, 0);
     const KernelTensor *scale_out = kernel_result(call, 1), *zero_out = kernel_result(call, 2);
-    if (!x || x->dtype != DTYPE_FLOAT || (out && (out->dtype != DTYPE_UINT8 || out->count != x->count)) ||
+    if (!x || x->dtype != DTYPE_FLOAT ||
+        (out && (out->dtype != DTYPE_UINT8 || out->count != x->count)) ||
         (scale_out && (scale_out->dtype != DTYPE_FLOAT || scale_out->count != 1)) ||
         (zero_out && (zero_out->dtype != DTYPE_UINT8 || zero_out->count != 1)))
         return kernel_fail(call, "it makes uint8 of float only");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random operators: Dropout, Bernoulli, RandomNormal, RandomUniform (and Like), Multinomial.
  *
- * Without a seed of its own an operator takes the call's, which differs from run to run. Numbers are
- * drawn as doubles in the order of the elements and rounded to the output's type.
+ * Without a seed of its own an operator takes the call's, which differs from run to run. Numbers
+ * are drawn as doubles in the order of the elements and rounded to the output's type.
  */
 #include "kernel_random.h"
 
@@ -12,7 +12,7 @@
 #include "kernel_convert.h"
 #include "kernel_functions.h"
 
-/* ---- the generator ----------------------------------------------------------------------------- */
+/* ---- the generator -------------------------------------------------------------------------- */
 
 enum { MT_SHIFT = 397 };
 
@@ -41,8 +41,10 @@ static void seed_words(Random *random, const uint32_t key[2]) {
 
 void kernel_random_seed(Random *random, uint64_t seed) {
     *random = (Random){.next = RANDOM_STATE};
-    if (seed >> 32) seed_words(random, (uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)});
-    else seed_word(random, (uint32_t)seed);
+    if (seed >> 32)
+        seed_words(random, (uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)});
+    else
+        seed_word(random, (uint32_t)seed);
 }
 
 static uint32_t twist(uint32_t upper, uint32_t lower) {
@@ -105,14 +107,15 @@ static Random *start(KernelCall *call, const AttrFloats *seed) {
     return random;
 }
 
-/* ---- RandomNormal, RandomUniform --------------------------------------------------------------- */
+/* ---- RandomNormal, RandomUniform ------------------------------------------------------------ */
 
 typedef struct RandomAttrs {
     AttrFloats seed;
     float p, q; /* mean and scale, or low and high */
 } RandomAttrs;
 KERNEL_LAYOUT(random_normal, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
-              KERNEL_REAL(RandomAttrs, p, "mean", 0.0f), KERNEL_REAL(RandomAttrs, q, "scale", 1.0f));
+              KERNEL_REAL(RandomAttrs, p, "mean", 0.0f),
+              KERNEL_REAL(RandomAttrs, q, "scale", 1.0f));
 KERNEL_LAYOUT(random_uniform, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
               KERNEL_REAL(RandomAttrs, p, "low", 0.0f), KERNEL_REAL(RandomAttrs, q, "high", 1.0f));
 KERNEL_LAYOUT(random_seed, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT));
@@ -152,7 +155,7 @@ bool kernel_random_uniforms(KernelCall *call) {
     return make_numbers(call, kernel_random_real, low, (double)attrs->q - low);
 }
 
-/* ---- Bernoulli, Multinomial -------------------------------------------------------------------- */
+/* ---- Bernoulli, Multinomial ----------------------------------------------------------------- */
 
 bool kernel_bernoulli(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
@@ -185,8 +188,10 @@ static uint64_t pick(const double *sums, uint64_t classes, double value) {
     uint64_t low = 0, high = classes - 1;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (sums[middle] > value) high = middle;
-        else low = middle + 1;
+        if (sums[middle] > value)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return low;
 }
@@ -212,7 +217,7 @@ bool kernel_multinomial(KernelCall *call) {
     return true;
 }
 
-/* ---- Dropout ----------------------------------------------------------------------------------- */
+/* ---- Dropout -------------------------------------------------------------------------------- */
 
 typedef struct DropoutAttrs {
     float ratio;
@@ -223,8 +228,8 @@ KERNEL_LAYOUT(dropout_1, DropoutAttrs, KERNEL_REAL(DropoutAttrs, ratio, "ratio",
               KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
 KERNEL_LAYOUT(dropout, DropoutAttrs, KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
 
-/* Whether elements are dropped, and the fraction of them: attributes once, inputs from version 12 on;
- * versions 7 and 10 do nothing. */
+/* Whether elements are dropped, and the fraction of them: attributes once, inputs from version 12
+ * on; versions 7 and 10 do nothing. */
 static bool read_ratio(KernelCall *call, bool *training, double *ratio) {
     const DropoutAttrs *attrs = call->attrs;
     const KernelTensor *given = kernel_input(call, 1), *mode = kernel_input(call, 2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Unary mathematics: of floats, and of integers where an operator takes them.
  *
- * Integers wrap (the smallest one's negation is itself). Round goes to nearest, ties to even. Erf of
- * integers, which version 9 allows, truncates.
+ * Integers wrap (the smallest one's negation is itself). Round goes to nearest, ties to even. Erf
+ * of integers, which version 9 allows, truncates.
  */
 #include <math.h>
 
@@ -30,7 +30,7 @@ FLOAT_KERNEL(atanh, atanhf(x), atanh(x))
 FLOAT_KERNEL(cos, cosf(x), cos(x))
 FLOAT_KERNEL(cosh, coshf(x), cosh(x))
 FLOAT_KERNEL_FOR(ROW_CLONES, exp, math_exp(x), exp(x))
-FLOAT_KERNEL(log, logf(x), log(x))
+FLOAT_KERNEL_FOR(ROW_CLONES, log, math_log(x), log(x))
 FLOAT_KERNEL_FOR(ROW_CLONES, reciprocal, 1.0f / x, 1.0 / x)
 FLOAT_KERNEL_FOR(ROW_CLONES, sigmoid, math_sigmoid(x), 1.0 / (1.0 + exp(-x)))
 FLOAT_KERNEL(sin, sinf(x), sin(x))
@@ -43,7 +43,7 @@ FLOAT_KERNEL_FOR(ROW_CLONES, floor, floorf(x), floor(x))
 /* nearbyint rounds to even: nothing here ever leaves the default rounding mode */
 FLOAT_KERNEL_FOR(ROW_CLONES, round, nearbyintf(x), nearbyint(x))
 
-/* ---- integers too ------------------------------------------------------------------------------ */
+/* ---- integers too --------------------------------------------------------------------------- */
 
 #define FLOAT_SIGNS(D, T, s)                                                                       \
     UNARY_ROWS(neg_##s, T, T, T, -x)                                                               \
@@ -84,7 +84,7 @@ bool kernel_neg(KernelCall *call) {
     return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
 }
 
-/* ---- which elements are ... -------------------------------------------------------------------- */
+/* ---- which elements are ... ----------------------------------------------------------------- */
 
 typedef struct InfAttrs {
     int64_t negative, positive;
