@@ -126,6 +126,10 @@ static inline KernelTensor *kernel_result(const KernelCall *call, uint32_t i) {
     return i < call->output_count && call->outputs[i].present ? &call->outputs[i] : NULL;
 }
 
+/* True where the first so many inputs and outputs are there: what a kernel asks before it looks at
+ * call->inputs[i] rather than kernel_input. False with the error set. */
+bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs);
+
 /* `axis` of a tensor of that rank, counted from the end where negative. False with the error set
  * where it is out of range. */
 bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result);

@@ -6,6 +6,7 @@
 #include "kernel_functions.h"
 
 bool kernel_copy(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
@@ -21,6 +22,7 @@ KERNEL_LAYOUT(shape, ShapeAttrs, KERNEL_INT(ShapeAttrs, start, "start", 0),
 
 /* The dims from `start` on; how many the output's dim says. */
 bool kernel_shape(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const ShapeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -34,6 +36,7 @@ bool kernel_shape(KernelCall *call) {
 }
 
 bool kernel_size(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     KernelTensor *out = &call->outputs[0];
     if (out->dtype != DTYPE_INT64 || out->count != 1)
         return kernel_fail(call, "the output is no int64 scalar");

@@ -138,10 +138,11 @@ static void add_row(KernelTensor *out, const FoldAxis *axes, const int64_t *offs
 }
 
 bool kernel_col2im(KernelCall *call) {
+    if (!kernel_needs(call, 3, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     uint32_t spatial = out->rank - 2;
-    if (call->input_count < 3 || in->rank != 3 || out->rank < 3 ||
+    if (in->rank != 3 || out->rank < 3 ||
         call->inputs[1].count != spatial || call->inputs[2].count != spatial)
         return kernel_fail(call, "image_shape and block_shape are not of one length");
     const int64_t *image = kernel_ints(call, &call->inputs[1]);
@@ -188,6 +189,7 @@ static bool pooled_dims(KernelCall *call, int64_t *dims) {
 }
 
 bool kernel_max_unpool(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const FoldAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];

@@ -36,6 +36,7 @@ KERNEL_LAYOUT(one_hot_encoder, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, ints, "c
 
 /* Picks along the last axis. */
 bool kernel_array_feature(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     if (in->rank == 0) return kernel_fail(call, "a scalar has no features");
@@ -51,6 +52,7 @@ bool kernel_array_feature(KernelCall *call) {
 }
 
 bool kernel_binarizer(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     for (uint64_t i = 0; i < in->count; i++)
@@ -61,6 +63,7 @@ bool kernel_binarizer(KernelCall *call) {
 
 /* (X - offset) * scale, each one number or one a feature. */
 bool kernel_scaler(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t features = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
@@ -90,6 +93,7 @@ static double norm_of(const KernelTensor *in, uint64_t first, uint64_t count, in
 /* Each row divided by its largest value, the sum of the absolute ones, or the root of the sum of
  * squares. */
 bool kernel_normalizer(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t width = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
@@ -104,6 +108,7 @@ bool kernel_normalizer(KernelCall *call) {
 }
 
 bool kernel_imputer(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -131,9 +136,9 @@ bool kernel_imputer(KernelCall *call) {
 
 /* Inputs [N, C] or [C] side by side; each is cut or filled with zeros to its given size. */
 bool kernel_feature_vectorizer(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     int64_t dims[2] = {0, 0}, at = 0;
-    if (call->input_count == 0) return kernel_fail(call, "it has no inputs");
     if (attrs->sizes.present && attrs->sizes.count != call->input_count)
         return kernel_fail(call, "%u sizes for %u inputs", attrs->sizes.count, call->input_count);
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -182,6 +187,7 @@ static int64_t category_of(const FeatureAttrs *attrs, const KernelTensor *in, ui
 }
 
 bool kernel_one_hot_encoder(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

@@ -48,6 +48,7 @@ static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) 
 }
 
 bool kernel_linear_regressor(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const LinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -67,6 +68,7 @@ bool kernel_linear_regressor(KernelCall *call) {
 
 /* One score and two labels: the scores are -s and s. One score and one label: it or nothing. */
 bool kernel_linear_classifier(KernelCall *call) {
+    if (!kernel_needs(call, 1, 0)) return false;
     const LinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -151,6 +153,7 @@ static bool svm_check(KernelCall *call, uint64_t vectors, uint64_t features) {
 }
 
 bool kernel_svm_regressor(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -319,6 +322,7 @@ static uint64_t svm_classify(Svm *svm) {
 }
 
 bool kernel_svm_classifier(KernelCall *call) {
+    if (!kernel_needs(call, 1, 0)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     Svm svm;

@@ -13,6 +13,7 @@ typedef struct TransposeAttrs {
 KERNEL_LAYOUT(transpose, TransposeAttrs, KERNEL_FIELD(TransposeAttrs, perm, "perm", INTS));
 
 bool kernel_transpose(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -83,6 +84,7 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
 }
 
 bool kernel_slice_attr(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const SliceAttrs *attrs = call->attrs;
     SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL, NULL,
                         attrs->starts.count};
@@ -103,10 +105,10 @@ static bool slice_list(KernelCall *call, uint32_t i, uint64_t count, const int64
 }
 
 bool kernel_slice(KernelCall *call) {
-    const KernelTensor *starts = kernel_input(call, 1);
-    SliceLists lists = {.count = starts ? starts->count : 0};
+    if (!kernel_needs(call, 3, 1)) return false;
+    const KernelTensor *starts = &call->inputs[1];
+    SliceLists lists = {.count = starts->count};
     const int64_t *ends;
-    if (!starts) return kernel_fail(call, "starts are missing");
     if (!slice_list(call, 1, lists.count, &lists.starts) ||
         !slice_list(call, 2, lists.count, &ends) ||
         !slice_list(call, 3, lists.count, &lists.axes) ||
@@ -139,6 +141,7 @@ static Part part_of(const KernelTensor *whole, const KernelTensor *part, uint32_
 }
 
 bool kernel_concat(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const JoinAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     size_t size = kernel_element_size(out->dtype);
@@ -178,6 +181,7 @@ static const int64_t *split_sizes(KernelCall *call, int64_t whole) {
 }
 
 bool kernel_split(KernelCall *call) {
+    if (!kernel_needs(call, 1, 0)) return false;
     const JoinAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     size_t size = kernel_element_size(in->dtype);
@@ -208,6 +212,7 @@ bool kernel_split(KernelCall *call) {
 /* ---- Expand, Tile ------------------------------------------------------------------------------ */
 
 bool kernel_expand(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, out->rank);
@@ -229,6 +234,7 @@ bool kernel_expand(KernelCall *call) {
 
 /* Each axis becomes two: how often, and the input's. Serves Tile-1 too, as the dims say it all. */
 bool kernel_tile(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, 2 * in->rank);
@@ -279,6 +285,7 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
 }
 
 bool kernel_depth_to_space(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk;
@@ -290,6 +297,7 @@ bool kernel_depth_to_space(KernelCall *call) {
 
 /* The same walk the other way; ordered by the output, which is then written in order. */
 bool kernel_space_to_depth(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     static const uint32_t order[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const DepthAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -309,6 +317,7 @@ bool kernel_space_to_depth(KernelCall *call) {
 
 /* What of the input is in the middle of the output; zeros around it. */
 bool kernel_center_crop_pad(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, in->rank);

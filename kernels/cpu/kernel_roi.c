@@ -149,10 +149,10 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
 }
 
 bool kernel_roi_align(KernelCall *call) {
+    if (!kernel_needs(call, 3, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
-    if (call->input_count < 3) return kernel_fail(call, "batch_indices are missing");
     if (attrs->mode < 0 || attrs->coordinates < 0)
         return kernel_fail(call, "a mode is no known one");
     if (rois->dims[1] != 4) return kernel_fail(call, "regions of %lld numbers",
@@ -194,6 +194,7 @@ static double largest(const KernelTensor *in, uint64_t base, const int64_t rows[
 }
 
 bool kernel_max_roi_pool(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -324,9 +325,9 @@ static bool nms_init(KernelCall *call, Nms *nms) {
 }
 
 bool kernel_nms(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *scores = &call->inputs[1];
     Nms nms = {0};
-    if (call->input_count < 2) return kernel_fail(call, "scores are missing");
     if (call->inputs[0].dtype != DTYPE_FLOAT || scores->dtype != DTYPE_FLOAT)
         return kernel_fail(call, "boxes and scores are no floats");
     if (!nms_init(call, &nms)) return false;

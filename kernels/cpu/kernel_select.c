@@ -17,6 +17,7 @@ KERNEL_LAYOUT(one_hot, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", -1));
 /* ---- Compress ---------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *condition = &call->inputs[1];
     bool flat = attrs->axis == ATTR_ABSENT;
@@ -75,6 +76,7 @@ static bool is_set(const KernelTensor *tensor, uint64_t i) {
 }
 
 bool kernel_non_zero(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     uint64_t count = 0, at = 0;
     bool *set = ARENA_ARRAY(call->scratch, bool, in->count);
@@ -101,6 +103,7 @@ KERNEL_LAYOUT(reverse, ReverseAttrs, KERNEL_INT(ReverseAttrs, batch_axis, "batch
               KERNEL_INT(ReverseAttrs, time_axis, "time_axis", 0));
 
 bool kernel_reverse_sequence(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     const ReverseAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *lengths = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -141,6 +144,7 @@ typedef struct TriluAttrs {
 KERNEL_LAYOUT(trilu, TriluAttrs, KERNEL_INT(TriluAttrs, upper, "upper", 1));
 
 bool kernel_trilu(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const TriluAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *k = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
@@ -193,12 +197,13 @@ static int64_t one_hot_place(const KernelTensor *indices, const int64_t *items, 
 }
 
 bool kernel_one_hot(KernelCall *call) {
+    if (!kernel_needs(call, 3, 1)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *indices = &call->inputs[0], *values = &call->inputs[2];
     uint32_t axis, rank = indices->rank + 1;
     int64_t depth = 0;
     if (!one_hot_depth(call, &depth) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
-    if (call->input_count < 3 || values->count != 2)
+    if (values->count != 2)
         return kernel_fail(call, "the values are not two");
     int64_t *dims = ARENA_ARRAY(call->scratch, int64_t, rank);
     for (uint32_t i = 0; i < rank; i++)

@@ -46,6 +46,7 @@ static const KernelString *spread(KernelCall *call, const KernelTensor *in,
 }
 
 bool kernel_string_concat(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
     KernelTensor *out = &call->outputs[0];
     if (!all_strings(call) || out->count == 0) return all_strings(call);
     if (call->input_count != 2) return kernel_fail(call, "it joins two inputs");
@@ -113,6 +114,7 @@ static uint64_t split_text(KernelString text, const SplitAttrs *attrs, KernelStr
 }
 
 bool kernel_string_split(KernelCall *call) {
+    if (!kernel_needs(call, 1, 0)) return false;
     const SplitAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
@@ -199,6 +201,7 @@ static bool is_stop_word(const StopWords *stops, const KernelString *word) {
 
 /* [C] or [1, C] to what is left of C; a single empty string where nothing is. */
 bool kernel_string_normalizer(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const NormalizerAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
@@ -230,6 +233,7 @@ typedef struct RegexAttrs {
 KERNEL_LAYOUT(regex, RegexAttrs, KERNEL_FIELD(RegexAttrs, pattern, "pattern", TEXT));
 
 bool kernel_regex_full_match(KernelCall *call) {
+    if (!kernel_needs(call, 1, 1)) return false;
     const RegexAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
