@@ -41,27 +41,11 @@ static Planes planes_of(const ConvOperands *conv) {
     return p;
 }
 
-/* Part [from, to) of an axis' padded positions that the input fills. */
-static void filled(const WindowAxis *axis, uint64_t size, uint64_t *from, uint64_t *to) {
-    *from = (uint64_t)axis->begin < size ? (uint64_t)axis->begin : size;
-    uint64_t end = (uint64_t)axis->begin + (uint64_t)axis->in;
-    *to = end < size ? end : size;
-}
-
 static void copy_plane(const Planes *p, const float *from, float *to) {
-    uint64_t top, bottom, left, right;
-    filled(&p->y, p->height, &top, &bottom);
-    filled(&p->x, p->width, &left, &right);
-    for (uint64_t row = 0; row < p->height; row++, to += p->width) {
-        if (row < top || row >= bottom) {
-            memset(to, 0, p->width * sizeof *to);
-            continue;
-        }
-        const float *source = from + (row - top) * (uint64_t)p->x.in;
-        for (uint64_t i = 0; i < left; i++) to[i] = 0;
-        memcpy(to + left, source, (right - left) * sizeof *to);
-        for (uint64_t i = right; i < p->width; i++) to[i] = 0;
-    }
+    const GemmPlane plane = {.from = from, .in_height = (uint64_t)p->y.in,
+                             .in_width = (uint64_t)p->x.in, .top = (uint64_t)p->y.begin,
+                             .left = (uint64_t)p->x.begin, .height = p->height, .width = p->width};
+    p->loops->pad(to, &plane);
 }
 
 /* One filter's output plane from the group's padded planes. */
@@ -70,16 +54,15 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
     const ConvOperands *conv = p->conv;
     GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation, .rows = (uint32_t)p->y.taps,
                      .taps = (uint32_t)p->x.taps, .stride = (uint64_t)p->x.stride,
-                     .step = (uint64_t)p->x.dilation};
+                     .step = (uint64_t)p->x.dilation, .lines = (uint64_t)p->y.out,
+                     .line = (uint64_t)p->y.stride * p->width, .count = (uint64_t)p->x.out};
     if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
     for (uint64_t c = 0; c < conv->channels; c++) {
         taps.weights =
             (const float *)conv->weights + (filter * conv->channels + c) * conv->window->taps;
         taps.add = c > 0;
-        for (int64_t row = 0; row < p->y.out; row++) {
-            taps.from = planes + c * plane + (uint64_t)(row * p->y.stride) * p->width;
-            p->loops->taps(y + row * p->x.out, &taps, (uint64_t)p->x.out);
-        }
+        taps.from = planes + c * plane;
+        p->loops->taps(y, &taps);
     }
 }
 
