@@ -9,7 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
-enum { FEW_FILTERS = 8, SLACK = 32 };
+enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
 
 bool conv_direct_suits(const ConvOperands *conv) {
     const Window *w = conv->window;
@@ -66,25 +66,48 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
     }
 }
 
+/* Planes of several groups are copied before the first is used: what was just stored is slow to load in
+ * other pieces. */
+typedef struct DirectTask {
+    uint64_t first, count; /* groups of all images */
+    uint64_t plane;
+    float *buffer; /* NULL: not copied */
+} DirectTask;
+
+static void run_groups(const Planes *p, const DirectTask *task) {
+    const ConvOperands *conv = p->conv;
+    const Window *w = conv->window;
+    const float *x = (const float *)conv->x + task->first * conv->channels * w->in;
+    for (uint64_t c = 0; task->buffer && c < task->count * conv->channels; c++)
+        copy_plane(p, x + c * w->in, task->buffer + c * task->plane);
+    if (task->buffer) x = task->buffer;
+    for (uint64_t i = 0; i < task->count; i++) {
+        uint64_t group = task->first + i;
+        for (uint64_t f = 0; f < conv->filters; f++)
+            run_filter(p, x + i * conv->channels * task->plane, task->plane,
+                       group % w->groups * conv->filters + f,
+                       (float *)conv->y + (group * conv->filters + f) * w->out);
+    }
+}
+
 void conv_direct(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     const Planes p = planes_of(conv);
-    uint64_t tasks = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
-    double work = (double)tasks * (double)(conv->filters * conv->channels) * (double)w->taps *
+    uint64_t groups = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
+    uint64_t together = plane * conv->channels < SMALL_PLANE ? AT_ONCE : 1;
+    uint64_t tasks = (groups + together - 1) / together;
+    double work = (double)groups * (double)(conv->filters * conv->channels) * (double)w->taps *
                   (double)w->out;
     unsigned threads = gemm_threads(call, work, tasks);
-    uint64_t size = conv->channels * plane + SLACK;
+    uint64_t size = together * conv->channels * plane + SLACK;
     float *buffers = NULL;
     if (p.copied) buffers = arena_array(call->scratch, threads, size * sizeof(float));
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t task = 0; task < tasks; task++) {
-        const float *x = (const float *)conv->x + task * conv->channels * w->in;
-        float *own = p.copied ? buffers + size * (unsigned)omp_get_thread_num() : NULL;
-        for (uint64_t c = 0; own && c < conv->channels; c++)
-            copy_plane(&p, x + c * w->in, own + c * plane);
-        for (uint64_t f = 0; f < conv->filters; f++)
-            run_filter(&p, own ? own : x, plane, task % w->groups * conv->filters + f,
-                       (float *)conv->y + (task * conv->filters + f) * w->out);
+    for (uint64_t i = 0; i < tasks; i++) {
+        DirectTask task = {.first = i * together, .count = together, .plane = plane};
+        if (task.count > groups - task.first) task.count = groups - task.first;
+        if (buffers) task.buffer = buffers + size * (unsigned)omp_get_thread_num();
+        run_groups(&p, &task);
     }
 }
 

@@ -47,6 +47,10 @@ typedef struct GemmIsa {
 typedef struct GemmTaps GemmTaps;
 typedef struct GemmPlane GemmPlane;
 
+typedef struct GemmRow {
+    int64_t length, first, last, offset, stride;
+} GemmRow;
+
 /* Loops over floats that the instruction sets have. */
 typedef struct GemmLoops {
     /* to[c * to_row + r] = from[r * from_row + c], r < rows, c < columns. Where to_row == rows, 7
@@ -59,6 +63,8 @@ typedef struct GemmLoops {
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
                   uint64_t columns);
+    /* to[i] = from[offset + i * stride] for first <= i < last, 0 for other i < length */
+    void (*row)(float *to, const float *from, const GemmRow *row);
     /* A plane with its padding; see GemmPlane. */
     void (*pad)(float *to, const GemmPlane *plane);
     /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t * step] */
@@ -93,6 +99,7 @@ const GemmLoops *gemm_loops(IsaLevel level);
 
 const GemmIsa *gemm_isa_portable(GemmKind kind);
 const GemmLoops *gemm_loops_portable(void);
+void gemm_row_portable(float *to, const float *from, const GemmRow *row);
 void gemm_pad_portable(float *to, const GemmPlane *plane);
 const GemmIsa *gemm_isa_avx2(GemmKind kind);
 const GemmLoops *gemm_loops_avx2(void);

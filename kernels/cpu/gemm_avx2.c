@@ -267,6 +267,19 @@ TARGET static void largest(float *to, const GemmTaps *t) {
     else run_largest(to, t, t->stride);
 }
 
+/* Most rows are inside as a whole: 8 at a time, the rest one by one. */
+TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
+    if (row->first || row->last != row->length || row->stride > 2) {
+        gemm_row_portable(to, from, row);
+        return;
+    }
+    uint64_t stride = (uint64_t)row->stride;
+    from += row->offset;
+    int64_t i = 0;
+    for (; row->length - i >= 8; i += 8) _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
+    for (; i < row->length; i++) to[i] = from[i * row->stride];
+}
+
 /* ---- tiles of few columns ----------------------------------------------------------------------- */
 
 /* C's columns as vectors along rows: of panels of `height` rows and `width` columns, whose last vector
@@ -334,7 +347,7 @@ const GemmIsa *gemm_isa_avx2(GemmKind kind) {
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, gemm_pad_portable, taps, largest};
     return &table;
 }
 

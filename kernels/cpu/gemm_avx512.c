@@ -9,8 +9,8 @@
 
 #include "gemm_unroll.h"
 
-#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))
-#define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,avx512vnni")))
+#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2")))
+#define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
 static inline uint16_t some(uint64_t lanes) { return (uint16_t)((1u << lanes) - 1); }
 
@@ -153,15 +153,16 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         }
 }
 
-/* 16 elements p[0], p[stride], …, those of the mask. */
+/* 16 elements p[0], p[stride], …, those of the mask; 0 for others. Nothing else is read. */
 TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 mask) {
     if (stride == 1) return _mm512_maskz_loadu_ps(mask, p);
-    if (stride == 2 && mask == 0xffff) {
+    if (stride == 2) {
         const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
                                                28, 30);
-        /* the second half ends with element 30, one short of a vector */
-        __m512 high = _mm512_maskz_loadu_ps(0x7fff, p + 16);
-        return _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, high);
+        uint32_t both = _pdep_u32(mask, 0x55555555u);
+        __m512 low = _mm512_maskz_loadu_ps((__mmask16)both, p);
+        __m512 high = _mm512_maskz_loadu_ps((__mmask16)(both >> 16), p + 16);
+        return _mm512_permutex2var_ps(low, even, high);
     }
     float items[16] = {0};
     for (uint32_t i = 0; i < 16; i++)
@@ -229,6 +230,18 @@ static inline uint16_t between(uint64_t from, uint64_t to) {
     return (uint16_t)(high & ~low);
 }
 
+TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
+    uint64_t length = (uint64_t)row->length, first = (uint64_t)row->first;
+    uint64_t last = (uint64_t)row->last, stride = (uint64_t)row->stride;
+    /* where element 0 would be; masked lanes are not read */
+    uintptr_t base = (uintptr_t)from + (uint64_t)row->offset * sizeof(float);
+    for (uint64_t i = 0; i < length; i += 16) {
+        uint16_t have = last > i ? between(first > i ? first - i : 0, last - i) : 0;
+        __m512 x = spaced((const float *)base + i * stride, stride, have);
+        _mm512_mask_storeu_ps(to + i, lanes_of(length, i), x);
+    }
+}
+
 TARGET static void pad(float *to, const GemmPlane *p) {
     const __m512 fill = _mm512_set1_ps(p->value);
     for (uint64_t row = 0; row < p->height; row++, to += p->width) {
@@ -247,7 +260,7 @@ TARGET static void pad(float *to, const GemmPlane *p) {
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, pad, taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, pad, taps, largest};
     return &table;
 }
 

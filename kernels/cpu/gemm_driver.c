@@ -14,18 +14,30 @@ enum { STRIP = 384, ROWS_LEAST = 32, ALIGN_ELEMENTS = 16 };
 
 static const double WORK_PER_THREAD = 60000; /* multiply-adds; starting threads costs microseconds */
 
+/* The level's kernels use instructions that its name does not promise. */
+static IsaLevel usable(IsaLevel level) {
+#if defined(__x86_64__) || defined(__i386__)
+    bool fma = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
+    if (level == ISA_AVX512 && fma && __builtin_cpu_supports("bmi2")) return ISA_AVX512;
+    if ((level == ISA_AVX512 || level == ISA_AVX2) && fma) return ISA_AVX2;
+#else
+    (void)level;
+#endif
+    return ISA_PORTABLE;
+}
+
 const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
     if (!isa_supported(level)) return NULL;
+    level = usable(level);
     if (level == ISA_AVX512) return gemm_isa_avx512(kind);
-    if (level == ISA_AVX2 && __builtin_cpu_supports("fma")) return gemm_isa_avx2(kind);
-    return gemm_isa_portable(kind);
+    return level == ISA_AVX2 ? gemm_isa_avx2(kind) : gemm_isa_portable(kind);
 }
 
 const GemmLoops *gemm_loops(IsaLevel level) {
     if (!isa_supported(level)) return NULL;
+    level = usable(level);
     if (level == ISA_AVX512) return gemm_loops_avx512();
-    if (level == ISA_AVX2 && __builtin_cpu_supports("fma")) return gemm_loops_avx2();
-    return gemm_loops_portable();
+    return level == ISA_AVX2 ? gemm_loops_avx2() : gemm_loops_portable();
 }
 
 unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks) {

@@ -76,6 +76,19 @@ static void sweep(float *y, const float *matrix, uint64_t row, const float *x, u
         for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
 }
 
+void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
+    for (int64_t i = 0; i < row->first; i++) to[i] = 0;
+    if (row->stride == 1 && row->last > row->first)
+        memcpy(to + row->first, from + (row->offset + row->first),
+               (size_t)(row->last - row->first) * sizeof *to);
+    else if (row->stride == 2)
+        for (int64_t i = row->first; i < row->last; i++) to[i] = from[row->offset + 2 * i];
+    else
+        for (int64_t i = row->first; i < row->last; i++)
+            to[i] = from[row->offset + i * row->stride];
+    for (int64_t i = row->last; i < row->length; i++) to[i] = 0;
+}
+
 void gemm_pad_portable(float *to, const GemmPlane *p) {
     uint64_t left = p->left < p->width ? p->left : p->width;
     uint64_t count = p->width - left < p->in_width ? p->width - left : p->in_width;
@@ -118,6 +131,6 @@ static void largest(float *to, const GemmTaps *t) {
 }
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose, dots, sweep, gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {transpose, dots, sweep, gemm_row_portable, gemm_pad_portable, taps, largest};
     return &table;
 }

@@ -203,6 +203,13 @@ static void test_loops(void **unused) {
                 plain->largest(want, &taps);
                 loops->largest(got, &taps);
                 compare_floats(want, got, 4096);
+                const GemmRow row = {(int64_t)n, (int64_t)(n % 3), (int64_t)(n % 3 + (n + 1) / 2),
+                                     -(int64_t)(n % 3 * stride), (int64_t)stride};
+                if (row.last <= row.length) {
+                    plain->row(want, from, &row);
+                    loops->row(got, from, &row);
+                    compare_floats(want, got, 4096);
+                }
                 const GemmPlane plane = {.from = from, .in_height = 9, .in_width = n, .top = stride,
                                          .left = n % 20, .height = 12, .width = n + 9, .value = 5};
                 plain->pad(want, &plane);
