@@ -242,19 +242,23 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
 }
 
+/* A strip of 16 columns at a time, so that its masks are computed once. */
 TARGET static void pad(float *to, const GemmPlane *p) {
     const __m512 fill = _mm512_set1_ps(p->value);
-    for (uint64_t row = 0; row < p->height; row++, to += p->width) {
-        bool inside = row >= p->top && row - p->top < p->in_height;
-        /* where lane 0 of the padded row would be; masked lanes are not read */
-        uintptr_t from =
-            (uintptr_t)p->from + ((row - p->top) * p->in_width - p->left) * sizeof(float);
-        for (uint64_t i = 0; i < p->width; i += 16) {
-            uint64_t first = p->left > i ? p->left - i : 0, end = p->left + p->in_width;
-            uint16_t have = inside && end > i ? between(first, end - i) : 0;
-            __mmask16 mask = lanes_of(p->width, i);
-            __m512 x = _mm512_mask_loadu_ps(fill, have & mask, (const float *)from + i);
-            _mm512_mask_storeu_ps(to + i, mask, x);
+    uint64_t end = p->left + p->in_width;
+    for (uint64_t i = 0; i < p->width; i += 16) {
+        __mmask16 mask = lanes_of(p->width, i);
+        __mmask16 have = end > i ? between(p->left > i ? p->left - i : 0, end - i) & mask : 0;
+        /* where lane 0 of the first row would be; masked lanes are not read */
+        uintptr_t from = (uintptr_t)p->from + (i - p->left) * sizeof(float);
+        float *strip = to + i;
+        for (uint64_t row = 0; row < p->height; row++, strip += p->width) {
+            __m512 x = fill;
+            if (row - p->top < p->in_height) { /* wraps above the top */
+                x = _mm512_mask_loadu_ps(fill, have, (const float *)from);
+                from += p->in_width * sizeof(float);
+            }
+            _mm512_mask_storeu_ps(strip, mask, x);
         }
     }
 }

@@ -102,9 +102,9 @@ typedef struct PoolPlanes {
     WindowAxis y, x;
     GemmPlane plane;
     GemmTaps taps;
-    double *y_counts, *x_counts; /* elements that count, by row and by column of outputs */
+    float *y_counts, *x_counts; /* elements that count, by row and by column of outputs, at least 1 */
     const GemmLoops *loops;
-    bool mean;
+    bool mean, copied; /* false: there is no padding */
 } PoolPlanes;
 
 static bool planes_suit(const Pool *pool) {
@@ -125,12 +125,12 @@ static uint64_t padded_size(const WindowAxis *axis) {
     return (uint64_t)((axis->out - 1) * axis->stride + (axis->taps - 1) * axis->dilation + 1);
 }
 
-static double *axis_counts(KernelCall *call, const WindowAxis *axis, bool padded) {
-    double *counts = ARENA_ARRAY(call->scratch, double, (uint64_t)axis->out);
+static float *axis_counts(KernelCall *call, const WindowAxis *axis, bool padded) {
+    float *counts = ARENA_ARRAY(call->scratch, float, (uint64_t)axis->out);
     for (int64_t o = 0; o < axis->out; o++) {
         int64_t first, last;
         window_taps(axis, o, padded, &first, &last);
-        counts[o] = (double)(last - first);
+        counts[o] = last > first ? (float)(last - first) : 1;
     }
     return counts;
 }
@@ -145,6 +145,9 @@ static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
                           .top = (uint64_t)p.y.begin, .left = (uint64_t)p.x.begin,
                           .height = padded_size(&p.y), .width = padded_size(&p.x),
                           .value = mean ? 0 : -INFINITY};
+    p.copied = p.y.begin || p.x.begin || p.plane.height > p.plane.in_height ||
+               p.plane.width > p.plane.in_width;
+    if (!p.copied) p.plane.width = p.plane.in_width;
     p.taps = (GemmTaps){.lines = (uint64_t)p.y.out, .line = (uint64_t)p.y.stride * p.plane.width,
                         .count = (uint64_t)p.x.out, .row = (uint64_t)p.y.dilation * p.plane.width,
                         .rows = (uint32_t)p.y.taps, .taps = (uint32_t)p.x.taps,
@@ -163,18 +166,15 @@ static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
     GemmPlane plane = p->plane;
     GemmTaps taps = p->taps;
     plane.from = (const float *)p->pool->x + i * w->in;
-    taps.from = buffer;
-    p->loops->pad(buffer, &plane);
+    taps.from = p->copied ? buffer : plane.from;
+    if (p->copied) p->loops->pad(buffer, &plane);
     if (!p->mean) {
         p->loops->largest(y, &taps);
         return;
     }
     p->loops->taps(y, &taps);
     for (int64_t r = 0; r < p->y.out; r++)
-        for (int64_t k = 0; k < p->x.out; k++, y++) {
-            double count = p->y_counts[r] * p->x_counts[k];
-            *y = count > 0 ? (float)((double)*y / count) : 0;
-        }
+        for (int64_t k = 0; k < p->x.out; k++, y++) *y /= p->y_counts[r] * p->x_counts[k];
 }
 
 static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
