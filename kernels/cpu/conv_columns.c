@@ -69,17 +69,7 @@ static Reach reach_of(const ConvColumns *columns, const Segment *segment, uint64
     return reach;
 }
 
-/* Elements to[i * step], i < length. */
-static inline void copy_floats(float *to, const float *from, const Segment *s, const Reach *r) {
-    for (int64_t i = 0; i < r->first; i++) to[i] = 0;
-    if (s->stride == 1)
-        memcpy(to + r->first, from + r->offset + r->first,
-               (size_t)(r->last - r->first) * sizeof *to);
-    else
-        for (int64_t i = r->first; i < r->last; i++) to[i] = from[r->offset + i * s->stride];
-    for (int64_t i = r->last; i < s->length; i++) to[i] = 0;
-}
-
+/* to[2 * i], i < length: one half of each pair. */
 static inline void copy_halves(int16_t *to, const int16_t *from, const Segment *s, const Reach *r) {
     for (int64_t i = 0; i < r->first; i++) to[2 * i] = 0;
     if (s->stride == 1)
@@ -96,6 +86,7 @@ typedef struct Part {
     uint32_t width;
     bool pairs;
     const void *x; /* the batch's first channel */
+    void (*copy)(float *to, const float *from, const GemmRow *row);
 } Part;
 
 /* All rows of one segment; `to` is its first lane in the panel. */
@@ -106,14 +97,16 @@ static void pack_segment(const Part *part, const Segment *segment, uint32_t *to)
         uint64_t channel = part->row <= tap ? 0 : (part->row - tap - 1) / w->taps + 1;
         if (channel * w->taps + tap >= end) continue;
         const Reach reach = reach_of(part->columns, segment, tap);
-        for (uint64_t row = channel * w->taps + tap; row < end; row += w->taps, channel++) {
-            uint64_t at = row - part->row;
+        const GemmRow row = {segment->length, reach.first, reach.last, reach.offset,
+                             segment->stride};
+        for (uint64_t i = channel * w->taps + tap; i < end; i += w->taps, channel++) {
+            uint64_t at = i - part->row;
             if (part->pairs)
                 copy_halves((int16_t *)(to + at / 2 * part->width) + at % 2,
                             (const int16_t *)part->x + channel * w->in, segment, &reach);
             else
-                copy_floats((float *)(to + at * part->width),
-                            (const float *)part->x + channel * w->in, segment, &reach);
+                part->copy((float *)(to + at * part->width),
+                           (const float *)part->x + channel * w->in, &row);
         }
     }
 }
@@ -138,7 +131,7 @@ static void pack(const Part *part, const GemmBlock *block, uint32_t *to) {
 void conv_pack_floats(const void *source, const GemmBlock *block, void *to) {
     const ConvColumns *c = source;
     const Part part = {.columns = c, .row = block->k, .rows = block->depth, .depth = block->depth,
-                       .width = block->width,
+                       .width = block->width, .copy = block->loops->row,
                        .x = (const float *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }

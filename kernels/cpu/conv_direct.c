@@ -9,7 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
-enum { FEW_FILTERS = 8, SLACK = 32 };
+enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
 
 bool conv_direct_suits(const ConvOperands *conv) {
     const Window *w = conv->window;
@@ -41,27 +41,11 @@ static Planes planes_of(const ConvOperands *conv) {
     return p;
 }
 
-/* Part [from, to) of an axis' padded positions that the input fills. */
-static void filled(const WindowAxis *axis, uint64_t size, uint64_t *from, uint64_t *to) {
-    *from = (uint64_t)axis->begin < size ? (uint64_t)axis->begin : size;
-    uint64_t end = (uint64_t)axis->begin + (uint64_t)axis->in;
-    *to = end < size ? end : size;
-}
-
 static void copy_plane(const Planes *p, const float *from, float *to) {
-    uint64_t top, bottom, left, right;
-    filled(&p->y, p->height, &top, &bottom);
-    filled(&p->x, p->width, &left, &right);
-    for (uint64_t row = 0; row < p->height; row++, to += p->width) {
-        if (row < top || row >= bottom) {
-            memset(to, 0, p->width * sizeof *to);
-            continue;
-        }
-        const float *source = from + (row - top) * (uint64_t)p->x.in;
-        for (uint64_t i = 0; i < left; i++) to[i] = 0;
-        memcpy(to + left, source, (right - left) * sizeof *to);
-        for (uint64_t i = right; i < p->width; i++) to[i] = 0;
-    }
+    const GemmPlane plane = {.from = from, .in_height = (uint64_t)p->y.in,
+                             .in_width = (uint64_t)p->x.in, .top = (uint64_t)p->y.begin,
+                             .left = (uint64_t)p->x.begin, .height = p->height, .width = p->width};
+    p->loops->pad(to, &plane);
 }
 
 /* One filter's output plane from the group's padded planes. */
@@ -70,38 +54,60 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
     const ConvOperands *conv = p->conv;
     GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation, .rows = (uint32_t)p->y.taps,
                      .taps = (uint32_t)p->x.taps, .stride = (uint64_t)p->x.stride,
-                     .step = (uint64_t)p->x.dilation};
+                     .step = (uint64_t)p->x.dilation, .lines = (uint64_t)p->y.out,
+                     .line = (uint64_t)p->y.stride * p->width, .count = (uint64_t)p->x.out};
     if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
     for (uint64_t c = 0; c < conv->channels; c++) {
         taps.weights =
             (const float *)conv->weights + (filter * conv->channels + c) * conv->window->taps;
         taps.add = c > 0;
-        for (int64_t row = 0; row < p->y.out; row++) {
-            taps.from = planes + c * plane + (uint64_t)(row * p->y.stride) * p->width;
-            p->loops->taps(y + row * p->x.out, &taps, (uint64_t)p->x.out);
-        }
+        taps.from = planes + c * plane;
+        p->loops->taps(y, &taps);
+    }
+}
+
+/* Planes of several groups are copied before the first is used: what was just stored is slow to load in
+ * other pieces. */
+typedef struct DirectTask {
+    uint64_t first, count; /* groups of all images */
+    uint64_t plane;
+    float *buffer; /* NULL: not copied */
+} DirectTask;
+
+static void run_groups(const Planes *p, const DirectTask *task) {
+    const ConvOperands *conv = p->conv;
+    const Window *w = conv->window;
+    const float *x = (const float *)conv->x + task->first * conv->channels * w->in;
+    for (uint64_t c = 0; task->buffer && c < task->count * conv->channels; c++)
+        copy_plane(p, x + c * w->in, task->buffer + c * task->plane);
+    if (task->buffer) x = task->buffer;
+    for (uint64_t i = 0; i < task->count; i++) {
+        uint64_t group = task->first + i;
+        for (uint64_t f = 0; f < conv->filters; f++)
+            run_filter(p, x + i * conv->channels * task->plane, task->plane,
+                       group % w->groups * conv->filters + f,
+                       (float *)conv->y + (group * conv->filters + f) * w->out);
     }
 }
 
 void conv_direct(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     const Planes p = planes_of(conv);
-    uint64_t tasks = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
-    double work = (double)tasks * (double)(conv->filters * conv->channels) * (double)w->taps *
+    uint64_t groups = conv->images * w->groups, plane = p.copied ? p.height * p.width : w->in;
+    uint64_t together = plane * conv->channels < SMALL_PLANE ? AT_ONCE : 1;
+    uint64_t tasks = (groups + together - 1) / together;
+    double work = (double)groups * (double)(conv->filters * conv->channels) * (double)w->taps *
                   (double)w->out;
     unsigned threads = gemm_threads(call, work, tasks);
-    uint64_t size = conv->channels * plane + SLACK;
+    uint64_t size = together * conv->channels * plane + SLACK;
     float *buffers = NULL;
     if (p.copied) buffers = arena_array(call->scratch, threads, size * sizeof(float));
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t task = 0; task < tasks; task++) {
-        const float *x = (const float *)conv->x + task * conv->channels * w->in;
-        float *own = p.copied ? buffers + size * (unsigned)omp_get_thread_num() : NULL;
-        for (uint64_t c = 0; own && c < conv->channels; c++)
-            copy_plane(&p, x + c * w->in, own + c * plane);
-        for (uint64_t f = 0; f < conv->filters; f++)
-            run_filter(&p, own ? own : x, plane, task % w->groups * conv->filters + f,
-                       (float *)conv->y + (task * conv->filters + f) * w->out);
+    for (uint64_t i = 0; i < tasks; i++) {
+        DirectTask task = {.first = i * together, .count = together, .plane = plane};
+        if (task.count > groups - task.first) task.count = groups - task.first;
+        if (buffers) task.buffer = buffers + size * (unsigned)omp_get_thread_num();
+        run_groups(&p, &task);
     }
 }
 

@@ -7,8 +7,8 @@
  *
  * Elements are of 4 bytes: float, or two int16 of neighbouring k (GEMM_PAIRS) whose products are summed
  * to int32, modulo 2^32. Every element of C is computed by one thread, over k in ascending order with
- * blocks of GEMM_DEPTH, so results depend neither on the number of threads nor on a tile's place;
- * instruction sets differ in rounding (with and without fused multiply-add).
+ * blocks of GEMM_DEPTH, so results do not depend on the number of threads; instruction sets differ in
+ * rounding (with and without fused multiply-add).
  */
 #ifndef DEMI_GEMM_H
 #define DEMI_GEMM_H
@@ -27,6 +27,7 @@ typedef struct GemmTile {
     void *c;
     uint64_t c_row;   /* elements between rows of C */
     uint32_t columns; /* at most the kernel's vectors' lanes */
+    uint32_t rows;    /* used by `turned` only */
     bool add;         /* C += A * B; otherwise C = bias + A * B */
     const void *bias; /* [rows], or NULL for 0 */
 } GemmTile;
@@ -37,9 +38,18 @@ typedef void GemmTileFunction(const GemmTile *tile);
 typedef struct GemmIsa {
     uint32_t rows, vecs, lanes;
     GemmTileFunction *tiles[GEMM_ROWS_MOST][GEMM_VECS_MOST]; /* [rows - 1][vectors - 1] */
+    /* For a last vector of few columns: vectors are along rows then, and sums over k in parts. Up to
+     * turned_most columns; NULL where there is none. */
+    GemmTileFunction *turned;
+    uint32_t turned_most;
 } GemmIsa;
 
 typedef struct GemmTaps GemmTaps;
+typedef struct GemmPlane GemmPlane;
+
+typedef struct GemmRow {
+    int64_t length, first, last, offset, stride;
+} GemmRow;
 
 /* Loops over floats that the instruction sets have. */
 typedef struct GemmLoops {
@@ -53,19 +63,33 @@ typedef struct GemmLoops {
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
                   uint64_t columns);
-    /* to[i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[r][i * stride + t * step];
-     * i < count */
-    void (*taps)(float *to, const GemmTaps *taps, uint64_t count);
+    /* to[i] = from[offset + i * stride] for first <= i < last, 0 for other i < length */
+    void (*row)(float *to, const float *from, const GemmRow *row);
+    /* A plane with its padding; see GemmPlane. */
+    void (*pad)(float *to, const GemmPlane *plane);
+    /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t * step] */
+    void (*taps)(float *to, const GemmTaps *taps);
+    /* to[l][i] = the largest of those elements; NaN where one is */
+    void (*largest)(float *to, const GemmTaps *taps);
 } GemmLoops;
 
-/* Windows over a row of outputs: the inner loop of direct convolutions. */
+/* Copies a plane of in_height rows of in_width into one of height rows of width at (top, left), and
+ * fills the rest with `value`; what does not fit is left out. */
+struct GemmPlane {
+    const float *from;
+    uint64_t in_height, in_width, top, left, height, width;
+    float value;
+};
+
+/* Windows over a padded plane: the inner loops of direct convolutions and pools. Line l of outputs, of
+ * `count`, is at to + l * count; from[l][r] at from + l * line + r * row. */
 struct GemmTaps {
-    const float *from; /* row 0; rows are `row` elements apart */
-    uint64_t row;
+    const float *from;
+    uint64_t lines, line, count, row;
     const float *weights; /* [rows, taps] */
     uint32_t rows, taps;
     uint64_t stride, step;
-    bool add;   /* to += ; otherwise to = bias + */
+    bool add; /* to += ; otherwise to = bias + */
     float bias;
 };
 
@@ -75,10 +99,13 @@ const GemmLoops *gemm_loops(IsaLevel level);
 
 const GemmIsa *gemm_isa_portable(GemmKind kind);
 const GemmLoops *gemm_loops_portable(void);
+void gemm_row_portable(float *to, const float *from, const GemmRow *row);
+void gemm_pad_portable(float *to, const GemmPlane *plane);
 const GemmIsa *gemm_isa_avx2(GemmKind kind);
 const GemmLoops *gemm_loops_avx2(void);
 void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, uint64_t from_row,
                          uint64_t rows, uint64_t columns);
+void gemm_turned_8(const GemmTile *tile); /* of panels of 8 rows and 48 columns, in AVX2 */
 const GemmIsa *gemm_isa_avx512(GemmKind kind);
 const GemmLoops *gemm_loops_avx512(void);
 

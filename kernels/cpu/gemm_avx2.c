@@ -19,12 +19,12 @@ TARGET static inline __m256i some(uint64_t lanes) {
 
 #define CASES(X)                                                                                   \
     X(1, 1) X(1, 2) X(2, 1) X(2, 2) X(3, 1) X(3, 2) X(4, 1) X(4, 2) X(5, 1) X(5, 2) X(6, 1) X(6, 2)
-#define TABLE(f)                                                                                   \
+#define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         6, 2, 8, {                                                                                 \
             {f(1_1), f(1_2)}, {f(2_1), f(2_2)}, {f(3_1), f(3_2)}, {f(4_1), f(4_2)},                \
             {f(5_1), f(5_2)}, {f(6_1), f(6_2)},                                                    \
-        }                                                                                          \
+        }, turned_tiles, turned_columns                                                            \
     }
 
 #define TILE_ROWS  6
@@ -85,11 +85,6 @@ CASES(TILE_CASE)
 #define TILE_C_STORE_SOME(p, mask, v) _mm256_maskstore_epi32(p, mask, v)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
-
-const GemmIsa *gemm_isa_avx2(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME), pairs = TABLE(PAIRS_NAME);
-    return kind == GEMM_FLOAT ? &floats : &pairs;
-}
 
 /* ---- loops ------------------------------------------------------------------------------------- */
 
@@ -201,29 +196,158 @@ TARGET static inline __m256 spaced(const float *p, uint64_t stride) {
                           p[5 * stride], p[6 * stride], p[7 * stride]);
 }
 
-TARGET static void taps(float *to, const GemmTaps *t, uint64_t count) {
-    uint64_t i = 0;
-    for (; count - i >= 8; i += 8) {
-        __m256 sum = t->add ? _mm256_loadu_ps(to + i) : _mm256_set1_ps(t->bias);
-        const float *row = t->from + i * t->stride, *w = t->weights;
-        for (uint32_t r = 0; r < t->rows; r++, row += t->row)
-            for (uint32_t k = 0; k < t->taps; k++)
-                sum = _mm256_fmadd_ps(_mm256_set1_ps(*w++), spaced(row + k * t->step, t->stride),
-                                      sum);
-        _mm256_storeu_ps(to + i, sum);
-    }
-    for (; i < count; i++) {
-        float sum = t->add ? to[i] : t->bias;
-        const float *row = t->from + i * t->stride, *w = t->weights;
-        for (uint32_t r = 0; r < t->rows; r++, row += t->row)
-            for (uint32_t k = 0; k < t->taps; k++)
-                sum = __builtin_fmaf(*w++, row[k * t->step], sum);
-        to[i] = sum;
+TARGET static float tap_sum(const GemmTaps *t, const float *row, float sum) {
+    const float *w = t->weights;
+    for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+        for (uint32_t k = 0; k < t->taps; k++) sum = __builtin_fmaf(*w++, row[k * t->step], sum);
+    return sum;
+}
+
+TARGET static inline __attribute__((always_inline)) void
+run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
+         const uint64_t stride) {
+    for (uint64_t line = 0; line < t->lines; line++, to += t->count) {
+        const float *from = t->from + line * t->line;
+        uint64_t i = 0;
+        for (; t->count - i >= 8; i += 8) {
+            __m256 sum = t->add ? _mm256_loadu_ps(to + i) : _mm256_set1_ps(t->bias);
+            const float *row = from + i * stride, *w = t->weights;
+            for (uint32_t r = 0; r < rows; r++, row += t->row)
+                for (uint32_t k = 0; k < taps; k++)
+                    sum = _mm256_fmadd_ps(_mm256_set1_ps(*w++), spaced(row + k * t->step, stride),
+                                          sum);
+            _mm256_storeu_ps(to + i, sum);
+        }
+        for (; i < t->count; i++) to[i] = tap_sum(t, from + i * stride, t->add ? to[i] : t->bias);
     }
 }
 
+TARGET static void taps(float *to, const GemmTaps *t) {
+    bool three = t->rows == 3 && t->taps == 3;
+    if (three && t->stride == 1) run_taps(to, t, 3, 3, 1);
+    else if (three && t->stride == 2) run_taps(to, t, 3, 3, 2);
+    else if (t->stride == 1) run_taps(to, t, t->rows, t->taps, 1);
+    else if (t->stride == 2) run_taps(to, t, t->rows, t->taps, 2);
+    else run_taps(to, t, t->rows, t->taps, t->stride);
+}
+
+static float tap_largest(const GemmTaps *t, const float *row) {
+    float best = -__builtin_inff();
+    for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+        for (uint32_t k = 0; k < t->taps; k++) {
+            float x = row[k * t->step];
+            if (x > best || x != x) best = x;
+        }
+    return best;
+}
+
+TARGET static inline __attribute__((always_inline)) void
+run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
+    for (uint64_t line = 0; line < t->lines; line++, to += t->count) {
+        const float *from = t->from + line * t->line;
+        uint64_t i = 0;
+        for (; t->count - i >= 8; i += 8) {
+            __m256 best = _mm256_set1_ps(-__builtin_inff()), unordered = _mm256_setzero_ps();
+            const float *row = from + i * stride;
+            for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+                for (uint32_t k = 0; k < t->taps; k++) {
+                    __m256 x = spaced(row + k * t->step, stride);
+                    unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+                    best = _mm256_max_ps(x, best);
+                }
+            _mm256_storeu_ps(to + i, _mm256_or_ps(best, unordered)); /* all bits set: NaN */
+        }
+        for (; i < t->count; i++) to[i] = tap_largest(t, from + i * stride);
+    }
+}
+
+TARGET static void largest(float *to, const GemmTaps *t) {
+    if (t->stride == 1) run_largest(to, t, 1);
+    else if (t->stride == 2) run_largest(to, t, 2);
+    else run_largest(to, t, t->stride);
+}
+
+/* Most rows are inside as a whole: 8 at a time, the rest one by one. */
+TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
+    if (row->first || row->last != row->length || row->stride > 2) {
+        gemm_row_portable(to, from, row);
+        return;
+    }
+    uint64_t stride = (uint64_t)row->stride;
+    from += row->offset;
+    int64_t i = 0;
+    for (; row->length - i >= 8; i += 8) _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
+    for (; i < row->length; i++) to[i] = from[i * row->stride];
+}
+
+/* ---- tiles of few columns ----------------------------------------------------------------------- */
+
+/* C's columns as vectors along rows: of panels of `height` rows and `width` columns, whose last vector
+ * begins at tile->b. The elements past a panel's rows that loads take in are not stored. */
+TARGET static inline __attribute__((always_inline)) void
+turned(const GemmTile *tile, const uint32_t columns, const uint32_t height, const uint32_t width) {
+    const uint32_t parts = 8 / columns;
+    const float *a = tile->a, *b = tile->b;
+    __m256 acc[8];
+    TILE_UNROLL
+    for (uint32_t i = 0; i < parts * columns; i++) acc[i] = _mm256_setzero_ps();
+    uint64_t k = 0;
+    for (; tile->depth - k >= parts; k += parts, a += height * parts, b += width * parts) {
+        TILE_UNROLL
+        for (uint32_t p = 0; p < parts; p++) {
+            __m256 x = _mm256_loadu_ps(a + p * height);
+            TILE_UNROLL
+            for (uint32_t j = 0; j < columns; j++)
+                acc[p * columns + j] =
+                    _mm256_fmadd_ps(x, _mm256_set1_ps(b[p * width + j]), acc[p * columns + j]);
+        }
+    }
+    for (; k < tile->depth; k++, a += height, b += width) {
+        TILE_UNROLL
+        for (uint32_t j = 0; j < columns; j++)
+            acc[j] = _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_set1_ps(b[j]), acc[j]);
+    }
+    for (uint32_t j = 0; j < columns; j++) {
+        float sums[8];
+        for (uint32_t p = 1; p < parts; p++) acc[j] = _mm256_add_ps(acc[j], acc[p * columns + j]);
+        _mm256_storeu_ps(sums, acc[j]);
+        for (uint32_t r = 0; r < tile->rows; r++) {
+            float *c = (float *)tile->c + r * tile->c_row + j;
+            float before = tile->add ? *c : tile->bias ? ((const float *)tile->bias)[r] : 0;
+            *c = before + sums[r];
+        }
+    }
+}
+
+TARGET void gemm_turned_8(const GemmTile *tile) {
+    switch (tile->columns) {
+    case 1: turned(tile, 1, 8, 48); break;
+    case 2: turned(tile, 2, 8, 48); break;
+    case 3: turned(tile, 3, 8, 48); break;
+    case 4: turned(tile, 4, 8, 48); break;
+    case 5: turned(tile, 5, 8, 48); break;
+    case 6: turned(tile, 6, 8, 48); break;
+    case 7: turned(tile, 7, 8, 48); break;
+    default: turned(tile, 8, 8, 48); break;
+    }
+}
+
+TARGET static void turned_6(const GemmTile *tile) {
+    switch (tile->columns) {
+    case 1: turned(tile, 1, 6, 16); break;
+    case 2: turned(tile, 2, 6, 16); break;
+    case 3: turned(tile, 3, 6, 16); break;
+    default: turned(tile, 4, 6, 16); break;
+    }
+}
+
+const GemmIsa *gemm_isa_avx2(GemmKind kind) {
+    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_6, 4), pairs = TABLE(PAIRS_NAME, NULL, 0);
+    return kind == GEMM_FLOAT ? &floats : &pairs;
+}
+
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, taps};
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, gemm_pad_portable, taps, largest};
     return &table;
 }
 

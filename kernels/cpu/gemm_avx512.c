@@ -9,21 +9,21 @@
 
 #include "gemm_unroll.h"
 
-#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))
-#define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,avx512vnni")))
+#define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2")))
+#define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
 static inline uint16_t some(uint64_t lanes) { return (uint16_t)((1u << lanes) - 1); }
 
 #define CASES(X)                                                                                   \
     X(1, 1) X(1, 2) X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) \
     X(5, 1) X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
-#define TABLE(f)                                                                                   \
+#define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16, {                                                                                \
             {f(1_1), f(1_2), f(1_3)}, {f(2_1), f(2_2), f(2_3)}, {f(3_1), f(3_2), f(3_3)},          \
             {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},          \
             {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                    \
-        }                                                                                          \
+        }, turned_tiles, turned_columns                                                            \
     }
 
 #define TILE_ROWS  8
@@ -97,8 +97,8 @@ CASES(TILE_CASE)
 CASES(TILE_CASE)
 
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME), pairs = TABLE(PAIRS_NAME),
-                         vnni = TABLE(VNNI_NAME);
+    static const GemmIsa floats = TABLE(FLOAT_NAME, gemm_turned_8, 8), pairs = TABLE(PAIRS_NAME, NULL, 0),
+                         vnni = TABLE(VNNI_NAME, NULL, 0);
     if (kind == GEMM_FLOAT) return &floats;
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
 }
@@ -153,15 +153,16 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         }
 }
 
-/* 16 elements p[0], p[stride], …, those of the mask. */
+/* 16 elements p[0], p[stride], …, those of the mask; 0 for others. Nothing else is read. */
 TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 mask) {
     if (stride == 1) return _mm512_maskz_loadu_ps(mask, p);
-    if (stride == 2 && mask == 0xffff) {
+    if (stride == 2) {
         const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
                                                28, 30);
-        /* the second half ends with element 30, one short of a vector */
-        __m512 high = _mm512_maskz_loadu_ps(0x7fff, p + 16);
-        return _mm512_permutex2var_ps(_mm512_loadu_ps(p), even, high);
+        uint32_t both = _pdep_u32(mask, 0x55555555u);
+        __m512 low = _mm512_maskz_loadu_ps((__mmask16)both, p);
+        __m512 high = _mm512_maskz_loadu_ps((__mmask16)(both >> 16), p + 16);
+        return _mm512_permutex2var_ps(low, even, high);
     }
     float items[16] = {0};
     for (uint32_t i = 0; i < 16; i++)
@@ -169,21 +170,101 @@ TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 ma
     return _mm512_loadu_ps(items);
 }
 
-TARGET static void taps(float *to, const GemmTaps *t, uint64_t count) {
-    for (uint64_t i = 0; i < count; i += 16) {
-        __mmask16 mask = count - i >= 16 ? 0xffff : some(count - i);
-        __m512 sum = t->add ? _mm512_maskz_loadu_ps(mask, to + i) : _mm512_set1_ps(t->bias);
-        const float *row = t->from + i * t->stride, *w = t->weights;
-        for (uint32_t r = 0; r < t->rows; r++, row += t->row)
-            for (uint32_t k = 0; k < t->taps; k++)
-                sum = _mm512_fmadd_ps(_mm512_set1_ps(*w++), spaced(row + k * t->step, t->stride, mask),
-                                      sum);
-        _mm512_mask_storeu_ps(to + i, mask, sum);
+TARGET static inline __mmask16 lanes_of(uint64_t count, uint64_t i) {
+    return count - i >= 16 ? 0xffff : some(count - i);
+}
+
+TARGET static inline __attribute__((always_inline)) void
+run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
+         const uint64_t stride) {
+    for (uint64_t line = 0; line < t->lines; line++, to += t->count)
+        for (uint64_t i = 0; i < t->count; i += 16) {
+            __mmask16 mask = lanes_of(t->count, i);
+            __m512 sum = t->add ? _mm512_maskz_loadu_ps(mask, to + i) : _mm512_set1_ps(t->bias);
+            const float *row = t->from + line * t->line + i * stride, *w = t->weights;
+            for (uint32_t r = 0; r < rows; r++, row += t->row)
+                for (uint32_t k = 0; k < taps; k++)
+                    sum = _mm512_fmadd_ps(_mm512_set1_ps(*w++),
+                                          spaced(row + k * t->step, stride, mask), sum);
+            _mm512_mask_storeu_ps(to + i, mask, sum);
+        }
+}
+
+TARGET static void taps(float *to, const GemmTaps *t) {
+    bool three = t->rows == 3 && t->taps == 3, five = t->rows == 5 && t->taps == 5;
+    if (three && t->stride == 1) run_taps(to, t, 3, 3, 1);
+    else if (three && t->stride == 2) run_taps(to, t, 3, 3, 2);
+    else if (five && t->stride == 1) run_taps(to, t, 5, 5, 1);
+    else if (t->stride == 1) run_taps(to, t, t->rows, t->taps, 1);
+    else if (t->stride == 2) run_taps(to, t, t->rows, t->taps, 2);
+    else run_taps(to, t, t->rows, t->taps, t->stride);
+}
+
+TARGET static inline __attribute__((always_inline)) void
+run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
+    const __m512 nan = _mm512_set1_ps(__builtin_nanf(""));
+    for (uint64_t line = 0; line < t->lines; line++, to += t->count)
+        for (uint64_t i = 0; i < t->count; i += 16) {
+            __mmask16 mask = lanes_of(t->count, i), unordered = 0;
+            __m512 best = _mm512_set1_ps(-__builtin_inff());
+            const float *row = t->from + line * t->line + i * stride;
+            for (uint32_t r = 0; r < t->rows; r++, row += t->row)
+                for (uint32_t k = 0; k < t->taps; k++) {
+                    __m512 x = spaced(row + k * t->step, stride, mask);
+                    unordered |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+                    best = _mm512_max_ps(x, best);
+                }
+            _mm512_mask_storeu_ps(to + i, mask, _mm512_mask_mov_ps(best, unordered, nan));
+        }
+}
+
+TARGET static void largest(float *to, const GemmTaps *t) {
+    if (t->stride == 1) run_largest(to, t, 1);
+    else if (t->stride == 2) run_largest(to, t, 2);
+    else run_largest(to, t, t->stride);
+}
+
+/* Lanes [from, to) of 16. */
+static inline uint16_t between(uint64_t from, uint64_t to) {
+    uint32_t high = to >= 16 ? 0xffff : (1u << to) - 1, low = from >= 16 ? 0xffff : (1u << from) - 1;
+    return (uint16_t)(high & ~low);
+}
+
+TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
+    uint64_t length = (uint64_t)row->length, first = (uint64_t)row->first;
+    uint64_t last = (uint64_t)row->last, stride = (uint64_t)row->stride;
+    /* where element 0 would be; masked lanes are not read */
+    uintptr_t base = (uintptr_t)from + (uint64_t)row->offset * sizeof(float);
+    for (uint64_t i = 0; i < length; i += 16) {
+        uint16_t have = last > i ? between(first > i ? first - i : 0, last - i) : 0;
+        __m512 x = spaced((const float *)base + i * stride, stride, have);
+        _mm512_mask_storeu_ps(to + i, lanes_of(length, i), x);
+    }
+}
+
+/* A strip of 16 columns at a time, so that its masks are computed once. */
+TARGET static void pad(float *to, const GemmPlane *p) {
+    const __m512 fill = _mm512_set1_ps(p->value);
+    uint64_t end = p->left + p->in_width;
+    for (uint64_t i = 0; i < p->width; i += 16) {
+        __mmask16 mask = lanes_of(p->width, i);
+        __mmask16 have = end > i ? between(p->left > i ? p->left - i : 0, end - i) & mask : 0;
+        /* where lane 0 of the first row would be; masked lanes are not read */
+        uintptr_t from = (uintptr_t)p->from + (i - p->left) * sizeof(float);
+        float *strip = to + i;
+        for (uint64_t row = 0; row < p->height; row++, strip += p->width) {
+            __m512 x = fill;
+            if (row - p->top < p->in_height) { /* wraps above the top */
+                x = _mm512_mask_loadu_ps(fill, have, (const float *)from);
+                from += p->in_width * sizeof(float);
+            }
+            _mm512_mask_storeu_ps(strip, mask, x);
+        }
     }
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, taps};
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, pad, taps, largest};
     return &table;
 }
 

@@ -10,22 +10,34 @@
 
 #include "gemm.h"
 
-enum { STRIP = 384, ROWS_LEAST = 64, ALIGN_ELEMENTS = 16 };
+enum { STRIP = 384, ROWS_LEAST = 32, ALIGN_ELEMENTS = 16 };
 
 static const double WORK_PER_THREAD = 60000; /* multiply-adds; starting threads costs microseconds */
 
+/* The level's kernels use instructions that its name does not promise. */
+static IsaLevel usable(IsaLevel level) {
+#if defined(__x86_64__) || defined(__i386__)
+    bool fma = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
+    if (level == ISA_AVX512 && fma && __builtin_cpu_supports("bmi2")) return ISA_AVX512;
+    if ((level == ISA_AVX512 || level == ISA_AVX2) && fma) return ISA_AVX2;
+#else
+    (void)level;
+#endif
+    return ISA_PORTABLE;
+}
+
 const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
     if (!isa_supported(level)) return NULL;
+    level = usable(level);
     if (level == ISA_AVX512) return gemm_isa_avx512(kind);
-    if (level == ISA_AVX2 && __builtin_cpu_supports("fma")) return gemm_isa_avx2(kind);
-    return gemm_isa_portable(kind);
+    return level == ISA_AVX2 ? gemm_isa_avx2(kind) : gemm_isa_portable(kind);
 }
 
 const GemmLoops *gemm_loops(IsaLevel level) {
     if (!isa_supported(level)) return NULL;
+    level = usable(level);
     if (level == ISA_AVX512) return gemm_loops_avx512();
-    if (level == ISA_AVX2 && __builtin_cpu_supports("fma")) return gemm_loops_avx2();
-    return gemm_loops_portable();
+    return level == ISA_AVX2 ? gemm_loops_avx2() : gemm_loops_portable();
 }
 
 unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks) {
@@ -80,14 +92,31 @@ typedef struct Strip {
     uint32_t *a, *b; /* buffers */
 } Strip;
 
-static void run_panels(const Strip *strip, const GemmTile *base, uint32_t rows) {
+/* A panel of B and the columns of C that are its; `last` says that C ends with it. A last vector of
+ * few columns is turned where the instruction set has that. */
+static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
+    const GemmIsa *isa = strip->cut->isa;
+    uint32_t vecs = (tile->columns - 1) / isa->lanes, rest = tile->columns - vecs * isa->lanes;
+    if (!last || rest > isa->turned_most) {
+        isa->tiles[tile->rows - 1][vecs](tile);
+        return;
+    }
+    tile->columns = vecs * isa->lanes;
+    if (vecs) isa->tiles[tile->rows - 1][vecs - 1](tile);
+    tile->columns = rest;
+    tile->b = (const uint32_t *)tile->b + vecs * isa->lanes;
+    tile->c = (uint32_t *)tile->c + vecs * isa->lanes;
+    isa->turned(tile);
+}
+
+static void run_panels(const Strip *strip, const GemmTile *base) {
     const Cut *cut = strip->cut;
     for (uint64_t j = 0; j < strip->columns; j += cut->width) {
         GemmTile tile = *base;
         tile.columns = (uint32_t)least(strip->columns - j, cut->width);
         tile.b = strip->b + j * base->depth;
         tile.c = (uint32_t *)base->c + j;
-        cut->isa->tiles[rows - 1][(tile.columns - 1) / cut->isa->lanes](&tile);
+        run_panel(strip, &tile, strip->column + j + tile.columns == cut->gemm->n);
     }
 }
 
@@ -103,11 +132,12 @@ static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
         block.lane = i;
         block.lanes = rows;
         g->pack_a(g->a, &block, strip->a);
-        GemmTile tile = {.depth = depth, .a = strip->a, .c_row = g->n, .add = g->add || k > 0};
+        GemmTile tile = {.depth = depth, .a = strip->a, .c_row = g->n, .rows = rows,
+                         .add = g->add || k > 0};
         if (g->bias)
             tile.bias = (const uint32_t *)g->bias + (strip->batch % g->bias_batches) * g->m + i;
         tile.c = (uint32_t *)g->c + (strip->batch * g->m + i) * g->n + strip->column;
-        run_panels(strip, &tile, rows);
+        run_panels(strip, &tile);
     }
 }
 

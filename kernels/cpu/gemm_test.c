@@ -195,9 +195,25 @@ static void test_loops(void **unused) {
             compare_floats(want, got, 4096);
             for (uint64_t stride = 1; stride < 4; stride++) {
                 const GemmTaps taps = {.from = from, .row = 300, .weights = x, .rows = 3, .taps = 3,
-                                       .stride = stride, .step = 2, .add = n % 2, .bias = 3};
-                plain->taps(want, &taps, n);
-                loops->taps(got, &taps, n);
+                                       .stride = stride, .step = 2, .add = n % 2, .bias = 3,
+                                       .lines = 2, .line = 11, .count = n};
+                plain->taps(want, &taps);
+                loops->taps(got, &taps);
+                compare_floats(want, got, 4096);
+                plain->largest(want, &taps);
+                loops->largest(got, &taps);
+                compare_floats(want, got, 4096);
+                const GemmRow row = {(int64_t)n, (int64_t)(n % 3), (int64_t)(n % 3 + (n + 1) / 2),
+                                     -(int64_t)(n % 3 * stride), (int64_t)stride};
+                if (row.last <= row.length) {
+                    plain->row(want, from, &row);
+                    loops->row(got, from, &row);
+                    compare_floats(want, got, 4096);
+                }
+                const GemmPlane plane = {.from = from, .in_height = 9, .in_width = n, .top = stride,
+                                         .left = n % 20, .height = 12, .width = n + 9, .value = 5};
+                plain->pad(want, &plane);
+                loops->pad(got, &plane);
                 compare_floats(want, got, 4096);
             }
         }

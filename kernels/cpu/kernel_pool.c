@@ -90,72 +90,102 @@ static int64_t turned(const Window *w, int64_t at) {
     return result;
 }
 
-/* ---- tap by tap --------------------------------------------------------------------------------
+/* ---- planes ------------------------------------------------------------------------------------
  *
- * Rows of outputs that see one tap are neighbours, so the compiler's vectors do many at once: for long
- * rows and few taps, without indices. */
+ * Float pools over one or two axes with windows of few taps, without indices: each plane is copied with
+ * its padding and gone over by the loops of gemm.h. One axis counts as two, the first of size 1. */
 
-enum { SWEEP_ROW_LEAST = 8, SWEEP_TAPS_MOST = 256 };
+enum { PLANE_TAPS_MOST = 128 };
 
-static bool sweep_suits(const Pool *pool) {
+typedef struct PoolPlanes {
+    const Pool *pool;
+    WindowAxis y, x;
+    GemmPlane plane;
+    GemmTaps taps;
+    float *y_counts, *x_counts; /* elements that count, by row and by column of outputs, at least 1 */
+    const GemmLoops *loops;
+    bool mean, copied; /* false: there is no padding */
+} PoolPlanes;
+
+static bool planes_suit(const Pool *pool) {
     const Window *w = pool->window;
-    if (!w->rank || pool->indices || w->axes[w->rank - 1].out < SWEEP_ROW_LEAST) return false;
+    if (w->rank < 1 || w->rank > 2 || pool->indices) return false;
     int64_t taps = 1;
-    for (uint32_t i = 0; i < w->rank && taps <= SWEEP_TAPS_MOST; i++)
-        taps *= w->axes[i].taps < SWEEP_TAPS_MOST ? w->axes[i].taps : SWEEP_TAPS_MOST + 1;
-    return taps <= SWEEP_TAPS_MOST;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowAxis *axis = &w->axes[i];
+        if (axis->taps > PLANE_TAPS_MOST || axis->dilation > PLANE_TAPS_MOST ||
+            axis->begin > PLANE_TAPS_MOST || axis->end > PLANE_TAPS_MOST)
+            return false;
+        taps *= axis->taps;
+    }
+    return taps <= PLANE_TAPS_MOST && w->in >= w->out / 4; /* the copy is not the larger part */
 }
 
-#define SWEEP_POOL(T, name, before, COMBINE)                                                       \
-    static void sweep_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                   \
-        const Window *w = pool->window;                                                            \
-        const T *x = (const T *)pool->x + plane * w->in;                                           \
-        T *y = (T *)pool->y + plane * w->out;                                                      \
-        WindowOverlap o = {.first = at->first, .last = at->last, .index = at->output};             \
-        for (uint64_t i = 0; i < w->out; i++) y[i] = before;                                       \
-        do {                                                                                       \
-            bool more = window_overlap(w, at->tap, &o);                                            \
-            for (; more; more = window_overlap_next(w, at->tap, &o)) {                             \
-                const T *from = x + o.in;                                                          \
-                T *to = y + o.out;                                                                 \
-                if (o.step == 1)                                                                   \
-                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[k]);         \
-                else if (o.step == 2)                                                              \
-                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[2 * k]);     \
-                else                                                                               \
-                    for (int64_t k = 0; k < o.count; k++) to[k] = COMBINE(to[k], from[k * o.step]); \
-            }                                                                                      \
-        } while (window_next_tap(w, at->tap));                                                     \
-    }
-#define LARGER(a, b)  ((b) > (a) || (b) != (b) ? (b) : (a)) /* NaN stays */
-#define SUM_OF(a, b) ((a) + (b))
-SWEEP_POOL(float, max_float, -INFINITY, LARGER)
-SWEEP_POOL(int8_t, max_int8, INT8_MIN, LARGER)
-SWEEP_POOL(uint8_t, max_uint8, 0, LARGER)
-SWEEP_POOL(float, sum_float, 0, SUM_OF)
+static uint64_t padded_size(const WindowAxis *axis) {
+    return (uint64_t)((axis->out - 1) * axis->stride + (axis->taps - 1) * axis->dilation + 1);
+}
 
-static void sweep_average_float(const Pool *pool, uint64_t plane, PoolWindow *at) {
-    const Window *w = pool->window;
-    float *y = (float *)pool->y + plane * w->out;
-    sweep_sum_float(pool, plane, at);
-    memset(at->output, 0, w->rank * sizeof *at->output);
-    uint64_t row = (uint64_t)w->axes[w->rank - 1].out;
-    for (uint64_t i = 0; i < w->out; i += row) {
-        double outer = 1;
-        for (uint32_t k = 0; k + 1 < w->rank; k++) {
-            int64_t first, last;
-            window_taps(&w->axes[k], at->output[k], pool->count_pads, &first, &last);
-            outer *= (double)(last - first);
-        }
-        for (uint64_t k = 0; k < row; k++) {
-            int64_t first, last;
-            window_taps(&w->axes[w->rank - 1], (int64_t)k, pool->count_pads, &first, &last);
-            double counted = outer * (double)(last - first);
-            y[i + k] = counted > 0 ? (float)((double)y[i + k] / counted) : 0;
-        }
-        for (uint32_t k = w->rank - 1; k-- > 0; at->output[k] = 0)
-            if (++at->output[k] < w->axes[k].out) break;
+static float *axis_counts(KernelCall *call, const WindowAxis *axis, bool padded) {
+    float *counts = ARENA_ARRAY(call->scratch, float, (uint64_t)axis->out);
+    for (int64_t o = 0; o < axis->out; o++) {
+        int64_t first, last;
+        window_taps(axis, o, padded, &first, &last);
+        counts[o] = last > first ? (float)(last - first) : 1;
     }
+    return counts;
+}
+
+static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
+    const Window *w = pool->window;
+    PoolPlanes p = {.pool = pool, .loops = gemm_loops(isa_best()), .mean = mean};
+    p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
+    if (w->rank == 2) p.y = w->axes[0];
+    p.x = w->axes[w->rank - 1];
+    p.plane = (GemmPlane){.in_height = (uint64_t)p.y.in, .in_width = (uint64_t)p.x.in,
+                          .top = (uint64_t)p.y.begin, .left = (uint64_t)p.x.begin,
+                          .height = padded_size(&p.y), .width = padded_size(&p.x),
+                          .value = mean ? 0 : -INFINITY};
+    p.copied = p.y.begin || p.x.begin || p.plane.height > p.plane.in_height ||
+               p.plane.width > p.plane.in_width;
+    if (!p.copied) p.plane.width = p.plane.in_width;
+    p.taps = (GemmTaps){.lines = (uint64_t)p.y.out, .line = (uint64_t)p.y.stride * p.plane.width,
+                        .count = (uint64_t)p.x.out, .row = (uint64_t)p.y.dilation * p.plane.width,
+                        .rows = (uint32_t)p.y.taps, .taps = (uint32_t)p.x.taps,
+                        .stride = (uint64_t)p.x.stride, .step = (uint64_t)p.x.dilation};
+    float *ones = ARENA_ARRAY(call->scratch, float, (uint64_t)(p.y.taps * p.x.taps));
+    for (int64_t i = 0; i < p.y.taps * p.x.taps; i++) ones[i] = 1;
+    p.taps.weights = ones;
+    if (mean) p.y_counts = axis_counts(call, &p.y, pool->count_pads);
+    if (mean) p.x_counts = axis_counts(call, &p.x, pool->count_pads);
+    return p;
+}
+
+static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
+    const Window *w = p->pool->window;
+    float *y = (float *)p->pool->y + i * w->out;
+    GemmPlane plane = p->plane;
+    GemmTaps taps = p->taps;
+    plane.from = (const float *)p->pool->x + i * w->in;
+    taps.from = p->copied ? buffer : plane.from;
+    if (p->copied) p->loops->pad(buffer, &plane);
+    if (!p->mean) {
+        p->loops->largest(y, &taps);
+        return;
+    }
+    p->loops->taps(y, &taps);
+    for (int64_t r = 0; r < p->y.out; r++)
+        for (int64_t k = 0; k < p->x.out; k++, y++) *y /= p->y_counts[r] * p->x_counts[k];
+}
+
+static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
+    const PoolPlanes p = planes_make(call, pool, mean);
+    uint64_t size = p.plane.height * p.plane.width + 32;
+    double work = (double)pool->planes * (double)size * p.taps.taps * p.taps.rows / 4;
+    unsigned threads = gemm_threads(call, work, pool->planes);
+    float *buffers = arena_array(call->scratch, threads, size * sizeof(float));
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t i = 0; i < pool->planes; i++)
+        run_plane(&p, i, buffers + size * (unsigned)omp_get_thread_num());
 }
 
 /* ---- window by window ------------------------------------------------------------------------ */
@@ -279,30 +309,24 @@ static bool pool_run(KernelCall *call, const Pool *pool, PoolPlane *run) {
     return true;
 }
 
-bool kernel_max_pool(KernelCall *call) {
+static bool run_max_or_mean(KernelCall *call, bool mean) {
     Window window;
     Pool pool;
     if (!pool_make(call, &window, &pool)) return false;
-    bool sweep = sweep_suits(&pool);
     Dtype dtype = call->inputs[0].dtype;
     PoolPlane *run = NULL;
-    if (dtype == DTYPE_FLOAT) run = sweep ? sweep_max_float : max_float;
-    else if (dtype == DTYPE_DOUBLE) run = max_double;
-    else if (dtype == DTYPE_INT8) run = sweep ? sweep_max_int8 : max_int8;
-    else if (dtype == DTYPE_UINT8) run = sweep ? sweep_max_uint8 : max_uint8;
-    return pool_run(call, &pool, run);
+    if (dtype == DTYPE_FLOAT) run = mean ? average_float : max_float;
+    else if (dtype == DTYPE_DOUBLE) run = mean ? average_double : max_double;
+    else if (dtype == DTYPE_INT8 && !mean) run = max_int8;
+    else if (dtype == DTYPE_UINT8 && !mean) run = max_uint8;
+    if (dtype != DTYPE_FLOAT || !pool.planes || !planes_suit(&pool))
+        return pool_run(call, &pool, run);
+    run_planes_of(call, &pool, mean);
+    return true;
 }
 
-bool kernel_average_pool(KernelCall *call) {
-    Window window;
-    Pool pool;
-    if (!pool_make(call, &window, &pool)) return false;
-    Dtype dtype = call->inputs[0].dtype;
-    PoolPlane *run = NULL;
-    if (dtype == DTYPE_FLOAT) run = sweep_suits(&pool) ? sweep_average_float : average_float;
-    else if (dtype == DTYPE_DOUBLE) run = average_double;
-    return pool_run(call, &pool, run);
-}
+bool kernel_max_pool(KernelCall *call) { return run_max_or_mean(call, false); }
+bool kernel_average_pool(KernelCall *call) { return run_max_or_mean(call, true); }
 
 static bool run_lp_pool(KernelCall *call, bool real_p) {
     Window window;
