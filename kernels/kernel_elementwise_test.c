@@ -78,6 +78,25 @@ static void test_clip_bounds(void **state) {
     case_end(&c);
 }
 
+static float clip_infinity(int64_t opset) {
+    const float inf = HUGE_VALF;
+    KernelCase c;
+    case_begin(&c, "Clip", opset);
+    case_in(&c, DTYPE_FLOAT, 0, NULL, &inf);
+    case_out(&c, DTYPE_FLOAT, 0, NULL);
+    assert_true(case_run(&c));
+    float result = *(float *)c.outputs[0].data;
+    case_end(&c);
+    return result;
+}
+
+static void test_clip_defaults(void **state) {
+    (void)state;
+    assert_true(isinf(clip_infinity(1)));
+    assert_true(clip_infinity(6) == 0x1.fffffep127f);
+    assert_true(isinf(clip_infinity(13)));
+}
+
 static bool quantize(Dtype to, uint32_t scale_rank, const int64_t *scale_dims, int64_t axis,
                      int64_t block) {
     KernelCase c;
@@ -353,12 +372,19 @@ static void test_no_operands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divisions),       cmocka_unit_test(test_shift_direction),
-        cmocka_unit_test(test_clip_bounds),     cmocka_unit_test(test_quantize_shapes),
-        cmocka_unit_test(test_quantize_limits), cmocka_unit_test(test_dropout_ratio),
-        cmocka_unit_test(test_ranges),          cmocka_unit_test(test_eye_diagonals),
-        cmocka_unit_test(test_mel_edges),       cmocka_unit_test(test_text),
-        cmocka_unit_test(test_generator),       cmocka_unit_test(test_multinomial),
+        cmocka_unit_test(test_divisions),
+        cmocka_unit_test(test_shift_direction),
+        cmocka_unit_test(test_clip_bounds),
+        cmocka_unit_test(test_clip_defaults),
+        cmocka_unit_test(test_quantize_shapes),
+        cmocka_unit_test(test_quantize_limits),
+        cmocka_unit_test(test_dropout_ratio),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_eye_diagonals),
+        cmocka_unit_test(test_mel_edges),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_generator),
+        cmocka_unit_test(test_multinomial),
         cmocka_unit_test(test_no_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
