@@ -138,6 +138,7 @@ static void test_quantize_shapes(void **state) {
     assert_false(quantize(u8, 2, CASE_DIMS(3, 2), 0, 3));
     assert_false(quantize(u8, 2, CASE_DIMS(3, 2), 1, -3));
     assert_false(quantize(u8, 1, CASE_DIMS(2), 1, 2));
+    assert_false(quantize(u8, 3, CASE_DIMS(3, 2, 5), 1, 3));
     assert_true(quantize(DTYPE_INT4, 0, NULL, 0, 0));
     assert_false(quantize(DTYPE_STRING, 0, NULL, 0, 0));
 }
@@ -155,6 +156,11 @@ static void test_quantize_limits(void **state) {
     assert_true(case_run(&c));
     assert_memory_equal(c.outputs[0].data, want, sizeof want);
     c.inputs[2].dtype = DTYPE_UINT8; /* not the result's type */
+    assert_false(case_run(&c));
+    c.inputs[2] = case_tensor(&c, DTYPE_INT8, 1, CASE_DIMS(6), NULL); /* more of them than scales */
+    assert_false(case_run(&c));
+    c.inputs[2] = case_tensor(&c, DTYPE_INT8, 1, CASE_DIMS(1), NULL);
+    c.inputs[1] = case_tensor(&c, DTYPE_FLOAT, 1, CASE_DIMS(6), NULL);
     assert_false(case_run(&c));
     case_end(&c);
     const int32_t wide[] = {INT32_MAX, INT32_MIN, 9, -9, 1, 0}, one = 1;
