@@ -116,6 +116,8 @@ static void test_integers(void **state) {
     /* just past half-way between two bfloat16: by way of a double it would be a tie */
     ONE(uint16_t, BFLOAT16, int64_t, INT64, (INT64_C(1) << 62) + (INT64_C(1) << 54) + 1, 0x5e81);
     ONE(uint16_t, BFLOAT16, int64_t, INT64, (INT64_C(1) << 62) + (INT64_C(1) << 54), 0x5e80);
+    ONE(uint16_t, BFLOAT16, uint64_t, UINT64, (UINT64_C(1) << 63) + (UINT64_C(1) << 55) + 1,
+        0x5f01);
 }
 
 static void test_blocks(void **state) {

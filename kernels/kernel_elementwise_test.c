@@ -78,6 +78,25 @@ static void test_clip_bounds(void **state) {
     case_end(&c);
 }
 
+static float clip_infinity(int64_t opset) {
+    const float inf = HUGE_VALF;
+    KernelCase c;
+    case_begin(&c, "Clip", opset);
+    case_in(&c, DTYPE_FLOAT, 0, NULL, &inf);
+    case_out(&c, DTYPE_FLOAT, 0, NULL);
+    assert_true(case_run(&c));
+    float result = *(float *)c.outputs[0].data;
+    case_end(&c);
+    return result;
+}
+
+static void test_clip_defaults(void **state) {
+    (void)state;
+    assert_true(isinf(clip_infinity(1)));
+    assert_true(clip_infinity(6) == 0x1.fffffep127f);
+    assert_true(isinf(clip_infinity(13)));
+}
+
 static bool quantize(Dtype to, uint32_t scale_rank, const int64_t *scale_dims, int64_t axis,
                      int64_t block) {
     KernelCase c;
@@ -119,6 +138,7 @@ static void test_quantize_shapes(void **state) {
     assert_false(quantize(u8, 2, CASE_DIMS(3, 2), 0, 3));
     assert_false(quantize(u8, 2, CASE_DIMS(3, 2), 1, -3));
     assert_false(quantize(u8, 1, CASE_DIMS(2), 1, 2));
+    assert_false(quantize(u8, 3, CASE_DIMS(3, 2, 5), 1, 3));
     assert_true(quantize(DTYPE_INT4, 0, NULL, 0, 0));
     assert_false(quantize(DTYPE_STRING, 0, NULL, 0, 0));
 }
@@ -136,6 +156,11 @@ static void test_quantize_limits(void **state) {
     assert_true(case_run(&c));
     assert_memory_equal(c.outputs[0].data, want, sizeof want);
     c.inputs[2].dtype = DTYPE_UINT8; /* not the result's type */
+    assert_false(case_run(&c));
+    c.inputs[2] = case_tensor(&c, DTYPE_INT8, 1, CASE_DIMS(6), NULL); /* more of them than scales */
+    assert_false(case_run(&c));
+    c.inputs[2] = case_tensor(&c, DTYPE_INT8, 1, CASE_DIMS(1), NULL);
+    c.inputs[1] = case_tensor(&c, DTYPE_FLOAT, 1, CASE_DIMS(6), NULL);
     assert_false(case_run(&c));
     case_end(&c);
     const int32_t wide[] = {INT32_MAX, INT32_MIN, 9, -9, 1, 0}, one = 1;
@@ -353,12 +378,19 @@ static void test_no_operands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_divisions),       cmocka_unit_test(test_shift_direction),
-        cmocka_unit_test(test_clip_bounds),     cmocka_unit_test(test_quantize_shapes),
-        cmocka_unit_test(test_quantize_limits), cmocka_unit_test(test_dropout_ratio),
-        cmocka_unit_test(test_ranges),          cmocka_unit_test(test_eye_diagonals),
-        cmocka_unit_test(test_mel_edges),       cmocka_unit_test(test_text),
-        cmocka_unit_test(test_generator),       cmocka_unit_test(test_multinomial),
+        cmocka_unit_test(test_divisions),
+        cmocka_unit_test(test_shift_direction),
+        cmocka_unit_test(test_clip_bounds),
+        cmocka_unit_test(test_clip_defaults),
+        cmocka_unit_test(test_quantize_shapes),
+        cmocka_unit_test(test_quantize_limits),
+        cmocka_unit_test(test_dropout_ratio),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_eye_diagonals),
+        cmocka_unit_test(test_mel_edges),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_generator),
+        cmocka_unit_test(test_multinomial),
         cmocka_unit_test(test_no_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -420,6 +420,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
         arena_init(&exec->scratch, &trap);
         arena_init(&context->result, &trap);
         exec->scratch.budget = exec->pool.budget;
+        exec->run.budget = exec->pool.budget;
         exec->pool.peak = exec->pool.used;
         if (bind_inputs(context) && exec_graph(exec, 0)) collect_outputs(context);
     }

@@ -53,9 +53,9 @@ PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p *math_expm1(x / p)),
 PLAIN(thresholded_relu, x > p ? x : 0, x > p ? x : 0, WITH_ATTRS)
 
 #define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
-PLAIN(hard_sigmoid, BETWEEN(p *x + q, 0.0f, 1.0f), BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
-PLAIN(hard_swish, x *BETWEEN(x *(1.0f / 6) + 0.5f, 0.0f, 1.0f),
-      x *BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
+PLAIN(hard_sigmoid, BETWEEN(p * x + q, 0.0f, 1.0f), BETWEEN(p * x + q, 0.0, 1.0), WITH_ATTRS)
+PLAIN(hard_swish, x *BETWEEN(x * (1.0f / 6) + 0.5f, 0.0f, 1.0f),
+      x *BETWEEN(x * (1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
 
 /* tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; past 20 it is 1 */
 static inline float mish_float(float x) {
@@ -73,8 +73,7 @@ PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
 /* sqrt(2 / pi) */
 #define GELU_SCALE 0.79788456080286535588
 
-/* 0.5 (1 + tanh(u)) is the logistic function of 2 u: no cancellation where x is negative. At -Inf
- * the limit is 0. */
+/* 0.5 (1 + tanh(u)) is the logistic function of 2 u: no cancellation where x is negative. */
 static inline float gelu_tanh_float(float x) {
     return x * math_sigmoid((float)(2 * GELU_SCALE) * (x + 0.044715f * x * x * x));
 }
@@ -82,7 +81,7 @@ UNARY_ROWS_FOR(ROW_CLONES, gelu_f32, float, float, float, x *math_normal(x))
 UNARY_ROWS(gelu_f64, double, double, double, x * 0.5 * erfc(-x * 0.70710678118654752440))
 UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, gelu_tanh_float(x))
 UNARY_ROWS(gelu_tanh_f64, double, double, double,
-           0.5 * x * (1 + tanh(GELU_SCALE * (x + 0.044715 * x * x * x))))
+           x / (1 + exp(-2 * GELU_SCALE * (x + 0.044715 * x * x * x))))
 
 typedef struct GeluAttrs {
     int64_t approximate;

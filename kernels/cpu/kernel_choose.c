@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where, Clip and PRelu: elements chosen or bounded by other operands. */
+#include <float.h>
 #include <math.h>
 
 #include "kernel_functions.h"
@@ -72,7 +73,7 @@ bool kernel_where(KernelCall *call) {
 /* ---- Clip ----------------------------------------------------------------------------------- */
 
 /* NaN stays NaN; where the lower bound is above the upper one, that is the result. Bounds that are
- * NaN bound nothing. */
+ * NaN or not given bound nothing, as in ONNX's reference: Inf stays. */
 #define CLIP(D, T, s)                                                                              \
     ROW_CLONES static void clip_##s(void *out_data, const void *in_data, uint64_t n,               \
                                     const void *low_data, const void *high_data) {                 \
@@ -123,10 +124,13 @@ static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **b
     return true;
 }
 
-static void attribute_bound(const AttrFloats *attr, Dtype dtype, Bound *bound) {
-    if (!attr->present) return;
-    if (dtype == DTYPE_FLOAT) bound->f32 = attr->items[0];
-    if (dtype == DTYPE_DOUBLE) bound->f64 = (double)attr->items[0];
+/* In version 6 the attributes' defaults are float's largest numbers; version 1 has none. */
+static void attribute_bound(const KernelCall *call, const AttrFloats *attr, float otherwise,
+                            Bound *bound) {
+    if (!attr->present && call->row->since < 6) return;
+    float value = attr->present ? attr->items[0] : otherwise;
+    if (call->inputs[0].dtype == DTYPE_FLOAT) bound->f32 = value;
+    if (call->inputs[0].dtype == DTYPE_DOUBLE) bound->f64 = (double)value;
 }
 
 bool kernel_clip(KernelCall *call) {
@@ -141,8 +145,8 @@ bool kernel_clip(KernelCall *call) {
     widest(in->dtype, &low, &high);
     if (call->row->layout == &kernel_layout_clip) {
         const ClipAttrs *attrs = call->attrs;
-        attribute_bound(&attrs->min, in->dtype, &low);
-        attribute_bound(&attrs->max, in->dtype, &high);
+        attribute_bound(call, &attrs->min, -FLT_MAX, &low);
+        attribute_bound(call, &attrs->max, FLT_MAX, &high);
     } else if (!read_bound(call, 1, in->dtype, &low_data) ||
                !read_bound(call, 2, in->dtype, &high_data)) {
         return false;
