@@ -10,6 +10,9 @@
  * imaginary part (1). Not for strings. */
 uint64_t order_key(const KernelTensor *tensor, uint64_t i, unsigned part);
 
+/* The keys of range[2] elements from range[0] on, range[1] apart; not for strings and complex numbers. */
+void order_keys(const KernelTensor *tensor, const uint64_t range[3], uint64_t *keys);
+
 /* Order of two strings by their bytes: negative, 0, positive. */
 int order_strings(const KernelString *a, const KernelString *b);
 

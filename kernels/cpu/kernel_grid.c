@@ -104,7 +104,7 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
 typedef struct Sampler {
     const GridAttrs *attrs;
     uint32_t spatial;
-    uint64_t count; /* of taps in all */
+    uint64_t count, used; /* taps in all, and those of this point */
     const int64_t *dims;
     int64_t *steps, *at;
     double *weight;
@@ -132,28 +132,32 @@ static void sampler_aim(Sampler *s, const KernelTensor *grid, uint64_t point) {
     bool single = grid->dtype == DTYPE_FLOAT;
     uint64_t taps = (uint64_t)taps_of(s->attrs);
     for (uint32_t i = 0; i < s->spatial; i++) {
-        double n = kernel_real(grid, point * s->spatial + (s->spatial - 1 - i));
+        double n = kernel_number(grid, point * s->spatial + (s->spatial - 1 - i));
         double x = denormalise(n, s->dims[i], s->attrs->align != 0, single);
         find_taps(s->attrs, x, s->dims[i], &s->axes[i]);
     }
+    s->used = 0;
     for (uint64_t t = 0; t < s->count; t++) {
         uint64_t rest = t;
-        s->at[t] = 0;
-        s->weight[t] = 1;
+        int64_t at = 0;
+        double weight = 1;
         for (uint32_t i = s->spatial; i-- > 0; rest /= taps) {
-            s->at[t] += s->axes[i].at[rest % taps] * s->steps[i];
-            s->weight[t] *= s->axes[i].weight[rest % taps];
+            at += s->axes[i].at[rest % taps] * s->steps[i];
+            weight *= s->axes[i].weight[rest % taps];
         }
+        if (weight == 0) continue; /* so that NaN beyond the border does not count */
+        s->at[s->used] = at;
+        s->weight[s->used++] = weight;
     }
 }
 
 static double sample(const Sampler *s, const KernelTensor *in, uint64_t base) {
     double sum = 0;
-    for (uint64_t t = 0; t < s->count; t++) {
-        if (s->weight[t] == 0) continue;
-        uint64_t at = base + (uint64_t)s->at[t];
-        sum += s->weight[t] * kernel_number(in, at);
-    }
+    const float *floats = in->dtype == DTYPE_FLOAT ? (const float *)in->data + base : NULL;
+    for (uint64_t t = 0; floats && t < s->used; t++)
+        sum += s->weight[t] * (double)floats[s->at[t]];
+    for (uint64_t t = 0; !floats && t < s->used; t++)
+        sum += s->weight[t] * kernel_real(in, base + (uint64_t)s->at[t]);
     return sum;
 }
 

@@ -36,22 +36,23 @@ static void sift(Candidate *heap, uint64_t at, uint64_t size) {
     heap[at] = moved;
 }
 
-/* One lane: elements first + i * step. Leaves the best k in order in heap. */
+/* One lane: elements first + i * step, and room for their keys. */
 typedef struct Lane {
     uint64_t first, step, size, k;
+    uint64_t *keys; /* [size] */
 } Lane;
 
+/* Leaves the best k of a lane in order in heap. */
 static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candidate *heap) {
-    for (uint64_t i = 0; i < lane.size; i++) {
-        uint64_t key = order_key(in, lane.first + i * lane.step, 0);
-        Candidate next = {largest ? ~key : key, (int64_t)i};
-        if (i < lane.k) {
-            heap[i] = next;
-            for (uint64_t k = lane.k / 2; i + 1 == lane.k && k-- > 0;) sift(heap, k, lane.k);
-        } else if (worse(heap[0], next)) {
-            heap[0] = next;
-            sift(heap, 0, lane.k);
-        }
+    uint64_t flip = largest ? UINT64_MAX : 0;
+    order_keys(in, (const uint64_t[]){lane.first, lane.step, lane.size}, lane.keys);
+    for (uint64_t i = 0; i < lane.k; i++) heap[i] = (Candidate){lane.keys[i] ^ flip, (int64_t)i};
+    for (uint64_t i = lane.k / 2; i-- > 0;) sift(heap, i, lane.k);
+    for (uint64_t i = lane.k; i < lane.size; i++) {
+        uint64_t key = lane.keys[i] ^ flip;
+        if (key >= heap[0].key) continue; /* equal ones that come later are worse */
+        heap[0] = (Candidate){key, (int64_t)i};
+        sift(heap, 0, lane.k);
     }
     for (uint64_t left = lane.k; left-- > 1;) {
         Candidate top = heap[0];
@@ -77,7 +78,8 @@ bool kernel_topk(KernelCall *call) {
                            (long long)in->dims[axis]);
     size_t size = kernel_element_size(in->dtype);
     uint64_t inner = kernel_span(in, axis + 1, in->rank);
-    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis]};
+    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis], NULL};
+    lane.keys = ARENA_ARRAY(call->scratch, uint64_t, lane.size);
     Candidate *heap = ARENA_ARRAY(call->scratch, Candidate, lane.k);
     for (uint64_t row = 0; row < in->count / lane.size; row++) {
         lane.first = row / inner * inner * lane.size + row % inner;

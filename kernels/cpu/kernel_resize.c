@@ -228,6 +228,8 @@ typedef struct Resizing {
     Dtype compute; /* FLOAT, DOUBLE, or UNDEFINED: moved as bytes */
     size_t size;   /* of an element now */
     void *data;
+    uint32_t left; /* passes to come */
+    bool in_place; /* the output is of the type computed in */
 } Resizing;
 
 static void resize_axis(Resizing *r, const ResizeAxis *axis, const ResizeTable *table) {
@@ -237,7 +239,9 @@ static void resize_axis(Resizing *r, const ResizeAxis *axis, const ResizeTable *
     for (uint32_t i = axis->axis + 1; i < in->rank; i++) pass.inner *= (uint64_t)r->dims[i];
     r->dims[axis->axis] = axis->out;
     const void *from = r->data;
-    void *to = arena_array(r->call->scratch, pass.outer * pass.out * pass.inner, r->size);
+    bool last = --r->left == 0 && r->in_place; /* straight into the output */
+    void *to = last ? r->call->outputs[0].data
+                    : arena_array(r->call->scratch, pass.outer * pass.out * pass.inner, r->size);
     if (r->compute == DTYPE_FLOAT) interpolate_float(to, from, &pass);
     else if (r->compute == DTYPE_DOUBLE) interpolate_double(to, from, &pass);
     else move_nearest(to, from, &pass, r->size);
@@ -258,14 +262,16 @@ static bool resize_all(KernelCall *call, const ResizeHow *how, ResizeAxes axes) 
     r.size = kernel_element_size(move ? in->dtype : r.compute);
     for (uint32_t i = 0; i < axes.count; i++)
         if (!resize_table(call, how, &axes.items[i], &tables[i])) return false;
+    for (uint32_t i = 0; i < axes.count; i++) r.left += !tables[i].identity;
+    r.in_place = move || plain;
     for (int round = 0; round < 2; round++)
         for (uint32_t i = axes.count; i-- > 0;) {
             bool shrinks = axes.items[i].out < axes.items[i].in;
             if (tables[i].identity || shrinks != (round == 0)) continue;
             resize_axis(&r, &axes.items[i], &tables[i]);
         }
-    if (move || plain) memcpy(out->data, r.data, out->count * r.size);
-    for (uint64_t i = 0; !move && !plain && i < out->count; i++)
+    if (r.in_place && r.data != out->data) memcpy(out->data, r.data, out->count * r.size);
+    for (uint64_t i = 0; !r.in_place && i < out->count; i++)
         kernel_set_real(out, i, rint(((const double *)r.data)[i]));
     for (uint32_t i = 0; how->coordinates == RESIZE_TF_CROP && i < axes.count; i++)
         extrapolate(out, axes.items[i].axis, &tables[i], attrs->extrapolation);
