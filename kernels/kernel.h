@@ -66,6 +66,7 @@ enum {
 #define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
 #define KERNEL_BOOL KERNEL_TYPE(BOOL)
 #define KERNEL_STRING KERNEL_TYPE(STRING)
+#define KERNEL_COMPLEX (KERNEL_TYPE(COMPLEX64) | KERNEL_TYPE(COMPLEX128))
 #define KERNEL_ANY UINT64_MAX
 
 /* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs. */

@@ -12,7 +12,9 @@ static uint64_t key_of_real(double value) {
     return value == value ? key : UINT64_MAX;
 }
 
-static uint64_t key_of_int(int64_t value) { return (uint64_t)value ^ UINT64_C(1) << 63; }
+static uint64_t key_of_int(int64_t value) {
+    return (uint64_t)value ^ UINT64_C(1) << 63;
+}
 
 uint64_t order_key(const KernelTensor *tensor, uint64_t i, unsigned part) {
     switch (tensor->dtype) {

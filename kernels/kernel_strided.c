@@ -35,7 +35,7 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
     for (uint32_t i = walk->rank; i-- > 0; step *= dims[i]) walk->axes[i].from = step;
 }
 
-/* ---- two axes at a time ------------------------------------------------------------------------ */
+/* ---- two axes at a time ---------------------------------------------------------------------- */
 
 #define PLANE(Unit)                                                                                \
     static void row_##Unit(Unit *to, const Unit *from, StridedAxis axis) {                         \
@@ -95,7 +95,7 @@ static PlaneCopy plane_of(size_t size) {
     return size == 8 ? plane_Unit8 : plane_Unit16;
 }
 
-/* ---- walks ------------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* Leaves out axes of one element and joins what lies behind each other on both sides. False where
  * there is nothing to move. */

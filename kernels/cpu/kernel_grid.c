@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GridSample and AffineGrid. A sample is a product of one-dimensional filters, so for each grid point
- * the taps of every axis are found once and used for all channels; taps are within the input or have
- * weight 0, whatever the grid holds. The border pads
- * each tap of a cubic filter on its own; the other filters' middle is moved to it. Coordinates are computed in the grid's precision. */
+/* GridSample and AffineGrid. A sample is a product of one-dimensional filters, so for each grid
+ * point the taps of every axis are found once and used for all channels; taps are within the input
+ * or have weight 0, whatever the grid holds. The border pads each tap of a cubic filter on its own;
+ * the other filters' middle is moved to it. Coordinates are computed in the grid's precision. */
 #include <math.h>
 
 #include "kernel_functions.h"
@@ -24,7 +24,7 @@ KERNEL_LAYOUT(grid_sample_16, GridAttrs, GRID_FIELDS(modes_16));
 KERNEL_LAYOUT(grid_sample, GridAttrs, GRID_FIELDS(modes_20));
 KERNEL_LAYOUT(affine_grid, GridAttrs, KERNEL_INT(GridAttrs, align, "align_corners", 0));
 
-/* ---- one axis ---------------------------------------------------------------------------------- */
+/* ---- one axis -------------------------------------------------------------------------------- */
 
 enum { MOST_TAPS = 4 };
 
@@ -80,7 +80,8 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
     double far = (double)size + MOST_TAPS;
     if (attrs->mode == GRID_NEAREST) x = rint(x);
     if (x < low || x > high) {
-        if (attrs->padding == GRID_BORDER && attrs->mode != GRID_CUBIC) x = x < 0 ? 0 : (double)(size - 1);
+        if (attrs->padding == GRID_BORDER && attrs->mode != GRID_CUBIC)
+            x = x < 0 ? 0 : (double)(size - 1);
         if (attrs->padding == GRID_REFLECTION) x = reflect(x, low, high);
     }
     if (!(x > -far)) x = -far; /* NaN too: beyond the border */
@@ -98,7 +99,7 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
     for (int i = 0; i < taps_of(attrs); i++) place_tap(attrs, first + i, size, taps, i);
 }
 
-/* ---- samples ----------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 /* All taps of one grid point: places in a channel, and weights. */
 typedef struct Sampler {
@@ -113,8 +114,7 @@ typedef struct Sampler {
 
 static bool sampler_init(KernelCall *call, Sampler *s) {
     const KernelTensor *in = &call->inputs[0];
-    *s = (Sampler){.attrs = call->attrs, .spatial = in->rank - 2, .count = 1,
-                   .dims = in->dims + 2};
+    *s = (Sampler){.attrs = call->attrs, .spatial = in->rank - 2, .count = 1, .dims = in->dims + 2};
     for (uint32_t i = 0; i < s->spatial; i++) {
         s->count *= (uint64_t)taps_of(s->attrs);
         if (s->count > UINT64_C(1) << 20)
@@ -154,8 +154,7 @@ static void sampler_aim(Sampler *s, const KernelTensor *grid, uint64_t point) {
 static double sample(const Sampler *s, const KernelTensor *in, uint64_t base) {
     double sum = 0;
     const float *floats = in->dtype == DTYPE_FLOAT ? (const float *)in->data + base : NULL;
-    for (uint64_t t = 0; floats && t < s->used; t++)
-        sum += s->weight[t] * (double)floats[s->at[t]];
+    for (uint64_t t = 0; floats && t < s->used; t++) sum += s->weight[t] * (double)floats[s->at[t]];
     for (uint64_t t = 0; !floats && t < s->used; t++)
         sum += s->weight[t] * kernel_real(in, base + (uint64_t)s->at[t]);
     return sum;
@@ -167,8 +166,7 @@ bool kernel_grid_sample(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     Sampler s;
-    if (attrs->mode < 0 || attrs->padding < 0)
-        return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0 || attrs->padding < 0) return kernel_fail(call, "the mode is no known one");
     if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);
@@ -187,7 +185,7 @@ bool kernel_grid_sample(KernelCall *call) {
     return true;
 }
 
-/* ---- AffineGrid -------------------------------------------------------------------------------- */
+/* ---- AffineGrid ------------------------------------------------------------------------------ */
 
 /* Coordinate i of `size`, -1 to 1: the corners' middles, or their outer edges. */
 static double affine_coordinate(int64_t i, int64_t size, bool align) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TopK and Unique, of any dtype that has an order. Equal elements keep their order, so results do not
- * depend on how they are sorted; NaN is larger than any number. */
+/* TopK and Unique, of any dtype that has an order. Equal elements keep their order, so results do
+ * not depend on how they are sorted; NaN is larger than any number. */
 #include <string.h>
 
 #include "kernel_functions.h"
 #include "kernel_order.h"
 #include "kernel_strided.h"
 
-/* ---- TopK -------------------------------------------------------------------------------------- */
+/* ---- TopK ------------------------------------------------------------------------------------ */
 
 typedef struct TopKAttrs {
     int64_t axis, largest;
@@ -87,14 +87,15 @@ bool kernel_topk(KernelCall *call) {
         uint64_t to = row / inner * inner * lane.k + row % inner;
         for (uint64_t k = 0; k < lane.k; k++, to += inner) {
             uint64_t from = lane.first + (uint64_t)heap[k].index * inner;
-            if (values) memcpy((char *)values->data + to * size, (char *)in->data + from * size, size);
+            if (values)
+                memcpy((char *)values->data + to * size, (char *)in->data + from * size, size);
             if (indices) ((int64_t *)indices->data)[to] = heap[k].index;
         }
     }
     return true;
 }
 
-/* ---- Unique ------------------------------------------------------------------------------------ */
+/* ---- Unique ---------------------------------------------------------------------------------- */
 
 typedef struct UniqueAttrs {
     int64_t axis, sorted;
@@ -176,8 +177,7 @@ static bool give_ints(KernelCall *call, uint32_t i, const int64_t *numbers, uint
     const int64_t dim = (int64_t)count;
     if (!kernel_result(call, i)) return true;
     if (!kernel_output(call, i, 1, &dim)) return false;
-    if (call->outputs[i].dtype != DTYPE_INT64)
-        return kernel_fail(call, "output %u is no int64", i);
+    if (call->outputs[i].dtype != DTYPE_INT64) return kernel_fail(call, "output %u is no int64", i);
     if (count) memcpy(call->outputs[i].data, numbers, count * sizeof *numbers);
     return true;
 }

@@ -69,7 +69,7 @@ typedef struct Parser {
     Regex *regex;
 } Parser;
 
-/* ---- parsing ------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static Tree *fail(Parser *p, const char *what) {
     err_set(p->err, ERR_USAGE, "regular expression: %s", what);
@@ -284,7 +284,7 @@ static Tree *parse_either(Parser *p) {
     return tree;
 }
 
-/* ---- code ------------------------------------------------------------------------------------------ */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 static uint32_t emit(Parser *p, Op op, const CharSet *set) {
     Regex *regex = p->regex;
@@ -377,7 +377,7 @@ Regex *regex_compile(Arena *arena, const char *pattern, Err *err) {
     return p.regex;
 }
 
-/* ---- matching -------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* Whether what a step asks of a position holds there. */
 static bool place_holds(char place, Text text, size_t at) {
