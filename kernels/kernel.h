@@ -123,6 +123,10 @@ static inline KernelTensor *kernel_result(const KernelCall *call, uint32_t i) {
  * call->inputs[i] rather than kernel_input. False with the error set. */
 bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs);
 
+/* True where that output, if anybody wants it, has input 0's dtype: what a kernel asks that moves
+ * elements as so many bytes. False with the error set. */
+bool kernel_same_type(KernelCall *call, uint32_t output);
+
 /* `axis` of a tensor of that rank, counted from the end where negative. False with the error set
  * where it is out of range. */
 bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result);

@@ -36,7 +36,7 @@ static void pick(char *to, const char *from, const int64_t *index, uint64_t coun
 }
 
 bool kernel_gather(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -56,7 +56,7 @@ bool kernel_gather(KernelCall *call) {
 /* ---- GatherElements -------------------------------------------------------------------------- */
 
 bool kernel_gather_elements(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -89,7 +89,7 @@ bool kernel_gather_elements(KernelCall *call) {
 /* ---- GatherND -------------------------------------------------------------------------------- */
 
 bool kernel_gather_nd(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];

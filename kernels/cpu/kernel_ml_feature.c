@@ -36,7 +36,7 @@ KERNEL_LAYOUT(one_hot_encoder, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, ints, "c
 
 /* Picks along the last axis. */
 bool kernel_array_feature(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     if (in->rank == 0) return kernel_fail(call, "a scalar has no features");

@@ -13,7 +13,7 @@ typedef struct TransposeAttrs {
 KERNEL_LAYOUT(transpose, TransposeAttrs, KERNEL_FIELD(TransposeAttrs, perm, "perm", INTS));
 
 bool kernel_transpose(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -84,7 +84,7 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
 }
 
 bool kernel_slice_attr(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const SliceAttrs *attrs = call->attrs;
     SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL, NULL,
                         attrs->starts.count};
@@ -105,7 +105,7 @@ static bool slice_list(KernelCall *call, uint32_t i, uint64_t count, const int64
 }
 
 bool kernel_slice(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
+    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *starts = &call->inputs[1];
     SliceLists lists = {.count = starts->count};
     const int64_t *ends;
@@ -193,6 +193,7 @@ bool kernel_split(KernelCall *call) {
     if (!sizes) return false;
     for (uint32_t i = 0; i < call->output_count; i++) {
         KernelTensor *out = kernel_result(call, i);
+        if (!kernel_same_type(call, i)) return false;
         if (sizes[i] < 0 || sizes[i] > in->dims[axis] - at || (out && out->dims[axis] != sizes[i]))
             return kernel_fail(call, "part %u of %lld elements does not fit", i,
                                (long long)sizes[i]);
@@ -212,7 +213,7 @@ bool kernel_split(KernelCall *call) {
 /* ---- Expand, Tile ---------------------------------------------------------------------------- */
 
 bool kernel_expand(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, out->rank);
@@ -234,7 +235,7 @@ bool kernel_expand(KernelCall *call) {
 
 /* Each axis becomes two: how often, and the input's. Serves Tile-1 too, as the dims say it all. */
 bool kernel_tile(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, 2 * in->rank);
@@ -285,7 +286,7 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
 }
 
 bool kernel_depth_to_space(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk;
@@ -297,7 +298,7 @@ bool kernel_depth_to_space(KernelCall *call) {
 
 /* The same walk the other way; ordered by the output, which is then written in order. */
 bool kernel_space_to_depth(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     static const uint32_t order[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const DepthAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -317,7 +318,7 @@ bool kernel_space_to_depth(KernelCall *call) {
 
 /* What of the input is in the middle of the output; zeros around it. */
 bool kernel_center_crop_pad(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, in->rank);

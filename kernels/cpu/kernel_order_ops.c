@@ -63,7 +63,7 @@ static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candida
 }
 
 bool kernel_topk(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
+    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const TopKAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *values = kernel_result(call, 0), *indices = kernel_result(call, 1);
@@ -71,6 +71,7 @@ bool kernel_topk(KernelCall *call) {
     uint32_t axis;
     if (!any) return true;
     if (!kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
+    if (indices && indices->dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is no int64");
     if (in->dtype == DTYPE_STRING) return kernel_fail(call, "strings have no largest ones");
     if (any->count == 0) return true;
     if (any->dims[axis] > in->dims[axis])
@@ -204,7 +205,7 @@ static bool give_items(KernelCall *call, const Items *items, const Groups *group
 }
 
 bool kernel_unique(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
+    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const UniqueAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     Items items = {.data = *in, .count = in->count, .width = 1};

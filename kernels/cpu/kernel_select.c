@@ -17,7 +17,7 @@ KERNEL_LAYOUT(one_hot, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", -1));
 /* ---- Compress -------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *condition = &call->inputs[1];
     bool flat = attrs->axis == ATTR_ABSENT;
@@ -103,7 +103,7 @@ KERNEL_LAYOUT(reverse, ReverseAttrs, KERNEL_INT(ReverseAttrs, batch_axis, "batch
               KERNEL_INT(ReverseAttrs, time_axis, "time_axis", 0));
 
 bool kernel_reverse_sequence(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const ReverseAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *lengths = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -144,7 +144,7 @@ typedef struct TriluAttrs {
 KERNEL_LAYOUT(trilu, TriluAttrs, KERNEL_INT(TriluAttrs, upper, "upper", 1));
 
 bool kernel_trilu(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TriluAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *k = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
