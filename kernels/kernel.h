@@ -68,6 +68,7 @@ enum {
 #define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
 #define KERNEL_BOOL KERNEL_TYPE(BOOL)
 #define KERNEL_STRING KERNEL_TYPE(STRING)
+#define KERNEL_COMPLEX (KERNEL_TYPE(COMPLEX64) | KERNEL_TYPE(COMPLEX128))
 #define KERNEL_ANY UINT64_MAX
 
 /* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs. */
@@ -129,6 +130,10 @@ static inline KernelTensor *kernel_result(const KernelCall *call, uint32_t i) {
 /* True where the first so many inputs and outputs are there: what a kernel asks before it looks at
  * call->inputs[i] rather than kernel_input. False with the error set. */
 bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs);
+
+/* True where that output, if anybody wants it, has input 0's dtype: what a kernel asks that moves
+ * elements as so many bytes. False with the error set. */
+bool kernel_same_type(KernelCall *call, uint32_t output);
 
 /* `axis` of a tensor of that rank, counted from the end where negative. False with the error set
  * where it is out of range. */

@@ -33,7 +33,11 @@ static void test_scripts(void **state) {
 static void test_invalid(void **state) {
     (void)state;
     check("\xC3", "\xC3", LETTERS_UPPER);
-    check("\xC3" "a\x80\xFF", "\xC3" "A\x80\xFF", LETTERS_UPPER);
+    check("\xC3"
+          "a\x80\xFF",
+          "\xC3"
+          "A\x80\xFF",
+          LETTERS_UPPER);
     check("\xE2\x82", "\xE2\x82", LETTERS_LOWER);
 }
 

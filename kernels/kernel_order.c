@@ -6,13 +6,15 @@
 
 static uint64_t key_of_real(double value) {
     uint64_t bits;
-    if (value != value) return UINT64_MAX;
-    if (value == 0) value = 0; /* -0 */
+    value += 0.0; /* -0 becomes 0 */
     memcpy(&bits, &value, sizeof bits);
-    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+    uint64_t key = bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+    return value == value ? key : UINT64_MAX;
 }
 
-static uint64_t key_of_int(int64_t value) { return (uint64_t)value ^ UINT64_C(1) << 63; }
+static uint64_t key_of_int(int64_t value) {
+    return (uint64_t)value ^ UINT64_C(1) << 63;
+}
 
 uint64_t order_key(const KernelTensor *tensor, uint64_t i, unsigned part) {
     switch (tensor->dtype) {
@@ -26,6 +28,20 @@ uint64_t order_key(const KernelTensor *tensor, uint64_t i, unsigned part) {
     case DTYPE_COMPLEX128: return key_of_real(((const double *)tensor->data)[2 * i + part]);
     default: return key_of_real(kernel_real(tensor, i)); /* exact for all that are left */
     }
+}
+
+/* range: first, step, count */
+void order_keys(const KernelTensor *tensor, const uint64_t range[3], uint64_t *keys) {
+    uint64_t first = range[0], step = range[1], count = range[2];
+    const float *floats = tensor->data;
+    const int64_t *ints = tensor->data;
+    if (tensor->dtype == DTYPE_FLOAT)
+        for (uint64_t i = 0; i < count; i++)
+            keys[i] = key_of_real((double)floats[first + i * step]);
+    else if (tensor->dtype == DTYPE_INT64)
+        for (uint64_t i = 0; i < count; i++) keys[i] = key_of_int(ints[first + i * step]);
+    else
+        for (uint64_t i = 0; i < count; i++) keys[i] = order_key(tensor, first + i * step, 0);
 }
 
 int order_strings(const KernelString *a, const KernelString *b) {

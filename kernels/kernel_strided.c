@@ -13,7 +13,7 @@ typedef struct __attribute__((may_alias)) Unit16 {
     uint64_t low, high;
 } Unit16;
 
-enum { TILE = 32 };
+enum { TILE = 16 }; /* of a transposition: lines of 64 bytes on both sides, few pages */
 
 StridedWalk strided_new(KernelCall *call, uint32_t rank) {
     StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank)};
@@ -35,7 +35,7 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
     for (uint32_t i = walk->rank; i-- > 0; step *= dims[i]) walk->axes[i].from = step;
 }
 
-/* ---- two axes at a time ------------------------------------------------------------------------ */
+/* ---- two axes at a time ---------------------------------------------------------------------- */
 
 #define PLANE(Unit)                                                                                \
     static void row_##Unit(Unit *to, const Unit *from, StridedAxis axis) {                         \
@@ -46,17 +46,25 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
         else                                                                                       \
             for (int64_t i = 0; i < axis.count; i++) to[i * axis.to] = from[i * axis.from];        \
     }                                                                                              \
+    static void tile_##Unit(Unit *to, const Unit *from, StridedAxis rows, StridedAxis columns) {   \
+        for (int64_t i = 0; i < TILE; i++)                                                         \
+            for (int64_t k = 0; k < TILE; k++)                                                     \
+                to[i * rows.to + k] = from[i * rows.from + k * columns.from];                      \
+    }                                                                                              \
     static void tiles_##Unit(Unit *to, const Unit *from, StridedAxis rows, StridedAxis columns) {  \
-        for (int64_t r = 0; r < rows.count; r += TILE) {                                           \
-            int64_t height = rows.count - r < TILE ? rows.count - r : TILE;                        \
+        for (int64_t r = 0; r < rows.count; r += TILE)                                             \
             for (int64_t c = 0; c < columns.count; c += TILE) {                                    \
+                Unit *target = to + r * rows.to + c * columns.to;                                  \
+                const Unit *source = from + r * rows.from + c * columns.from;                      \
+                int64_t high = rows.count - r < TILE ? rows.count - r : TILE;                      \
                 StridedAxis part = columns;                                                        \
                 part.count = columns.count - c < TILE ? columns.count - c : TILE;                  \
-                for (int64_t i = r; i < r + height; i++)                                           \
-                    row_##Unit(to + i * rows.to + c * columns.to,                                  \
-                               from + i * rows.from + c * columns.from, part);                     \
+                if (high == TILE && part.count == TILE && columns.to == 1)                         \
+                    tile_##Unit(target, source, rows, columns);                                    \
+                else                                                                               \
+                    for (int64_t i = 0; i < high; i++)                                             \
+                        row_##Unit(target + i * rows.to, source + i * rows.from, part);            \
             }                                                                                      \
-        }                                                                                          \
     }                                                                                              \
     static void plane_##Unit(char *to, const char *from, StridedAxis rows, StridedAxis columns) {  \
         Unit *target = (Unit *)(void *)to;                                                         \
@@ -87,7 +95,7 @@ static PlaneCopy plane_of(size_t size) {
     return size == 8 ? plane_Unit8 : plane_Unit16;
 }
 
-/* ---- walks ------------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* Leaves out axes of one element and joins what lies behind each other on both sides. False where
  * there is nothing to move. */

@@ -31,9 +31,9 @@ void strided_set_dims(StridedWalk *walk, const int64_t *dims);
 void strided_set_to(StridedWalk *walk, const int64_t *dims);
 void strided_set_from(StridedWalk *walk, const int64_t *dims);
 
-/* Moves the elements of `size` bytes (1, 2, 4, 8 or 16; data aligned to that, to 8 for 16). The walk
- * is used up: its axes are changed. Both sides must hold all that the walk reaches, and must not
- * overlap. */
+/* Moves the elements of `size` bytes (1, 2, 4, 8 or 16; data aligned to that, to 8 for 16). The
+ * walk is used up: its axes are changed. Both sides must hold all that the walk reaches, and must
+ * not overlap. */
 void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size);
 
 /* `count` copies of one element; of zeros (or empty strings) where `element` is NULL. */

@@ -89,6 +89,13 @@ bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs) {
     return true;
 }
 
+bool kernel_same_type(KernelCall *call, uint32_t output) {
+    const KernelTensor *in = &call->inputs[0], *out = kernel_result(call, output);
+    return !out || out->dtype == in->dtype ||
+           kernel_fail(call, "output %u is %s, input 0 %s", output, dtype_name(out->dtype),
+                       dtype_name(in->dtype));
+}
+
 bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result) {
     int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
     if (from_start < 0 || from_start >= (int64_t)rank)

@@ -6,7 +6,7 @@
 #include "kernel_functions.h"
 
 bool kernel_copy(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");

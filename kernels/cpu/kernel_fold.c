@@ -26,8 +26,7 @@ static bool check_list(KernelCall *call, const AttrInts *list, uint32_t count, i
         return kernel_fail(call, "an attribute has %u numbers, not %u", list->count, count);
     for (uint32_t i = 0; list->present && i < count; i++)
         if (list->items[i] < least || list->items[i] > INT32_MAX)
-            return kernel_fail(call, "an attribute has the number %lld",
-                               (long long)list->items[i]);
+            return kernel_fail(call, "an attribute has the number %lld", (long long)list->items[i]);
     return true;
 }
 
@@ -39,11 +38,12 @@ static bool check_lists(KernelCall *call, uint32_t spatial) {
            check_list(call, &attrs->pads, 2 * spatial, 0);
 }
 
-/* ---- Col2Im ------------------------------------------------------------------------------------ */
+/* ---- Col2Im ---------------------------------------------------------------------------------- */
 
 #define ADD(name, Type, Wide)                                                                      \
     static void add_##name(Type *to, const Type *from, int64_t count, int64_t step) {              \
-        for (int64_t i = 0; i < count; i++) to[i * step] = (Type)((Wide)to[i * step] + (Wide)from[i]); \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            to[i * step] = (Type)((Wide)to[i * step] + (Wide)from[i]);                             \
     }
 ADD(float, float, float)
 ADD(double, double, double)
@@ -54,15 +54,22 @@ ADD(8, uint64_t, uint64_t)
 
 /* to[i * step] += from[i]; integers of both signs add alike. */
 static void add(Dtype dtype, void *to, const void *from, int64_t count, int64_t step) {
-    if (dtype == DTYPE_FLOAT) add_float(to, from, count, step);
-    else if (dtype == DTYPE_DOUBLE) add_double(to, from, count, step);
-    else if (kernel_element_size(dtype) == 1) add_1(to, from, count, step);
-    else if (kernel_element_size(dtype) == 2) add_2(to, from, count, step);
-    else if (kernel_element_size(dtype) == 4) add_4(to, from, count, step);
-    else add_8(to, from, count, step);
+    if (dtype == DTYPE_FLOAT)
+        add_float(to, from, count, step);
+    else if (dtype == DTYPE_DOUBLE)
+        add_double(to, from, count, step);
+    else if (kernel_element_size(dtype) == 1)
+        add_1(to, from, count, step);
+    else if (kernel_element_size(dtype) == 2)
+        add_2(to, from, count, step);
+    else if (kernel_element_size(dtype) == 4)
+        add_4(to, from, count, step);
+    else
+        add_8(to, from, count, step);
 }
 
-/* Along one axis: blocks, their size, where they begin and how far apart they and their elements are. */
+/* Along one axis: blocks, their size, where they begin and how far apart they and their elements
+ * are. */
 typedef struct FoldAxis {
     int64_t image, block, count, stride, dilation, pad;
 } FoldAxis;
@@ -85,7 +92,8 @@ static FoldAxis *fold_axes(KernelCall *call, uint32_t spatial, const int64_t *im
     int64_t blocks = 1;
     bool ok = true;
     for (uint32_t i = 0; ok && i < spatial; i++) {
-        axes[i] = (FoldAxis){.image = image[i], .block = block[i],
+        axes[i] = (FoldAxis){.image = image[i],
+                             .block = block[i],
                              .stride = item_or(&attrs->strides, i, 1),
                              .dilation = item_or(&attrs->dilations, i, 1),
                              .pad = item_or(&attrs->pads, i, 0)};
@@ -97,8 +105,9 @@ static FoldAxis *fold_axes(KernelCall *call, uint32_t spatial, const int64_t *im
         ok = room >= 0;
         axes[i].count = ok ? room / axes[i].stride + 1 : 0;
         ok = ok && !__builtin_mul_overflow(blocks, axes[i].count, &blocks);
-        if (!ok) kernel_fail(call, "axis %u: blocks of %lld do not fit an image of %lld", i,
-                             (long long)block[i], (long long)image[i]);
+        if (!ok)
+            kernel_fail(call, "axis %u: blocks of %lld do not fit an image of %lld", i,
+                        (long long)block[i], (long long)image[i]);
     }
     if (ok && blocks != in->dims[2]) {
         kernel_fail(call, "%lld blocks fit, there are %lld", (long long)blocks,
@@ -138,12 +147,12 @@ static void add_row(KernelTensor *out, const FoldAxis *axes, const int64_t *offs
 }
 
 bool kernel_col2im(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
+    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     uint32_t spatial = out->rank - 2;
-    if (in->rank != 3 || out->rank < 3 ||
-        call->inputs[1].count != spatial || call->inputs[2].count != spatial)
+    if (in->rank != 3 || out->rank < 3 || call->inputs[1].count != spatial ||
+        call->inputs[2].count != spatial)
         return kernel_fail(call, "image_shape and block_shape are not of one length");
     const int64_t *image = kernel_ints(call, &call->inputs[1]);
     const int64_t *block = image ? kernel_ints(call, &call->inputs[2]) : NULL;
@@ -168,7 +177,7 @@ bool kernel_col2im(KernelCall *call) {
     return true;
 }
 
-/* ---- MaxUnpool --------------------------------------------------------------------------------- */
+/* ---- MaxUnpool ------------------------------------------------------------------------------- */
 
 /* The dims that pooling started from, whatever output_shape says: indices refer to these. */
 static bool pooled_dims(KernelCall *call, int64_t *dims) {
@@ -189,7 +198,7 @@ static bool pooled_dims(KernelCall *call, int64_t *dims) {
 }
 
 bool kernel_max_unpool(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const FoldAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];

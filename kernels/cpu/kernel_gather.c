@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gather, GatherElements, GatherND: elements or blocks picked by index, of any dtype. Every index is
- * checked against its axis before it is used; negative ones count from the end. */
+/* Gather, GatherElements, GatherND: elements or blocks picked by index, of any dtype. Every index
+ * is checked against its axis before it is used; negative ones count from the end. */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -21,10 +21,14 @@ static void pick(char *to, const char *from, const int64_t *index, uint64_t coun
 #define PICK(Unit)                                                                                 \
     for (uint64_t i = 0; i < count; i++)                                                           \
     ((Unit *)(void *)to)[i] = ((const Unit *)(const void *)from)[index[i]]
-    if (size == 1) PICK(char);
-    else if (size == 2) PICK(Unit2);
-    else if (size == 4) PICK(Unit4);
-    else if (size == 8) PICK(Unit8);
+    if (size == 1)
+        PICK(char);
+    else if (size == 2)
+        PICK(Unit2);
+    else if (size == 4)
+        PICK(Unit4);
+    else if (size == 8)
+        PICK(Unit8);
     else
         for (uint64_t i = 0; i < count; i++)
             memcpy(to + i * size, from + (uint64_t)index[i] * size, size);
@@ -32,7 +36,7 @@ static void pick(char *to, const char *from, const int64_t *index, uint64_t coun
 }
 
 bool kernel_gather(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -49,10 +53,10 @@ bool kernel_gather(KernelCall *call) {
     return true;
 }
 
-/* ---- GatherElements ---------------------------------------------------------------------------- */
+/* ---- GatherElements -------------------------------------------------------------------------- */
 
 bool kernel_gather_elements(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -82,10 +86,10 @@ bool kernel_gather_elements(KernelCall *call) {
     return true;
 }
 
-/* ---- GatherND ---------------------------------------------------------------------------------- */
+/* ---- GatherND -------------------------------------------------------------------------------- */
 
 bool kernel_gather_nd(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GridSample and AffineGrid. A sample is a product of one-dimensional filters, so for each grid point
- * the taps of every axis are found once and used for all channels; taps are within the input or have
- * weight 0, whatever the grid holds. The border pads
- * each tap of a cubic filter on its own; the other filters' middle is moved to it. Coordinates are computed in the grid's precision. */
+/* GridSample and AffineGrid. A sample is a product of one-dimensional filters, so for each grid
+ * point the taps of every axis are found once and used for all channels; taps are within the input
+ * or have weight 0, whatever the grid holds. The border pads each tap of a cubic filter on its own;
+ * the other filters' middle is moved to it. Coordinates are computed in the grid's precision. */
 #include <math.h>
 
 #include "kernel_functions.h"
@@ -24,7 +24,7 @@ KERNEL_LAYOUT(grid_sample_16, GridAttrs, GRID_FIELDS(modes_16));
 KERNEL_LAYOUT(grid_sample, GridAttrs, GRID_FIELDS(modes_20));
 KERNEL_LAYOUT(affine_grid, GridAttrs, KERNEL_INT(GridAttrs, align, "align_corners", 0));
 
-/* ---- one axis ---------------------------------------------------------------------------------- */
+/* ---- one axis -------------------------------------------------------------------------------- */
 
 enum { MOST_TAPS = 4 };
 
@@ -80,7 +80,8 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
     double far = (double)size + MOST_TAPS;
     if (attrs->mode == GRID_NEAREST) x = rint(x);
     if (x < low || x > high) {
-        if (attrs->padding == GRID_BORDER && attrs->mode != GRID_CUBIC) x = x < 0 ? 0 : (double)(size - 1);
+        if (attrs->padding == GRID_BORDER && attrs->mode != GRID_CUBIC)
+            x = x < 0 ? 0 : (double)(size - 1);
         if (attrs->padding == GRID_REFLECTION) x = reflect(x, low, high);
     }
     if (!(x > -far)) x = -far; /* NaN too: beyond the border */
@@ -98,13 +99,13 @@ static void find_taps(const GridAttrs *attrs, double x, int64_t size, AxisTaps *
     for (int i = 0; i < taps_of(attrs); i++) place_tap(attrs, first + i, size, taps, i);
 }
 
-/* ---- samples ----------------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
 /* All taps of one grid point: places in a channel, and weights. */
 typedef struct Sampler {
     const GridAttrs *attrs;
     uint32_t spatial;
-    uint64_t count; /* of taps in all */
+    uint64_t count, used; /* taps in all, and those of this point */
     const int64_t *dims;
     int64_t *steps, *at;
     double *weight;
@@ -113,8 +114,7 @@ typedef struct Sampler {
 
 static bool sampler_init(KernelCall *call, Sampler *s) {
     const KernelTensor *in = &call->inputs[0];
-    *s = (Sampler){.attrs = call->attrs, .spatial = in->rank - 2, .count = 1,
-                   .dims = in->dims + 2};
+    *s = (Sampler){.attrs = call->attrs, .spatial = in->rank - 2, .count = 1, .dims = in->dims + 2};
     for (uint32_t i = 0; i < s->spatial; i++) {
         s->count *= (uint64_t)taps_of(s->attrs);
         if (s->count > UINT64_C(1) << 20)
@@ -132,28 +132,31 @@ static void sampler_aim(Sampler *s, const KernelTensor *grid, uint64_t point) {
     bool single = grid->dtype == DTYPE_FLOAT;
     uint64_t taps = (uint64_t)taps_of(s->attrs);
     for (uint32_t i = 0; i < s->spatial; i++) {
-        double n = kernel_real(grid, point * s->spatial + (s->spatial - 1 - i));
+        double n = kernel_number(grid, point * s->spatial + (s->spatial - 1 - i));
         double x = denormalise(n, s->dims[i], s->attrs->align != 0, single);
         find_taps(s->attrs, x, s->dims[i], &s->axes[i]);
     }
+    s->used = 0;
     for (uint64_t t = 0; t < s->count; t++) {
         uint64_t rest = t;
-        s->at[t] = 0;
-        s->weight[t] = 1;
+        int64_t at = 0;
+        double weight = 1;
         for (uint32_t i = s->spatial; i-- > 0; rest /= taps) {
-            s->at[t] += s->axes[i].at[rest % taps] * s->steps[i];
-            s->weight[t] *= s->axes[i].weight[rest % taps];
+            at += s->axes[i].at[rest % taps] * s->steps[i];
+            weight *= s->axes[i].weight[rest % taps];
         }
+        if (weight == 0) continue; /* so that NaN beyond the border does not count */
+        s->at[s->used] = at;
+        s->weight[s->used++] = weight;
     }
 }
 
 static double sample(const Sampler *s, const KernelTensor *in, uint64_t base) {
     double sum = 0;
-    for (uint64_t t = 0; t < s->count; t++) {
-        if (s->weight[t] == 0) continue;
-        uint64_t at = base + (uint64_t)s->at[t];
-        sum += s->weight[t] * kernel_number(in, at);
-    }
+    const float *floats = in->dtype == DTYPE_FLOAT ? (const float *)in->data + base : NULL;
+    for (uint64_t t = 0; floats && t < s->used; t++) sum += s->weight[t] * (double)floats[s->at[t]];
+    for (uint64_t t = 0; !floats && t < s->used; t++)
+        sum += s->weight[t] * kernel_real(in, base + (uint64_t)s->at[t]);
     return sum;
 }
 
@@ -163,8 +166,7 @@ bool kernel_grid_sample(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     Sampler s;
-    if (attrs->mode < 0 || attrs->padding < 0)
-        return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0 || attrs->padding < 0) return kernel_fail(call, "the mode is no known one");
     if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);
@@ -183,7 +185,7 @@ bool kernel_grid_sample(KernelCall *call) {
     return true;
 }
 
-/* ---- AffineGrid -------------------------------------------------------------------------------- */
+/* ---- AffineGrid ------------------------------------------------------------------------------ */
 
 /* Coordinate i of `size`, -1 to 1: the corners' middles, or their outer edges. */
 static double affine_coordinate(int64_t i, int64_t size, bool align) {

@@ -45,8 +45,7 @@ bool ml_rows(KernelCall *call, MlRows *rows) {
     if (x->rank != 1 && x->rank != 2) return kernel_fail(call, "X has rank %u", x->rank);
     if (!(KERNEL_NUMBERS >> x->dtype & 1))
         return kernel_fail(call, "X is %s", dtype_name(x->dtype));
-    *rows = (MlRows){x, x->rank == 2 ? (uint64_t)x->dims[0] : 1,
-                     (uint64_t)x->dims[x->rank - 1]};
+    *rows = (MlRows){x, x->rank == 2 ? (uint64_t)x->dims[0] : 1, (uint64_t)x->dims[x->rank - 1]};
     return true;
 }
 
@@ -55,7 +54,7 @@ void ml_row(const MlRows *rows, uint64_t row, double *to) {
         to[i] = kernel_number(rows->x, row * rows->features + i);
 }
 
-/* ---- labels and scores ------------------------------------------------------------------------- */
+/* ---- labels and scores ----------------------------------------------------------------------- */
 
 uint64_t ml_label_count(const MlLabels *labels) {
     return labels->texts.count ? labels->texts.count : labels->ints.count;
@@ -73,7 +72,7 @@ bool ml_make_labels(KernelCall *call, const MlLabels *labels, uint64_t rows) {
 
 void ml_set_label(KernelCall *call, const MlLabels *labels, uint64_t row, int64_t class) {
     KernelTensor *out = kernel_result(call, 0);
-    bool known = class >= 0 && (uint64_t)class < ml_label_count(labels);
+    bool known = class >= 0 && (uint64_t) class < ml_label_count(labels);
     if (!out) return;
     if (labels->texts.count) {
         const AttrText *text = known ? &labels->texts.items[class] : NULL;

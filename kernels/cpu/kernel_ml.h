@@ -6,7 +6,13 @@
 
 #include "kernel.h"
 
-typedef enum MlTransform { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT } MlTransform;
+typedef enum MlTransform {
+    ML_NONE,
+    ML_SOFTMAX,
+    ML_LOGISTIC,
+    ML_SOFTMAX_ZERO,
+    ML_PROBIT
+} MlTransform;
 
 /* Choices of a post_transform attribute, in the order of the enum. */
 extern const char *const ml_transforms[];
@@ -37,7 +43,8 @@ bool ml_make_labels(KernelCall *call, const MlLabels *labels, uint64_t rows);
 /* Sets label `row` of output 0 to that of the class; -1, or a class without label, is 0 or "". */
 void ml_set_label(KernelCall *call, const MlLabels *labels, uint64_t row, int64_t class);
 
-/* Makes output i, [rows, columns]. False with the error set; where nobody wants it, data is NULL. */
+/* Makes output i, [rows, columns]. False with the error set; where nobody wants it, data is NULL.
+ */
 bool ml_make_scores(KernelCall *call, uint32_t i, uint64_t rows, uint64_t columns);
 /* Stores a row of it, where it is wanted. */
 void ml_set_scores(KernelCall *call, uint32_t i, uint64_t row, const double *scores);

@@ -36,7 +36,7 @@ KERNEL_LAYOUT(one_hot_encoder, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, ints, "c
 
 /* Picks along the last axis. */
 bool kernel_array_feature(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     if (in->rank == 0) return kernel_fail(call, "a scalar has no features");
@@ -84,8 +84,10 @@ static double norm_of(const KernelTensor *in, uint64_t first, uint64_t count, in
     double total = norm == NORM_MAX ? -INFINITY : 0;
     for (uint64_t i = first; i < first + count; i++) {
         double x = kernel_number(in, i);
-        if (norm == NORM_MAX) total = x > total || x != x ? x : total;
-        else total += norm == NORM_L1 ? fabs(x) : x * x;
+        if (norm == NORM_MAX)
+            total = x > total || x != x ? x : total;
+        else
+            total += norm == NORM_L1 ? fabs(x) : x * x;
     }
     return norm == NORM_L2 ? sqrt(total) : total;
 }
@@ -116,8 +118,8 @@ bool kernel_imputer(KernelCall *call) {
     uint64_t given = real ? attrs->imputed_reals.count : attrs->imputed_ints.count;
     uint64_t features = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
     if (given != 1 && given != features)
-        return kernel_fail(call, "%llu imputed values for %llu features",
-                           (unsigned long long)given, (unsigned long long)features);
+        return kernel_fail(call, "%llu imputed values for %llu features", (unsigned long long)given,
+                           (unsigned long long)features);
     if (in->dtype != out->dtype) return kernel_fail(call, "the output has another type");
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     double wanted = real ? (double)attrs->replaced_real : (double)attrs->replaced_int;
@@ -128,8 +130,9 @@ bool kernel_imputer(KernelCall *call) {
         if (match && in->dtype == DTYPE_INT64 && !real)
             ((int64_t *)out->data)[i] = attrs->imputed_ints.items[k];
         else if (match)
-            kernel_set_real(out, i, real ? (double)attrs->imputed_reals.items[k]
-                                         : (double)attrs->imputed_ints.items[k]);
+            kernel_set_real(out, i,
+                            real ? (double)attrs->imputed_reals.items[k]
+                                 : (double)attrs->imputed_ints.items[k]);
     }
     return true;
 }
@@ -198,7 +201,8 @@ bool kernel_one_hot_encoder(KernelCall *call) {
     strided_fill(out, NULL);
     for (uint64_t i = 0; i < in->count; i++) {
         int64_t category = category_of(attrs, in, i);
-        if (category >= 0) kernel_set_real(out, i * width + (uint64_t)category, 1);
+        if (category >= 0)
+            kernel_set_real(out, i * width + (uint64_t)category, 1);
         else if (!attrs->zeros)
             return kernel_fail(call, "element %llu is of no category", (unsigned long long)i);
     }

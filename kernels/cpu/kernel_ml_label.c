@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ai.onnx.ml: LabelEncoder in its three forms, and CategoryMapper: a table from keys to values. Keys
- * are sorted for each call and found by bisection; of equal keys the last one counts. */
+/* ai.onnx.ml: LabelEncoder in its three forms, and CategoryMapper: a table from keys to values.
+ * Keys are sorted for each call and found by bisection; of equal keys the last one counts. */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -21,8 +21,7 @@ typedef struct LabelAttrs {
         KERNEL_REAL(LabelAttrs, default_float, "default_float", -0.0f)
 KERNEL_LAYOUT(label_encoder_1, LabelAttrs,
               KERNEL_FIELD(LabelAttrs, key_texts, "classes_strings", TEXTS), DEFAULTS);
-KERNEL_LAYOUT(label_encoder, LabelAttrs,
-              KERNEL_FIELD(LabelAttrs, key_texts, "keys_strings", TEXTS),
+KERNEL_LAYOUT(label_encoder, LabelAttrs, KERNEL_FIELD(LabelAttrs, key_texts, "keys_strings", TEXTS),
               KERNEL_FIELD(LabelAttrs, value_texts, "values_strings", TEXTS),
               KERNEL_FIELD(LabelAttrs, key_ints, "keys_int64s", INTS),
               KERNEL_FIELD(LabelAttrs, value_ints, "values_int64s", INTS),
@@ -35,19 +34,19 @@ KERNEL_LAYOUT(category_mapper, LabelAttrs,
               KERNEL_FIELD(LabelAttrs, key_texts, "cats_strings", TEXTS),
               KERNEL_FIELD(LabelAttrs, key_ints, "cats_int64s", INTS), DEFAULTS);
 
-/* ---- lists as tensors -------------------------------------------------------------------------- */
+/* ---- lists as tensors ------------------------------------------------------------------------ */
 
 static KernelTensor of_texts(KernelCall *call, const AttrTexts *texts) {
     KernelString *strings = ARENA_ARRAY(call->scratch, KernelString, texts->count);
     for (uint32_t i = 0; i < texts->count; i++)
         strings[i] = (KernelString){texts->items[i].size, texts->items[i].text};
-    return (KernelTensor){.present = texts->present, .dtype = DTYPE_STRING,
-                          .count = texts->count, .data = strings};
+    return (KernelTensor){
+        .present = texts->present, .dtype = DTYPE_STRING, .count = texts->count, .data = strings};
 }
 
 static KernelTensor of_list(Dtype dtype, bool present, uint64_t count, const void *items) {
-    return (KernelTensor){.present = present, .dtype = dtype, .count = count,
-                          .data = (void *)(uintptr_t)items};
+    return (KernelTensor){
+        .present = present, .dtype = dtype, .count = count, .data = (void *)(uintptr_t)items};
 }
 
 /* Whichever of the four lists is given. */
@@ -59,7 +58,7 @@ static KernelTensor given(KernelCall *call, const AttrTensor *tensor, const Attr
     return of_list(DTYPE_FLOAT, floats->present, floats->count, floats->items);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 typedef struct Table {
     KernelTensor keys, values;
@@ -99,8 +98,10 @@ static int64_t table_find(const Table *table, const KernelTensor *in, uint64_t i
     uint64_t low = 0, high = table->keys.count; /* after the last one not above it */
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (compare_elements(in, i, &table->keys, table->order[middle]) >= 0) low = middle + 1;
-        else high = middle;
+        if (compare_elements(in, i, &table->keys, table->order[middle]) >= 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     if (low == 0 || compare_elements(in, i, &table->keys, table->order[low - 1]) != 0) return -1;
     return (int64_t)table->order[low - 1];
@@ -124,36 +125,41 @@ static bool table_run(KernelCall *call, Table *table) {
 static KernelTensor default_of(KernelCall *call) {
     const LabelAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
-    KernelTensor one = {.present = true, .dtype = out->dtype, .count = 1,
+    KernelTensor one = {.present = true,
+                        .dtype = out->dtype,
+                        .count = 1,
                         .data = arena_alloc(call->scratch, sizeof(KernelString))};
     if (attrs->otherwise.data) return *attrs->otherwise.data;
     if (out->dtype == DTYPE_STRING)
-        *(KernelString *)one.data = attrs->default_text.present
-                                        ? (KernelString){attrs->default_text.size,
-                                                         attrs->default_text.text}
-                                        : (KernelString){7, "_Unused"};
-    else if (out->dtype == DTYPE_INT64) *(int64_t *)one.data = attrs->default_int;
-    else kernel_set_real(&one, 0, dtype_is_integer(out->dtype) ? (double)attrs->default_int
-                                                               : (double)attrs->default_float);
+        *(KernelString *)one.data =
+            attrs->default_text.present
+                ? (KernelString){attrs->default_text.size, attrs->default_text.text}
+                : (KernelString){7, "_Unused"};
+    else if (out->dtype == DTYPE_INT64)
+        *(int64_t *)one.data = attrs->default_int;
+    else
+        kernel_set_real(&one, 0,
+                        dtype_is_integer(out->dtype) ? (double)attrs->default_int
+                                                     : (double)attrs->default_float);
     return one;
 }
 
 bool kernel_label_encoder(KernelCall *call) {
     if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
-    Table table = {.keys = given(call, &attrs->keys, &attrs->key_texts, &attrs->key_ints,
-                                 &attrs->key_floats),
-                   .values = given(call, &attrs->values, &attrs->value_texts, &attrs->value_ints,
-                                   &attrs->value_floats),
-                   .otherwise = default_of(call)};
+    Table table = {
+        .keys = given(call, &attrs->keys, &attrs->key_texts, &attrs->key_ints, &attrs->key_floats),
+        .values = given(call, &attrs->values, &attrs->value_texts, &attrs->value_ints,
+                        &attrs->value_floats),
+        .otherwise = default_of(call)};
     return table_run(call, &table);
 }
 
 /* Strings to integers or back, whichever the input is. */
 static bool two_way(KernelCall *call, KernelTensor texts, KernelTensor ints) {
     bool text = call->inputs[0].dtype == DTYPE_STRING;
-    Table table = {.keys = text ? texts : ints, .values = text ? ints : texts,
-                   .otherwise = default_of(call)};
+    Table table = {
+        .keys = text ? texts : ints, .values = text ? ints : texts, .otherwise = default_of(call)};
     return table_run(call, &table);
 }
 

@@ -22,7 +22,7 @@ KERNEL_LAYOUT(linear_classifier, LinearAttrs, LINEAR_FIELDS,
               KERNEL_FIELD(LinearAttrs, labels.ints, "classlabels_ints", INTS),
               KERNEL_FIELD(LinearAttrs, labels.texts, "classlabels_strings", TEXTS));
 
-/* ---- linear ------------------------------------------------------------------------------------ */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 static void linear_row(const LinearAttrs *attrs, const double *x, uint64_t features,
                        uint64_t targets, double *scores) {
@@ -41,7 +41,8 @@ static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) 
     if (targets < 1 || __builtin_mul_overflow(targets, features, &needed) ||
         needed != attrs->coefficients.count ||
         (attrs->intercepts.count && attrs->intercepts.count != targets))
-        return kernel_fail(call, "%u coefficients and %u intercepts for %llu scores of %llu features",
+        return kernel_fail(call,
+                           "%u coefficients and %u intercepts for %llu scores of %llu features",
                            attrs->coefficients.count, attrs->intercepts.count,
                            (unsigned long long)targets, (unsigned long long)features);
     return true;
@@ -90,14 +91,16 @@ bool kernel_linear_classifier(KernelCall *call) {
         ml_transform((MlTransform)attrs->transform, scores, columns);
         ml_set_scores(call, 1, row, scores);
         double threshold = attrs->transform == ML_NONE ? 0 : 0.5;
-        int64_t class = columns > 1 ? (int64_t)ml_largest(scores, columns)
-                                    : scores[0] >= threshold ? (labels ? 0 : 1) : labels ? -1 : 0;
+        int64_t class = columns > 1              ? (int64_t)ml_largest(scores, columns)
+                        : scores[0] >= threshold ? (labels ? 0 : 1)
+                        : labels                 ? -1
+                                                 : 0;
         ml_set_label(call, &attrs->labels, row, class);
     }
     return true;
 }
 
-/* ---- support vectors --------------------------------------------------------------------------- */
+/* ---- support vectors ------------------------------------------------------------------------- */
 
 enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };
 static const char *const svm_kernels[] = {"LINEAR", "POLY", "RBF", "SIGMOID", NULL};
@@ -115,8 +118,7 @@ typedef struct SvmAttrs {
         KERNEL_FIELD(SvmAttrs, vectors, "support_vectors", FLOATS),                                \
         KERNEL_CHOICE(SvmAttrs, kernel, "kernel_type", svm_kernels, SVM_LINEAR),                   \
         KERNEL_CHOICE(SvmAttrs, transform, "post_transform", ml_transforms, ML_NONE)
-KERNEL_LAYOUT(svm_regressor, SvmAttrs, SVM_FIELDS,
-              KERNEL_INT(SvmAttrs, supports, "n_supports", 0),
+KERNEL_LAYOUT(svm_regressor, SvmAttrs, SVM_FIELDS, KERNEL_INT(SvmAttrs, supports, "n_supports", 0),
               KERNEL_INT(SvmAttrs, one_class, "one_class", 0));
 KERNEL_LAYOUT(svm_classifier, SvmAttrs, SVM_FIELDS,
               KERNEL_FIELD(SvmAttrs, prob_a, "prob_a", FLOATS),
@@ -179,16 +181,16 @@ bool kernel_svm_regressor(KernelCall *call) {
     return true;
 }
 
-/* ---- SVMClassifier ----------------------------------------------------------------------------- */
+/* ---- SVMClassifier --------------------------------------------------------------------------- */
 
 /* A classifier at work on one row. */
 typedef struct Svm {
     const SvmAttrs *attrs;
     uint64_t classes, vectors, pairs, features;
-    uint64_t *start; /* [classes]: the first support vector of each */
+    uint64_t *start;                      /* [classes]: the first support vector of each */
     double *x, *kernels, *votes, *scores; /* scores: [columns] */
     double *pair, *coupling;              /* [classes * classes] */
-    bool coupled; /* probabilities */
+    bool coupled;                         /* probabilities */
 } Svm;
 
 static bool svm_init(KernelCall *call, Svm *svm, const MlRows *rows) {
@@ -207,8 +209,8 @@ static bool svm_init(KernelCall *call, Svm *svm, const MlRows *rows) {
     bool fits = !__builtin_mul_overflow(wide, high, &needed) && high > 0 &&
                 needed <= attrs->coefficients.count;
     svm->pairs = svm->classes * (svm->classes - 1) / 2;
-    if (!fits || (svm->vectors && (attrs->per_class.count != svm->classes ||
-                                   attrs->rho.count < svm->pairs)))
+    if (!fits ||
+        (svm->vectors && (attrs->per_class.count != svm->classes || attrs->rho.count < svm->pairs)))
         return kernel_fail(call, "%u coefficients, %u rho and %u counts for %llu classes",
                            attrs->coefficients.count, attrs->rho.count, attrs->per_class.count,
                            (unsigned long long)svm->classes);
@@ -309,10 +311,10 @@ static void svm_couple(Svm *svm) {
 static uint64_t svm_classify(Svm *svm) {
     if (!svm->vectors) {
         for (uint64_t i = 0; i < svm->classes; i++)
-            svm->scores[i] = (double)svm->attrs->rho.items[0] +
-                             svm_kernel(svm->attrs, SVM_LINEAR, svm->x,
-                                        svm->attrs->coefficients.items + i * svm->features,
-                                        svm->features);
+            svm->scores[i] =
+                (double)svm->attrs->rho.items[0] +
+                svm_kernel(svm->attrs, SVM_LINEAR, svm->x,
+                           svm->attrs->coefficients.items + i * svm->features, svm->features);
         return ml_largest(svm->scores, svm->classes);
     }
     svm_decide(svm);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ai.onnx.ml: tree ensembles in both encodings: TreeEnsembleClassifier and TreeEnsembleRegressor name
- * nodes by tree and number, TreeEnsemble by position. Both become one array of nodes whose children
- * are positions; every position is checked, and a walk that is longer than there are nodes fails, so
- * that no input can loop. */
+/* ai.onnx.ml: tree ensembles in both encodings: TreeEnsembleClassifier and TreeEnsembleRegressor
+ * name nodes by tree and number, TreeEnsemble by position. Both become one array of nodes whose
+ * children are positions; every position is checked, and a walk that is longer than there are nodes
+ * fails, so that no input can loop. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef enum TreeMode {
 } TreeMode;
 enum { TREE_AVERAGE, TREE_SUM, TREE_MIN, TREE_MAX };
 static const char *const aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX", NULL};
-static const char *const mode_names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT",
+static const char *const mode_names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                          "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
 
 typedef struct TreeAttrs {
@@ -78,7 +78,7 @@ KERNEL_LAYOUT(tree_ensemble, TreeAttrs, KERNEL_FIELD(TreeAttrs, features, "nodes
               KERNEL_INT(TreeAttrs, transform, "post_transform", ML_NONE),
               KERNEL_INT(TreeAttrs, aggregate, "aggregate_function", TREE_SUM));
 
-/* ---- the forest -------------------------------------------------------------------------------- */
+/* ---- the forest ------------------------------------------------------------------------------ */
 
 typedef struct TreeNode {
     double split;
@@ -143,12 +143,12 @@ static bool set_vote(Forest *f, uint64_t i, uint64_t place) {
     if (target < 0 || (uint64_t)target >= f->targets)
         return kernel_fail(f->call, "a leaf votes for target %lld of %llu", (long long)target,
                            (unsigned long long)f->targets);
-    f->votes[place] = (TreeVote){(uint64_t)target,
-                                 number_of(&attrs->weights_tensor, &attrs->vote_weights, i)};
+    f->votes[place] =
+        (TreeVote){(uint64_t)target, number_of(&attrs->weights_tensor, &attrs->vote_weights, i)};
     return true;
 }
 
-/* ---- nodes by name ----------------------------------------------------------------------------- */
+/* ---- nodes by name --------------------------------------------------------------------------- */
 
 /* Names of nodes, as they come; a place among them. */
 typedef struct Names {
@@ -168,16 +168,18 @@ static bool find_node(KernelCall *call, const Names *names, const int64_t name[2
     uint64_t low = 0, high = names->count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2, at = names->order[middle];
-        bool less = names->trees[at] != name[0] ? names->trees[at] < name[0]
-                                                : names->nodes[at] < name[1];
-        if (less) low = middle + 1;
-        else high = middle;
+        bool less =
+            names->trees[at] != name[0] ? names->trees[at] < name[0] : names->nodes[at] < name[1];
+        if (less)
+            low = middle + 1;
+        else
+            high = middle;
     }
     *place = low < names->count ? names->order[low] : 0;
-    bool found = low < names->count && names->trees[*place] == name[0] &&
-                 names->nodes[*place] == name[1];
-    return found || kernel_fail(call, "tree %lld has no node %lld", (long long)name[0],
-                                (long long)name[1]);
+    bool found =
+        low < names->count && names->trees[*place] == name[0] && names->nodes[*place] == name[1];
+    return found ||
+           kernel_fail(call, "tree %lld has no node %lld", (long long)name[0], (long long)name[1]);
 }
 
 static bool read_mode(Forest *f, uint64_t i) {
@@ -238,8 +240,10 @@ static void find_roots(Forest *f, const Names *names) {
     for (uint64_t i = 0; i < f->count; i++) {
         uint64_t at = names->order[i];
         bool fresh = i == 0 || names->trees[names->order[i - 1]] != names->trees[at];
-        if (fresh) f->roots[f->root_count++] = at;
-        else if (at < f->roots[f->root_count - 1]) f->roots[f->root_count - 1] = at;
+        if (fresh)
+            f->roots[f->root_count++] = at;
+        else if (at < f->roots[f->root_count - 1])
+            f->roots[f->root_count - 1] = at;
     }
 }
 
@@ -265,7 +269,7 @@ static bool read_named(Forest *f) {
     return read_votes(f, &names);
 }
 
-/* ---- nodes by position ------------------------------------------------------------------------- */
+/* ---- nodes by position ----------------------------------------------------------------------- */
 
 static bool child_of(Forest *f, int64_t id, bool leaf, uint64_t *child) {
     uint64_t inner = f->attrs->features.count, most = leaf ? f->vote_count : inner;
@@ -342,7 +346,7 @@ static bool read_placed(Forest *f) {
     return read_members(f);
 }
 
-/* ---- walking ----------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 static bool is_member(const Forest *f, const TreeNode *node, double x) {
     for (uint64_t i = node->first; i < node->first + node->count; i++)
@@ -389,9 +393,12 @@ static bool collect(const Forest *f, const double *x, double *scores, bool *vote
             double *score = &scores[f->votes[i].target], weight = f->votes[i].weight;
             bool first = !voted[f->votes[i].target];
             voted[f->votes[i].target] = true;
-            if (how == TREE_MIN) *score = first || weight < *score ? weight : *score;
-            else if (how == TREE_MAX) *score = first || weight > *score ? weight : *score;
-            else *score += weight;
+            if (how == TREE_MIN)
+                *score = first || weight < *score ? weight : *score;
+            else if (how == TREE_MAX)
+                *score = first || weight > *score ? weight : *score;
+            else
+                *score += weight;
         }
     }
     for (uint64_t i = 0; how == TREE_AVERAGE && i < f->targets; i++)
@@ -411,14 +418,16 @@ static void add_base(const Forest *f, double *scores) {
         scores[i] += number_of(&f->attrs->base_tensor, &f->attrs->base, count > 1 ? i : 0);
 }
 
-/* ---- operators --------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static bool regress(KernelCall *call, bool (*read)(Forest *f)) {
     if (!kernel_needs(call, 1, 1)) return false;
     const TreeAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
-    Forest f = {.call = call, .attrs = attrs, .features = rows.features,
+    Forest f = {.call = call,
+                .attrs = attrs,
+                .features = rows.features,
                 .targets = attrs->targets > 0 ? (uint64_t)attrs->targets : 0};
     if (attrs->aggregate < TREE_AVERAGE || attrs->aggregate > TREE_MAX || attrs->transform < 0 ||
         attrs->transform > ML_PROBIT || f.targets == 0)
@@ -438,9 +447,13 @@ static bool regress(KernelCall *call, bool (*read)(Forest *f)) {
     return true;
 }
 
-bool kernel_tree_regressor(KernelCall *call) { return regress(call, read_named); }
+bool kernel_tree_regressor(KernelCall *call) {
+    return regress(call, read_named);
+}
 
-bool kernel_tree_ensemble(KernelCall *call) { return regress(call, read_placed); }
+bool kernel_tree_ensemble(KernelCall *call) {
+    return regress(call, read_placed);
+}
 
 /* The only class that leaves vote for, where there is but one; -1 otherwise. */
 static int64_t only_class(const TreeAttrs *attrs) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators that move elements from one regular layout to another: Transpose, Slice, Concat, Split,
- * Tile, Expand, DepthToSpace and back, CenterCropPad. Each sets up a strided walk; the output's dims
- * are the shape function's, which has checked them against the input's. */
+ * Tile, Expand, DepthToSpace and back, CenterCropPad. Each sets up a strided walk; the output's
+ * dims are the shape function's, which has checked them against the input's. */
 #include "kernel_functions.h"
 #include "kernel_strided.h"
 
-/* ---- Transpose --------------------------------------------------------------------------------- */
+/* ---- Transpose ------------------------------------------------------------------------------- */
 
 typedef struct TransposeAttrs {
     AttrInts perm;
@@ -13,7 +13,7 @@ typedef struct TransposeAttrs {
 KERNEL_LAYOUT(transpose, TransposeAttrs, KERNEL_FIELD(TransposeAttrs, perm, "perm", INTS));
 
 bool kernel_transpose(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -31,7 +31,7 @@ bool kernel_transpose(KernelCall *call) {
     return true;
 }
 
-/* ---- Slice ------------------------------------------------------------------------------------- */
+/* ---- Slice ----------------------------------------------------------------------------------- */
 
 typedef struct SliceAttrs {
     AttrInts starts, ends, axes;
@@ -84,7 +84,7 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
 }
 
 bool kernel_slice_attr(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const SliceAttrs *attrs = call->attrs;
     SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL, NULL,
                         attrs->starts.count};
@@ -105,7 +105,7 @@ static bool slice_list(KernelCall *call, uint32_t i, uint64_t count, const int64
 }
 
 bool kernel_slice(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
+    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *starts = &call->inputs[1];
     SliceLists lists = {.count = starts->count};
     const int64_t *ends;
@@ -117,7 +117,7 @@ bool kernel_slice(KernelCall *call) {
     return slice_run(call, &lists);
 }
 
-/* ---- Concat, Split ----------------------------------------------------------------------------- */
+/* ---- Concat, Split --------------------------------------------------------------------------- */
 
 typedef struct JoinAttrs {
     int64_t axis;
@@ -150,7 +150,8 @@ bool kernel_concat(KernelCall *call) {
     if (!kernel_axis(call, attrs->axis, out->rank, &axis)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
         const KernelTensor *in = kernel_input(call, i);
-        if (!in || in->dtype != out->dtype) return kernel_fail(call, "input %u has another type", i);
+        if (!in || in->dtype != out->dtype)
+            return kernel_fail(call, "input %u has another type", i);
         Part part = part_of(out, in, axis);
         StridedWalk walk = strided_new(call, 2);
         walk.axes[0] = (StridedAxis){part.rows, part.pitch, part.width};
@@ -192,8 +193,8 @@ bool kernel_split(KernelCall *call) {
     if (!sizes) return false;
     for (uint32_t i = 0; i < call->output_count; i++) {
         KernelTensor *out = kernel_result(call, i);
-        if (sizes[i] < 0 || sizes[i] > in->dims[axis] - at ||
-            (out && out->dims[axis] != sizes[i]))
+        if (!kernel_same_type(call, i)) return false;
+        if (sizes[i] < 0 || sizes[i] > in->dims[axis] - at || (out && out->dims[axis] != sizes[i]))
             return kernel_fail(call, "part %u of %lld elements does not fit", i,
                                (long long)sizes[i]);
         if (out) {
@@ -209,10 +210,10 @@ bool kernel_split(KernelCall *call) {
     return true;
 }
 
-/* ---- Expand, Tile ------------------------------------------------------------------------------ */
+/* ---- Expand, Tile ---------------------------------------------------------------------------- */
 
 bool kernel_expand(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, out->rank);
@@ -234,7 +235,7 @@ bool kernel_expand(KernelCall *call) {
 
 /* Each axis becomes two: how often, and the input's. Serves Tile-1 too, as the dims say it all. */
 bool kernel_tile(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, 2 * in->rank);
@@ -250,7 +251,7 @@ bool kernel_tile(KernelCall *call) {
     return true;
 }
 
-/* ---- DepthToSpace, SpaceToDepth ---------------------------------------------------------------- */
+/* ---- DepthToSpace, SpaceToDepth -------------------------------------------------------------- */
 
 typedef struct DepthAttrs {
     int64_t blocksize, mode;
@@ -260,8 +261,8 @@ static const char *const depth_modes[] = {"DCR", "CRD", NULL};
 KERNEL_LAYOUT(depth, DepthAttrs, KERNEL_INT(DepthAttrs, blocksize, "blocksize", 0),
               KERNEL_CHOICE(DepthAttrs, mode, "mode", depth_modes, DEPTH_FIRST));
 
-/* Walks over N, C, H, row in block, W, column in block: `space` is the tensor of large pictures, whose
- * steps go to axes[].to, `depth` that of many channels. */
+/* Walks over N, C, H, row in block, W, column in block: `space` is the tensor of large pictures,
+ * whose steps go to axes[].to, `depth` that of many channels. */
 static bool depth_walk(KernelCall *call, const KernelTensor *depth, const KernelTensor *space,
                        StridedWalk *walk) {
     const DepthAttrs *attrs = call->attrs;
@@ -285,7 +286,7 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
 }
 
 bool kernel_depth_to_space(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk;
@@ -297,7 +298,7 @@ bool kernel_depth_to_space(KernelCall *call) {
 
 /* The same walk the other way; ordered by the output, which is then written in order. */
 bool kernel_space_to_depth(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     static const uint32_t order[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const DepthAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -313,11 +314,11 @@ bool kernel_space_to_depth(KernelCall *call) {
     return true;
 }
 
-/* ---- CenterCropPad ----------------------------------------------------------------------------- */
+/* ---- CenterCropPad --------------------------------------------------------------------------- */
 
 /* What of the input is in the middle of the output; zeros around it. */
 bool kernel_center_crop_pad(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, in->rank);

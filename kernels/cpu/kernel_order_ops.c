@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TopK and Unique, of any dtype that has an order. Equal elements keep their order, so results do not
- * depend on how they are sorted; NaN is larger than any number. */
+/* TopK and Unique, of any dtype that has an order. Equal elements keep their order, so results do
+ * not depend on how they are sorted; NaN is larger than any number. */
 #include <string.h>
 
 #include "kernel_functions.h"
 #include "kernel_order.h"
 #include "kernel_strided.h"
 
-/* ---- TopK -------------------------------------------------------------------------------------- */
+/* ---- TopK ------------------------------------------------------------------------------------ */
 
 typedef struct TopKAttrs {
     int64_t axis, largest;
@@ -36,22 +36,23 @@ static void sift(Candidate *heap, uint64_t at, uint64_t size) {
     heap[at] = moved;
 }
 
-/* One lane: elements first + i * step. Leaves the best k in order in heap. */
+/* One lane: elements first + i * step, and room for their keys. */
 typedef struct Lane {
     uint64_t first, step, size, k;
+    uint64_t *keys; /* [size] */
 } Lane;
 
+/* Leaves the best k of a lane in order in heap. */
 static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candidate *heap) {
-    for (uint64_t i = 0; i < lane.size; i++) {
-        uint64_t key = order_key(in, lane.first + i * lane.step, 0);
-        Candidate next = {largest ? ~key : key, (int64_t)i};
-        if (i < lane.k) {
-            heap[i] = next;
-            for (uint64_t k = lane.k / 2; i + 1 == lane.k && k-- > 0;) sift(heap, k, lane.k);
-        } else if (worse(heap[0], next)) {
-            heap[0] = next;
-            sift(heap, 0, lane.k);
-        }
+    uint64_t flip = largest ? UINT64_MAX : 0;
+    order_keys(in, (const uint64_t[]){lane.first, lane.step, lane.size}, lane.keys);
+    for (uint64_t i = 0; i < lane.k; i++) heap[i] = (Candidate){lane.keys[i] ^ flip, (int64_t)i};
+    for (uint64_t i = lane.k / 2; i-- > 0;) sift(heap, i, lane.k);
+    for (uint64_t i = lane.k; i < lane.size; i++) {
+        uint64_t key = lane.keys[i] ^ flip;
+        if (key >= heap[0].key) continue; /* equal ones that come later are worse */
+        heap[0] = (Candidate){key, (int64_t)i};
+        sift(heap, 0, lane.k);
     }
     for (uint64_t left = lane.k; left-- > 1;) {
         Candidate top = heap[0];
@@ -62,7 +63,7 @@ static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candida
 }
 
 bool kernel_topk(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
+    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const TopKAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *values = kernel_result(call, 0), *indices = kernel_result(call, 1);
@@ -70,6 +71,7 @@ bool kernel_topk(KernelCall *call) {
     uint32_t axis;
     if (!any) return true;
     if (!kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
+    if (indices && indices->dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is no int64");
     if (in->dtype == DTYPE_STRING) return kernel_fail(call, "strings have no largest ones");
     if (any->count == 0) return true;
     if (any->dims[axis] > in->dims[axis])
@@ -77,7 +79,8 @@ bool kernel_topk(KernelCall *call) {
                            (long long)in->dims[axis]);
     size_t size = kernel_element_size(in->dtype);
     uint64_t inner = kernel_span(in, axis + 1, in->rank);
-    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis]};
+    Lane lane = {0, inner, (uint64_t)in->dims[axis], (uint64_t)any->dims[axis], NULL};
+    lane.keys = ARENA_ARRAY(call->scratch, uint64_t, lane.size);
     Candidate *heap = ARENA_ARRAY(call->scratch, Candidate, lane.k);
     for (uint64_t row = 0; row < in->count / lane.size; row++) {
         lane.first = row / inner * inner * lane.size + row % inner;
@@ -85,14 +88,15 @@ bool kernel_topk(KernelCall *call) {
         uint64_t to = row / inner * inner * lane.k + row % inner;
         for (uint64_t k = 0; k < lane.k; k++, to += inner) {
             uint64_t from = lane.first + (uint64_t)heap[k].index * inner;
-            if (values) memcpy((char *)values->data + to * size, (char *)in->data + from * size, size);
+            if (values)
+                memcpy((char *)values->data + to * size, (char *)in->data + from * size, size);
             if (indices) ((int64_t *)indices->data)[to] = heap[k].index;
         }
     }
     return true;
 }
 
-/* ---- Unique ------------------------------------------------------------------------------------ */
+/* ---- Unique ---------------------------------------------------------------------------------- */
 
 typedef struct UniqueAttrs {
     int64_t axis, sorted;
@@ -174,8 +178,7 @@ static bool give_ints(KernelCall *call, uint32_t i, const int64_t *numbers, uint
     const int64_t dim = (int64_t)count;
     if (!kernel_result(call, i)) return true;
     if (!kernel_output(call, i, 1, &dim)) return false;
-    if (call->outputs[i].dtype != DTYPE_INT64)
-        return kernel_fail(call, "output %u is no int64", i);
+    if (call->outputs[i].dtype != DTYPE_INT64) return kernel_fail(call, "output %u is no int64", i);
     if (count) memcpy(call->outputs[i].data, numbers, count * sizeof *numbers);
     return true;
 }
@@ -202,7 +205,7 @@ static bool give_items(KernelCall *call, const Items *items, const Groups *group
 }
 
 bool kernel_unique(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
+    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const UniqueAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     Items items = {.data = *in, .count = in->count, .width = 1};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pad, all modes and versions, of any dtype. Negative pads crop first, so the modes that repeat
- * elements repeat those that are left. The middle is one strided copy; axis after axis, from the last
- * to the first, the borders are then copied from the output itself, by a table of which slice each
- * one repeats. */
+ * elements repeat those that are left. The middle is one strided copy; axis after axis, from the
+ * last to the first, the borders are then copied from the output itself, by a table of which slice
+ * each one repeats. */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -120,8 +120,8 @@ static int64_t repeated(int64_t mode, int64_t at, int64_t kept) {
     return at < kept ? at : period - at;
 }
 
-/* Fills the borders of one axis, where the axes behind it are whole and those before it are not: only
- * rows through their middles are. */
+/* Fills the borders of one axis, where the axes behind it are whole and those before it are not:
+ * only rows through their middles are. */
 static void fill_borders(KernelCall *call, const PadAxis *axes, uint32_t axis) {
     const PadAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
@@ -147,7 +147,7 @@ static void fill_borders(KernelCall *call, const PadAxis *axes, uint32_t axis) {
 }
 
 bool kernel_pad(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const PadAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     const PadAxis *axes = read_pads(call);

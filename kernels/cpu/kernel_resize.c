@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Resize and Upsample, all versions: which axes become how large, then one pass an axis. Axes that
- * shrink go first, so that no intermediate result is larger than both input and output. Nearest moves
- * elements of any dtype; the other modes compute float in float and all other numbers in double,
- * integers being rounded to nearest, ties to even, and cut to their range at the end.
+ * shrink go first, so that no intermediate result is larger than both input and output. Nearest
+ * moves elements of any dtype; the other modes compute float in float and all other numbers in
+ * double, integers being rounded to nearest, ties to even, and cut to their range at the end.
  *
  * With tf_crop_and_resize and scales, the output's size is the input's times the scale, as
  * implementations have it. */
@@ -25,7 +25,7 @@ enum { ASPECT_STRETCH, ASPECT_NOT_LARGER, ASPECT_NOT_SMALLER };
 static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
 static const char *const upsample_1_modes[] = {"nearest", "bilinear", NULL};
 static const char *const coordinates[] = {
-    "half_pixel", "half_pixel_symmetric",    "pytorch_half_pixel", "align_corners",
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
     "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize", NULL};
 static const char *const nearest_modes[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                             "ceil", NULL};
@@ -38,20 +38,18 @@ static const char *const aspects[] = {"stretch", "not_larger", "not_smaller", NU
         KERNEL_CHOICE(ResizeAttrs, nearest, "nearest_mode", nearest_modes, rounding),              \
         KERNEL_CHOICE(ResizeAttrs, aspect, "keep_aspect_ratio_policy", aspects, ASPECT_STRETCH),   \
         KERNEL_REAL(ResizeAttrs, cubic, "cubic_coeff_a", -0.75f)
-KERNEL_LAYOUT(upsample_1, ResizeAttrs,
-              COMMON(upsample_1_modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
+KERNEL_LAYOUT(upsample_1, ResizeAttrs, COMMON(upsample_1_modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
               KERNEL_FIELD(ResizeAttrs, height_scale, "height_scale", FLOAT),
               KERNEL_FIELD(ResizeAttrs, width_scale, "width_scale", FLOAT));
 KERNEL_LAYOUT(upsample, ResizeAttrs, COMMON(modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
               KERNEL_FIELD(ResizeAttrs, scales, "scales", FLOATS));
-KERNEL_LAYOUT(resize, ResizeAttrs,
-              COMMON(modes, RESIZE_HALF_PIXEL, RESIZE_ROUND_PREFER_FLOOR),
+KERNEL_LAYOUT(resize, ResizeAttrs, COMMON(modes, RESIZE_HALF_PIXEL, RESIZE_ROUND_PREFER_FLOOR),
               KERNEL_INT(ResizeAttrs, antialias, "antialias", 0),
               KERNEL_INT(ResizeAttrs, exclude_outside, "exclude_outside", 0),
               KERNEL_REAL(ResizeAttrs, extrapolation, "extrapolation_value", 0),
               KERNEL_FIELD(ResizeAttrs, axes, "axes", INTS));
 
-/* ---- sizes ------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 typedef struct ResizeAxes {
     uint32_t count;
@@ -67,8 +65,7 @@ static bool list_axes(KernelCall *call, ResizeAxes *axes) {
     for (uint32_t i = 0; i < axes->count; i++) {
         ResizeAxis *axis = &axes->items[i];
         axis->axis = i;
-        if (attrs->axes.present &&
-            !kernel_axis(call, attrs->axes.items[i], in->rank, &axis->axis))
+        if (attrs->axes.present && !kernel_axis(call, attrs->axes.items[i], in->rank, &axis->axis))
             return false;
         if (seen[axis->axis]) return kernel_fail(call, "axis %u is named twice", axis->axis);
         seen[axis->axis] = true;
@@ -146,7 +143,7 @@ static bool set_region(KernelCall *call, ResizeAxes axes) {
     return true;
 }
 
-/* ---- passes ------------------------------------------------------------------------------------ */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* A tensor as outer × along × inner elements. */
 typedef struct Pass {
@@ -191,9 +188,12 @@ static void move_nearest(char *to, const char *from, const Pass *pass, size_t si
         for (uint64_t i = 0; i < pass->out; i++) {
             const char *source = from + (o * pass->in + (uint64_t)table->first[i]) * block;
             char *target = to + (o * pass->out + i) * block;
-            if (block == 4) memcpy(target, source, 4);
-            else if (block == 1) *target = *source;
-            else memcpy(target, source, block);
+            if (block == 4)
+                memcpy(target, source, 4);
+            else if (block == 1)
+                *target = *source;
+            else
+                memcpy(target, source, block);
         }
 }
 
@@ -215,8 +215,8 @@ static void extrapolate(KernelTensor *out, uint32_t axis, const ResizeTable *tab
     part.count = inner;
     for (uint64_t o = 0; o < outer; o++)
         for (uint64_t i = 0; i < along; i++) {
-            part.data = (char *)out->data +
-                        (o * along + i) * inner * kernel_element_size(out->dtype);
+            part.data =
+                (char *)out->data + (o * along + i) * inner * kernel_element_size(out->dtype);
             if (table->outside[i]) strided_fill(&part, element);
         }
 }
@@ -228,6 +228,8 @@ typedef struct Resizing {
     Dtype compute; /* FLOAT, DOUBLE, or UNDEFINED: moved as bytes */
     size_t size;   /* of an element now */
     void *data;
+    uint32_t left; /* passes to come */
+    bool in_place; /* the output is of the type computed in */
 } Resizing;
 
 static void resize_axis(Resizing *r, const ResizeAxis *axis, const ResizeTable *table) {
@@ -237,10 +239,15 @@ static void resize_axis(Resizing *r, const ResizeAxis *axis, const ResizeTable *
     for (uint32_t i = axis->axis + 1; i < in->rank; i++) pass.inner *= (uint64_t)r->dims[i];
     r->dims[axis->axis] = axis->out;
     const void *from = r->data;
-    void *to = arena_array(r->call->scratch, pass.outer * pass.out * pass.inner, r->size);
-    if (r->compute == DTYPE_FLOAT) interpolate_float(to, from, &pass);
-    else if (r->compute == DTYPE_DOUBLE) interpolate_double(to, from, &pass);
-    else move_nearest(to, from, &pass, r->size);
+    bool last = --r->left == 0 && r->in_place; /* straight into the output */
+    void *to = last ? r->call->outputs[0].data
+                    : arena_array(r->call->scratch, pass.outer * pass.out * pass.inner, r->size);
+    if (r->compute == DTYPE_FLOAT)
+        interpolate_float(to, from, &pass);
+    else if (r->compute == DTYPE_DOUBLE)
+        interpolate_double(to, from, &pass);
+    else
+        move_nearest(to, from, &pass, r->size);
     r->data = to;
 }
 
@@ -251,34 +258,42 @@ static bool resize_all(KernelCall *call, const ResizeHow *how, ResizeAxes axes) 
     bool plain = in->dtype == DTYPE_FLOAT || in->dtype == DTYPE_DOUBLE;
     bool move = how->mode == RESIZE_NEAREST;
     ResizeTable *tables = ARENA_ARRAY(call->scratch, ResizeTable, axes.count);
-    Resizing r = {.call = call, .how = how, .data = in->data,
+    Resizing r = {.call = call,
+                  .how = how,
+                  .data = in->data,
                   .dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *r.dims),
-                  .compute = move ? DTYPE_UNDEFINED : plain ? in->dtype : DTYPE_DOUBLE};
+                  .compute = move    ? DTYPE_UNDEFINED
+                             : plain ? in->dtype
+                                     : DTYPE_DOUBLE};
     if (!move && !plain) r.data = widen(call, in);
     r.size = kernel_element_size(move ? in->dtype : r.compute);
     for (uint32_t i = 0; i < axes.count; i++)
         if (!resize_table(call, how, &axes.items[i], &tables[i])) return false;
+    for (uint32_t i = 0; i < axes.count; i++) r.left += !tables[i].identity;
+    r.in_place = move || plain;
     for (int round = 0; round < 2; round++)
         for (uint32_t i = axes.count; i-- > 0;) {
             bool shrinks = axes.items[i].out < axes.items[i].in;
             if (tables[i].identity || shrinks != (round == 0)) continue;
             resize_axis(&r, &axes.items[i], &tables[i]);
         }
-    if (move || plain) memcpy(out->data, r.data, out->count * r.size);
-    for (uint64_t i = 0; !move && !plain && i < out->count; i++)
+    if (r.in_place && r.data != out->data) memcpy(out->data, r.data, out->count * r.size);
+    for (uint64_t i = 0; !r.in_place && i < out->count; i++)
         kernel_set_real(out, i, rint(((const double *)r.data)[i]));
     for (uint32_t i = 0; how->coordinates == RESIZE_TF_CROP && i < axes.count; i++)
         extrapolate(out, axes.items[i].axis, &tables[i], attrs->extrapolation);
     return true;
 }
 
-/* ---- operators --------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static bool resize_run(KernelCall *call, ResizeAxes axes) {
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
-    ResizeHow how = {.mode = attrs->mode, .coordinates = attrs->coordinates,
-                     .nearest = attrs->nearest, .cubic = (double)attrs->cubic};
+    ResizeHow how = {.mode = attrs->mode,
+                     .coordinates = attrs->coordinates,
+                     .nearest = attrs->nearest,
+                     .cubic = (double)attrs->cubic};
     how.antialias = attrs->antialias && attrs->mode != RESIZE_NEAREST;
     how.exclude_outside = attrs->exclude_outside != 0;
     int64_t *dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *dims);
@@ -313,7 +328,9 @@ bool kernel_upsample(KernelCall *call) {
     if (!kernel_needs(call, 1, 1)) return false;
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *scales = kernel_input(call, 1);
-    KernelTensor list = {.present = true, .dtype = DTYPE_FLOAT, .count = attrs->scales.count,
+    KernelTensor list = {.present = true,
+                         .dtype = DTYPE_FLOAT,
+                         .count = attrs->scales.count,
                          .data = (void *)(uintptr_t)attrs->scales.items};
     ResizeAxes axes;
     if (attrs->scales.present) scales = &list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Resampling along axes: Resize's arithmetic without its operands. Interpolation is separable, so one
- * axis after the other is resampled by a table that says for each output position which input
+/* Resampling along axes: Resize's arithmetic without its operands. Interpolation is separable, so
+ * one axis after the other is resampled by a table that says for each output position which input
  * positions count how much. */
 #ifndef DEMI_KERNEL_RESIZE_H
 #define DEMI_KERNEL_RESIZE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of Resize: coordinates and filters, as the operator's definition gives them. The cubic
- * filter is Keys' convolution kernel (1981); with antialias the filters are stretched by the inverse
- * of a scale below 1. */
+ * filter is Keys' convolution kernel (1981); with antialias the filters are stretched by the
+ * inverse of a scale below 1. */
 #include "kernel_resize.h"
 
 #include <math.h>
@@ -45,8 +45,8 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The filter's taps around x: `reach` to either side, stretched by 1 / shrink. What falls beyond the
- * ends counts for the elements there, or not at all. */
+/* The filter's taps around x: `reach` to either side, stretched by 1 / shrink. What falls beyond
+ * the ends counts for the elements there, or not at all. */
 static void fill_row(const ResizeHow *how, const ResizeAxis *axis, double x, ResizeTable *table,
                      int64_t row) {
     double shrink = how->antialias && axis->scale < 1 ? axis->scale : 1, total = 0;
@@ -69,19 +69,18 @@ static void fill_row(const ResizeHow *how, const ResizeAxis *axis, double x, Res
 
 bool resize_table(KernelCall *call, const ResizeHow *how, const ResizeAxis *axis,
                   ResizeTable *table) {
-    bool exact = how->coordinates != RESIZE_TF_CROP &&
-                 how->coordinates != RESIZE_TF_HALF_PIXEL_FOR_NN;
+    bool exact =
+        how->coordinates != RESIZE_TF_CROP && how->coordinates != RESIZE_TF_HALF_PIXEL_FOR_NN;
     double shrink = how->antialias && axis->scale < 1 ? axis->scale : 1;
     double radius = ceil((how->mode == RESIZE_CUBIC ? 2 : 1) / shrink);
     double most = 4.0 * (double)axis->in + 8;
-    *table = (ResizeTable){.taps = 1, .identity = exact && axis->scale == 1 &&
-                                                  axis->in == axis->out};
+    *table =
+        (ResizeTable){.taps = 1, .identity = exact && axis->scale == 1 && axis->in == axis->out};
     if (table->identity) return true;
     if (how->mode != RESIZE_NEAREST && !(radius <= most))
         return kernel_fail(call, "axis %u: a scale of %g is too small for %lld elements",
                            axis->axis, axis->scale, (long long)axis->in);
-    if (how->mode != RESIZE_NEAREST)
-        table->taps = clamp(2 * (int64_t)radius, 1, axis->in);
+    if (how->mode != RESIZE_NEAREST) table->taps = clamp(2 * (int64_t)radius, 1, axis->in);
     size_t out = (size_t)axis->out;
     table->first = ARENA_ARRAY(call->scratch, int64_t, out);
     table->outside = ARENA_ARRAY(call->scratch, bool, out);

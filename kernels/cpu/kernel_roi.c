@@ -30,7 +30,7 @@ KERNEL_LAYOUT(roi_align, RoiAttrs, ROI_FIELDS(ROI_HALF_PIXEL));
 KERNEL_LAYOUT(max_roi_pool, RoiAttrs, KERNEL_REAL(RoiAttrs, scale, "spatial_scale", 1),
               KERNEL_FIELD(RoiAttrs, pooled_shape, "pooled_shape", INTS));
 
-/* ---- RoiAlign ---------------------------------------------------------------------------------- */
+/* ---- RoiAlign -------------------------------------------------------------------------------- */
 
 /* A sample along one axis: between two elements. */
 typedef struct RoiSample {
@@ -38,12 +38,12 @@ typedef struct RoiSample {
     double low_weight, high_weight;
 } RoiSample;
 
-/* The samples along one axis of a region: those of bin b are [first[b], first[b + 1]). Samples outside
- * of the map count, as zeros, but are not listed. */
+/* The samples along one axis of a region: those of bin b are [first[b], first[b + 1]). Samples
+ * outside of the map count, as zeros, but are not listed. */
 typedef struct RoiAxis {
     uint64_t *first; /* [bins + 1] */
     RoiSample *samples;
-    double grid;      /* samples a bin */
+    double grid;       /* samples a bin */
     bool *has_outside; /* [bins] */
 } RoiAxis;
 
@@ -54,8 +54,8 @@ static RoiSample sample_at(double x, int64_t size) {
     return (RoiSample){low, low + 1, 1 - (at - (double)low), at - (double)low};
 }
 
-/* Puts the samples of one bin, [0, grid) of them, behind those of the bins before: `start` is that of
- * the bin, `step` their distance. */
+/* Puts the samples of one bin, [0, grid) of them, behind those of the bins before: `start` is that
+ * of the bin, `step` their distance. */
 static bool bin_samples(KernelCall *call, RoiAxis *axis, uint64_t bin, const double span[2],
                         int64_t size) {
     enum { MOST = 1 << 20 };
@@ -141,8 +141,8 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
     for (uint64_t c = 0; c < channels; c++)
         for (uint64_t i = 0; i < high * wide; i++) {
             const uint64_t bin[2] = {i / wide, i % wide};
-            double value = pool_bin(in, (image * channels + c) * area, axes, bin,
-                                    attrs->mode == ROI_MAX);
+            double value =
+                pool_bin(in, (image * channels + c) * area, axes, bin, attrs->mode == ROI_MAX);
             kernel_set_real(out, (roi * channels + c) * high * wide + i, value);
         }
     return true;
@@ -155,8 +155,8 @@ bool kernel_roi_align(KernelCall *call) {
     KernelTensor *out = &call->outputs[0];
     if (attrs->mode < 0 || attrs->coordinates < 0)
         return kernel_fail(call, "a mode is no known one");
-    if (rois->dims[1] != 4) return kernel_fail(call, "regions of %lld numbers",
-                                               (long long)rois->dims[1]);
+    if (rois->dims[1] != 4)
+        return kernel_fail(call, "regions of %lld numbers", (long long)rois->dims[1]);
     const int64_t *images = kernel_ints(call, &call->inputs[2]);
     if (!images || out->count == 0) return images != NULL;
     if (in->dims[2] == 0 || in->dims[3] == 0) return kernel_fail(call, "the map is empty");
@@ -169,7 +169,7 @@ bool kernel_roi_align(KernelCall *call) {
     return true;
 }
 
-/* ---- MaxRoiPool -------------------------------------------------------------------------------- */
+/* ---- MaxRoiPool ------------------------------------------------------------------------------ */
 
 /* Elements [range[0], range[1]) of bin b of `bins`, of a region from `start` on, `length` long. */
 static void pool_range(double start, double length, int64_t b, int64_t bins, int64_t size,
@@ -214,12 +214,13 @@ bool kernel_max_roi_pool(KernelCall *call) {
         int64_t rows[2], columns[2];
         pool_range(corner[1], fmax(corner[3] - corner[1] + 1, 1), y, high, in->dims[2], rows);
         pool_range(corner[0], fmax(corner[2] - corner[0] + 1, 1), x, wide, in->dims[3], columns);
-        kernel_set_real(out, at, largest(in, ((uint64_t)image * channels + c) * area, rows, columns));
+        kernel_set_real(out, at,
+                        largest(in, ((uint64_t)image * channels + c) * area, rows, columns));
     }
     return true;
 }
 
-/* ---- NonMaxSuppression ------------------------------------------------------------------------- */
+/* ---- NonMaxSuppression ----------------------------------------------------------------------- */
 
 typedef struct NmsAttrs {
     int64_t center;
@@ -291,7 +292,7 @@ static void nms_class(Nms *nms, const float *scores, uint64_t batch, uint64_t cl
         if (!keep) continue;
         int64_t *row = &nms->chosen[3 * nms->found++];
         row[0] = (int64_t)batch;
-        row[1] = (int64_t)class;
+        row[1] = (int64_t) class;
         row[2] = (int64_t)candidate;
     }
 }
@@ -304,8 +305,8 @@ static bool nms_init(KernelCall *call, Nms *nms) {
     if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 ||
         boxes->dims[0] != scores->dims[0] || boxes->dims[1] != scores->dims[2])
         return kernel_fail(call, "boxes are not (N, B, 4) or scores not (N, C, B)");
-    *nms = (Nms){.call = call, .count = (uint64_t)boxes->dims[1],
-                 .has_score = score && score->count};
+    *nms =
+        (Nms){.call = call, .count = (uint64_t)boxes->dims[1], .has_score = score && score->count};
     if (most && most->count) {
         const int64_t *items = kernel_ints(call, most);
         if (!items) return false;

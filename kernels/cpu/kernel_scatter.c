@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scatter, ScatterElements, ScatterND, TensorScatter: a copy of the data with some elements replaced
- * by updates, or reduced with them one after the other in row-major order, so that the result does
- * not depend on threads. Replacing moves bytes of any dtype; reductions know numbers. */
+/* Scatter, ScatterElements, ScatterND, TensorScatter: a copy of the data with some elements
+ * replaced by updates, or reduced with them one after the other in row-major order, so that the
+ * result does not depend on threads. Replacing moves bytes of any dtype; reductions know numbers.
+ */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -16,7 +17,7 @@ typedef struct ScatterAttrs {
 KERNEL_LAYOUT(scatter, ScatterAttrs, KERNEL_INT(ScatterAttrs, axis, "axis", 0),
               KERNEL_CHOICE(ScatterAttrs, reduction, "reduction", reductions, REDUCE_NONE));
 
-/* ---- reductions -------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Integers wrap, so they are added and multiplied as the widest unsigned number. */
 #define REDUCE(name, Type, Wide, absent)                                                           \
@@ -25,12 +26,15 @@ KERNEL_LAYOUT(scatter, ScatterAttrs, KERNEL_INT(ScatterAttrs, axis, "axis", 0),
             Type a = slot[i], b = update[i];                                                       \
             bool less = b < a || absent(b);                                                        \
             bool more = b > a || absent(b);                                                        \
-            if (how == REDUCE_ADD) slot[i] = (Type)((Wide)a + (Wide)b);                            \
-            else if (how == REDUCE_MUL) slot[i] = (Type)((Wide)a * (Wide)b);                       \
-            else if (how == REDUCE_MIN ? less : more) slot[i] = b;                                 \
+            if (how == REDUCE_ADD)                                                                 \
+                slot[i] = (Type)((Wide)a + (Wide)b);                                               \
+            else if (how == REDUCE_MUL)                                                            \
+                slot[i] = (Type)((Wide)a * (Wide)b);                                               \
+            else if (how == REDUCE_MIN ? less : more)                                              \
+                slot[i] = b;                                                                       \
         }                                                                                          \
     }
-#define NEVER(x) false
+#define NEVER(x)  false
 #define IS_NAN(x) ((x) != (x))
 REDUCE(float, float, float, IS_NAN)
 REDUCE(double, double, double, IS_NAN)
@@ -51,8 +55,8 @@ static void reduce_bool(uint8_t *slot, const uint8_t *update, uint64_t count, Re
 }
 
 /* Narrow floats and integers: computed exactly as doubles and rounded once. */
-static void reduce_narrow(KernelTensor *out, uint64_t at, const KernelTensor *updates, uint64_t from,
-                          Reduction how) {
+static void reduce_narrow(KernelTensor *out, uint64_t at, const KernelTensor *updates,
+                          uint64_t from, Reduction how) {
     size_t size = kernel_element_size(out->dtype);
     double a = kernel_real(out, at), b = kernel_real(updates, from), result[1];
     if (how == REDUCE_ADD || how == REDUCE_MUL) {
@@ -93,6 +97,25 @@ static void combine(KernelTensor *out, uint64_t at, const KernelTensor *updates,
     }
 }
 
+typedef uint32_t __attribute__((may_alias)) Unit4;
+typedef uint64_t __attribute__((may_alias)) Unit8;
+
+/* Updates range[0] and the range[1] - 1 after it go to their places. */
+static void put_row(KernelTensor *out, const int64_t *places, const KernelTensor *updates,
+                    const uint64_t range[2], Reduction how) {
+    size_t size = kernel_element_size(out->dtype);
+    uint64_t first = range[0], count = range[1];
+    if (how == REDUCE_NONE && size == 4)
+        for (uint64_t i = 0; i < count; i++)
+            ((Unit4 *)out->data)[places[i]] = ((const Unit4 *)updates->data)[first + i];
+    else if (how == REDUCE_NONE && size == 8)
+        for (uint64_t i = 0; i < count; i++)
+            ((Unit8 *)out->data)[places[i]] = ((const Unit8 *)updates->data)[first + i];
+    else
+        for (uint64_t i = 0; i < count; i++)
+            combine(out, (uint64_t)places[i], updates, first + i, 1, how);
+}
+
 /* Checks what is common to all of them and copies the data. */
 static bool begin(KernelCall *call, Reduction how) {
     const KernelTensor *in = &call->inputs[0], *updates = kernel_input(call, 2);
@@ -100,18 +123,18 @@ static bool begin(KernelCall *call, Reduction how) {
     if (how < 0) return kernel_fail(call, "the reduction is no known one");
     if (!updates || updates->dtype != in->dtype)
         return kernel_fail(call, "the updates have another type than the data");
-    bool numbers = in->dtype != DTYPE_STRING && in->dtype != DTYPE_COMPLEX64 &&
-                   in->dtype != DTYPE_COMPLEX128;
+    bool numbers =
+        in->dtype != DTYPE_STRING && in->dtype != DTYPE_COMPLEX64 && in->dtype != DTYPE_COMPLEX128;
     if (how != REDUCE_NONE && !numbers)
         return kernel_fail(call, "%s can't be reduced", dtype_name(in->dtype));
     if (in->count) memcpy(out->data, in->data, in->count * kernel_element_size(in->dtype));
     return true;
 }
 
-/* ---- operators --------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 bool kernel_scatter_elements(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
+    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
@@ -123,8 +146,7 @@ bool kernel_scatter_elements(KernelCall *call) {
     if (indices->rank != rank || updates->rank != rank)
         return kernel_fail(call, "data, indices and updates differ in rank");
     for (uint32_t i = 0; i < rank; i++)
-        if (indices->dims[i] != updates->dims[i] ||
-            (i != axis && indices->dims[i] > in->dims[i]))
+        if (indices->dims[i] != updates->dims[i] || (i != axis && indices->dims[i] > in->dims[i]))
             return kernel_fail(call, "axis %u: %lld elements, %lld indices, %lld updates", i,
                                (long long)in->dims[i], (long long)indices->dims[i],
                                (long long)updates->dims[i]);
@@ -132,18 +154,23 @@ bool kernel_scatter_elements(KernelCall *call) {
     if (!index) return false;
     const int64_t *steps = index_steps(call, rank, in->dims);
     int64_t *at = ARENA_ARRAY(call->scratch, int64_t, rank);
-    for (uint64_t i = 0; i < indices->count; i++) {
-        int64_t place = index[i] * steps[axis];
-        for (uint32_t k = 0; k < rank; k++)
-            if (k != axis) place += at[k] * steps[k];
-        combine(out, (uint64_t)place, updates, i, 1, how);
-        index_advance(rank, indices->dims, at);
+    uint64_t row = (uint64_t)indices->dims[rank - 1];
+    int64_t *places = ARENA_ARRAY(call->scratch, int64_t, row);
+    int64_t along = axis + 1 == rank ? 0 : 1; /* what the last axis itself adds */
+    for (uint64_t i = 0; i < indices->count; i += row) {
+        int64_t base = 0;
+        for (uint32_t k = 0; k + 1 < rank; k++)
+            if (k != axis) base += at[k] * steps[k];
+        for (uint64_t k = 0; k < row; k++)
+            places[k] = base + index[i + k] * steps[axis] + (int64_t)k * along;
+        put_row(out, places, updates, (const uint64_t[]){i, row}, how);
+        index_advance(rank - 1, indices->dims, at);
     }
     return true;
 }
 
 bool kernel_scatter_nd(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
+    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
@@ -176,7 +203,7 @@ bool kernel_scatter_nd(KernelCall *call) {
     return true;
 }
 
-/* ---- TensorScatter ----------------------------------------------------------------------------- */
+/* ---- TensorScatter --------------------------------------------------------------------------- */
 
 typedef struct CacheAttrs {
     int64_t axis, mode;
@@ -202,7 +229,7 @@ static bool cache_check(KernelCall *call, uint32_t axis, const KernelTensor *sta
 }
 
 bool kernel_tensor_scatter(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const CacheAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *update = &call->inputs[1];
     const KernelTensor *write = kernel_input(call, 2);
@@ -220,7 +247,8 @@ bool kernel_tensor_scatter(KernelCall *call) {
     if (update->count == 0) return true;
     for (uint64_t row = 0; row < rows; row++) {
         int64_t start = starts ? starts[row / (rows / (uint64_t)in->dims[0])] : 0;
-        if (attrs->mode == CACHE_CIRCULAR) start = (start % length + length) % length;
+        if (attrs->mode == CACHE_CIRCULAR)
+            start = (start % length + length) % length;
         else if (start < 0 || start > length - count)
             return kernel_fail(call, "write index %lld: %lld elements do not fit into %lld",
                                (long long)start, (long long)count, (long long)length);

@@ -14,10 +14,10 @@ typedef struct SelectAttrs {
 KERNEL_LAYOUT(compress, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", ATTR_ABSENT));
 KERNEL_LAYOUT(one_hot, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", -1));
 
-/* ---- Compress ---------------------------------------------------------------------------------- */
+/* ---- Compress -------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *condition = &call->inputs[1];
     bool flat = attrs->axis == ATTR_ABSENT;
@@ -34,8 +34,8 @@ bool kernel_compress(KernelCall *call) {
     if (!kernel_output(call, 0, flat ? 1 : in->rank, flat ? &flat_dim : dims)) return false;
     KernelTensor *out = &call->outputs[0];
     uint64_t outer = flat ? 1 : kernel_span(in, 0, axis);
-    uint64_t block = (flat ? 1 : kernel_span(in, axis + 1, in->rank)) *
-                     kernel_element_size(in->dtype);
+    uint64_t block =
+        (flat ? 1 : kernel_span(in, axis + 1, in->rank)) * kernel_element_size(in->dtype);
     if (out->count == 0) return true;
     char *to = out->data;
     for (uint64_t o = 0; o < outer; o++)
@@ -47,7 +47,7 @@ bool kernel_compress(KernelCall *call) {
     return true;
 }
 
-/* ---- NonZero ----------------------------------------------------------------------------------- */
+/* ---- NonZero --------------------------------------------------------------------------------- */
 
 static bool bytes_set(const unsigned char *bytes, size_t size) {
     for (size_t i = 0; i < size; i++)
@@ -94,7 +94,7 @@ bool kernel_non_zero(KernelCall *call) {
     return true;
 }
 
-/* ---- ReverseSequence --------------------------------------------------------------------------- */
+/* ---- ReverseSequence ------------------------------------------------------------------------- */
 
 typedef struct ReverseAttrs {
     int64_t batch_axis, time_axis;
@@ -103,7 +103,7 @@ KERNEL_LAYOUT(reverse, ReverseAttrs, KERNEL_INT(ReverseAttrs, batch_axis, "batch
               KERNEL_INT(ReverseAttrs, time_axis, "time_axis", 0));
 
 bool kernel_reverse_sequence(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
+    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const ReverseAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *lengths = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -136,7 +136,7 @@ bool kernel_reverse_sequence(KernelCall *call) {
     return true;
 }
 
-/* ---- Trilu ------------------------------------------------------------------------------------- */
+/* ---- Trilu ----------------------------------------------------------------------------------- */
 
 typedef struct TriluAttrs {
     int64_t upper;
@@ -144,7 +144,7 @@ typedef struct TriluAttrs {
 KERNEL_LAYOUT(trilu, TriluAttrs, KERNEL_INT(TriluAttrs, upper, "upper", 1));
 
 bool kernel_trilu(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
+    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TriluAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *k = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
@@ -170,7 +170,7 @@ bool kernel_trilu(KernelCall *call) {
     return true;
 }
 
-/* ---- OneHot ------------------------------------------------------------------------------------ */
+/* ---- OneHot ---------------------------------------------------------------------------------- */
 
 static bool one_hot_depth(KernelCall *call, int64_t *depth) {
     const KernelTensor *tensor = &call->inputs[1];
@@ -203,8 +203,7 @@ bool kernel_one_hot(KernelCall *call) {
     uint32_t axis, rank = indices->rank + 1;
     int64_t depth = 0;
     if (!one_hot_depth(call, &depth) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
-    if (values->count != 2)
-        return kernel_fail(call, "the values are not two");
+    if (values->count != 2) return kernel_fail(call, "the values are not two");
     int64_t *dims = ARENA_ARRAY(call->scratch, int64_t, rank);
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = i == axis ? depth : indices->dims[i < axis ? i : i - 1];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch. Texts are bytes that need not
- * be valid UTF-8; parts of texts point into their source, whose text lives as long as the run. */
+/* Strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch. Texts are bytes that need
+ * not be valid UTF-8; parts of texts point into their source, whose text lives as long as the run.
+ */
 #include <string.h>
 
 #include "checked.h"
@@ -18,7 +19,7 @@ static bool all_strings(KernelCall *call) {
     return call->input_count > 0 || kernel_fail(call, "it has no input");
 }
 
-/* ---- StringConcat ------------------------------------------------------------------------------ */
+/* ---- StringConcat ---------------------------------------------------------------------------- */
 
 static KernelString join(KernelCall *call, KernelString a, KernelString b) {
     if (a.size == 0 || b.size == 0) return a.size ? a : b;
@@ -57,7 +58,7 @@ bool kernel_string_concat(KernelCall *call) {
     return true;
 }
 
-/* ---- StringSplit ------------------------------------------------------------------------------- */
+/* ---- StringSplit ----------------------------------------------------------------------------- */
 
 typedef struct SplitAttrs {
     AttrText delimiter;
@@ -66,7 +67,9 @@ typedef struct SplitAttrs {
 KERNEL_LAYOUT(string_split, SplitAttrs, KERNEL_FIELD(SplitAttrs, delimiter, "delimiter", TEXT),
               KERNEL_INT(SplitAttrs, most, "maxsplit", INT64_MAX));
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 static const char *find(const char *from, const char *end, const AttrText *what) {
     for (; (uint64_t)(end - from) >= what->size; from++) {
@@ -131,8 +134,7 @@ bool kernel_string_split(KernelCall *call) {
     dims[in->rank] = (int64_t)widest;
     if (kernel_result(call, 1)) {
         if (!kernel_output(call, 1, in->rank, in->dims)) return false;
-        if (call->outputs[1].dtype != DTYPE_INT64)
-            return kernel_fail(call, "output 1 is no int64");
+        if (call->outputs[1].dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is no int64");
         if (in->count) memcpy(call->outputs[1].data, counts, in->count * sizeof *counts);
     }
     if (!kernel_result(call, 0)) return true;
@@ -144,7 +146,7 @@ bool kernel_string_split(KernelCall *call) {
     return true;
 }
 
-/* ---- StringNormalizer -------------------------------------------------------------------------- */
+/* ---- StringNormalizer ------------------------------------------------------------------------ */
 
 typedef struct NormalizerAttrs {
     int64_t change, sensitive;
@@ -193,8 +195,10 @@ static bool is_stop_word(const StopWords *stops, const KernelString *word) {
         uint64_t middle = low + (high - low) / 2;
         int order = order_strings(word, &stops->words[middle]);
         if (order == 0) return true;
-        if (order > 0) low = middle + 1;
-        else high = middle;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return false;
 }
@@ -225,7 +229,7 @@ bool kernel_string_normalizer(KernelCall *call) {
     return true;
 }
 
-/* ---- RegexFullMatch ---------------------------------------------------------------------------- */
+/* ---- RegexFullMatch -------------------------------------------------------------------------- */
 
 typedef struct RegexAttrs {
     AttrText pattern;

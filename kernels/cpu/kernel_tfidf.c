@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* TfIdfVectorizer: counts n-grams with skips, for rows of integers or strings.
  *
- * The pool's distinct tokens get numbers, and the n-grams of each length are sorted as lists of such
- * numbers; so an n-gram is found by bisection, however large the pool. Of equal n-grams in the pool
- * the last one counts. */
+ * The pool's distinct tokens get numbers, and the n-grams of each length are sorted as lists of
+ * such numbers; so an n-gram is found by bisection, however large the pool. Of equal n-grams in the
+ * pool the last one counts. */
 #include <string.h>
 
 #include "kernel_functions.h"
@@ -28,7 +28,7 @@ KERNEL_LAYOUT(tfidf, TfIdfAttrs, KERNEL_INT(TfIdfAttrs, longest, "max_gram_lengt
               KERNEL_FIELD(TfIdfAttrs, strings, "pool_strings", TEXTS),
               KERNEL_FIELD(TfIdfAttrs, weights, "weights", FLOATS));
 
-/* ---- tokens ------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Sorted tokens: their place is their number. One of the lists is NULL. */
 typedef struct Tokens {
@@ -48,13 +48,14 @@ static int64_t find_token(const Tokens *tokens, const Tokens *other, uint64_t at
     uint64_t low = 0, high = tokens->count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        int order = tokens->strings
-                        ? order_strings(&other->strings[at], &tokens->strings[middle])
-                        : (other->ints[at] > tokens->ints[middle]) -
-                              (other->ints[at] < tokens->ints[middle]);
+        int order = tokens->strings ? order_strings(&other->strings[at], &tokens->strings[middle])
+                                    : (other->ints[at] > tokens->ints[middle]) -
+                                          (other->ints[at] < tokens->ints[middle]);
         if (order == 0) return (int64_t)middle;
-        if (order > 0) low = middle + 1;
-        else high = middle;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return -1;
 }
@@ -73,7 +74,7 @@ static Tokens sort_tokens(KernelCall *call, const Tokens *pool) {
     return (Tokens){pool->ints ? ints : NULL, pool->strings ? strings : NULL, count};
 }
 
-/* ---- n-grams ----------------------------------------------------------------------------------- */
+/* ---- n-grams --------------------------------------------------------------------------------- */
 
 /* The n-grams of one length. */
 typedef struct Grams {
@@ -100,8 +101,10 @@ static int64_t find_gram(const Grams *grams, const int64_t *wanted) {
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         const int64_t *gram = grams->tokens + grams->order[middle] * grams->length;
-        if (compare_lists(wanted, gram, grams->length) >= 0) low = middle + 1;
-        else high = middle;
+        if (compare_lists(wanted, gram, grams->length) >= 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     if (low == 0) return -1;
     uint64_t found = grams->order[low - 1];
@@ -136,8 +139,10 @@ static bool read_grams(Vectorizer *v, const Tokens *pool) {
                                (unsigned long long)i + 1, (long long)start, (long long)end,
                                (unsigned long long)pool->count);
         Grams *grams = &v->grams[i];
-        *grams = (Grams){.length = i + 1, .count = (uint64_t)(end - start) / (i + 1),
-                         .first = number, .tokens = tokens + start};
+        *grams = (Grams){.length = i + 1,
+                         .count = (uint64_t)(end - start) / (i + 1),
+                         .first = number,
+                         .tokens = tokens + start};
         grams->order = order_sort(call, grams->count, compare_grams, grams);
         number += grams->count;
     }
@@ -148,8 +153,7 @@ static bool read_grams(Vectorizer *v, const Tokens *pool) {
 }
 
 /* Counts the n-grams that start at `start`, their tokens `step` apart. */
-static void count_from(Vectorizer *v, const int64_t *row, const uint64_t range[3],
-                       double *counts) {
+static void count_from(Vectorizer *v, const int64_t *row, const uint64_t range[3], double *counts) {
     uint64_t start = range[0], size = range[1], step = range[2];
     uint64_t shortest = v->attrs->shortest > 1 ? (uint64_t)v->attrs->shortest : 1;
     if (step > 1 && shortest == 1) shortest = 2; /* single tokens do not depend on the step */
@@ -204,8 +208,10 @@ static bool read_tokens(KernelCall *call, Tokens *pool, Tokens *input) {
         return kernel_fail(call, "the pool holds %s, the input %s", text ? "strings" : "integers",
                            dtype_name(in->dtype));
     *input = (Tokens){.count = in->count};
-    if (text) input->strings = in->data;
-    else if (!(input->ints = kernel_ints(call, in))) return false;
+    if (text)
+        input->strings = in->data;
+    else if (!(input->ints = kernel_ints(call, in)))
+        return false;
     *pool = (Tokens){.count = text ? attrs->strings.count : attrs->ints.count};
     if (!text) pool->ints = attrs->ints.items;
     KernelString *strings = ARENA_ARRAY(call->scratch, KernelString, text ? pool->count : 0);

@@ -10,13 +10,22 @@
 
 enum { DEEPEST = 100, LONGEST = 20000, MOST_REPEATS = 1000, NO_LIMIT = -1 };
 
-typedef struct ByteSet {
-    uint64_t bits[4];
-} ByteSet;
+/* A character is a code point; a byte that is no UTF-8 is one of its own, above all of those. */
+enum { ASCII_END = 0x80, LAST_CHAR = 0x10FFFF, INVALID = 0x110000 };
+
+typedef struct CharRange {
+    uint32_t low, high;
+} CharRange;
+
+typedef struct CharSet {
+    uint64_t ascii[2];
+    bool rest; /* of the others, the ranges are in it, or (rest) all but the ranges */
+    VEC(CharRange) ranges;
+} CharSet;
 
 typedef enum TreeKind {
     TREE_EMPTY,
-    TREE_BYTES,
+    TREE_CHARS,
     TREE_PLACE,
     TREE_THEN,
     TREE_OR,
@@ -25,19 +34,19 @@ typedef enum TreeKind {
 
 typedef struct Tree {
     TreeKind kind;
-    ByteSet set;
+    CharSet set;
     char place; /* PLACE: '^', '$', 'b' or 'B' */
     struct Tree *a, *b;
     int least, most; /* REPEAT; most may be NO_LIMIT */
 } Tree;
 
-typedef enum Op { OP_BYTES, OP_PLACE, OP_SPLIT, OP_JUMP, OP_MATCH } Op;
+typedef enum Op { OP_CHARS, OP_PLACE, OP_SPLIT, OP_JUMP, OP_MATCH } Op;
 
 typedef struct Step {
     Op op;
     char place;
     uint32_t x, y; /* where to go on */
-    ByteSet set;
+    CharSet set;
 } Step;
 
 typedef struct Text {
@@ -60,7 +69,7 @@ typedef struct Parser {
     Regex *regex;
 } Parser;
 
-/* ---- parsing ------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static Tree *fail(Parser *p, const char *what) {
     err_set(p->err, ERR_USAGE, "regular expression: %s", what);
@@ -68,18 +77,57 @@ static Tree *fail(Parser *p, const char *what) {
     return NULL;
 }
 
-static void set_add(ByteSet *set, unsigned char c) { set->bits[c >> 6] |= UINT64_C(1) << (c & 63); }
-
-static bool set_has(const ByteSet *set, unsigned char c) {
-    return set->bits[c >> 6] >> (c & 63) & 1;
+/* The character at `text`, which has `length` > 0 bytes, and how many bytes it takes. */
+static uint32_t decode(const char *text, size_t length, size_t *taken) {
+    const unsigned char *bytes = (const unsigned char *)text;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xC0 ? 0 : bytes[0] < 0xE0 ? 2
+                : bytes[0] < 0xF0 ? 3 : bytes[0] < 0xF8 ? 4 : 0;
+    *taken = 1;
+    if (size == 1) return bytes[0];
+    if (size == 0 || size > length) return INVALID + bytes[0];
+    uint32_t value = bytes[0] & (0x7Fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((bytes[i] & 0xC0) != 0x80) return INVALID + bytes[0];
+        value = value << 6 | (bytes[i] & 0x3Fu);
+    }
+    if (value < least[size] || value > LAST_CHAR) return INVALID + bytes[0];
+    *taken = size;
+    return value;
 }
 
-static void set_invert(ByteSet *set) {
-    for (int i = 0; i < 4; i++) set->bits[i] = ~set->bits[i];
+static uint32_t next_char(Parser *p) {
+    size_t taken;
+    uint32_t c = decode(p->at, strlen(p->at), &taken);
+    p->at += taken;
+    return c;
 }
 
-static void set_add_all(ByteSet *set, const ByteSet *other) {
-    for (int i = 0; i < 4; i++) set->bits[i] |= other->bits[i];
+static void set_add(Parser *p, CharSet *set, CharRange range) {
+    for (uint32_t c = range.low; c <= range.high && c < ASCII_END; c++)
+        set->ascii[c >> 6] |= UINT64_C(1) << (c & 63);
+    if (range.low < ASCII_END) range.low = ASCII_END;
+    if (range.high >= ASCII_END && !set->rest) VEC_PUSH(p->arena, &set->ranges, range);
+}
+
+static bool set_has(const CharSet *set, uint32_t c) {
+    if (c < ASCII_END) return set->ascii[c >> 6] >> (c & 63) & 1;
+    for (size_t i = 0; i < set->ranges.count; i++)
+        if (c >= set->ranges.items[i].low && c <= set->ranges.items[i].high) return !set->rest;
+    return set->rest;
+}
+
+static void set_invert(CharSet *set) {
+    for (int i = 0; i < 2; i++) set->ascii[i] = ~set->ascii[i];
+    set->rest = !set->rest;
+}
+
+/* Other sets have no ranges: they are classes such as \d. */
+static void set_add_class(CharSet *set, const CharSet *other) {
+    for (int i = 0; i < 2; i++) set->ascii[i] |= other->ascii[i];
+    if (!other->rest) return;
+    set->rest = true;
+    set->ranges.count = 0;
 }
 
 static bool in_class(char name, unsigned char c) {
@@ -90,18 +138,20 @@ static bool in_class(char name, unsigned char c) {
     return digit || letter || c == '_';
 }
 
-/* What follows a backslash: a class, a control character, or the byte itself. */
-static ByteSet escaped(char c) {
+/* What follows a backslash: a class, a control character, or the character itself. */
+static CharSet escaped(Parser *p) {
     static const char names[] = "tnvfr"; /* 9 to 13 */
-    ByteSet set = {{0}};
-    char lower = (char)(c | 0x20);
-    const char *control = c ? strchr(names, c) : NULL;
+    CharSet set = {0};
+    char c = *p->at, lower = (char)(c | 0x20);
+    const char *control = strchr(names, c);
+    uint32_t literal = next_char(p);
     if (lower != 'd' && lower != 'w' && lower != 's') {
-        set_add(&set, control ? (unsigned char)('\t' + (control - names)) : (unsigned char)c);
+        if (control) literal = (uint32_t)('\t' + (control - names));
+        set_add(p, &set, (CharRange){literal, literal});
         return set;
     }
-    for (int i = 0; i < 256; i++)
-        if (in_class(lower, (unsigned char)i)) set_add(&set, (unsigned char)i);
+    for (uint32_t i = 0; i < ASCII_END; i++)
+        if (in_class(lower, (unsigned char)i)) set_add(p, &set, (CharRange){i, i});
     if (c != lower) set_invert(&set);
     return set;
 }
@@ -114,25 +164,26 @@ static Tree *tree_new(Parser *p, TreeKind kind, Tree *a, Tree *b) {
 
 /* After '['. */
 static Tree *parse_class(Parser *p) {
-    Tree *tree = tree_new(p, TREE_BYTES, NULL, NULL);
+    Tree *tree = tree_new(p, TREE_CHARS, NULL, NULL);
     bool inverted = *p->at == '^';
     if (inverted) p->at++;
     for (bool first = true; *p->at != ']' || first; first = false) {
-        unsigned char low = (unsigned char)*p->at;
-        if (!low) return fail(p, "'[' is not closed");
-        p->at++;
-        if (low == '\\' && *p->at) {
-            ByteSet set = escaped(*p->at++);
-            set_add_all(&tree->set, &set);
+        if (!*p->at) return fail(p, "'[' is not closed");
+        if (*p->at == '\\' && p->at[1]) {
+            p->at++;
+            CharSet set = escaped(p);
+            for (size_t i = 0; i < set.ranges.count; i++) set_add(p, &tree->set, set.ranges.items[i]);
+            set_add_class(&tree->set, &set);
             continue;
         }
-        unsigned char high = low;
+        CharRange range = {.low = next_char(p)};
+        range.high = range.low;
         if (p->at[0] == '-' && p->at[1] && p->at[1] != ']') {
-            high = (unsigned char)p->at[1];
-            p->at += 2;
+            p->at++;
+            range.high = next_char(p);
         }
-        if (high < low) return fail(p, "a range runs backwards");
-        for (unsigned c = low; c <= high; c++) set_add(&tree->set, (unsigned char)c);
+        if (range.high < range.low) return fail(p, "a range runs backwards");
+        set_add(p, &tree->set, range);
     }
     p->at++;
     if (inverted) set_invert(&tree->set);
@@ -154,20 +205,21 @@ static Tree *parse_group(Parser *p) {
 }
 
 static Tree *parse_atom(Parser *p) {
-    char c = *p->at++;
+    char c = *p->at;
+    uint32_t literal = next_char(p);
     if (c == '(') return parse_group(p);
     if (c == '[') return parse_class(p);
     if (c == '*' || c == '+' || c == '?' || c == '{') return fail(p, "nothing to repeat");
     if (c == '\\' && !*p->at) return fail(p, "ends in a backslash");
     bool place = c == '^' || c == '$' || (c == '\\' && strchr("bBAz", *p->at));
-    Tree *tree = tree_new(p, place ? TREE_PLACE : TREE_BYTES, NULL, NULL);
+    Tree *tree = tree_new(p, place ? TREE_PLACE : TREE_CHARS, NULL, NULL);
     if (place) {
         tree->place = c == '\\' ? *p->at++ : c;
         return tree;
     }
-    if (c == '\\') tree->set = escaped(*p->at++);
+    if (c == '\\') tree->set = escaped(p);
     else if (c == '.') set_invert(&tree->set);
-    else set_add(&tree->set, (unsigned char)c);
+    else set_add(p, &tree->set, (CharRange){literal, literal});
     return tree;
 }
 
@@ -232,9 +284,9 @@ static Tree *parse_either(Parser *p) {
     return tree;
 }
 
-/* ---- code ------------------------------------------------------------------------------------------ */
+/* ---- code ------------------------------------------------------------------------------------ */
 
-static uint32_t emit(Parser *p, Op op, const ByteSet *set) {
+static uint32_t emit(Parser *p, Op op, const CharSet *set) {
     Regex *regex = p->regex;
     Step step = {.op = op, .x = (uint32_t)regex->steps.count + 1};
     if (set) step.set = *set;
@@ -297,7 +349,7 @@ static bool generate(Parser *p, const Tree *tree) {
     if (here(p) > LONGEST) return fail(p, "too long once its repetitions are written out");
     switch (tree->kind) {
     case TREE_EMPTY: return true;
-    case TREE_BYTES: emit(p, OP_BYTES, &tree->set); return true;
+    case TREE_CHARS: emit(p, OP_CHARS, &tree->set); return true;
     case TREE_PLACE: {
         uint32_t step = emit(p, OP_PLACE, NULL);
         p->regex->steps.items[step].place = tree->place;
@@ -325,7 +377,7 @@ Regex *regex_compile(Arena *arena, const char *pattern, Err *err) {
     return p.regex;
 }
 
-/* ---- matching -------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* Whether what a step asks of a position holds there. */
 static bool place_holds(char place, Text text, size_t at) {
@@ -345,7 +397,7 @@ static uint32_t follow(Regex *regex, uint32_t start, Text text, size_t at, uint3
         if (regex->stamp[i] == stamp) continue;
         regex->stamp[i] = stamp;
         const Step *step = &regex->steps.items[i];
-        if (step->op == OP_BYTES || step->op == OP_MATCH) {
+        if (step->op == OP_CHARS || step->op == OP_MATCH) {
             regex->next[count++] = i;
             continue;
         }
@@ -360,7 +412,8 @@ bool regex_matches(Regex *regex, const char *text, size_t length) {
     memset(regex->stamp, 0, regex->steps.count * sizeof *regex->stamp);
     const Text whole = {text, length};
     uint32_t count = follow(regex, 0, whole, 0, 0);
-    for (size_t at = 0; at < length && count > 0; at++) {
+    for (size_t at = 0, taken; at < length && count > 0; at += taken) {
+        uint32_t c = decode(text + at, length - at, &taken);
         uint32_t *swap = regex->now;
         regex->now = regex->next;
         regex->next = swap;
@@ -368,8 +421,8 @@ bool regex_matches(Regex *regex, const char *text, size_t length) {
         count = 0;
         for (uint32_t i = 0; i < now_count; i++) {
             const Step *step = &regex->steps.items[regex->now[i]];
-            if (step->op == OP_BYTES && set_has(&step->set, (unsigned char)text[at]))
-                count = follow(regex, step->x, whole, at + 1, count);
+            if (step->op == OP_CHARS && set_has(&step->set, c))
+                count = follow(regex, step->x, whole, at + taken, count);
         }
     }
     for (uint32_t i = 0; i < count; i++)

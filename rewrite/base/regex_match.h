@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regular expressions that match in linear time, whatever the pattern: Thompson's simulation of the
- * automaton, without backtracking. Patterns and texts are bytes.
+ * automaton, without backtracking. Patterns and texts are UTF-8; a byte that is not is a character of
+ * its own.
  *
- *   c          that byte            .           any byte
- *   [a-z_] [^/] one of, none of     \d \w \s    digit, word byte, space; \D \W \S the others
+ *   c          that character       .           any character
+ *   [a-z_] [^/] one of, none of     \d \w \s    digit, ASCII letter or digit or _, space;
+ *                                               \D \W \S the others
  *   \c         c itself; \t \n \v \f \r control characters
  *   ^ \A       begin of the text    $ \z        its end
  *   \b         begin or end of a word           \B          neither

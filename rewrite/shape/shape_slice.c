@@ -287,10 +287,18 @@ bool shape_tile(ShapeCall *call) {
     return true;
 }
 
+/* A size or axis that an operator of old takes as a floating-point number. */
+static ShapeNum whole_number(ShapeNum num) {
+    if (num.kind != SHAPE_REAL) return num;
+    bool whole = num.real > -9007199254740992.0 && num.real < 9007199254740992.0;
+    return whole ? num_known((int64_t)num.real) : unknown;
+}
+
 /* Tile-1: `tiles` times along `axis`, both inputs. */
 bool shape_tile_1(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
-    ShapeNum tiles = shape_single(shape_input(call, 1)), along = shape_single(shape_input(call, 2));
+    ShapeNum tiles = whole_number(shape_single(shape_input(call, 1)));
+    ShapeNum along = whole_number(shape_single(shape_input(call, 2)));
     uint32_t axis;
     if (!x) return true;
     ShapeNum *dims = shape_output(call, 0, x->rank);
