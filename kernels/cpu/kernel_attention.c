@@ -40,6 +40,7 @@ typedef struct HeadView {
 
 typedef struct Attention {
     HeadView q, k, v, out;
+    size_t element;                    /* bytes of a real */
     uint64_t head, value, total, past; /* sizes of a key, of a value; keys in all, of the past */
     uint64_t group;                    /* query heads of a key head */
     double scale, softcap;
@@ -53,6 +54,7 @@ typedef struct Attention {
 
 /* One query: where its data begins, and the keys it may see. */
 typedef struct Query {
+    uint64_t sample, place; /* its batch number, and its number among the queries */
     uint64_t q_start, k_start, v_start, y_start, qk_start, mask_start, from, to;
 } Query;
 
@@ -120,8 +122,8 @@ static bool find_views(KernelCall *call, Attention *job) {
 }
 
 /* Copies a cache's new rows behind the past ones: (batch, heads, total, size). */
-static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to,
-                       size_t element) {
+static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to) {
+    size_t element = job->element;
     uint64_t row = now->size * element;
     for (uint64_t i = 0; i < now->batches * now->heads; i++) {
         const char *from = (const char *)now->data +
@@ -140,12 +142,11 @@ static bool join_past(KernelCall *call, const Attention *job, uint32_t o, HeadVi
     if (!past && !out) return true;
     uint64_t count = view->batches * view->heads * job->total * view->size;
     if (out && !kernel_want_count(call, out, count, "the cache")) return false;
-    size_t element = kernel_element_size(dtype);
     void *to = out ? kernel_reals_for(call, out, dtype)
-                   : arena_array(call->scratch, count + 1, element);
+                   : arena_array(call->scratch, count + 1, job->element);
     const void *before = past ? kernel_reals(call, past, dtype) : NULL;
     if (!to || (past && !before)) return false;
-    join_cache(job, view, before, to, element);
+    join_cache(job, view, before, to);
     if (out) kernel_reals_done(out, to, dtype);
     uint64_t size = view->size;
     *view = (HeadView){to, view->batches, view->heads, job->total, size,
@@ -219,13 +220,12 @@ static bool find_padding(KernelCall *call, Attention *job) {
     return job->nonpad != NULL;
 }
 
-/* Keys [from, to) that query i of sample b may see: frontier, windows and padding. */
-static void find_range(const AttentionAttrs *attrs, const Attention *job, uint64_t b, uint64_t i,
-                       Query *q) {
-    int64_t place = (int64_t)(job->past + i), from = 0, to = (int64_t)job->total;
+/* Keys [from, to) that the query may see: frontier, windows and padding. */
+static void find_range(const AttentionAttrs *attrs, const Attention *job, Query *q) {
+    int64_t place = (int64_t)(job->past + q->place), from = 0, to = (int64_t)job->total;
     if (job->nonpad) {
-        place += job->nonpad[b] - (int64_t)job->q.rows;
-        to = job->nonpad[b];
+        place += job->nonpad[q->sample] - (int64_t)job->q.rows;
+        to = job->nonpad[q->sample];
     }
     if (attrs->causal && to > place + 1) to = place + 1;
     if (attrs->right >= 0 && attrs->right < INT64_MAX / 4 && to > place + attrs->right + 1)
@@ -266,14 +266,16 @@ static void run_queries(KernelCall *call, const Attention *job) {
     void *score = arena_array(call->scratch, job->total + 1, sizeof(double));
     for (uint64_t n = 0; n < job->q.batches * heads * rows; n++) {
         uint64_t b = n / rows / heads, h = n / rows % heads, i = n % rows, kv = h / job->group;
-        Query q = {.q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
+        Query q = {.sample = b,
+                   .place = i,
+                   .q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
                    .k_start = b * job->k.batch + kv * job->k.head,
                    .v_start = b * job->v.batch + kv * job->v.head,
                    .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
                    .qk_start = n * job->total,
                    .mask_start = b * job->mask_step[0] + h * job->mask_step[1] +
                                  i * job->mask_step[2]};
-        find_range(attrs, job, b, i, &q);
+        find_range(attrs, job, &q);
         if (wide) attend_double(job, &q, score);
         else attend_float(job, &q, score);
     }
@@ -281,7 +283,8 @@ static void run_queries(KernelCall *call, const Attention *job) {
 
 bool kernel_attention(KernelCall *call) {
     const AttentionAttrs *attrs = call->attrs;
-    Attention job = {.softcap = (double)attrs->softcap};
+    Attention job = {.softcap = (double)attrs->softcap,
+                     .element = kernel_element_size(kernel_reals_dtype(call))};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
     if (attrs->precision != DTYPE_FLOAT && attrs->precision != DTYPE_DOUBLE &&
         attrs->precision != DTYPE_FLOAT16 && attrs->precision != DTYPE_BFLOAT16)

@@ -49,8 +49,8 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
                     T v = x[k * a.inner + i], b = best[i];                                         \
                     bool more = BETTER(v, b) | ((v != v) & (b == b));                              \
                     bool same = last & ((v == b) | ((v != v) & (b != b)));                         \
-                    at[i] = more | same ? (int64_t)k : at[i];                                      \
-                    best[i] = more | same ? v : b;                                                 \
+                    at[i] = (more | same) ? (int64_t)k : at[i];                                    \
+                    best[i] = (more | same) ? v : b;                                               \
                 }                                                                                  \
         }                                                                                          \
     }

@@ -79,6 +79,7 @@ typedef struct Recurrent {
     RecurrentKind kind;
     uint64_t length, batch, input, hidden, directions;
     uint64_t width; /* gates * hidden */
+    size_t element; /* bytes of a real */
     uint64_t direction;
     bool backward, batch_first;
     bool couple;     /* LSTM: forget = 1 - input */
@@ -226,7 +227,8 @@ static bool find_lengths(KernelCall *call, Recurrent *job) {
 
 /* Copies one direction's state between its array [batch][hidden] and a tensor's elements; where
  * `state` is NULL there is nothing to copy. */
-static void move_state(const Recurrent *job, size_t size, void *state, void *all, bool out) {
+static void move_state(const Recurrent *job, void *state, void *all, bool out) {
+    size_t size = job->element;
     for (uint64_t b = 0; all && state && b < job->batch; b++) {
         uint64_t d = job->direction;
         uint64_t row = job->batch_first ? b * job->directions + d : d * job->batch + b;
@@ -284,7 +286,7 @@ static const void *part(const void *all, uint64_t elements, size_t size) {
 
 static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
     Dtype dtype = kernel_reals_dtype(call);
-    size_t size = kernel_element_size(dtype);
+    size_t size = job->element;
     const RecurrentAttrs *attrs = call->attrs;
     void *state[2] = {NULL, NULL}, *gates = arena_array(call->scratch, job->batch * job->width, size);
     job->direction = d;
@@ -296,12 +298,12 @@ static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
     memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
     for (uint32_t i = 0; i < (job->kind == RECURRENT_LSTM ? 2 : 1); i++) {
         state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
-        move_state(job, size, state[i], data->first[i], false);
+        move_state(job, state[i], data->first[i], false);
     }
     if (dtype == DTYPE_FLOAT) run_direction_float(job, state[0], state[1], gates);
     else run_direction_double(job, state[0], state[1], gates);
-    move_state(job, size, state[0], data->last[0], true);
-    move_state(job, size, state[1], data->last[1], true);
+    move_state(job, state[0], data->last[0], true);
+    move_state(job, state[1], data->last[1], true);
 }
 
 static bool recurrent(KernelCall *call, RecurrentKind kind) {
@@ -313,7 +315,7 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
     if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
         !find_activations(call, kind, job.directions, data.activations))
         return false;
-    size_t size = kernel_element_size(kernel_reals_dtype(call));
+    size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
     job.space = arena_array(call->scratch, job.batch * job.width, size);
     if (job.y) memset(job.y, 0, job.length * job.directions * job.batch * job.hidden * size);
     for (uint64_t d = 0; d < job.directions; d++) run_direction(call, &job, &data, d);

@@ -56,8 +56,8 @@ typedef struct ReduceSet {
 #define FIRST(a, n)     ((void)(n), (a))
 #define PLUS(a, b)      ((a) + (b))
 #define TIMES(a, b)     ((a) * (b))
-#define LARGER(a, x)    (((x) > (a)) | ((x) != (x)) ? (x) : (a))
-#define SMALLER(a, x)   (((x) < (a)) | ((x) != (x)) ? (x) : (a))
+#define LARGER(a, x)    ((((x) > (a)) | ((x) != (x))) ? (x) : (a))
+#define SMALLER(a, x)   ((((x) < (a)) | ((x) != (x))) ? (x) : (a))
 #define EITHER(a, x)    ((a) | (x))
 #define BOTH(a, x)      ((a) & (x))
 

@@ -20,6 +20,14 @@ KERNEL_LAYOUT(soft_axis, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", -1));
 
 typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
 
+/* (n, inner) elements, with space of [inner] for each column's largest and sum. */
+typedef struct SoftBlock {
+    uint64_t n, inner;
+    const void *x;
+    void *y, *top;
+    double *sum;
+} SoftBlock;
+
 #include "real_float.inc"
 #include "real_row.inc"
 #include "kernel_softmax_body.inc"

@@ -26,7 +26,9 @@ typedef struct Linear {
 
 typedef struct LinearStep {
     uint64_t d_k, d_v;
-    const void *decay, *beta; /* of this token and head; may be NULL */
+    const void *k, *v;        /* of this token and head */
+    const void *decay, *beta; /* the same; may be NULL */
+    void *space;              /* [d_v] */
     bool decay_each;
     double scale;
 } LinearStep;
