@@ -24,7 +24,8 @@ typedef struct TestCall {
     void *attrs;
 } TestCall;
 
-/* The operator's first row at that version, with every attribute absent. test_call_end afterwards. */
+/* The operator's first row at that version, with every attribute absent. test_call_end afterwards.
+ */
 static inline void test_call_begin(TestCall *test, const char *op, int64_t opset) {
     size_t count;
     memset(test, 0, sizeof *test);
@@ -32,12 +33,19 @@ static inline void test_call_begin(TestCall *test, const char *op, int64_t opset
     const KernelRow *row = kernel_find("", op, opset, &count);
     assert_non_null(row);
     test->attrs = attr_layout_new(row->layout, &test->arena);
-    test->call = (KernelCall){.row = row, .attrs = test->attrs, .inputs = test->inputs,
-                              .outputs = test->outputs, .opset = opset, .threads = 1,
-                              .scratch = &test->arena, .err = &test->err};
+    test->call = (KernelCall){.row = row,
+                              .attrs = test->attrs,
+                              .inputs = test->inputs,
+                              .outputs = test->outputs,
+                              .opset = opset,
+                              .threads = 1,
+                              .scratch = &test->arena,
+                              .err = &test->err};
 }
 
-static inline void test_call_end(TestCall *test) { arena_free(&test->arena); }
+static inline void test_call_end(TestCall *test) {
+    arena_free(&test->arena);
+}
 
 static inline void test_call_int(TestCall *test, const char *name, int64_t value) {
     const AttrField *field = attr_layout_find(test->call.row->layout, name, strlen(name));
@@ -48,8 +56,8 @@ static inline void test_call_int(TestCall *test, const char *name, int64_t value
 
 static inline KernelTensor test_tensor(Dtype dtype, uint32_t rank, const int64_t *dims,
                                        void *data) {
-    KernelTensor t = {.present = true, .dtype = dtype, .rank = rank, .dims = dims, .count = 1,
-                      .data = data};
+    KernelTensor t = {
+        .present = true, .dtype = dtype, .rank = rank, .dims = dims, .count = 1, .data = data};
     for (uint32_t i = 0; i < rank; i++) t.count *= (uint64_t)dims[i];
     return t;
 }
@@ -64,6 +72,8 @@ static inline void test_call_output(TestCall *test, uint32_t i, KernelTensor ten
     if (i >= test->call.output_count) test->call.output_count = i + 1;
 }
 
-static inline bool test_call_run(TestCall *test) { return test->call.row->run(&test->call); }
+static inline bool test_call_run(TestCall *test) {
+    return test->call.row->run(&test->call);
+}
 
 #endif

@@ -18,8 +18,10 @@ static uint32_t make_groups(const KernelTensor *x, const bool *reduced, Group *g
     for (uint32_t i = x->rank; i-- > 0;) {
         uint64_t dim = (uint64_t)x->dims[i];
         if (dim == 1) continue;
-        if (count && groups[count - 1].reduced == reduced[i]) groups[count - 1].size *= dim;
-        else groups[count++] = (Group){dim, stride, reduced[i]};
+        if (count && groups[count - 1].reduced == reduced[i])
+            groups[count - 1].size *= dim;
+        else
+            groups[count++] = (Group){dim, stride, reduced[i]};
         stride *= dim;
     }
     return count;
@@ -44,8 +46,10 @@ void reduce_loops(Arena *arena, const KernelTensor *x, const bool *reduced, Redu
     Group *groups = ARENA_ARRAY(arena, Group, x->rank + 1);
     uint32_t count = make_groups(x, reduced, groups);
     *loops = (ReduceLoops){.length = 1, .width = 1};
-    if (count && groups[0].reduced) loops->length = groups[0].size;
-    else if (count) loops->width = groups[0].size;
+    if (count && groups[0].reduced)
+        loops->length = groups[0].size;
+    else if (count)
+        loops->width = groups[0].size;
     Groups rest = {groups + 1, count ? count - 1 : 0};
     loops->outer_count = make_walk(arena, rest, false, &loops->outer);
     loops->run_count = make_walk(arena, rest, true, &loops->runs);

@@ -38,8 +38,10 @@ static void check_axes(const KernelTensor *x, unsigned set) {
     arena_init(&arena, &trap);
     for (uint32_t k = 0; k < x->rank; k++) {
         reduced[k] = set >> k & 1;
-        if (reduced[k]) each *= (uint64_t)x->dims[k];
-        else results *= (uint64_t)x->dims[k];
+        if (reduced[k])
+            each *= (uint64_t)x->dims[k];
+        else
+            results *= (uint64_t)x->dims[k];
     }
     reduce_loops(&arena, x, reduced, &loops);
     assert_int_equal(loops.results, results);
@@ -87,11 +89,11 @@ static void test_integers(void **state) {
         const char *op;
         int32_t items[2], want;
     } cases[] = {
-        {"ReduceSum", {INT32_MAX, 1}, INT32_MIN},      {"ReduceMean", {-3, 0}, -1},
-        {"ReduceL1", {INT32_MIN, 0}, INT32_MIN},       {"ReduceL2", {INT32_MIN, 0}, INT32_MAX},
-        {"ReduceMax", {INT32_MIN, -1}, -1},            {"ReduceMin", {INT32_MIN, -1}, INT32_MIN},
-        {"ReduceLogSum", {0, 0}, INT32_MIN},           {"ReduceProd", {1 << 30, 4}, 0},
-        {"ReduceSumSquare", {INT32_MIN, 3}, 9},        {"ReduceLogSumExp", {1000, -7}, 1000},
+        {"ReduceSum", {INT32_MAX, 1}, INT32_MIN}, {"ReduceMean", {-3, 0}, -1},
+        {"ReduceL1", {INT32_MIN, 0}, INT32_MIN},  {"ReduceL2", {INT32_MIN, 0}, INT32_MAX},
+        {"ReduceMax", {INT32_MIN, -1}, -1},       {"ReduceMin", {INT32_MIN, -1}, INT32_MIN},
+        {"ReduceLogSum", {0, 0}, INT32_MIN},      {"ReduceProd", {1 << 30, 4}, 0},
+        {"ReduceSumSquare", {INT32_MIN, 3}, 9},   {"ReduceLogSumExp", {1000, -7}, 1000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TestCall test;

@@ -12,6 +12,7 @@
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 
 typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
@@ -44,9 +45,9 @@ typedef struct Attention {
     uint64_t head, value, total, past; /* sizes of a key, of a value; keys in all, of the past */
     uint64_t group;                    /* query heads of a key head */
     double scale, softcap;
-    const int64_t *nonpad;             /* [batch], or NULL */
-    const void *mask;                  /* reals, or */
-    const uint8_t *mask_bits;          /* bools, or neither */
+    const int64_t *nonpad;    /* [batch], or NULL */
+    const void *mask;         /* reals, or */
+    const uint8_t *mask_bits; /* bools, or neither */
     uint64_t mask_step[4], mask_length;
     QkMode qk_mode;
     void *qk, *y; /* qk may be NULL */
@@ -75,7 +76,8 @@ typedef struct Rotary {
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands ----------------------------------------------------------------------------------
+ */
 
 /* Rank 4 is (batch, heads, rows, size), rank 3 (batch, rows, heads * size). */
 static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView *view) {
@@ -149,8 +151,14 @@ static bool join_past(KernelCall *call, const Attention *job, uint32_t o, HeadVi
     join_cache(job, view, before, to);
     if (out) kernel_reals_done(out, to, dtype);
     uint64_t size = view->size;
-    *view = (HeadView){to, view->batches, view->heads, job->total, size,
-                       view->heads * job->total * size, job->total * size, size};
+    *view = (HeadView){to,
+                       view->batches,
+                       view->heads,
+                       job->total,
+                       size,
+                       view->heads * job->total * size,
+                       job->total * size,
+                       size};
     return true;
 }
 
@@ -171,7 +179,8 @@ static bool find_past(KernelCall *call, Attention *job) {
     return join_past(call, job, 1, &job->k) && join_past(call, job, 2, &job->v);
 }
 
-/* ---- masks ------------------------------------------------------------------------------------- */
+/* ---- masks -------------------------------------------------------------------------------------
+ */
 
 static bool find_mask(KernelCall *call, Attention *job) {
     const KernelTensor *mask = kernel_input(call, 3);
@@ -201,8 +210,8 @@ static bool find_mask(KernelCall *call, Attention *job) {
     }
     double *values = ARENA_ARRAY(call->scratch, double, mask->count + 1);
     for (uint64_t i = 0; i < mask->count; i++) values[i] = kernel_real(mask, i);
-    KernelTensor real = {.present = true, .dtype = DTYPE_DOUBLE, .count = mask->count,
-                         .data = values};
+    KernelTensor real = {
+        .present = true, .dtype = DTYPE_DOUBLE, .count = mask->count, .data = values};
     job->mask = kernel_reals(call, &real, kernel_reals_dtype(call));
     return job->mask != NULL;
 }
@@ -215,8 +224,8 @@ static bool find_padding(KernelCall *call, Attention *job) {
     job->nonpad = kernel_ints(call, nonpad);
     for (uint64_t b = 0; job->nonpad && b < job->q.batches; b++)
         if (job->nonpad[b] < 0 || (uint64_t)job->nonpad[b] > job->total)
-            return kernel_fail(call, "%lld of %llu keys are no padding",
-                               (long long)job->nonpad[b], (unsigned long long)job->total);
+            return kernel_fail(call, "%lld of %llu keys are no padding", (long long)job->nonpad[b],
+                               (unsigned long long)job->total);
     return job->nonpad != NULL;
 }
 
@@ -237,7 +246,8 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, Query 
     q->from = from > to ? q->to : (uint64_t)from;
 }
 
-/* ---- Attention --------------------------------------------------------------------------------- */
+/* ---- Attention ---------------------------------------------------------------------------------
+ */
 
 static bool find_outputs(KernelCall *call, Attention *job) {
     const AttentionAttrs *attrs = call->attrs;
@@ -273,11 +283,13 @@ static void run_queries(KernelCall *call, const Attention *job) {
                    .v_start = b * job->v.batch + kv * job->v.head,
                    .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
                    .qk_start = n * job->total,
-                   .mask_start = b * job->mask_step[0] + h * job->mask_step[1] +
-                                 i * job->mask_step[2]};
+                   .mask_start =
+                       b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
         find_range(attrs, job, &q);
-        if (wide) attend_double(job, &q, score);
-        else attend_float(job, &q, score);
+        if (wide)
+            attend_double(job, &q, score);
+        else
+            attend_float(job, &q, score);
     }
 }
 
@@ -300,7 +312,8 @@ bool kernel_attention(KernelCall *call) {
     return true;
 }
 
-/* ---- RotaryEmbedding --------------------------------------------------------------------------- */
+/* ---- RotaryEmbedding ---------------------------------------------------------------------------
+ */
 
 typedef struct RotaryAttrs {
     int64_t heads, size, interleaved;
@@ -354,7 +367,8 @@ bool kernel_rotary(KernelCall *call) {
         uint64_t at = b * x.batch + h * x.head + i * x.row;
         if (dtype == DTYPE_FLOAT)
             rotate_float(&job, (const float *)x.data + at, (float *)y + at, row);
-        else rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
+        else
+            rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
     }
     kernel_reals_done(out, y, dtype);
     return true;

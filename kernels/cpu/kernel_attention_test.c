@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sequence operators where published test data cannot see: masks that broadcast over queries beside a
- * causal frontier, and index data that is out of range. */
+/* Sequence operators where published test data cannot see: masks that broadcast over queries beside
+ * a causal frontier, and index data that is out of range. */
 #include "kernel_call_test.h"
 
 #include <math.h>

@@ -11,7 +11,8 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-/* ---- LRN --------------------------------------------------------------------------------------- */
+/* ---- LRN ---------------------------------------------------------------------------------------
+ */
 
 typedef struct LrnAttrs {
     int64_t size;
@@ -19,7 +20,8 @@ typedef struct LrnAttrs {
 } LrnAttrs;
 KERNEL_LAYOUT(lrn, LrnAttrs, KERNEL_INT(LrnAttrs, size, "size", 0),
               KERNEL_REAL(LrnAttrs, alpha, "alpha", 0.0001F),
-              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F), KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
+              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F),
+              KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
 
 /* (n, inner) elements of one sample */
 typedef struct LocalBlock {
@@ -64,13 +66,14 @@ bool kernel_lrn(KernelCall *call) {
     double *sum = ARENA_ARRAY(call->scratch, double, a.inner + 1);
     if (!x || !y) return false;
     for (uint64_t o = 0; o < a.outer; o++)
-        lrn_sample(attrs, &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner,
-                                        y + o * a.n * a.inner, sum});
+        lrn_sample(attrs,
+                   &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, sum});
     kernel_reals_done(out, y, DTYPE_DOUBLE);
     return true;
 }
 
-/* ---- LpNormalization --------------------------------------------------------------------------- */
+/* ---- LpNormalization ---------------------------------------------------------------------------
+ */
 
 typedef struct LpNormAttrs {
     int64_t axis, p;
@@ -116,14 +119,16 @@ bool kernel_lp_norm(KernelCall *call) {
     return true;
 }
 
-/* ---- MeanVarianceNormalization ----------------------------------------------------------------- */
+/* ---- MeanVarianceNormalization -----------------------------------------------------------------
+ */
 
 typedef struct MvnAttrs {
     AttrInts axes;
 } MvnAttrs;
 KERNEL_LAYOUT(mvn, MvnAttrs, KERNEL_FIELD(MvnAttrs, axes, "axes", INTS));
 
-/* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk. */
+/* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk.
+ */
 static void mvn_sum(ReduceLoops *loops, const double *x, const double *mean, double *sum) {
     uint64_t run = loops->length * loops->width, step = loops->width > 1;
     for (uint64_t j = 0; j < loops->width; j++) sum[j] = 0;
