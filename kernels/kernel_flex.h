@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts of FlexAttention between its graphs, which only the host can run. All tensors of one call
- * are float, or all double; Q (B, Hq, L, E), K (B, Hk, S, E), V (B, Hk, S, D), scores (B, Hq, L, S),
- * Y (B, Hq, L, D), Hq a multiple of Hk. flex_fits checks that. */
+/* The parts of FlexAttention between its graphs, which only the host can run. All tensors of one
+ * call are float, or all double; Q (B, Hq, L, E), K (B, Hk, S, E), V (B, Hk, S, D), scores (B, Hq,
+ * L, S), Y (B, Hq, L, D), Hq a multiple of Hk. flex_fits checks that. */
 #ifndef DEMI_KERNEL_FLEX_H
 #define DEMI_KERNEL_FLEX_H
 

@@ -70,8 +70,10 @@ static bool find_strides(KernelCall *call, const KernelTensor *tensor, const Ker
 }
 
 static void copy_element(void *to, uint64_t i, const KernelTensor *from, uint64_t k) {
-    if (from->dtype == DTYPE_FLOAT) ((float *)to)[i] = ((const float *)from->data)[k];
-    else ((double *)to)[i] = ((const double *)from->data)[k];
+    if (from->dtype == DTYPE_FLOAT)
+        ((float *)to)[i] = ((const float *)from->data)[k];
+    else
+        ((double *)to)[i] = ((const double *)from->data)[k];
 }
 
 const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor,

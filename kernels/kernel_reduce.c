@@ -7,30 +7,36 @@ typedef struct Group {
     bool reduced;
 } Group;
 
+typedef struct Groups {
+    const Group *items; /* from the last axis to the first */
+    uint32_t count;
+} Groups;
+
 static uint32_t make_groups(const KernelTensor *x, const bool *reduced, Group *groups) {
-    uint32_t count = 0; /* from the last axis to the first */
+    uint32_t count = 0;
     uint64_t stride = 1;
     for (uint32_t i = x->rank; i-- > 0;) {
         uint64_t dim = (uint64_t)x->dims[i];
         if (dim == 1) continue;
-        if (count && groups[count - 1].reduced == reduced[i]) groups[count - 1].size *= dim;
-        else groups[count++] = (Group){dim, stride, reduced[i]};
+        if (count && groups[count - 1].reduced == reduced[i])
+            groups[count - 1].size *= dim;
+        else
+            groups[count++] = (Group){dim, stride, reduced[i]};
         stride *= dim;
     }
     return count;
 }
 
-static uint64_t make_walk(Arena *arena, const Group *groups, uint32_t count, bool reduced,
-                          ReduceWalk *walk) {
-    uint64_t *sizes = ARENA_ARRAY(arena, uint64_t, count + 1);
-    uint64_t *strides = ARENA_ARRAY(arena, uint64_t, count + 1);
+static uint64_t make_walk(Arena *arena, Groups groups, bool reduced, ReduceWalk *walk) {
+    uint64_t *sizes = ARENA_ARRAY(arena, uint64_t, groups.count + 1);
+    uint64_t *strides = ARENA_ARRAY(arena, uint64_t, groups.count + 1);
     uint64_t product = 1;
     *walk = (ReduceWalk){.sizes = sizes, .strides = strides};
-    for (uint32_t i = count; i-- > 0;) {
-        if (groups[i].reduced != reduced) continue;
-        product *= groups[i].size;
-        sizes[walk->rank] = groups[i].size;
-        strides[walk->rank++] = groups[i].stride;
+    for (uint32_t i = groups.count; i-- > 0;) {
+        if (groups.items[i].reduced != reduced) continue;
+        product *= groups.items[i].size;
+        sizes[walk->rank] = groups.items[i].size;
+        strides[walk->rank++] = groups.items[i].stride;
     }
     walk->at = ARENA_ARRAY(arena, uint64_t, walk->rank + 1);
     return product;
@@ -40,11 +46,13 @@ void reduce_loops(Arena *arena, const KernelTensor *x, const bool *reduced, Redu
     Group *groups = ARENA_ARRAY(arena, Group, x->rank + 1);
     uint32_t count = make_groups(x, reduced, groups);
     *loops = (ReduceLoops){.length = 1, .width = 1};
-    if (count && groups[0].reduced) loops->length = groups[0].size;
-    else if (count) loops->width = groups[0].size;
-    uint32_t rest = count ? count - 1 : 0;
-    loops->outer_count = make_walk(arena, groups + 1, rest, false, &loops->outer);
-    loops->run_count = make_walk(arena, groups + 1, rest, true, &loops->runs);
+    if (count && groups[0].reduced)
+        loops->length = groups[0].size;
+    else if (count)
+        loops->width = groups[0].size;
+    Groups rest = {groups + 1, count ? count - 1 : 0};
+    loops->outer_count = make_walk(arena, rest, false, &loops->outer);
+    loops->run_count = make_walk(arena, rest, true, &loops->runs);
     loops->results = loops->outer_count * loops->width;
     loops->reduced = loops->run_count * loops->length;
 }

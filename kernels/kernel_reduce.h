@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The loops of a reduction over any axes.
  *
- * Neighbouring axes that are both kept or both reduced are one group, axes of 1 are in none. The last
- * group is contiguous: if it is reduced, its `length` elements become one number (width 1); if it is
- * kept, `width` numbers are reduced side by side (length 1). Around it are two walks: `outer` over the
- * other kept groups, in the order of the results, and for each of its steps `runs` over the other
- * reduced ones:
+ * Neighbouring axes that are both kept or both reduced are one group, axes of 1 are in none. The
+ * last group is contiguous: if it is reduced, its `length` elements become one number (width 1); if
+ * it is kept, `width` numbers are reduced side by side (length 1). Around it are two walks: `outer`
+ * over the other kept groups, in the order of the results, and for each of its steps `runs` over
+ * the other reduced ones:
  *
  *     for (o = 0; o < outer_count; o++, reduce_next(&outer))
  *         for (r = 0; r < run_count; r++, reduce_next(&runs))
@@ -48,7 +48,8 @@ static inline void reduce_next(ReduceWalk *walk) {
     }
 }
 
-/* A tensor as (outer, n, inner) around one axis: element (o, k, i) is at (o * n + k) * inner + i. */
+/* A tensor as (outer, n, inner) around one axis: element (o, k, i) is at (o * n + k) * inner + i.
+ */
 typedef struct AxisLoops {
     uint64_t outer, n, inner;
 } AxisLoops;

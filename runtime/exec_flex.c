@@ -42,11 +42,11 @@ static RtTensor *round_to(const Flex *flex, Dtype dtype, const KernelTensor *fro
 
 /* Space for scores in scratch. */
 static KernelTensor new_scores(const Flex *flex) {
-    KernelTensor scores = {.present = true, .dtype = flex->wide, .rank = 4, .dims = flex->scores,
-                           .count = 1};
+    KernelTensor scores = {
+        .present = true, .dtype = flex->wide, .rank = 4, .dims = flex->scores, .count = 1};
     for (int i = 0; i < 4; i++) scores.count *= (uint64_t)flex->scores[i];
-    scores.data = arena_array(&flex->exec->scratch, scores.count + 1,
-                              kernel_element_size(flex->wide));
+    scores.data =
+        arena_array(&flex->exec->scratch, scores.count + 1, kernel_element_size(flex->wide));
     return scores;
 }
 
@@ -111,7 +111,8 @@ static bool find_inputs(Flex *flex, const KernelTensor *inputs[3]) {
             inputs[i]->dtype != inputs[0]->dtype)
             return exec_fail(flex->exec, flex->step, "input %u has another rank or type", i);
     }
-    if (!flex_fits(dims)) return exec_fail(flex->exec, flex->step, "Q, K and V do not fit together");
+    if (!flex_fits(dims))
+        return exec_fail(flex->exec, flex->step, "Q, K and V do not fit together");
     const int64_t scores[] = {dims[0][0], dims[0][1], dims[0][2], dims[1][2]};
     memcpy(flex->scores, scores, sizeof scores);
     return true;
@@ -119,8 +120,8 @@ static bool find_inputs(Flex *flex, const KernelTensor *inputs[3]) {
 
 /* The scores count against the memory budget like any tensor: one is made, if only to ask. */
 static bool within_budget(const Flex *flex) {
-    RtTensor *tensor = rt_tensor_new(&flex->exec->pool, flex->wide, 4, flex->scores,
-                                     flex->exec->err);
+    RtTensor *tensor =
+        rt_tensor_new(&flex->exec->pool, flex->wide, 4, flex->scores, flex->exec->err);
     RtValue value = {.state = RT_TENSOR, .tensor = tensor};
     if (!tensor) return false;
     rt_value_clear(&flex->exec->pool, &value);

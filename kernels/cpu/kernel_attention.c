@@ -12,6 +12,7 @@
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 
 typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
@@ -40,12 +41,13 @@ typedef struct HeadView {
 
 typedef struct Attention {
     HeadView q, k, v, out;
+    size_t element;                    /* bytes of a real */
     uint64_t head, value, total, past; /* sizes of a key, of a value; keys in all, of the past */
     uint64_t group;                    /* query heads of a key head */
     double scale, softcap;
-    const int64_t *nonpad;             /* [batch], or NULL */
-    const void *mask;                  /* reals, or */
-    const uint8_t *mask_bits;          /* bools, or neither */
+    const int64_t *nonpad;    /* [batch], or NULL */
+    const void *mask;         /* reals, or */
+    const uint8_t *mask_bits; /* bools, or neither */
     uint64_t mask_step[4], mask_length;
     QkMode qk_mode;
     void *qk, *y; /* qk may be NULL */
@@ -53,6 +55,7 @@ typedef struct Attention {
 
 /* One query: where its data begins, and the keys it may see. */
 typedef struct Query {
+    uint64_t sample, place; /* its batch number, and its number among the queries */
     uint64_t q_start, k_start, v_start, y_start, qk_start, mask_start, from, to;
 } Query;
 
@@ -73,7 +76,8 @@ typedef struct Rotary {
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands ----------------------------------------------------------------------------------
+ */
 
 /* Rank 4 is (batch, heads, rows, size), rank 3 (batch, rows, heads * size). */
 static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView *view) {
@@ -120,8 +124,8 @@ static bool find_views(KernelCall *call, Attention *job) {
 }
 
 /* Copies a cache's new rows behind the past ones: (batch, heads, total, size). */
-static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to,
-                       size_t element) {
+static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to) {
+    size_t element = job->element;
     uint64_t row = now->size * element;
     for (uint64_t i = 0; i < now->batches * now->heads; i++) {
         const char *from = (const char *)now->data +
@@ -140,16 +144,21 @@ static bool join_past(KernelCall *call, const Attention *job, uint32_t o, HeadVi
     if (!past && !out) return true;
     uint64_t count = view->batches * view->heads * job->total * view->size;
     if (out && !kernel_want_count(call, out, count, "the cache")) return false;
-    size_t element = kernel_element_size(dtype);
     void *to = out ? kernel_reals_for(call, out, dtype)
-                   : arena_array(call->scratch, count + 1, element);
+                   : arena_array(call->scratch, count + 1, job->element);
     const void *before = past ? kernel_reals(call, past, dtype) : NULL;
     if (!to || (past && !before)) return false;
-    join_cache(job, view, before, to, element);
+    join_cache(job, view, before, to);
     if (out) kernel_reals_done(out, to, dtype);
     uint64_t size = view->size;
-    *view = (HeadView){to, view->batches, view->heads, job->total, size,
-                       view->heads * job->total * size, job->total * size, size};
+    *view = (HeadView){to,
+                       view->batches,
+                       view->heads,
+                       job->total,
+                       size,
+                       view->heads * job->total * size,
+                       job->total * size,
+                       size};
     return true;
 }
 
@@ -170,7 +179,8 @@ static bool find_past(KernelCall *call, Attention *job) {
     return join_past(call, job, 1, &job->k) && join_past(call, job, 2, &job->v);
 }
 
-/* ---- masks ------------------------------------------------------------------------------------- */
+/* ---- masks -------------------------------------------------------------------------------------
+ */
 
 static bool find_mask(KernelCall *call, Attention *job) {
     const KernelTensor *mask = kernel_input(call, 3);
@@ -200,8 +210,8 @@ static bool find_mask(KernelCall *call, Attention *job) {
     }
     double *values = ARENA_ARRAY(call->scratch, double, mask->count + 1);
     for (uint64_t i = 0; i < mask->count; i++) values[i] = kernel_real(mask, i);
-    KernelTensor real = {.present = true, .dtype = DTYPE_DOUBLE, .count = mask->count,
-                         .data = values};
+    KernelTensor real = {
+        .present = true, .dtype = DTYPE_DOUBLE, .count = mask->count, .data = values};
     job->mask = kernel_reals(call, &real, kernel_reals_dtype(call));
     return job->mask != NULL;
 }
@@ -214,18 +224,17 @@ static bool find_padding(KernelCall *call, Attention *job) {
     job->nonpad = kernel_ints(call, nonpad);
     for (uint64_t b = 0; job->nonpad && b < job->q.batches; b++)
         if (job->nonpad[b] < 0 || (uint64_t)job->nonpad[b] > job->total)
-            return kernel_fail(call, "%lld of %llu keys are no padding",
-                               (long long)job->nonpad[b], (unsigned long long)job->total);
+            return kernel_fail(call, "%lld of %llu keys are no padding", (long long)job->nonpad[b],
+                               (unsigned long long)job->total);
     return job->nonpad != NULL;
 }
 
-/* Keys [from, to) that query i of sample b may see: frontier, windows and padding. */
-static void find_range(const AttentionAttrs *attrs, const Attention *job, uint64_t b, uint64_t i,
-                       Query *q) {
-    int64_t place = (int64_t)(job->past + i), from = 0, to = (int64_t)job->total;
+/* Keys [from, to) that the query may see: frontier, windows and padding. */
+static void find_range(const AttentionAttrs *attrs, const Attention *job, Query *q) {
+    int64_t place = (int64_t)(job->past + q->place), from = 0, to = (int64_t)job->total;
     if (job->nonpad) {
-        place += job->nonpad[b] - (int64_t)job->q.rows;
-        to = job->nonpad[b];
+        place += job->nonpad[q->sample] - (int64_t)job->q.rows;
+        to = job->nonpad[q->sample];
     }
     if (attrs->causal && to > place + 1) to = place + 1;
     if (attrs->right >= 0 && attrs->right < INT64_MAX / 4 && to > place + attrs->right + 1)
@@ -237,7 +246,8 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, uint64
     q->from = from > to ? q->to : (uint64_t)from;
 }
 
-/* ---- Attention --------------------------------------------------------------------------------- */
+/* ---- Attention ---------------------------------------------------------------------------------
+ */
 
 static bool find_outputs(KernelCall *call, Attention *job) {
     const AttentionAttrs *attrs = call->attrs;
@@ -266,22 +276,27 @@ static void run_queries(KernelCall *call, const Attention *job) {
     void *score = arena_array(call->scratch, job->total + 1, sizeof(double));
     for (uint64_t n = 0; n < job->q.batches * heads * rows; n++) {
         uint64_t b = n / rows / heads, h = n / rows % heads, i = n % rows, kv = h / job->group;
-        Query q = {.q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
+        Query q = {.sample = b,
+                   .place = i,
+                   .q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
                    .k_start = b * job->k.batch + kv * job->k.head,
                    .v_start = b * job->v.batch + kv * job->v.head,
                    .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
                    .qk_start = n * job->total,
-                   .mask_start = b * job->mask_step[0] + h * job->mask_step[1] +
-                                 i * job->mask_step[2]};
-        find_range(attrs, job, b, i, &q);
-        if (wide) attend_double(job, &q, score);
-        else attend_float(job, &q, score);
+                   .mask_start =
+                       b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
+        find_range(attrs, job, &q);
+        if (wide)
+            attend_double(job, &q, score);
+        else
+            attend_float(job, &q, score);
     }
 }
 
 bool kernel_attention(KernelCall *call) {
     const AttentionAttrs *attrs = call->attrs;
-    Attention job = {.softcap = (double)attrs->softcap};
+    Attention job = {.softcap = (double)attrs->softcap,
+                     .element = kernel_element_size(kernel_reals_dtype(call))};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
     if (attrs->precision != DTYPE_FLOAT && attrs->precision != DTYPE_DOUBLE &&
         attrs->precision != DTYPE_FLOAT16 && attrs->precision != DTYPE_BFLOAT16)
@@ -297,7 +312,8 @@ bool kernel_attention(KernelCall *call) {
     return true;
 }
 
-/* ---- RotaryEmbedding --------------------------------------------------------------------------- */
+/* ---- RotaryEmbedding ---------------------------------------------------------------------------
+ */
 
 typedef struct RotaryAttrs {
     int64_t heads, size, interleaved;
@@ -351,7 +367,8 @@ bool kernel_rotary(KernelCall *call) {
         uint64_t at = b * x.batch + h * x.head + i * x.row;
         if (dtype == DTYPE_FLOAT)
             rotate_float(&job, (const float *)x.data + at, (float *)y + at, row);
-        else rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
+        else
+            rotate_double(&job, (const double *)x.data + at, (double *)y + at, row);
     }
     kernel_reals_done(out, y, dtype);
     return true;

@@ -9,7 +9,8 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-/* ---- ArgMax, ArgMin ---------------------------------------------------------------------------- */
+/* ---- ArgMax, ArgMin ----------------------------------------------------------------------------
+ */
 
 typedef struct ArgAttrs {
     int64_t axis, last;
@@ -49,16 +50,16 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
                     T v = x[k * a.inner + i], b = best[i];                                         \
                     bool more = BETTER(v, b) | ((v != v) & (b == b));                              \
                     bool same = last & ((v == b) | ((v != v) & (b != b)));                         \
-                    at[i] = more | same ? (int64_t)k : at[i];                                      \
-                    best[i] = more | same ? v : b;                                                 \
+                    at[i] = (more | same) ? (int64_t)k : at[i];                                    \
+                    best[i] = (more | same) ? v : b;                                               \
                 }                                                                                  \
         }                                                                                          \
     }
 
 #define NUMBER_TYPES(X)                                                                            \
-    X(FLOAT, float) X(DOUBLE, double) X(INT8, int8_t) X(INT16, int16_t) X(INT32, int32_t)          \
-    X(INT64, int64_t) X(UINT8, uint8_t) X(UINT16, uint16_t) X(UINT32, uint32_t)                    \
-    X(UINT64, uint64_t)
+    X(FLOAT, float)                                                                                \
+    X(DOUBLE, double) X(INT8, int8_t) X(INT16, int16_t) X(INT32, int32_t) X(INT64, int64_t)        \
+        X(UINT8, uint8_t) X(UINT16, uint16_t) X(UINT32, uint32_t) X(UINT64, uint64_t)
 #define ARG_BOTH(D, T) ARG_LOOP(arg_max_##T, T, ABOVE) ARG_LOOP(arg_min_##T, T, BELOW)
 NUMBER_TYPES(ARG_BOTH)
 
@@ -79,7 +80,8 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
     }
     if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
     AxisLoops loops = axis_loops(x, axis);
-    if (y->count != loops.outer * loops.inner) return kernel_fail(call, "the output has other dims");
+    if (y->count != loops.outer * loops.inner)
+        return kernel_fail(call, "the output has other dims");
     if (y->count == 0) return true;
     if (loops.n == 0) return kernel_fail(call, "no element is largest in an axis of none");
     void *space = arena_array(call->scratch, loops.inner, sizeof(uint64_t));
@@ -98,7 +100,8 @@ bool kernel_arg_min(KernelCall *call) {
     return arg(call, functions);
 }
 
-/* ---- CumSum, CumProd --------------------------------------------------------------------------- */
+/* ---- CumSum, CumProd ---------------------------------------------------------------------------
+ */
 
 typedef struct CumAttrs {
     int64_t exclusive, reverse;
@@ -128,8 +131,9 @@ KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0
     }
 
 #define CUM_TYPES(X)                                                                               \
-    X(FLOAT, float, double) X(DOUBLE, double, double) X(INT32, int32_t, uint64_t)                  \
-    X(INT64, int64_t, uint64_t) X(UINT32, uint32_t, uint64_t) X(UINT64, uint64_t, uint64_t)
+    X(FLOAT, float, double)                                                                        \
+    X(DOUBLE, double, double) X(INT32, int32_t, uint64_t) X(INT64, int64_t, uint64_t)              \
+        X(UINT32, uint32_t, uint64_t) X(UINT64, uint64_t, uint64_t)
 #define CUM_BOTH(D, T, A) CUM_LOOP(cum_sum_##T, T, A, 0, +) CUM_LOOP(cum_prod_##T, T, A, 1, *)
 CUM_TYPES(CUM_BOTH)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Det: determinants by elimination with partial pivoting, in double. That of a 0 x 0 matrix is 1. */
+/* Det: determinants by elimination with partial pivoting, in double. That of a 0 x 0 matrix is 1.
+ */
 #include <math.h>
 
 #include "kernel_functions.h"

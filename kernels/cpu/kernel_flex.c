@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FlexAttention's arithmetic; see kernel_flex.h. Key head h of sample b follows the others' in order,
- * so a query's row number over length and group is that of its keys. */
+/* FlexAttention's arithmetic; see kernel_flex.h. Key head h of sample b follows the others' in
+ * order, so a query's row number over length and group is that of its keys. */
 #include "kernel_flex.h"
 
 #include <math.h>
 
 #include "kernel_clones.h"
+#include "kernel_math.h"
 
 #include "real_float.inc"
 #include "real_dot.inc"
@@ -26,18 +27,24 @@ bool flex_fits(const int64_t *const dims[3]) {
 
 void flex_scores(const KernelTensor *q, const KernelTensor *k, double scale, KernelTensor *scores) {
     if (scores->count == 0) return;
-    if (scores->dtype == DTYPE_FLOAT) scores_float(q, k, scale, scores);
-    else scores_double(q, k, scale, scores);
+    if (scores->dtype == DTYPE_FLOAT)
+        scores_float(q, k, scale, scores);
+    else
+        scores_double(q, k, scale, scores);
 }
 
 void flex_softmax(KernelTensor *scores) {
     if (scores->count == 0) return;
-    if (scores->dtype == DTYPE_FLOAT) softmax_float(scores);
-    else softmax_double(scores);
+    if (scores->dtype == DTYPE_FLOAT)
+        softmax_float(scores);
+    else
+        softmax_double(scores);
 }
 
 void flex_output(const KernelTensor *probs, const KernelTensor *v, KernelTensor *y) {
     if (y->count == 0) return;
-    if (y->dtype == DTYPE_FLOAT) output_float(probs, v, y);
-    else output_double(probs, v, y);
+    if (y->dtype == DTYPE_FLOAT)
+        output_float(probs, v, y);
+    else
+        output_double(probs, v, y);
 }

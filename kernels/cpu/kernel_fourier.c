@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* DFT and STFT, computed in double.
  *
- * Lengths that are powers of two: iterative radix 2. Others: Bluestein's algorithm, a convolution with
- * a chirp by transforms of a power of two, so that no length costs more than O(n log n). Twiddle
- * factors are computed each from its own angle, once a call. Data is pairs (real, imaginary).
+ * Lengths that are powers of two: iterative radix 2. Others: Bluestein's algorithm, a convolution
+ * with a chirp by transforms of a power of two, so that no length costs more than O(n log n).
+ * Twiddle factors are computed each from its own angle, once a call. Data is pairs (real,
+ * imaginary).
  */
 #include <math.h>
 #include <string.h>
@@ -19,10 +20,10 @@ typedef struct Complex {
 } Complex;
 
 typedef struct Fourier {
-    uint64_t n;     /* length of the transforms */
-    uint64_t m;     /* a power of two: n, or at least 2n - 1 */
-    Complex *roots; /* [m / 2]: exp(-2 pi i k / m) */
-    Complex *chirp; /* [n]: exp(-pi i k^2 / n); NULL where n is a power of two */
+    uint64_t n;             /* length of the transforms */
+    uint64_t m;             /* a power of two: n, or at least 2n - 1 */
+    Complex *roots;         /* [m / 2]: exp(-2 pi i k / m) */
+    Complex *chirp;         /* [n]: exp(-pi i k^2 / n); NULL where n is a power of two */
     Complex *filter, *work; /* [m]: the transformed chirp; space */
 } Fourier;
 
@@ -108,7 +109,8 @@ static void transform_back(const Fourier *f, Complex *x) {
         x[k] = (Complex){x[k].re / (double)f->n, -x[k].im / (double)f->n};
 }
 
-/* ---- DFT --------------------------------------------------------------------------------------- */
+/* ---- DFT ---------------------------------------------------------------------------------------
+ */
 
 typedef struct DftAttrs {
     int64_t axis, inverse, onesided;
@@ -121,7 +123,7 @@ KERNEL_LAYOUT(dft, DftAttrs, KERNEL_INT(DftAttrs, inverse, "inverse", 0),
 
 typedef struct DftJob {
     Fourier fourier;
-    AxisLoops in, out;       /* around the axis, the pairs not counted in inner */
+    AxisLoops in, out;            /* around the axis, the pairs not counted in inner */
     uint64_t in_parts, out_parts; /* 1: real, 2: complex */
     bool inverse, onesided;
     Complex *row; /* [n] */
@@ -143,8 +145,10 @@ static void dft_rows(const DftJob *job, const double *x, double *y) {
     for (uint64_t r = 0; r < job->in.outer * job->in.inner; r++) {
         uint64_t o = r / job->in.inner, i = r % job->in.inner;
         dft_read(job, x + (o * job->in.n * job->in.inner + i) * job->in_parts);
-        if (job->inverse) transform_back(&job->fourier, job->row);
-        else transform(&job->fourier, job->row);
+        if (job->inverse)
+            transform_back(&job->fourier, job->row);
+        else
+            transform(&job->fourier, job->row);
         for (uint64_t k = 0; k < job->out.n; k++) {
             double *to = y + ((o * job->out.n + k) * job->out.inner + i) * job->out_parts;
             to[0] = job->row[k].re;
@@ -187,7 +191,8 @@ static bool dft_sizes(KernelCall *call, DftJob *job) {
     int64_t n = x->dims[axis], parts = x->dims[x->rank - 1];
     if (job->inverse && job->onesided) n = n > 0 ? 2 * (n - 1) : 0;
     if (length && !single_int(call, length, &n)) return false;
-    if (parts != 1 && parts != 2) return kernel_fail(call, "numbers of %lld parts", (long long)parts);
+    if (parts != 1 && parts != 2)
+        return kernel_fail(call, "numbers of %lld parts", (long long)parts);
     if (y->rank != x->rank) return kernel_fail(call, "the output has another rank");
     job->in = pair_loops(x, axis);
     job->out = pair_loops(y, axis);
@@ -214,7 +219,8 @@ bool kernel_dft(KernelCall *call) {
     return true;
 }
 
-/* ---- STFT -------------------------------------------------------------------------------------- */
+/* ---- STFT --------------------------------------------------------------------------------------
+ */
 
 typedef struct StftAttrs {
     int64_t onesided;
@@ -254,7 +260,8 @@ static bool stft_sizes(KernelCall *call, StftJob *job) {
     if (step < 1 || n < 1 || n > signal->dims[1])
         return kernel_fail(call, "frames of %lld every %lld", (long long)n, (long long)step);
     if (window && !kernel_want_count(call, window, (uint64_t)n, "the window")) return false;
-    *job = (StftJob){.batch = (uint64_t)signal->dims[0], .length = (uint64_t)signal->dims[1],
+    *job = (StftJob){.batch = (uint64_t)signal->dims[0],
+                     .length = (uint64_t)signal->dims[1],
                      .parts = signal->rank == 3 ? (uint64_t)signal->dims[2] : 1,
                      .step = (uint64_t)step,
                      .frames = (uint64_t)((signal->dims[1] - n) / step + 1),

@@ -11,7 +11,8 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-/* ---- LRN --------------------------------------------------------------------------------------- */
+/* ---- LRN ---------------------------------------------------------------------------------------
+ */
 
 typedef struct LrnAttrs {
     int64_t size;
@@ -19,24 +20,36 @@ typedef struct LrnAttrs {
 } LrnAttrs;
 KERNEL_LAYOUT(lrn, LrnAttrs, KERNEL_INT(LrnAttrs, size, "size", 0),
               KERNEL_REAL(LrnAttrs, alpha, "alpha", 0.0001F),
-              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F), KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
+              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F),
+              KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
 
-/* sum: [inner]; of channels [from, to) of one sample */
-static void sum_squares(const double *x, uint64_t inner, uint64_t from, uint64_t to, double *sum) {
+/* (n, inner) elements of one sample */
+typedef struct LocalBlock {
+    uint64_t n, inner;
+    const double *x;
+    double *y, *sum; /* sum: [inner] */
+} LocalBlock;
+
+/* Of channels [range[0], range[1]). */
+static void sum_squares(const LocalBlock *block, const uint64_t *range) {
+    uint64_t inner = block->inner;
+    const double *x = block->x;
+    double *sum = block->sum;
     for (uint64_t i = 0; i < inner; i++) sum[i] = 0;
-    for (uint64_t c = from; c < to; c++)
+    for (uint64_t c = range[0]; c < range[1]; c++)
         for (uint64_t i = 0; i < inner; i++) sum[i] += x[c * inner + i] * x[c * inner + i];
 }
 
-static void lrn_sample(const LrnAttrs *attrs, AxisLoops a, const double *x, double *y, double *sum) {
+static void lrn_sample(const LrnAttrs *attrs, const LocalBlock *block) {
+    uint64_t n = block->n, inner = block->inner;
     uint64_t before = (uint64_t)(attrs->size - 1) / 2, after = (uint64_t)attrs->size / 2;
     double factor = (double)attrs->alpha / (double)attrs->size;
-    for (uint64_t c = 0; c < a.n; c++) {
-        uint64_t from = c > before ? c - before : 0, to = a.n - c > after ? c + after + 1 : a.n;
-        sum_squares(x, a.inner, from, to, sum);
-        for (uint64_t i = 0; i < a.inner; i++) {
-            double base = (double)attrs->bias + factor * sum[i];
-            y[c * a.inner + i] = x[c * a.inner + i] * pow(base, -(double)attrs->beta);
+    for (uint64_t c = 0; c < n; c++) {
+        uint64_t range[] = {c > before ? c - before : 0, n - c > after ? c + after + 1 : n};
+        sum_squares(block, range);
+        for (uint64_t i = 0; i < inner; i++) {
+            double base = (double)attrs->bias + factor * block->sum[i];
+            block->y[c * inner + i] = block->x[c * inner + i] * pow(base, -(double)attrs->beta);
         }
     }
 }
@@ -53,12 +66,14 @@ bool kernel_lrn(KernelCall *call) {
     double *sum = ARENA_ARRAY(call->scratch, double, a.inner + 1);
     if (!x || !y) return false;
     for (uint64_t o = 0; o < a.outer; o++)
-        lrn_sample(attrs, a, x + o * a.n * a.inner, y + o * a.n * a.inner, sum);
+        lrn_sample(attrs,
+                   &(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, sum});
     kernel_reals_done(out, y, DTYPE_DOUBLE);
     return true;
 }
 
-/* ---- LpNormalization --------------------------------------------------------------------------- */
+/* ---- LpNormalization ---------------------------------------------------------------------------
+ */
 
 typedef struct LpNormAttrs {
     int64_t axis, p;
@@ -66,17 +81,20 @@ typedef struct LpNormAttrs {
 KERNEL_LAYOUT(lp_norm, LpNormAttrs, KERNEL_INT(LpNormAttrs, axis, "axis", -1),
               KERNEL_INT(LpNormAttrs, p, "p", 2));
 
-static void lp_block(AxisLoops a, const double *x, double *y, double *norm, bool square) {
-    for (uint64_t i = 0; i < a.inner; i++) norm[i] = 0;
-    for (uint64_t k = 0; k < a.n; k++)
-        for (uint64_t i = 0; i < a.inner; i++) {
-            double v = x[k * a.inner + i];
+static void lp_block(const LocalBlock *block, bool square) {
+    uint64_t n = block->n, inner = block->inner;
+    const double *x = block->x;
+    double *norm = block->sum;
+    for (uint64_t i = 0; i < inner; i++) norm[i] = 0;
+    for (uint64_t k = 0; k < n; k++)
+        for (uint64_t i = 0; i < inner; i++) {
+            double v = x[k * inner + i];
             norm[i] += square ? v * v : fabs(v);
         }
-    for (uint64_t i = 0; square && i < a.inner; i++) norm[i] = sqrt(norm[i]);
-    for (uint64_t k = 0; k < a.n; k++)
-        for (uint64_t i = 0; i < a.inner; i++)
-            y[k * a.inner + i] = norm[i] == 0 ? 0 : x[k * a.inner + i] / norm[i];
+    for (uint64_t i = 0; square && i < inner; i++) norm[i] = sqrt(norm[i]);
+    for (uint64_t k = 0; k < n; k++)
+        for (uint64_t i = 0; i < inner; i++)
+            block->y[k * inner + i] = norm[i] == 0 ? 0 : x[k * inner + i] / norm[i];
 }
 
 bool kernel_lp_norm(KernelCall *call) {
@@ -95,19 +113,22 @@ bool kernel_lp_norm(KernelCall *call) {
     double *norm = ARENA_ARRAY(call->scratch, double, a.inner + 1);
     if (!x || !y) return false;
     for (uint64_t o = 0; o < a.outer; o++)
-        lp_block(a, x + o * a.n * a.inner, y + o * a.n * a.inner, norm, attrs->p == 2);
+        lp_block(&(LocalBlock){a.n, a.inner, x + o * a.n * a.inner, y + o * a.n * a.inner, norm},
+                 attrs->p == 2);
     kernel_reals_done(out, y, DTYPE_DOUBLE);
     return true;
 }
 
-/* ---- MeanVarianceNormalization ----------------------------------------------------------------- */
+/* ---- MeanVarianceNormalization -----------------------------------------------------------------
+ */
 
 typedef struct MvnAttrs {
     AttrInts axes;
 } MvnAttrs;
 KERNEL_LAYOUT(mvn, MvnAttrs, KERNEL_FIELD(MvnAttrs, axes, "axes", INTS));
 
-/* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk. */
+/* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk.
+ */
 static void mvn_sum(ReduceLoops *loops, const double *x, const double *mean, double *sum) {
     uint64_t run = loops->length * loops->width, step = loops->width > 1;
     for (uint64_t j = 0; j < loops->width; j++) sum[j] = 0;

@@ -22,7 +22,7 @@ KERNEL_LAYOUT(loss, LossAttrs,
               KERNEL_INT(LossAttrs, ignore_index, "ignore_index", ATTR_ABSENT));
 
 typedef struct LossJob {
-    AxisLoops loops; /* (N, C, D) */
+    AxisLoops loops;                /* (N, C, D) */
     const double *scores, *weights; /* weights [C], NULL for ones */
     const int64_t *targets;         /* [N * D] */
     double *losses;                 /* [N * D], NULL where only the sums are wanted */

@@ -11,6 +11,7 @@
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 
 enum { NORM_LANES = 32 };
@@ -40,7 +41,8 @@ typedef struct NormChannels {
 #include "kernel_norm_body.inc"
 #include "real_end.inc"
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------------------------------
+ */
 
 typedef struct LayerNormAttrs {
     int64_t axis;
@@ -83,28 +85,38 @@ static bool norm_rows(KernelCall *call, bool rms) {
     if (!kernel_want_count(call, y, x->count, "the output") ||
         !kernel_axis(call, attrs->axis, x->rank, &axis))
         return false;
-    NormRows job = {.rows = kernel_span(x, 0, axis), .n = kernel_span(x, axis, x->rank),
-                    .x = kernel_reals(call, x, dtype), .y = kernel_reals_for(call, y, dtype),
-                    .epsilon = (double)attrs->epsilon, .rms = rms};
+    NormRows job = {.rows = kernel_span(x, 0, axis),
+                    .n = kernel_span(x, axis, x->rank),
+                    .x = kernel_reals(call, x, dtype),
+                    .y = kernel_reals_for(call, y, dtype),
+                    .epsilon = (double)attrs->epsilon,
+                    .rms = rms};
     if (!job.x || !job.y) return false;
     job.scale = row_factor(call, scale, axis, &job.scale_step);
     if (bias) job.bias = row_factor(call, bias, axis, &job.bias_step);
     if (!job.scale || (bias && !job.bias)) return false;
-    if (!rms && (!statistic(call, 1, job.rows, &job.means) ||
-                 !statistic(call, 2, job.rows, &job.inverses)))
+    if (!rms &&
+        (!statistic(call, 1, job.rows, &job.means) || !statistic(call, 2, job.rows, &job.inverses)))
         return false;
-    if (dtype == DTYPE_FLOAT) norm_rows_float(&job);
-    else norm_rows_double(&job);
+    if (dtype == DTYPE_FLOAT)
+        norm_rows_float(&job);
+    else
+        norm_rows_double(&job);
     kernel_reals_done(y, job.y, dtype);
     if (job.means) kernel_reals_done(&call->outputs[1], job.means, dtype);
     if (job.inverses) kernel_reals_done(&call->outputs[2], job.inverses, dtype);
     return true;
 }
 
-bool kernel_layer_norm(KernelCall *call) { return norm_rows(call, false); }
-bool kernel_rms_norm(KernelCall *call) { return norm_rows(call, true); }
+bool kernel_layer_norm(KernelCall *call) {
+    return norm_rows(call, false);
+}
+bool kernel_rms_norm(KernelCall *call) {
+    return norm_rows(call, true);
+}
 
-/* ---- channels ---------------------------------------------------------------------------------- */
+/* ---- channels ----------------------------------------------------------------------------------
+ */
 
 typedef struct GroupNormAttrs {
     int64_t groups;
@@ -132,16 +144,22 @@ static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
     const GroupNormAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0];
     uint64_t channels = (uint64_t)x->dims[1];
-    NormChannels job = {.batch = (uint64_t)x->dims[0], .channels = channels,
-                        .size = kernel_span(x, 2, x->rank), .x = x->data,
-                        .y = call->outputs[0].data, .epsilon = (double)attrs->epsilon};
+    NormChannels job = {.batch = (uint64_t)x->dims[0],
+                        .channels = channels,
+                        .size = kernel_span(x, 2, x->rank),
+                        .x = x->data,
+                        .y = call->outputs[0].data,
+                        .epsilon = (double)attrs->epsilon};
     job.scale = channel_factor(call, 1, channels, by_group ? groups : channels);
     job.bias = job.scale ? channel_factor(call, 2, channels, by_group ? groups : channels) : NULL;
     if (!job.bias) return false;
     if (x->count == 0) return true;
-    if (x->dtype == DTYPE_FLOAT) norm_groups_float(&job, groups);
-    else if (x->dtype == DTYPE_DOUBLE) norm_groups_double(&job, groups);
-    else return kernel_fail(call, "no floats");
+    if (x->dtype == DTYPE_FLOAT)
+        norm_groups_float(&job, groups);
+    else if (x->dtype == DTYPE_DOUBLE)
+        norm_groups_double(&job, groups);
+    else
+        return kernel_fail(call, "no floats");
     return true;
 }
 
@@ -163,7 +181,8 @@ bool kernel_instance_norm(KernelCall *call) {
     return norm_groups(call, (uint64_t)x->dims[1], false);
 }
 
-/* ---- BatchNormalization ------------------------------------------------------------------------ */
+/* ---- BatchNormalization ------------------------------------------------------------------------
+ */
 
 typedef struct BatchNormAttrs {
     int64_t is_test, spatial, training_mode;
@@ -212,16 +231,20 @@ static bool batch_norm(KernelCall *call, NormChannels *job) {
     if (training) {
         double *mean = ARENA_ARRAY(call->scratch, double, job->channels + 1);
         double *var = ARENA_ARRAY(call->scratch, double, job->channels + 1);
-        if (wide) channel_moments_double(job, mean, var);
-        else channel_moments_float(job, mean, var);
+        if (wide)
+            channel_moments_double(job, mean, var);
+        else
+            channel_moments_float(job, mean, var);
         job->mean = mean;
         job->var = var;
     }
     for (uint32_t i = 1; i < call->output_count; i++)
         if (!put_statistic(call, i, job, training)) return false;
     if (call->inputs[0].count == 0) return true;
-    if (wide) norm_channels_double(job);
-    else norm_channels_float(job);
+    if (wide)
+        norm_channels_double(job);
+    else
+        norm_channels_float(job);
     return true;
 }
 
@@ -230,8 +253,11 @@ bool kernel_batch_norm(KernelCall *call) {
     if (!kernel_want_alike(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE) return kernel_fail(call, "no floats");
-    NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1, .channels = 1, .size = 1,
-                        .x = x->data, .y = call->outputs[0].data,
+    NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1,
+                        .channels = 1,
+                        .size = 1,
+                        .x = x->data,
+                        .y = call->outputs[0].data,
                         .epsilon = (double)attrs->epsilon};
     if (x->rank > 1) job.channels = (uint64_t)x->dims[1];
     if (x->rank > 2) job.size = kernel_span(x, 2, x->rank);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Adagrad, Adam and Momentum: one step of training, as the operators' definitions give it.
  *
- * Inputs: learning rate R, update count T, then the tensors in groups of k: values X, gradients G and
- * one or two accumulators. Outputs: new X, then the new accumulators. Computed in double.
+ * Inputs: learning rate R, update count T, then the tensors in groups of k: values X, gradients G
+ * and one or two accumulators. Outputs: new X, then the new accumulators. Computed in double.
  */
 #include <math.h>
 
@@ -16,8 +16,7 @@ typedef struct OptimizerAttrs {
 typedef enum MomentumMode { NESTEROV, STANDARD } MomentumMode;
 static const char *const momentum_modes[] = {"nesterov", "standard", NULL};
 
-KERNEL_LAYOUT(adagrad, OptimizerAttrs,
-              KERNEL_REAL(OptimizerAttrs, decay, "decay_factor", 0.0F),
+KERNEL_LAYOUT(adagrad, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, decay, "decay_factor", 0.0F),
               KERNEL_REAL(OptimizerAttrs, epsilon, "epsilon", 1e-6F),
               KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F));
 KERNEL_LAYOUT(adam, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, alpha, "alpha", 0.9F),
@@ -123,8 +122,12 @@ static bool optimize(KernelCall *call, uint32_t groups, OptimizerFunction functi
     return true;
 }
 
-bool kernel_adagrad(KernelCall *call) { return optimize(call, 3, adagrad); }
-bool kernel_adam(KernelCall *call) { return optimize(call, 4, adam); }
+bool kernel_adagrad(KernelCall *call) {
+    return optimize(call, 3, adagrad);
+}
+bool kernel_adam(KernelCall *call) {
+    return optimize(call, 4, adam);
+}
 bool kernel_momentum(KernelCall *call) {
     const OptimizerAttrs *attrs = call->attrs;
     if (attrs->mode < 0) return kernel_fail(call, "mode is neither nesterov nor standard");

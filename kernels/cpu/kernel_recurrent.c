@@ -2,9 +2,9 @@
 /* RNN, GRU and LSTM with every attribute: directions, layouts, activations, clip, lengths of the
  * sequences, initial states, peepholes, coupled gates, linear_before_reset.
  *
- * A direction is one pass over the steps with the whole batch side by side. The backward direction of
- * a sequence begins at its own last element. Beyond a sequence's length Y is 0 and the state stays.
- * Sums of products are made in the data's type, in lanes.
+ * A direction is one pass over the steps with the whole batch side by side. The backward direction
+ * of a sequence begins at its own last element. Beyond a sequence's length Y is 0 and the state
+ * stays. Sums of products are made in the data's type, in lanes.
  */
 #include <math.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "checked.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
@@ -79,14 +80,15 @@ typedef struct Recurrent {
     RecurrentKind kind;
     uint64_t length, batch, input, hidden, directions;
     uint64_t width; /* gates * hidden */
+    size_t element; /* bytes of a real */
     uint64_t direction;
     bool backward, batch_first;
     bool couple;     /* LSTM: forget = 1 - input */
     bool bias_apart; /* GRU: the last gate's recurrent bias is added before the reset */
     double clip;     /* 0: none */
     Activation activations[3];
-    const int64_t *lengths;      /* [batch], or NULL */
-    const void *x;               /* of all directions, as is y */
+    const int64_t *lengths;       /* [batch], or NULL */
+    const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
     void *y;
     void *space; /* [batch][width] */
@@ -125,7 +127,8 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 
-/* ---- activations ------------------------------------------------------------------------------- */
+/* ---- activations -------------------------------------------------------------------------------
+ */
 
 static bool same_name(const AttrText *text, const char *name) {
     uint32_t i = 0;
@@ -164,18 +167,20 @@ static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t dire
     const RecurrentAttrs *attrs = call->attrs;
     uint32_t each = (uint32_t)kind + 1, used[2] = {0, 0}, count = attrs->activations.count;
     if (count && (!attrs->activations.items || count < each * directions))
-        return kernel_fail(call, "%u activations for %u gates", count,
-                           each * (unsigned)directions);
+        return kernel_fail(call, "%u activations for %u gates", count, each * (unsigned)directions);
     for (uint32_t d = 0; d < directions; d++)
         for (uint32_t i = 0; i < each; i++) {
             Activation *act = &all[3 * d + i];
-            if (!count) *act = (Activation){.kind = usual[kind][i]};
-            else if (!find_activation(call, d * each + i, used, act)) return false;
+            if (!count)
+                *act = (Activation){.kind = usual[kind][i]};
+            else if (!find_activation(call, d * each + i, used, act))
+                return false;
         }
     return true;
 }
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands ----------------------------------------------------------------------------------
+ */
 
 static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t columns) {
     const KernelTensor *t = kernel_input(call, i);
@@ -206,7 +211,8 @@ static bool find_sizes(KernelCall *call, Recurrent *job) {
     if (attrs->hidden_size != ATTR_ABSENT && attrs->hidden_size != r->dims[2])
         return kernel_fail(call, "hidden_size is not that of the weights");
     if (job->input == 0) return kernel_fail(call, "inputs of no elements");
-    return has_dims(call, 1, job->width, job->input) && has_dims(call, 2, job->width, job->hidden) &&
+    return has_dims(call, 1, job->width, job->input) &&
+           has_dims(call, 2, job->width, job->hidden) &&
            (!kernel_input(call, 3) || has_dims(call, 3, twice, 0)) &&
            (job->kind != RECURRENT_LSTM || !kernel_input(call, 7) ||
             has_dims(call, 7, 3 * job->hidden, 0));
@@ -226,7 +232,8 @@ static bool find_lengths(KernelCall *call, Recurrent *job) {
 
 /* Copies one direction's state between its array [batch][hidden] and a tensor's elements; where
  * `state` is NULL there is nothing to copy. */
-static void move_state(const Recurrent *job, size_t size, void *state, void *all, bool out) {
+static void move_state(const Recurrent *job, void *state, void *all, bool out) {
+    size_t size = job->element;
     for (uint64_t b = 0; all && state && b < job->batch; b++) {
         uint64_t d = job->direction;
         uint64_t row = job->batch_first ? b * job->directions + d : d * job->batch + b;
@@ -284,9 +291,10 @@ static const void *part(const void *all, uint64_t elements, size_t size) {
 
 static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
     Dtype dtype = kernel_reals_dtype(call);
-    size_t size = kernel_element_size(dtype);
+    size_t size = job->element;
     const RecurrentAttrs *attrs = call->attrs;
-    void *state[2] = {NULL, NULL}, *gates = arena_array(call->scratch, job->batch * job->width, size);
+    void *state[2] = {NULL, NULL},
+         *gates = arena_array(call->scratch, job->batch * job->width, size);
     job->direction = d;
     job->backward = attrs->direction == 1 || d == 1;
     job->w = part(data->w, d * job->width * job->input, size);
@@ -296,24 +304,27 @@ static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
     memcpy(job->activations, &data->activations[3 * d], sizeof job->activations);
     for (uint32_t i = 0; i < (job->kind == RECURRENT_LSTM ? 2 : 1); i++) {
         state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
-        move_state(job, size, state[i], data->first[i], false);
+        move_state(job, state[i], data->first[i], false);
     }
-    if (dtype == DTYPE_FLOAT) run_direction_float(job, state[0], state[1], gates);
-    else run_direction_double(job, state[0], state[1], gates);
-    move_state(job, size, state[0], data->last[0], true);
-    move_state(job, size, state[1], data->last[1], true);
+    if (dtype == DTYPE_FLOAT)
+        run_direction_float(job, state[0], state[1], gates);
+    else
+        run_direction_double(job, state[0], state[1], gates);
+    move_state(job, state[0], data->last[0], true);
+    move_state(job, state[1], data->last[1], true);
 }
 
 static bool recurrent(KernelCall *call, RecurrentKind kind) {
     const RecurrentAttrs *attrs = call->attrs;
-    Recurrent job = {.kind = kind, .couple = attrs->input_forget != 0,
+    Recurrent job = {.kind = kind,
+                     .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
                      .clip = (double)attrs->clip};
     RecurrentData data = {.w = NULL};
     if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
         !find_activations(call, kind, job.directions, data.activations))
         return false;
-    size_t size = kernel_element_size(kernel_reals_dtype(call));
+    size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
     job.space = arena_array(call->scratch, job.batch * job.width, size);
     if (job.y) memset(job.y, 0, job.length * job.directions * job.batch * job.hidden * size);
     for (uint64_t d = 0; d < job.directions; d++) run_direction(call, &job, &data, d);
@@ -323,6 +334,12 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
     return true;
 }
 
-bool kernel_rnn(KernelCall *call) { return recurrent(call, RECURRENT_RNN); }
-bool kernel_gru(KernelCall *call) { return recurrent(call, RECURRENT_GRU); }
-bool kernel_lstm(KernelCall *call) { return recurrent(call, RECURRENT_LSTM); }
+bool kernel_rnn(KernelCall *call) {
+    return recurrent(call, RECURRENT_RNN);
+}
+bool kernel_gru(KernelCall *call) {
+    return recurrent(call, RECURRENT_GRU);
+}
+bool kernel_lstm(KernelCall *call) {
+    return recurrent(call, RECURRENT_LSTM);
+}

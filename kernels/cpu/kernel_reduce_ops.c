@@ -34,7 +34,7 @@ typedef struct ReduceSet {
     KERNEL_CLONES                                                                                  \
     static void name(ReduceLoops *loops, const void *in, void *out, void *sums) {                  \
         A *sum = sums;                                                                             \
-        T *result = out;\
+        T *result = out;                                                                           \
         uint64_t width = loops->width, length = loops->length, n = loops->reduced;                 \
         for (uint64_t o = 0; o < loops->outer_count; o++, reduce_next(&loops->outer)) {            \
             A lanes[LANES];                                                                        \
@@ -53,13 +53,13 @@ typedef struct ReduceSet {
         }                                                                                          \
     }
 
-#define FIRST(a, n)     ((void)(n), (a))
-#define PLUS(a, b)      ((a) + (b))
-#define TIMES(a, b)     ((a) * (b))
-#define LARGER(a, x)    (((x) > (a)) | ((x) != (x)) ? (x) : (a))
-#define SMALLER(a, x)   (((x) < (a)) | ((x) != (x)) ? (x) : (a))
-#define EITHER(a, x)    ((a) | (x))
-#define BOTH(a, x)      ((a) & (x))
+#define FIRST(a, n)   ((void)(n), (a))
+#define PLUS(a, b)    ((a) + (b))
+#define TIMES(a, b)   ((a) * (b))
+#define LARGER(a, x)  ((((x) > (a)) | ((x) != (x))) ? (x) : (a))
+#define SMALLER(a, x) ((((x) < (a)) | ((x) != (x))) ? (x) : (a))
+#define EITHER(a, x)  ((a) | (x))
+#define BOTH(a, x)    ((a) & (x))
 
 /* ---- float and double */
 
@@ -97,17 +97,20 @@ REDUCE_REAL(double, DOUBLE)
 #define WRAP_ADD(a, x)    ((a) + (uint64_t)(x))
 #define WRAP_SQUARE(a, x) ((a) + (uint64_t)(x) * (uint64_t)(x))
 
-#define INT32_LOW   INT32_MIN
-#define INT64_LOW   INT64_MIN
-#define INT8_LOW    INT8_MIN
-#define INT16_LOW   INT16_MIN
-#define UINT8_LOW   0
-#define UINT16_LOW  0
-#define UINT32_LOW  0
-#define UINT64_LOW  0
+#define INT32_LOW  INT32_MIN
+#define INT64_LOW  INT64_MIN
+#define INT8_LOW   INT8_MIN
+#define INT16_LOW  INT16_MIN
+#define UINT8_LOW  0
+#define UINT16_LOW 0
+#define UINT32_LOW 0
+#define UINT64_LOW 0
 
 #define SATURATE(v, T, LOW, HIGH)                                                                  \
-    ((v) != (v) ? (T)0 : (v) <= (double)(LOW) ? (T)(LOW) : (v) >= (double)(HIGH) ? (T)(HIGH) : (T)(v))
+    ((v) != (v)              ? (T)0                                                                \
+     : (v) <= (double)(LOW)  ? (T)(LOW)                                                            \
+     : (v) >= (double)(HIGH) ? (T)(HIGH)                                                           \
+                             : (T)(v))
 
 #define REDUCE_EXTREMES(T, NAME)                                                                   \
     REDUCE_LOOP(T##_max, T, T, NAME##_LOW, LARGER, LARGER, FIRST)                                  \
@@ -115,10 +118,19 @@ REDUCE_REAL(double, DOUBLE)
 
 /* S: the 64-bit type of T's signedness */
 #define REDUCE_INTEGER(T, S, NAME, ABS)                                                            \
-    static T T##_ratio(uint64_t sum, uint64_t n) { return n ? (T)((S)sum / (S)n) : (T)0; }         \
-    static T T##_saturate(double v) { return SATURATE(v, T, NAME##_LOW, NAME##_MAX); }             \
-    static T T##_end(uint64_t sum, uint64_t n) { (void)n; return (T)sum; }         \
-    static T T##_root(double sum, uint64_t n) { return n ? T##_saturate(sqrt(sum)) : (T)0; }       \
+    static T T##_ratio(uint64_t sum, uint64_t n) {                                                 \
+        return n ? (T)((S)sum / (S)n) : (T)0;                                                      \
+    }                                                                                              \
+    static T T##_saturate(double v) {                                                              \
+        return SATURATE(v, T, NAME##_LOW, NAME##_MAX);                                             \
+    }                                                                                              \
+    static T T##_end(uint64_t sum, uint64_t n) {                                                   \
+        (void)n;                                                                                   \
+        return (T)sum;                                                                             \
+    }                                                                                              \
+    static T T##_root(double sum, uint64_t n) {                                                    \
+        return n ? T##_saturate(sqrt(sum)) : (T)0;                                                 \
+    }                                                                                              \
     static T T##_log(double sum, uint64_t n) {                                                     \
         return T##_saturate(n ? log(sum) : -INFINITY);                                             \
     }                                                                                              \

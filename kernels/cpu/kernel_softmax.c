@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax, LogSoftmax and Hardmax: exp(x - max) over its sum, the logarithm of that, and a one at the
- * largest element.
+/* Softmax, LogSoftmax and Hardmax: exp(x - max) over its sum, the logarithm of that, and a one at
+ * the largest element.
  *
- * Before version 13 the axes from `axis` on are one: the operators work on a matrix. Sums are made in
- * double. A row of all -Inf gives NaN, as the formula does.
+ * Before version 13 the axes from `axis` on are one: the operators work on a matrix. Sums are made
+ * in double. A row of all -Inf gives NaN, as the formula does.
  */
 #include <math.h>
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
@@ -19,6 +20,14 @@ KERNEL_LAYOUT(soft_matrix, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", 1));
 KERNEL_LAYOUT(soft_axis, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", -1));
 
 typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
+
+/* (n, inner) elements, with space of [inner] for each column's largest and sum. */
+typedef struct SoftBlock {
+    uint64_t n, inner;
+    const void *x;
+    void *y, *top;
+    double *sum;
+} SoftBlock;
 
 #include "real_float.inc"
 #include "real_row.inc"
@@ -47,12 +56,21 @@ static bool soft(KernelCall *call, SoftKind kind) {
     AxisLoops loops;
     if (!kernel_want_alike(call) || !find_loops(call, &loops)) return false;
     if (call->inputs[0].count == 0) return true;
-    if (call->inputs[0].dtype == DTYPE_FLOAT) run_float(call, loops, kind);
-    else if (call->inputs[0].dtype == DTYPE_DOUBLE) run_double(call, loops, kind);
-    else return kernel_fail(call, "no floats");
+    if (call->inputs[0].dtype == DTYPE_FLOAT)
+        run_float(call, loops, kind);
+    else if (call->inputs[0].dtype == DTYPE_DOUBLE)
+        run_double(call, loops, kind);
+    else
+        return kernel_fail(call, "no floats");
     return true;
 }
 
-bool kernel_softmax(KernelCall *call) { return soft(call, SOFT); }
-bool kernel_log_softmax(KernelCall *call) { return soft(call, LOG_SOFT); }
-bool kernel_hardmax(KernelCall *call) { return soft(call, HARD); }
+bool kernel_softmax(KernelCall *call) {
+    return soft(call, SOFT);
+}
+bool kernel_log_softmax(KernelCall *call) {
+    return soft(call, LOG_SOFT);
+}
+bool kernel_hardmax(KernelCall *call) {
+    return soft(call, HARD);
+}

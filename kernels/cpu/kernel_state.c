@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sequence operators that carry a state from call to call: LinearAttention, CausalConvWithState.
  *
- * LinearAttention, token by token: S = exp(decay) S; S += k (beta (v - S^T k)), or k v where there is
- * no beta; o = scale q S. A query head reads the state of its group's key head. CausalConvWithState:
- * each channel is convolved with the k - 1 elements before it, from past_state or 0.
+ * LinearAttention, token by token: S = exp(decay) S; S += k (beta (v - S^T k)), or k v where there
+ * is no beta; o = scale q S. A query head reads the state of its group's key head.
+ * CausalConvWithState: each channel is convolved with the k - 1 elements before it, from past_state
+ * or 0.
  */
 #include <math.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "checked.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_math.h"
 #include "kernel_reals.h"
 
 /* All reals are of the call's type. */
@@ -26,7 +28,9 @@ typedef struct Linear {
 
 typedef struct LinearStep {
     uint64_t d_k, d_v;
-    const void *decay, *beta; /* of this token and head; may be NULL */
+    const void *k, *v;        /* of this token and head */
+    const void *decay, *beta; /* the same; may be NULL */
+    void *space;              /* [d_v] */
     bool decay_each;
     double scale;
 } LinearStep;
@@ -55,7 +59,8 @@ static bool state_reals(KernelCall *call, uint32_t i, uint64_t count, const void
     return *data != NULL;
 }
 
-/* ---- LinearAttention --------------------------------------------------------------------------- */
+/* ---- LinearAttention ---------------------------------------------------------------------------
+ */
 
 typedef enum UpdateRule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA } UpdateRule;
 
@@ -71,7 +76,8 @@ KERNEL_LAYOUT(linear_attention, LinearAttrs, KERNEL_INT(LinearAttrs, q_heads, "q
 
 static bool linear_sizes(KernelCall *call, Linear *job) {
     const LinearAttrs *attrs = call->attrs;
-    const KernelTensor *in[] = {kernel_input(call, 0), kernel_input(call, 1), kernel_input(call, 2)};
+    const KernelTensor *in[] = {kernel_input(call, 0), kernel_input(call, 1),
+                                kernel_input(call, 2)};
     int64_t heads[] = {attrs->q_heads, attrs->kv_heads, attrs->kv_heads};
     if (heads[0] < 1 || heads[1] < 1 || heads[0] % heads[1])
         return kernel_fail(call, "%lld query heads on %lld key heads", (long long)heads[0],
@@ -82,8 +88,10 @@ static bool linear_sizes(KernelCall *call, Linear *job) {
             in[i]->dims[2] % heads[i])
             return kernel_fail(call, "input %u has other dims", i);
     }
-    *job = (Linear){.batch = (uint64_t)in[0]->dims[0], .length = (uint64_t)in[0]->dims[1],
-                    .kv_heads = (uint64_t)heads[1], .group = (uint64_t)(heads[0] / heads[1]),
+    *job = (Linear){.batch = (uint64_t)in[0]->dims[0],
+                    .length = (uint64_t)in[0]->dims[1],
+                    .kv_heads = (uint64_t)heads[1],
+                    .group = (uint64_t)(heads[0] / heads[1]),
                     .d_k = (uint64_t)(in[0]->dims[2] / heads[0]),
                     .d_v = (uint64_t)(in[2]->dims[2] / heads[1])};
     if (in[1]->dims[2] / heads[1] != in[0]->dims[2] / heads[0])
@@ -131,8 +139,10 @@ bool kernel_linear_attention(KernelCall *call) {
     job.space = arena_array(call->scratch, job.d_v + 1, size);
     if (past) memcpy(job.state, past, states * size);
     if (!(job.y = kernel_reals_for(call, y, dtype))) return false;
-    if (dtype == DTYPE_FLOAT) run_linear_float(&job);
-    else run_linear_double(&job);
+    if (dtype == DTYPE_FLOAT)
+        run_linear_float(&job);
+    else
+        run_linear_double(&job);
     kernel_reals_done(y, job.y, dtype);
     if (!present) return true;
     void *to = kernel_reals_for(call, present, dtype);
@@ -142,7 +152,8 @@ bool kernel_linear_attention(KernelCall *call) {
     return true;
 }
 
-/* ---- CausalConvWithState ----------------------------------------------------------------------- */
+/* ---- CausalConvWithState -----------------------------------------------------------------------
+ */
 
 typedef struct CausalConvAttrs {
     int64_t activation;
@@ -159,8 +170,10 @@ static bool causal_sizes(KernelCall *call, CausalConv *job) {
     if (w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
         return kernel_fail(call, "the weight has other dims than (channels, 1, k)");
     if (attrs->activation < 0) return kernel_fail(call, "activation is no known one");
-    *job = (CausalConv){.batch = (uint64_t)x->dims[0], .channels = (uint64_t)x->dims[1],
-                        .length = (uint64_t)x->dims[2], .kernel = (uint64_t)w->dims[2],
+    *job = (CausalConv){.batch = (uint64_t)x->dims[0],
+                        .channels = (uint64_t)x->dims[1],
+                        .length = (uint64_t)x->dims[2],
+                        .kernel = (uint64_t)w->dims[2],
                         .silu = attrs->activation != 0};
     return true;
 }
@@ -178,15 +191,16 @@ bool kernel_causal_conv(KernelCall *call) {
         (present && !kernel_want_count(call, present, states, "present_state")) ||
         !state_reals(call, 0, call->inputs[0].count, &job.x) ||
         !state_reals(call, 1, call->inputs[1].count, &job.weight) ||
-        !state_reals(call, 2, job.channels, &job.bias) ||
-        !state_reals(call, 3, states, &job.past))
+        !state_reals(call, 2, job.channels, &job.bias) || !state_reals(call, 3, states, &job.past))
         return false;
     job.space = arena_array(call->scratch, padded, kernel_element_size(dtype));
     job.y = kernel_reals_for(call, y, dtype);
     job.present = present ? kernel_reals_for(call, present, dtype) : NULL;
     if (!job.y || (present && !job.present)) return false;
-    if (dtype == DTYPE_FLOAT) run_causal_float(&job);
-    else run_causal_double(&job);
+    if (dtype == DTYPE_FLOAT)
+        run_causal_float(&job);
+    else
+        run_causal_double(&job);
     kernel_reals_done(y, job.y, dtype);
     if (present) kernel_reals_done(present, job.present, dtype);
     return true;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sequence operators where published test data cannot see: masks that broadcast over queries beside
+ * a causal frontier, and index data that is out of range. */
+#include "kernel_call_test.h"
+
+#include <math.h>
+
+static const int64_t qkv_dims[] = {1, 1, 3, 2}, mask_dims[] = {1, 1, 1, 3};
+
+static void attention(TestCall *test, float *x, float *y) {
+    test_call_begin(test, "Attention", 25);
+    test_call_int(test, "is_causal", 1);
+    for (uint32_t i = 0; i < 3; i++)
+        test_call_input(test, i, test_tensor(DTYPE_FLOAT, 4, qkv_dims, x));
+    test_call_output(test, 0, test_tensor(DTYPE_FLOAT, 4, qkv_dims, y));
+}
+
+/* A mask of one row stands for all queries, and each keeps its own frontier. */
+static void test_causal_with_one_mask_row(void **state) {
+    (void)state;
+    float x[] = {1, 2, 3, -1, 0.5F, 4}, plain[6], masked[6], first[6];
+    uint8_t all[] = {1, 1, 1}, not_first[] = {0, 1, 1};
+    TestCall test;
+    attention(&test, x, plain);
+    assert_true(test_call_run(&test));
+    test_call_end(&test);
+    attention(&test, x, masked);
+    test_call_input(&test, 3, test_tensor(DTYPE_BOOL, 4, mask_dims, all));
+    assert_true(test_call_run(&test));
+    test_call_end(&test);
+    assert_memory_equal(plain, masked, sizeof plain);
+    assert_true(plain[0] == 1 && plain[1] == 2); /* the first query sees the first key alone */
+    attention(&test, x, first);
+    test_call_input(&test, 3, test_tensor(DTYPE_BOOL, 4, mask_dims, not_first));
+    assert_true(test_call_run(&test));
+    test_call_end(&test);
+    assert_true(first[0] == 0 && first[1] == 0); /* and here none at all */
+    assert_true(first[2] == 3 && first[3] == -1);
+}
+
+/* What a mask excludes has no say, even where it is NaN. */
+static void test_masked_nan(void **state) {
+    (void)state;
+    float x[] = {1, 2, 3, -1, 0.5F, 4}, v[] = {1, 1, 2, 2, NAN, INFINITY}, y[6];
+    float mask[] = {0, 0, -INFINITY};
+    TestCall test;
+    attention(&test, x, y);
+    test_call_int(&test, "is_causal", 0);
+    test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 4, qkv_dims, v));
+    test_call_input(&test, 3, test_tensor(DTYPE_FLOAT, 4, mask_dims, mask));
+    assert_true(test_call_run(&test));
+    for (int i = 0; i < 6; i++) assert_true(y[i] >= 1 && y[i] <= 2);
+    test_call_end(&test);
+}
+
+static void test_padding_out_of_range(void **state) {
+    (void)state;
+    static const int64_t bad[] = {-1, 4, INT64_MAX, INT64_MIN}, one = 1;
+    float x[6] = {0}, y[6];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        TestCall test;
+        int64_t length = bad[i];
+        attention(&test, x, y);
+        test_call_input(&test, 6, test_tensor(DTYPE_INT64, 1, &one, &length));
+        assert_false(test_call_run(&test));
+        test_call_end(&test);
+    }
+}
+
+static void test_positions_out_of_range(void **state) {
+    (void)state;
+    static const int64_t bad[] = {-1, 2, INT64_MAX, INT64_MIN}, x_dims[] = {1, 1, 1, 2},
+                         cache_dims[] = {2, 1}, id_dims[] = {1, 1};
+    float x[2] = {1, 2}, cache[2] = {1, 1}, y[2];
+    for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+        TestCall test;
+        bool good = i == sizeof bad / sizeof *bad;
+        int64_t id = good ? 1 : bad[i];
+        test_call_begin(&test, "RotaryEmbedding", 23);
+        test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 4, x_dims, x));
+        test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 2, cache_dims, cache));
+        test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 2, cache_dims, cache));
+        test_call_input(&test, 3, test_tensor(DTYPE_INT64, 2, id_dims, &id));
+        test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 4, x_dims, y));
+        assert_int_equal(test_call_run(&test), good);
+        test_call_end(&test);
+    }
+}
+
+static void test_targets_out_of_range(void **state) {
+    (void)state;
+    static const int64_t bad[] = {-1, 3, INT64_MAX, INT64_MIN}, x_dims[] = {1, 3}, one = 1;
+    float x[3] = {-1, -2, -3}, y = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (int ignored = 0; ignored < 2; ignored++) {
+            TestCall test;
+            int64_t target = bad[i];
+            if (ignored && target == INT64_MIN) continue; /* stands for an absent attribute */
+            test_call_begin(&test, "NegativeLogLikelihoodLoss", 13);
+            if (ignored) test_call_int(&test, "ignore_index", target);
+            test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 2, x_dims, x));
+            test_call_input(&test, 1, test_tensor(DTYPE_INT64, 1, &one, &target));
+            test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 0, NULL, &y));
+            assert_int_equal(test_call_run(&test), ignored);
+            if (ignored) assert_true(isnan(y)); /* the mean of nothing */
+            test_call_end(&test);
+        }
+}
+
+static void test_lengths_out_of_range(void **state) {
+    (void)state;
+    static const int64_t x_dims[] = {2, 1, 1}, w_dims[] = {1, 1, 1}, y_dims[] = {2, 1, 1, 1},
+                         one = 1;
+    static const int32_t lengths[] = {-1, 3, INT32_MAX, INT32_MIN, 0, 1, 2};
+    float x[2] = {1, 2}, w = 1, y[2];
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        TestCall test;
+        int32_t length = lengths[i];
+        test_call_begin(&test, "RNN", 14);
+        test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
+        test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 3, w_dims, &w));
+        test_call_input(&test, 2, test_tensor(DTYPE_FLOAT, 3, w_dims, &w));
+        test_call_input(&test, 4, test_tensor(DTYPE_INT32, 1, &one, &length));
+        test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 4, y_dims, y));
+        bool good = length >= 0 && length <= 2;
+        assert_int_equal(test_call_run(&test), good);
+        if (good)
+            for (int t = 0; t < 2; t++) assert_true(t < length ? y[t] > 0 : y[t] == 0);
+        test_call_end(&test);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_causal_with_one_mask_row),
+        cmocka_unit_test(test_masked_nan),
+        cmocka_unit_test(test_padding_out_of_range),
+        cmocka_unit_test(test_positions_out_of_range),
+        cmocka_unit_test(test_targets_out_of_range),
+        cmocka_unit_test(test_lengths_out_of_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
