@@ -28,11 +28,12 @@ run_client() {
 # The names a library exports must be those that the headers declare as functions.
 check_exports() {
     nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
-    tr '\n' ' ' <"$source/passes/demi.h" | grep -o 'DEMI_API [^;]*' |
+    cat "$source/passes/demi.h" "$source/runtime/demi_runtime.h" | tr '\n' ' ' |
+        grep -o 'DEMI_API [^;]*' |
         grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
     [ -s "$work/want" ] || fail "no functions found in demi.h"
     cmp -s "$work/have" "$work/want" ||
-        fail "$1 exports other names than demi.h declares: $(diff "$work/have" "$work/want")"
+        fail "$1 exports other names than the headers declare: $(diff "$work/have" "$work/want")"
 }
 
 # project NAME PREFIX LINES TARGET: builds both clients as a CMake project of a user's.

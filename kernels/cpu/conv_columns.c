@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Packing of windows; see conv_columns.h.
  *
- * The columns of a block are cut into segments that are neighbours along the last axis and lie in one
- * panel. For each segment and tap the part that lies in the input is computed once and used for all
- * channels.
+ * The columns of a block are cut into segments that are neighbours along the last axis and lie in
+ * one panel. For each segment and tap the part that lies in the input is computed once and used for
+ * all channels.
  */
 #include "conv_columns.h"
 
@@ -130,8 +130,12 @@ static void pack(const Part *part, const GemmBlock *block, uint32_t *to) {
 
 void conv_pack_floats(const void *source, const GemmBlock *block, void *to) {
     const ConvColumns *c = source;
-    const Part part = {.columns = c, .row = block->k, .rows = block->depth, .depth = block->depth,
-                       .width = block->width, .copy = block->loops->row,
+    const Part part = {.columns = c,
+                       .row = block->k,
+                       .rows = block->depth,
+                       .depth = block->depth,
+                       .width = block->width,
+                       .copy = block->loops->row,
                        .x = (const float *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }
@@ -145,8 +149,12 @@ void conv_pack_pairs(const void *source, const GemmBlock *block, void *to) {
             memset((uint32_t *)to + (j + block->width) * block->depth - block->width, 0,
                    block->width * sizeof(uint32_t));
     }
-    const Part part = {.columns = c, .row = row, .rows = rows, .depth = block->depth,
-                       .width = block->width, .pairs = true,
+    const Part part = {.columns = c,
+                       .row = row,
+                       .rows = rows,
+                       .depth = block->depth,
+                       .width = block->width,
+                       .pairs = true,
                        .x = (const int16_t *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }
