@@ -18,9 +18,9 @@ static inline uint16_t some(uint64_t lanes) {
 
 #define CASES(X)                                                                                   \
     X(1, 1)                                                                                        \
-    X(1, 2) X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3)        \
-        X(5, 1) X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2)    \
-            X(8, 3)
+    X(1, 2)                                                                                        \
+    X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1)        \
+        X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16,                                                                                  \
@@ -199,14 +199,65 @@ TARGET static inline __attribute__((always_inline)) void run_taps(float *to, con
         }
 }
 
+/* 3 x 3 taps, `lines` lines of outputs at once, `stride` rows apart: what is loaded serves all of
+ * them. */
+TARGET static inline __attribute__((always_inline)) void three_lines(float *to, const GemmTaps *t,
+                                                                     const float *from,
+                                                                     const uint32_t lines,
+                                                                     const uint64_t stride) {
+    __m512 w[9];
+    TILE_UNROLL
+    for (uint32_t k = 0; k < 3; k++) {
+        w[k] = _mm512_set1_ps(t->weights[k]);
+        w[k + 3] = _mm512_set1_ps(t->weights[k + 3]);
+        w[k + 6] = _mm512_set1_ps(t->weights[k + 6]);
+    }
+    for (uint64_t i = 0; i < t->count; i += 16) {
+        __mmask16 mask = lanes_of(t->count, i);
+        const float *row = from + i * stride;
+        __m512 sum[4];
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            sum[l] = t->add ? _mm512_maskz_loadu_ps(mask, to + l * t->count + i)
+                            : _mm512_set1_ps(t->bias);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < (lines - 1) * stride + 3; r++, row += t->row) {
+            TILE_UNROLL
+            for (uint32_t k = 0; k < 3; k++) {
+                __m512 x = spaced(row + k * t->step, stride, mask);
+                TILE_UNROLL
+                for (uint32_t l = 0; l < lines; l++)
+                    if (r >= l * stride && r < l * stride + 3)
+                        sum[l] = _mm512_fmadd_ps(w[(r - l * stride) * 3 + k], x, sum[l]);
+            }
+        }
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            _mm512_mask_storeu_ps(to + l * t->count + i, mask, sum[l]);
+    }
+}
+
+TARGET static inline __attribute__((always_inline)) void
+three_by_three(float *to, const GemmTaps *t, const uint32_t most, const uint64_t stride) {
+    uint64_t line = 0;
+    for (; t->lines - line >= most; line += most)
+        three_lines(to + line * t->count, t, t->from + line * t->line, most, stride);
+    const float *from = t->from + line * t->line;
+    to += line * t->count;
+    if (t->lines - line == 3)
+        three_lines(to, t, from, 3, stride);
+    else if (t->lines - line == 2)
+        three_lines(to, t, from, 2, stride);
+    else if (t->lines - line == 1)
+        three_lines(to, t, from, 1, stride);
+}
+
 TARGET static void taps(float *to, const GemmTaps *t) {
-    bool three = t->rows == 3 && t->taps == 3, five = t->rows == 5 && t->taps == 5;
+    bool three = t->rows == 3 && t->taps == 3 && t->line == t->row * t->stride;
     if (three && t->stride == 1)
-        run_taps(to, t, 3, 3, 1);
+        three_by_three(to, t, 4, 1);
     else if (three && t->stride == 2)
-        run_taps(to, t, 3, 3, 2);
-    else if (five && t->stride == 1)
-        run_taps(to, t, 5, 5, 1);
+        three_by_three(to, t, 3, 2);
     else if (t->stride == 1)
         run_taps(to, t, t->rows, t->taps, 1);
     else if (t->stride == 2)

@@ -232,7 +232,7 @@ static void test_loops(void **unused) {
             compare_floats(want, got, 4096);
             for (uint64_t stride = 1; stride < 4; stride++) {
                 const GemmTaps taps = {.from = from,
-                                       .row = 300,
+                                       .row = 60,
                                        .weights = x,
                                        .rows = 3,
                                        .taps = 3,
@@ -240,8 +240,8 @@ static void test_loops(void **unused) {
                                        .step = 2,
                                        .add = n % 2,
                                        .bias = 3,
-                                       .lines = 2,
-                                       .line = 11,
+                                       .lines = 9,
+                                       .line = n % 5 ? 60 * stride : 11,
                                        .count = n};
                 plain->taps(want, &taps);
                 loops->taps(got, &taps);
