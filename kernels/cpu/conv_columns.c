@@ -97,16 +97,24 @@ static void pack_segment(const Part *part, const Segment *segment, uint32_t *to)
         uint64_t channel = part->row <= tap ? 0 : (part->row - tap - 1) / w->taps + 1;
         if (channel * w->taps + tap >= end) continue;
         const Reach reach = reach_of(part->columns, segment, tap);
-        const GemmRow row = {segment->length, reach.first, reach.last, reach.offset,
-                             segment->stride};
-        for (uint64_t i = channel * w->taps + tap; i < end; i += w->taps, channel++) {
+        uint64_t first = channel * w->taps + tap;
+        if (!part->pairs) {
+            const GemmRow row = {segment->length,
+                                 reach.first,
+                                 reach.last,
+                                 reach.offset,
+                                 segment->stride,
+                                 (end - first - 1) / w->taps + 1,
+                                 w->taps * part->width,
+                                 w->in};
+            part->copy((float *)(to + (first - part->row) * part->width),
+                       (const float *)part->x + channel * w->in, &row);
+            continue;
+        }
+        for (uint64_t i = first; i < end; i += w->taps, channel++) {
             uint64_t at = i - part->row;
-            if (part->pairs)
-                copy_halves((int16_t *)(to + at / 2 * part->width) + at % 2,
-                            (const int16_t *)part->x + channel * w->in, segment, &reach);
-            else
-                part->copy((float *)(to + at * part->width),
-                           (const float *)part->x + channel * w->in, &row);
+            copy_halves((int16_t *)(to + at / 2 * part->width) + at % 2,
+                        (const int16_t *)part->x + channel * w->in, segment, &reach);
         }
     }
 }

@@ -52,6 +52,7 @@ typedef struct GemmPlane GemmPlane;
 
 typedef struct GemmRow {
     int64_t length, first, last, offset, stride;
+    uint64_t copies, to_step, from_step;
 } GemmRow;
 
 /* Loops over floats that the instruction sets have. */
@@ -66,7 +67,8 @@ typedef struct GemmLoops {
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
                   uint64_t columns);
-    /* to[i] = from[offset + i * stride] for first <= i < last, 0 for other i < length */
+    /* to[c * to_step + i] = from[c * from_step + offset + i * stride] for first <= i < last, 0 for
+     * other i < length; c < copies */
     void (*row)(float *to, const float *from, const GemmRow *row);
     /* A plane with its padding; see GemmPlane. */
     void (*pad)(float *to, const GemmPlane *plane);

@@ -289,10 +289,12 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
     uint64_t stride = (uint64_t)row->stride;
     from += row->offset;
-    int64_t i = 0;
-    for (; row->length - i >= 8; i += 8)
-        _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
-    for (; i < row->length; i++) to[i] = from[i * row->stride];
+    for (uint64_t c = 0; c < row->copies; c++, to += row->to_step, from += row->from_step) {
+        int64_t i = 0;
+        for (; row->length - i >= 8; i += 8)
+            _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
+        for (; i < row->length; i++) to[i] = from[i * row->stride];
+    }
 }
 
 /* ---- tiles of few columns -----------------------------------------------------------------------

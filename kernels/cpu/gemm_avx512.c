@@ -19,8 +19,9 @@ static inline uint16_t some(uint64_t lanes) {
 #define CASES(X)                                                                                   \
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
-    X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1)        \
-        X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+    X(1, 3)                                                                                        \
+    X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2)        \
+        X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16,                                                                                  \
@@ -306,9 +307,18 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     /* where element 0 would be; masked lanes are not read */
     uintptr_t base = (uintptr_t)from + (uint64_t)row->offset * sizeof(float);
     for (uint64_t i = 0; i < length; i += 16) {
-        uint16_t have = last > i ? between(first > i ? first - i : 0, last - i) : 0;
-        __m512 x = spaced((const float *)base + i * stride, stride, have);
-        _mm512_mask_storeu_ps(to + i, lanes_of(length, i), x);
+        __mmask16 mask = lanes_of(length, i), have = 0;
+        if (last > i) have = between(first > i ? first - i : 0, last - i);
+        const float *source = (const float *)base + i * stride;
+        float *target = to + i;
+        if (stride == 1)
+            for (uint64_t c = 0; c < row->copies; c++)
+                _mm512_mask_storeu_ps(target + c * row->to_step, mask,
+                                      spaced(source + c * row->from_step, 1, have));
+        else
+            for (uint64_t c = 0; c < row->copies; c++)
+                _mm512_mask_storeu_ps(target + c * row->to_step, mask,
+                                      spaced(source + c * row->from_step, stride, have));
     }
 }
 

@@ -87,7 +87,7 @@ static void sweep(float *y, const float *matrix, uint64_t row, const float *x, u
         for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
 }
 
-void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
+static void copy_one(float *to, const float *from, const GemmRow *row) {
     for (int64_t i = 0; i < row->first; i++) to[i] = 0;
     if (row->stride == 1 && row->last > row->first)
         memcpy(to + row->first, from + (row->offset + row->first),
@@ -98,6 +98,11 @@ void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
         for (int64_t i = row->first; i < row->last; i++)
             to[i] = from[row->offset + i * row->stride];
     for (int64_t i = row->last; i < row->length; i++) to[i] = 0;
+}
+
+void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
+    for (uint64_t c = 0; c < row->copies; c++)
+        copy_one(to + c * row->to_step, from + c * row->from_step, row);
 }
 
 void gemm_pad_portable(float *to, const GemmPlane *p) {

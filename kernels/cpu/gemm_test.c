@@ -249,8 +249,14 @@ static void test_loops(void **unused) {
                 plain->largest(want, &taps);
                 loops->largest(got, &taps);
                 compare_floats(want, got, 4096);
-                const GemmRow row = {(int64_t)n, (int64_t)(n % 3), (int64_t)(n % 3 + (n + 1) / 2),
-                                     -(int64_t)(n % 3 * stride), (int64_t)stride};
+                const GemmRow row = {(int64_t)n,
+                                     (int64_t)(n % 3),
+                                     (int64_t)(n % 3 + (n + 1) / 2),
+                                     -(int64_t)(n % 3 * stride),
+                                     (int64_t)stride,
+                                     3,
+                                     100,
+                                     70};
                 if (row.last <= row.length) {
                     plain->row(want, from, &row);
                     loops->row(got, from, &row);
