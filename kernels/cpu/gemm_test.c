@@ -207,72 +207,78 @@ static void test_pairs(void **unused) {
     arena_free(&arena);
 }
 
-static void compare_floats(const float *a, const float *b, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) assert_true(fabsf(a[i] - b[i]) <= 1e-4f);
+/* One loop's results in plain C and on a level. */
+typedef struct Both {
+    float from[8192], want[4096], got[4096], x[4096];
+} Both;
+
+static void compare(const Both *b) {
+    for (int i = 0; i < 4096; i++) assert_true(fabsf(b->want[i] - b->got[i]) <= 1e-4f);
+}
+
+static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
+    const GemmLoops *plain = gemm_loops_portable();
+    memset(b->want, 0, sizeof b->want);
+    memset(b->got, 0, sizeof b->got);
+    plain->transpose(b->want, 50, b->from, 70, n % 49 + 1, n);
+    loops->transpose(b->got, 50, b->from, 70, n % 49 + 1, n);
+    assert_memory_equal(b->want, b->got, sizeof b->want);
+    plain->dots(b->want, b->from, 71, b->x, 5, n);
+    loops->dots(b->got, b->from, 71, b->x, 5, n);
+    plain->sweep(b->want, b->from, 70, b->x, n % 11, n);
+    loops->sweep(b->got, b->from, 70, b->x, n % 11, n);
+    compare(b);
+}
+
+static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
+    const GemmLoops *plain = gemm_loops_portable();
+    GemmTaps taps = {.from = b->from, .row = 60, .weights = b->x, .rows = 3, .taps = 3};
+    taps.stride = stride;
+    taps.step = 2;
+    taps.add = n % 2;
+    taps.bias = 3;
+    taps.lines = 5 + n % 5; /* a whole number of the lines done at once, and each rest */
+    taps.line = n % 6 ? 60 * stride : 11;
+    taps.count = n;
+    plain->taps(b->want, &taps);
+    loops->taps(b->got, &taps);
+    compare(b);
+    plain->largest(b->want, &taps);
+    loops->largest(b->got, &taps);
+    compare(b);
+    GemmPlane plane = {.from = b->from, .in_height = 9, .in_width = n, .top = stride, .value = 5};
+    plane.left = n % 20;
+    plane.height = 12;
+    plane.width = n + 9;
+    plain->pad(b->want, &plane);
+    loops->pad(b->got, &plane);
+    compare(b);
+}
+
+static void try_rows(Both *b, const GemmLoops *loops, int64_t n, int64_t stride) {
+    GemmRow row = {.length = n, .first = n % 3, .last = n % 3 + (n + 1) / 2, .stride = stride};
+    if (row.last > row.length) return;
+    row.offset = -row.first * stride;
+    row.copies = 3;
+    row.to_step = 100;
+    row.from_step = 70;
+    gemm_loops_portable()->row(b->want, b->from, &row);
+    loops->row(b->got, b->from, &row);
+    compare(b);
 }
 
 static void test_loops(void **unused) {
     (void)unused;
-    const GemmLoops *plain = gemm_loops_portable();
-    static float from[8192], want[4096], got[4096], x[4096];
-    for (int i = 0; i < 8192; i++) from[i] = random_float();
-    for (int i = 0; i < 4096; i++) x[i] = random_float();
+    static Both b;
+    for (int i = 0; i < 8192; i++) b.from[i] = random_float();
+    for (int i = 0; i < 4096; i++) b.x[i] = random_float();
     for (IsaLevel level = ISA_F16C; level < ISA_COUNT; level++) {
         const GemmLoops *loops = gemm_loops(level);
         for (uint64_t n = 1; loops && n < 70; n++) {
-            memset(want, 0, sizeof want);
-            memset(got, 0, sizeof got);
-            plain->transpose(want, 50, from, 70, n % 49 + 1, n);
-            loops->transpose(got, 50, from, 70, n % 49 + 1, n);
-            assert_memory_equal(want, got, sizeof want);
-            plain->dots(want, from, 71, x, 5, n);
-            loops->dots(got, from, 71, x, 5, n);
-            plain->sweep(want, from, 70, x, n % 11, n);
-            loops->sweep(got, from, 70, x, n % 11, n);
-            compare_floats(want, got, 4096);
+            try_matrices(&b, loops, n);
             for (uint64_t stride = 1; stride < 4; stride++) {
-                const GemmTaps taps = {.from = from,
-                                       .row = 60,
-                                       .weights = x,
-                                       .rows = 3,
-                                       .taps = 3,
-                                       .stride = stride,
-                                       .step = 2,
-                                       .add = n % 2,
-                                       .bias = 3,
-                                       .lines = 9,
-                                       .line = n % 5 ? 60 * stride : 11,
-                                       .count = n};
-                plain->taps(want, &taps);
-                loops->taps(got, &taps);
-                compare_floats(want, got, 4096);
-                plain->largest(want, &taps);
-                loops->largest(got, &taps);
-                compare_floats(want, got, 4096);
-                const GemmRow row = {(int64_t)n,
-                                     (int64_t)(n % 3),
-                                     (int64_t)(n % 3 + (n + 1) / 2),
-                                     -(int64_t)(n % 3 * stride),
-                                     (int64_t)stride,
-                                     3,
-                                     100,
-                                     70};
-                if (row.last <= row.length) {
-                    plain->row(want, from, &row);
-                    loops->row(got, from, &row);
-                    compare_floats(want, got, 4096);
-                }
-                const GemmPlane plane = {.from = from,
-                                         .in_height = 9,
-                                         .in_width = n,
-                                         .top = stride,
-                                         .left = n % 20,
-                                         .height = 12,
-                                         .width = n + 9,
-                                         .value = 5};
-                plain->pad(want, &plane);
-                loops->pad(got, &plane);
-                compare_floats(want, got, 4096);
+                try_windows(&b, loops, n, stride);
+                try_rows(&b, loops, (int64_t)n, (int64_t)stride);
             }
         }
     }
