@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Packing of windows; see conv_columns.h.
  *
- * The columns of a block are cut into segments that are neighbours along the last axis and lie in one
- * panel. For each segment and tap the part that lies in the input is computed once and used for all
- * channels.
+ * The columns of a block are cut into segments that are neighbours along the last axis and lie in
+ * one panel. For each segment and tap the part that lies in the input is computed once and used for
+ * all channels.
  */
 #include "conv_columns.h"
 
@@ -97,16 +97,24 @@ static void pack_segment(const Part *part, const Segment *segment, uint32_t *to)
         uint64_t channel = part->row <= tap ? 0 : (part->row - tap - 1) / w->taps + 1;
         if (channel * w->taps + tap >= end) continue;
         const Reach reach = reach_of(part->columns, segment, tap);
-        const GemmRow row = {segment->length, reach.first, reach.last, reach.offset,
-                             segment->stride};
-        for (uint64_t i = channel * w->taps + tap; i < end; i += w->taps, channel++) {
+        uint64_t first = channel * w->taps + tap;
+        if (!part->pairs) {
+            const GemmRow row = {segment->length,
+                                 reach.first,
+                                 reach.last,
+                                 reach.offset,
+                                 segment->stride,
+                                 (end - first - 1) / w->taps + 1,
+                                 w->taps * part->width,
+                                 w->in};
+            part->copy((float *)(to + (first - part->row) * part->width),
+                       (const float *)part->x + channel * w->in, &row);
+            continue;
+        }
+        for (uint64_t i = first; i < end; i += w->taps, channel++) {
             uint64_t at = i - part->row;
-            if (part->pairs)
-                copy_halves((int16_t *)(to + at / 2 * part->width) + at % 2,
-                            (const int16_t *)part->x + channel * w->in, segment, &reach);
-            else
-                part->copy((float *)(to + at * part->width),
-                           (const float *)part->x + channel * w->in, &row);
+            copy_halves((int16_t *)(to + at / 2 * part->width) + at % 2,
+                        (const int16_t *)part->x + channel * w->in, segment, &reach);
         }
     }
 }
@@ -130,8 +138,12 @@ static void pack(const Part *part, const GemmBlock *block, uint32_t *to) {
 
 void conv_pack_floats(const void *source, const GemmBlock *block, void *to) {
     const ConvColumns *c = source;
-    const Part part = {.columns = c, .row = block->k, .rows = block->depth, .depth = block->depth,
-                       .width = block->width, .copy = block->loops->row,
+    const Part part = {.columns = c,
+                       .row = block->k,
+                       .rows = block->depth,
+                       .depth = block->depth,
+                       .width = block->width,
+                       .copy = block->loops->row,
                        .x = (const float *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }
@@ -145,8 +157,12 @@ void conv_pack_pairs(const void *source, const GemmBlock *block, void *to) {
             memset((uint32_t *)to + (j + block->width) * block->depth - block->width, 0,
                    block->width * sizeof(uint32_t));
     }
-    const Part part = {.columns = c, .row = row, .rows = rows, .depth = block->depth,
-                       .width = block->width, .pairs = true,
+    const Part part = {.columns = c,
+                       .row = row,
+                       .rows = rows,
+                       .depth = block->depth,
+                       .width = block->width,
+                       .pairs = true,
                        .x = (const int16_t *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }

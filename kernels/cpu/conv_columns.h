@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The windows of a convolution as a matrix, packed part by part: row c * taps + t, column o holds the
- * input of channel c that tap t of output o sees. */
+/* The windows of a convolution as a matrix, packed part by part: row c * taps + t, column o holds
+ * the input of channel c that tap t of output o sees. */
 #ifndef DEMI_CONV_COLUMNS_H
 #define DEMI_CONV_COLUMNS_H
 
@@ -10,8 +10,8 @@
 /* Batches are images times groups. */
 typedef struct ConvColumns {
     const Window *window;
-    const void *x;     /* float, or int16 for pairs, where padding is 0 */
-    uint64_t channels; /* of a group */
+    const void *x;       /* float, or int16 for pairs, where padding is 0 */
+    uint64_t channels;   /* of a group */
     const int64_t *taps; /* [taps, rank]: positions relative to an output's first */
 } ConvColumns;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Direct convolutions; see conv_direct.h.
  *
- * float: a group's input planes are copied with their padding, so that the inner loop knows no borders;
- * then each row of outputs is a sum over taps. One axis counts as two, the first of size 1.
+ * float: a group's input planes are copied with their padding, so that the inner loop knows no
+ * borders; then each row of outputs is a sum over taps. One axis counts as two, the first of
+ * size 1.
  */
 #include "conv_direct.h"
 
@@ -42,9 +43,13 @@ static Planes planes_of(const ConvOperands *conv) {
 }
 
 static void copy_plane(const Planes *p, const float *from, float *to) {
-    const GemmPlane plane = {.from = from, .in_height = (uint64_t)p->y.in,
-                             .in_width = (uint64_t)p->x.in, .top = (uint64_t)p->y.begin,
-                             .left = (uint64_t)p->x.begin, .height = p->height, .width = p->width};
+    const GemmPlane plane = {.from = from,
+                             .in_height = (uint64_t)p->y.in,
+                             .in_width = (uint64_t)p->x.in,
+                             .top = (uint64_t)p->y.begin,
+                             .left = (uint64_t)p->x.begin,
+                             .height = p->height,
+                             .width = p->width};
     p->loops->pad(to, &plane);
 }
 
@@ -52,10 +57,14 @@ static void copy_plane(const Planes *p, const float *from, float *to) {
 static void run_filter(const Planes *p, const float *planes, uint64_t plane, uint64_t filter,
                        float *y) {
     const ConvOperands *conv = p->conv;
-    GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation, .rows = (uint32_t)p->y.taps,
-                     .taps = (uint32_t)p->x.taps, .stride = (uint64_t)p->x.stride,
-                     .step = (uint64_t)p->x.dilation, .lines = (uint64_t)p->y.out,
-                     .line = (uint64_t)p->y.stride * p->width, .count = (uint64_t)p->x.out};
+    GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation,
+                     .rows = (uint32_t)p->y.taps,
+                     .taps = (uint32_t)p->x.taps,
+                     .stride = (uint64_t)p->x.stride,
+                     .step = (uint64_t)p->x.dilation,
+                     .lines = (uint64_t)p->y.out,
+                     .line = (uint64_t)p->y.stride * p->width,
+                     .count = (uint64_t)p->x.out};
     if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
     for (uint64_t c = 0; c < conv->channels; c++) {
         taps.weights =
@@ -66,8 +75,8 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
     }
 }
 
-/* Planes of several groups are copied before the first is used: what was just stored is slow to load in
- * other pieces. */
+/* Planes of several groups are copied before the first is used: what was just stored is slow to
+ * load in other pieces. */
 typedef struct DirectTask {
     uint64_t first, count; /* groups of all images */
     uint64_t plane;
@@ -111,7 +120,8 @@ void conv_direct(KernelCall *call, const ConvOperands *conv) {
     }
 }
 
-/* ---- double ------------------------------------------------------------------------------------ */
+/* ---- double ------------------------------------------------------------------------------------
+ */
 
 static void add_tap(const Window *w, const double *x, double weight, const int64_t *tap,
                     WindowOverlap *o, double *y) {
@@ -123,15 +133,17 @@ static void add_tap(const Window *w, const double *x, double weight, const int64
 
 static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) {
     const Window *w = conv->window;
-    uint64_t filter = task % (w->groups * conv->filters), image = task / (w->groups * conv->filters);
+    uint64_t filter = task % (w->groups * conv->filters),
+             image = task / (w->groups * conv->filters);
     uint64_t group = filter / conv->filters;
-    const double *x = (const double *)conv->x +
-                      (image * w->groups + group) * conv->channels * w->in;
+    const double *x =
+        (const double *)conv->x + (image * w->groups + group) * conv->channels * w->in;
     const double *weight = (const double *)conv->weights + filter * conv->channels * w->taps;
     double *y = (double *)conv->y + task * w->out;
     double bias = conv->bias ? ((const double *)conv->bias)[filter] : 0;
     for (uint64_t i = 0; i < w->out; i++) y[i] = bias;
-    WindowOverlap overlap = {.first = index + w->rank, .last = index + 2 * (uint64_t)w->rank,
+    WindowOverlap overlap = {.first = index + w->rank,
+                             .last = index + 2 * (uint64_t)w->rank,
                              .index = index + 3 * (uint64_t)w->rank};
     for (uint64_t c = 0; c < conv->channels; c++, x += w->in) {
         memset(index, 0, w->rank * sizeof *index);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of matrices, C = A * B, for everything that comes down to them: MatMul, Gemm, convolutions.
+/* Products of matrices, C = A * B, for everything that comes down to them: MatMul, Gemm,
+ * convolutions.
  *
- * Blocked as is usual: panels of A (a few rows) and B (a few vectors of columns) are packed so that the
- * micro-kernel reads both in order, and keeps its tile of C in registers. The sources of A and B are
- * pack functions, so a convolution's B, whose rows are shifted images, is never built as a whole.
+ * Blocked as is usual: panels of A (a few rows) and B (a few vectors of columns) are packed so that
+ * the micro-kernel reads both in order, and keeps its tile of C in registers. The sources of A and
+ * B are pack functions, so a convolution's B, whose rows are shifted images, is never built as a
+ * whole.
  *
- * Elements are of 4 bytes: float, or two int16 of neighbouring k (GEMM_PAIRS) whose products are summed
- * to int32, modulo 2^32. Every element of C is computed by one thread, over k in ascending order with
- * blocks of GEMM_DEPTH, so results do not depend on the number of threads; instruction sets differ in
- * rounding (with and without fused multiply-add).
+ * Elements are of 4 bytes: float, or two int16 of neighbouring k (GEMM_PAIRS) whose products are
+ * summed to int32, modulo 2^32. Every element of C is computed by one thread, over k in ascending
+ * order with blocks of GEMM_DEPTH, so results do not depend on the number of threads; instruction
+ * sets differ in rounding (with and without fused multiply-add).
  */
 #ifndef DEMI_GEMM_H
 #define DEMI_GEMM_H
@@ -34,12 +36,13 @@ typedef struct GemmTile {
 
 typedef void GemmTileFunction(const GemmTile *tile);
 
-/* What an instruction set has for one kind. A's panels have `rows` rows, B's vecs * lanes columns. */
+/* What an instruction set has for one kind. A's panels have `rows` rows, B's vecs * lanes columns.
+ */
 typedef struct GemmIsa {
     uint32_t rows, vecs, lanes;
     GemmTileFunction *tiles[GEMM_ROWS_MOST][GEMM_VECS_MOST]; /* [rows - 1][vectors - 1] */
-    /* For a last vector of few columns: vectors are along rows then, and sums over k in parts. Up to
-     * turned_most columns; NULL where there is none. */
+    /* For a last vector of few columns: vectors are along rows then, and sums over k in parts. Up
+     * to turned_most columns; NULL where there is none. */
     GemmTileFunction *turned;
     uint32_t turned_most;
 } GemmIsa;
@@ -49,6 +52,7 @@ typedef struct GemmPlane GemmPlane;
 
 typedef struct GemmRow {
     int64_t length, first, last, offset, stride;
+    uint64_t copies, to_step, from_step;
 } GemmRow;
 
 /* Loops over floats that the instruction sets have. */
@@ -63,11 +67,13 @@ typedef struct GemmLoops {
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
                   uint64_t columns);
-    /* to[i] = from[offset + i * stride] for first <= i < last, 0 for other i < length */
+    /* to[c * to_step + i] = from[c * from_step + offset + i * stride] for first <= i < last, 0 for
+     * other i < length; c < copies */
     void (*row)(float *to, const float *from, const GemmRow *row);
     /* A plane with its padding; see GemmPlane. */
     void (*pad)(float *to, const GemmPlane *plane);
-    /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t * step] */
+    /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t *
+     * step] */
     void (*taps)(float *to, const GemmTaps *taps);
     /* to[l][i] = the largest of those elements; NaN where one is */
     void (*largest)(float *to, const GemmTaps *taps);
@@ -81,8 +87,8 @@ struct GemmPlane {
     float value;
 };
 
-/* Windows over a padded plane: the inner loops of direct convolutions and pools. Line l of outputs, of
- * `count`, is at to + l * count; from[l][r] at from + l * line + r * row. */
+/* Windows over a padded plane: the inner loops of direct convolutions and pools. Line l of outputs,
+ * of `count`, is at to + l * count; from[l][r] at from + l * line + r * row. */
 struct GemmTaps {
     const float *from;
     uint64_t lines, line, count, row;
@@ -109,19 +115,21 @@ void gemm_turned_8(const GemmTile *tile); /* of panels of 8 rows and 48 columns,
 const GemmIsa *gemm_isa_avx512(GemmKind kind);
 const GemmLoops *gemm_loops_avx512(void);
 
-/* ---- any sources ------------------------------------------------------------------------------- */
+/* ---- any sources -------------------------------------------------------------------------------
+ */
 
 /* A part of A (lanes are rows) or B (lanes are columns) to pack. */
 typedef struct GemmBlock {
     uint64_t batch;
-    uint64_t k, depth;   /* elements [k, k + depth) of the inner dimension */
+    uint64_t k, depth;    /* elements [k, k + depth) of the inner dimension */
     uint64_t lane, lanes; /* rows or columns [lane, lane + lanes) */
-    uint32_t width;      /* of a panel */
+    uint32_t width;       /* of a panel */
     const GemmLoops *loops;
 } GemmBlock;
 
-/* Writes to[(j / width * depth + i) * width + j % width] for inner index k + i and lane lane + j; what
- * a panel has past its last lane may be anything. GEMM_SLACK elements past the end may be written. */
+/* Writes to[(j / width * depth + i) * width + j % width] for inner index k + i and lane lane + j;
+ * what a panel has past its last lane may be anything. GEMM_SLACK elements past the end may be
+ * written. */
 typedef void GemmPack(const void *source, const GemmBlock *block, void *to);
 
 typedef struct Gemm {
@@ -131,7 +139,8 @@ typedef struct Gemm {
     const void *a, *b; /* their sources */
     void *c;           /* [batches, m, n], float or int32 */
     bool add;          /* onto what C holds */
-    const void *bias;  /* [bias_batches, m] of C's type, or NULL: batch b has bias b % bias_batches */
+    const void
+        *bias; /* [bias_batches, m] of C's type, or NULL: batch b has bias b % bias_batches */
     uint64_t bias_batches;
 } Gemm;
 
@@ -141,7 +150,8 @@ void gemm_run(KernelCall *call, const Gemm *gemm);
 /* The same with a level's kernels, for tests; false where this machine can't run it. */
 bool gemm_run_level(KernelCall *call, const Gemm *gemm, IsaLevel level);
 
-/* ---- matrices in memory ------------------------------------------------------------------------ */
+/* ---- matrices in memory ------------------------------------------------------------------------
+ */
 
 /* Element (i, j) of batch b: data[(offsets ? offsets[b] : 0) + i * row + j * column]; row or column
  * is 1, or one of the sizes is. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Micro-kernels and loops of gemm.h in AVX2 with FMA: tiles of 6 rows by 2 vectors of 8, so 12 of 16
- * registers are sums. */
+/* Micro-kernels and loops of gemm.h in AVX2 with FMA: tiles of 6 rows by 2 vectors of 8, so 12 of
+ * 16 registers are sums. */
 #include "gemm.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -21,32 +21,34 @@ TARGET static inline __m256i some(uint64_t lanes) {
     X(1, 1) X(1, 2) X(2, 1) X(2, 2) X(3, 1) X(3, 2) X(4, 1) X(4, 2) X(5, 1) X(5, 2) X(6, 1) X(6, 2)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
-        6, 2, 8, {                                                                                 \
-            {f(1_1), f(1_2)}, {f(2_1), f(2_2)}, {f(3_1), f(3_2)}, {f(4_1), f(4_2)},                \
-            {f(5_1), f(5_2)}, {f(6_1), f(6_2)},                                                    \
-        }, turned_tiles, turned_columns                                                            \
+        6, 2, 8,                                                                                   \
+            {                                                                                      \
+                {f(1_1), f(1_2)}, {f(2_1), f(2_2)}, {f(3_1), f(3_2)},                              \
+                {f(4_1), f(4_2)}, {f(5_1), f(5_2)}, {f(6_1), f(6_2)},                              \
+            },                                                                                     \
+            turned_tiles, turned_columns                                                           \
     }
 
-#define TILE_ROWS  6
-#define TILE_VECS  2
-#define TILE_LANES 8
-#define TILE_MASK  __m256i
+#define TILE_ROWS           6
+#define TILE_VECS           2
+#define TILE_LANES          8
+#define TILE_MASK           __m256i
 #define TILE_MASK_OF(lanes) some(lanes)
-#define TILE_TARGET TARGET
+#define TILE_TARGET         TARGET
 
-#define FLOAT_NAME(x) float_##x
-#define TILE_NAME(x)  FLOAT_NAME(x)
-#define TILE_VEC      __m256
-#define TILE_IN       float
-#define TILE_OUT      float
-#define TILE_ZERO     _mm256_setzero_ps()
-#define TILE_LOAD(p)  _mm256_loadu_ps(p)
-#define TILE_FILL(x)  _mm256_set1_ps(x)
-#define TILE_STEP(acc, a, b) _mm256_fmadd_ps(a, b, acc)
-#define TILE_ADD(a, b)       _mm256_add_ps(a, b)
-#define TILE_C_FILL(x)       _mm256_set1_ps(x)
-#define TILE_C_LOAD(p)       _mm256_loadu_ps(p)
-#define TILE_C_STORE(p, v)   _mm256_storeu_ps(p, v)
+#define FLOAT_NAME(x)                 float_##x
+#define TILE_NAME(x)                  FLOAT_NAME(x)
+#define TILE_VEC                      __m256
+#define TILE_IN                       float
+#define TILE_OUT                      float
+#define TILE_ZERO                     _mm256_setzero_ps()
+#define TILE_LOAD(p)                  _mm256_loadu_ps(p)
+#define TILE_FILL(x)                  _mm256_set1_ps(x)
+#define TILE_STEP(acc, a, b)          _mm256_fmadd_ps(a, b, acc)
+#define TILE_ADD(a, b)                _mm256_add_ps(a, b)
+#define TILE_C_FILL(x)                _mm256_set1_ps(x)
+#define TILE_C_LOAD(p)                _mm256_loadu_ps(p)
+#define TILE_C_STORE(p, v)            _mm256_storeu_ps(p, v)
 #define TILE_C_LOAD_SOME(p, mask)     _mm256_maskload_ps(p, mask)
 #define TILE_C_STORE_SOME(p, mask, v) _mm256_maskstore_ps(p, mask, v)
 #include "gemm_tile.inc"
@@ -68,25 +70,26 @@ CASES(TILE_CASE)
 #undef TILE_C_STORE_SOME
 #undef TILE_CASE
 
-#define PAIRS_NAME(x) pairs_##x
-#define TILE_NAME(x)  PAIRS_NAME(x)
-#define TILE_VEC      __m256i
-#define TILE_IN       int32_t
-#define TILE_OUT      int32_t
-#define TILE_ZERO     _mm256_setzero_si256()
-#define TILE_LOAD(p)  _mm256_loadu_si256((const void *)(p))
-#define TILE_FILL(x)  _mm256_set1_epi32(x)
-#define TILE_STEP(acc, a, b) _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
-#define TILE_ADD(a, b)       _mm256_add_epi32(a, b)
-#define TILE_C_FILL(x)       _mm256_set1_epi32(x)
-#define TILE_C_LOAD(p)       _mm256_loadu_si256((const void *)(p))
-#define TILE_C_STORE(p, v)   _mm256_storeu_si256((void *)(p), v)
+#define PAIRS_NAME(x)                 pairs_##x
+#define TILE_NAME(x)                  PAIRS_NAME(x)
+#define TILE_VEC                      __m256i
+#define TILE_IN                       int32_t
+#define TILE_OUT                      int32_t
+#define TILE_ZERO                     _mm256_setzero_si256()
+#define TILE_LOAD(p)                  _mm256_loadu_si256((const void *)(p))
+#define TILE_FILL(x)                  _mm256_set1_epi32(x)
+#define TILE_STEP(acc, a, b)          _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
+#define TILE_ADD(a, b)                _mm256_add_epi32(a, b)
+#define TILE_C_FILL(x)                _mm256_set1_epi32(x)
+#define TILE_C_LOAD(p)                _mm256_loadu_si256((const void *)(p))
+#define TILE_C_STORE(p, v)            _mm256_storeu_si256((void *)(p), v)
 #define TILE_C_LOAD_SOME(p, mask)     _mm256_maskload_epi32(p, mask)
 #define TILE_C_STORE_SOME(p, mask, v) _mm256_maskstore_epi32(p, mask, v)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
 
-/* ---- loops ------------------------------------------------------------------------------------- */
+/* ---- loops -------------------------------------------------------------------------------------
+ */
 
 /* Rows become columns, in place. */
 TARGET static inline __attribute__((always_inline)) void turn(__m256 v[8]) {
@@ -125,8 +128,10 @@ TARGET void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, u
             turn(v);
             TILE_UNROLL
             for (uint64_t i = 0; i < 8; i++) {
-                if (count == 8 || to_row == count) _mm256_storeu_ps(to + (c + i) * to_row + r, v[i]);
-                else _mm256_maskstore_ps(to + (c + i) * to_row + r, mask, v[i]);
+                if (count == 8 || to_row == count)
+                    _mm256_storeu_ps(to + (c + i) * to_row + r, v[i]);
+                else
+                    _mm256_maskstore_ps(to + (c + i) * to_row + r, mask, v[i]);
             }
         }
         for (; c < columns; c++)
@@ -157,8 +162,8 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
             sum[0] = _mm256_fmadd_ps(_mm256_maskload_ps(matrix + k, mask),
                                      _mm256_maskload_ps(x + k, mask), sum[0]);
         }
-        y[r] += sum_lanes(
-            _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
+        y[r] +=
+            sum_lanes(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
     }
 }
 
@@ -203,9 +208,10 @@ TARGET static float tap_sum(const GemmTaps *t, const float *row, float sum) {
     return sum;
 }
 
-TARGET static inline __attribute__((always_inline)) void
-run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
-         const uint64_t stride) {
+TARGET static inline __attribute__((always_inline)) void run_taps(float *to, const GemmTaps *t,
+                                                                  const uint32_t rows,
+                                                                  const uint32_t taps,
+                                                                  const uint64_t stride) {
     for (uint64_t line = 0; line < t->lines; line++, to += t->count) {
         const float *from = t->from + line * t->line;
         uint64_t i = 0;
@@ -224,11 +230,16 @@ run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
 
 TARGET static void taps(float *to, const GemmTaps *t) {
     bool three = t->rows == 3 && t->taps == 3;
-    if (three && t->stride == 1) run_taps(to, t, 3, 3, 1);
-    else if (three && t->stride == 2) run_taps(to, t, 3, 3, 2);
-    else if (t->stride == 1) run_taps(to, t, t->rows, t->taps, 1);
-    else if (t->stride == 2) run_taps(to, t, t->rows, t->taps, 2);
-    else run_taps(to, t, t->rows, t->taps, t->stride);
+    if (three && t->stride == 1)
+        run_taps(to, t, 3, 3, 1);
+    else if (three && t->stride == 2)
+        run_taps(to, t, 3, 3, 2);
+    else if (t->stride == 1)
+        run_taps(to, t, t->rows, t->taps, 1);
+    else if (t->stride == 2)
+        run_taps(to, t, t->rows, t->taps, 2);
+    else
+        run_taps(to, t, t->rows, t->taps, t->stride);
 }
 
 static float tap_largest(const GemmTaps *t, const float *row) {
@@ -241,8 +252,8 @@ static float tap_largest(const GemmTaps *t, const float *row) {
     return best;
 }
 
-TARGET static inline __attribute__((always_inline)) void
-run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
+TARGET static inline __attribute__((always_inline)) void run_largest(float *to, const GemmTaps *t,
+                                                                     const uint64_t stride) {
     for (uint64_t line = 0; line < t->lines; line++, to += t->count) {
         const float *from = t->from + line * t->line;
         uint64_t i = 0;
@@ -262,9 +273,12 @@ run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
 }
 
 TARGET static void largest(float *to, const GemmTaps *t) {
-    if (t->stride == 1) run_largest(to, t, 1);
-    else if (t->stride == 2) run_largest(to, t, 2);
-    else run_largest(to, t, t->stride);
+    if (t->stride == 1)
+        run_largest(to, t, 1);
+    else if (t->stride == 2)
+        run_largest(to, t, 2);
+    else
+        run_largest(to, t, t->stride);
 }
 
 /* Most rows are inside as a whole: 8 at a time, the rest one by one. */
@@ -275,15 +289,19 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
     uint64_t stride = (uint64_t)row->stride;
     from += row->offset;
-    int64_t i = 0;
-    for (; row->length - i >= 8; i += 8) _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
-    for (; i < row->length; i++) to[i] = from[i * row->stride];
+    for (uint64_t c = 0; c < row->copies; c++, to += row->to_step, from += row->from_step) {
+        int64_t i = 0;
+        for (; row->length - i >= 8; i += 8)
+            _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
+        for (; i < row->length; i++) to[i] = from[i * row->stride];
+    }
 }
 
-/* ---- tiles of few columns ----------------------------------------------------------------------- */
+/* ---- tiles of few columns -----------------------------------------------------------------------
+ */
 
-/* C's columns as vectors along rows: of panels of `height` rows and `width` columns, whose last vector
- * begins at tile->b. The elements past a panel's rows that loads take in are not stored. */
+/* C's columns as vectors along rows: of panels of `height` rows and `width` columns, whose last
+ * vector begins at tile->b. The elements past a panel's rows that loads take in are not stored. */
 TARGET static inline __attribute__((always_inline)) void
 turned(const GemmTile *tile, const uint32_t columns, const uint32_t height, const uint32_t width) {
     const uint32_t parts = 8 / columns;
@@ -342,12 +360,14 @@ TARGET static void turned_6(const GemmTile *tile) {
 }
 
 const GemmIsa *gemm_isa_avx2(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_6, 4), pairs = TABLE(PAIRS_NAME, NULL, 0);
+    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_6, 4),
+                         pairs = TABLE(PAIRS_NAME, NULL, 0);
     return kind == GEMM_FLOAT ? &floats : &pairs;
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep,  copy_row,
+                                    gemm_pad_portable,   taps, largest};
     return &table;
 }
 
@@ -357,6 +377,8 @@ const GemmIsa *gemm_isa_avx2(GemmKind kind) {
     (void)kind;
     return NULL;
 }
-const GemmLoops *gemm_loops_avx2(void) { return NULL; }
+const GemmLoops *gemm_loops_avx2(void) {
+    return NULL;
+}
 
 #endif

@@ -12,40 +12,47 @@
 #define TARGET     __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2")))
 #define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
-static inline uint16_t some(uint64_t lanes) { return (uint16_t)((1u << lanes) - 1); }
+static inline uint16_t some(uint64_t lanes) {
+    return (uint16_t)((1u << lanes) - 1);
+}
 
 #define CASES(X)                                                                                   \
-    X(1, 1) X(1, 2) X(1, 3) X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) \
-    X(5, 1) X(5, 2) X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+    X(1, 1)                                                                                        \
+    X(1, 2)                                                                                        \
+    X(1, 3)                                                                                        \
+    X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2)        \
+        X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
-        8, 3, 16, {                                                                                \
-            {f(1_1), f(1_2), f(1_3)}, {f(2_1), f(2_2), f(2_3)}, {f(3_1), f(3_2), f(3_3)},          \
-            {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},          \
-            {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                    \
-        }, turned_tiles, turned_columns                                                            \
+        8, 3, 16,                                                                                  \
+            {                                                                                      \
+                {f(1_1), f(1_2), f(1_3)}, {f(2_1), f(2_2), f(2_3)}, {f(3_1), f(3_2), f(3_3)},      \
+                {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},      \
+                {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                \
+            },                                                                                     \
+            turned_tiles, turned_columns                                                           \
     }
 
-#define TILE_ROWS  8
-#define TILE_VECS  3
-#define TILE_LANES 16
-#define TILE_MASK  __mmask16
+#define TILE_ROWS           8
+#define TILE_VECS           3
+#define TILE_LANES          16
+#define TILE_MASK           __mmask16
 #define TILE_MASK_OF(lanes) some(lanes)
 
-#define TILE_TARGET TARGET
-#define FLOAT_NAME(x) float_##x
-#define TILE_NAME(x)  FLOAT_NAME(x)
-#define TILE_VEC      __m512
-#define TILE_IN       float
-#define TILE_OUT      float
-#define TILE_ZERO     _mm512_setzero_ps()
-#define TILE_LOAD(p)  _mm512_loadu_ps(p)
-#define TILE_FILL(x)  _mm512_set1_ps(x)
-#define TILE_STEP(acc, a, b) _mm512_fmadd_ps(a, b, acc)
-#define TILE_ADD(a, b)       _mm512_add_ps(a, b)
-#define TILE_C_FILL(x)       _mm512_set1_ps(x)
-#define TILE_C_LOAD(p)       _mm512_loadu_ps(p)
-#define TILE_C_STORE(p, v)   _mm512_storeu_ps(p, v)
+#define TILE_TARGET                   TARGET
+#define FLOAT_NAME(x)                 float_##x
+#define TILE_NAME(x)                  FLOAT_NAME(x)
+#define TILE_VEC                      __m512
+#define TILE_IN                       float
+#define TILE_OUT                      float
+#define TILE_ZERO                     _mm512_setzero_ps()
+#define TILE_LOAD(p)                  _mm512_loadu_ps(p)
+#define TILE_FILL(x)                  _mm512_set1_ps(x)
+#define TILE_STEP(acc, a, b)          _mm512_fmadd_ps(a, b, acc)
+#define TILE_ADD(a, b)                _mm512_add_ps(a, b)
+#define TILE_C_FILL(x)                _mm512_set1_ps(x)
+#define TILE_C_LOAD(p)                _mm512_loadu_ps(p)
+#define TILE_C_STORE(p, v)            _mm512_storeu_ps(p, v)
 #define TILE_C_LOAD_SOME(p, mask)     _mm512_maskz_loadu_ps(mask, p)
 #define TILE_C_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
 #include "gemm_tile.inc"
@@ -67,19 +74,19 @@ CASES(TILE_CASE)
 #undef TILE_C_STORE_SOME
 #undef TILE_CASE
 
-#define PAIRS_NAME(x) pairs_##x
-#define TILE_NAME(x)  PAIRS_NAME(x)
-#define TILE_VEC      __m512i
-#define TILE_IN       int32_t
-#define TILE_OUT      int32_t
-#define TILE_ZERO     _mm512_setzero_si512()
-#define TILE_LOAD(p)  _mm512_loadu_si512(p)
-#define TILE_FILL(x)  _mm512_set1_epi32(x)
-#define TILE_STEP(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
-#define TILE_ADD(a, b)       _mm512_add_epi32(a, b)
-#define TILE_C_FILL(x)       _mm512_set1_epi32(x)
-#define TILE_C_LOAD(p)       _mm512_loadu_si512(p)
-#define TILE_C_STORE(p, v)   _mm512_storeu_si512(p, v)
+#define PAIRS_NAME(x)                 pairs_##x
+#define TILE_NAME(x)                  PAIRS_NAME(x)
+#define TILE_VEC                      __m512i
+#define TILE_IN                       int32_t
+#define TILE_OUT                      int32_t
+#define TILE_ZERO                     _mm512_setzero_si512()
+#define TILE_LOAD(p)                  _mm512_loadu_si512(p)
+#define TILE_FILL(x)                  _mm512_set1_epi32(x)
+#define TILE_STEP(acc, a, b)          _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
+#define TILE_ADD(a, b)                _mm512_add_epi32(a, b)
+#define TILE_C_FILL(x)                _mm512_set1_epi32(x)
+#define TILE_C_LOAD(p)                _mm512_loadu_si512(p)
+#define TILE_C_STORE(p, v)            _mm512_storeu_si512(p, v)
 #define TILE_C_LOAD_SOME(p, mask)     _mm512_maskz_loadu_epi32(mask, p)
 #define TILE_C_STORE_SOME(p, mask, v) _mm512_mask_storeu_epi32(p, mask, v)
 #include "gemm_tile.inc"
@@ -89,21 +96,22 @@ CASES(TILE_CASE)
 #undef TILE_NAME
 #undef TILE_STEP
 #undef TILE_TARGET
-#define TILE_TARGET   TARGET_DOT
-#define VNNI_NAME(x)  vnni_##x
-#define TILE_NAME(x)  VNNI_NAME(x)
+#define TILE_TARGET          TARGET_DOT
+#define VNNI_NAME(x)         vnni_##x
+#define TILE_NAME(x)         VNNI_NAME(x)
 #define TILE_STEP(acc, a, b) _mm512_dpwssd_epi32(acc, a, b)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
 
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, gemm_turned_8, 8), pairs = TABLE(PAIRS_NAME, NULL, 0),
-                         vnni = TABLE(VNNI_NAME, NULL, 0);
+    static const GemmIsa floats = TABLE(FLOAT_NAME, gemm_turned_8, 8),
+                         pairs = TABLE(PAIRS_NAME, NULL, 0), vnni = TABLE(VNNI_NAME, NULL, 0);
     if (kind == GEMM_FLOAT) return &floats;
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
 }
 
-/* ---- loops ------------------------------------------------------------------------------------- */
+/* ---- loops -------------------------------------------------------------------------------------
+ */
 
 TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                         uint64_t count) {
@@ -148,7 +156,8 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         for (uint64_t j = 0; j < columns; j += 16) {
             __mmask16 mask = columns - j >= 16 ? 0xffff : some(columns - j);
             __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
-            sum = _mm512_fmadd_ps(_mm512_set1_ps(x[k]), _mm512_maskz_loadu_ps(mask, matrix + j), sum);
+            sum =
+                _mm512_fmadd_ps(_mm512_set1_ps(x[k]), _mm512_maskz_loadu_ps(mask, matrix + j), sum);
             _mm512_mask_storeu_ps(y + j, mask, sum);
         }
 }
@@ -157,8 +166,8 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
 TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 mask) {
     if (stride == 1) return _mm512_maskz_loadu_ps(mask, p);
     if (stride == 2) {
-        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
-                                               28, 30);
+        const __m512i even =
+            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         uint32_t both = _pdep_u32(mask, 0x55555555u);
         __m512 low = _mm512_maskz_loadu_ps((__mmask16)both, p);
         __m512 high = _mm512_maskz_loadu_ps((__mmask16)(both >> 16), p + 16);
@@ -174,9 +183,10 @@ TARGET static inline __mmask16 lanes_of(uint64_t count, uint64_t i) {
     return count - i >= 16 ? 0xffff : some(count - i);
 }
 
-TARGET static inline __attribute__((always_inline)) void
-run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
-         const uint64_t stride) {
+TARGET static inline __attribute__((always_inline)) void run_taps(float *to, const GemmTaps *t,
+                                                                  const uint32_t rows,
+                                                                  const uint32_t taps,
+                                                                  const uint64_t stride) {
     for (uint64_t line = 0; line < t->lines; line++, to += t->count)
         for (uint64_t i = 0; i < t->count; i += 16) {
             __mmask16 mask = lanes_of(t->count, i);
@@ -190,18 +200,75 @@ run_taps(float *to, const GemmTaps *t, const uint32_t rows, const uint32_t taps,
         }
 }
 
-TARGET static void taps(float *to, const GemmTaps *t) {
-    bool three = t->rows == 3 && t->taps == 3, five = t->rows == 5 && t->taps == 5;
-    if (three && t->stride == 1) run_taps(to, t, 3, 3, 1);
-    else if (three && t->stride == 2) run_taps(to, t, 3, 3, 2);
-    else if (five && t->stride == 1) run_taps(to, t, 5, 5, 1);
-    else if (t->stride == 1) run_taps(to, t, t->rows, t->taps, 1);
-    else if (t->stride == 2) run_taps(to, t, t->rows, t->taps, 2);
-    else run_taps(to, t, t->rows, t->taps, t->stride);
+/* 3 x 3 taps, `lines` lines of outputs at once, `stride` rows apart: what is loaded serves all of
+ * them. */
+TARGET static inline __attribute__((always_inline)) void three_lines(float *to, const GemmTaps *t,
+                                                                     const float *from,
+                                                                     const uint32_t lines,
+                                                                     const uint64_t stride) {
+    __m512 w[9];
+    TILE_UNROLL
+    for (uint32_t k = 0; k < 3; k++) {
+        w[k] = _mm512_set1_ps(t->weights[k]);
+        w[k + 3] = _mm512_set1_ps(t->weights[k + 3]);
+        w[k + 6] = _mm512_set1_ps(t->weights[k + 6]);
+    }
+    for (uint64_t i = 0; i < t->count; i += 16) {
+        __mmask16 mask = lanes_of(t->count, i);
+        const float *row = from + i * stride;
+        __m512 sum[4];
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            sum[l] = t->add ? _mm512_maskz_loadu_ps(mask, to + l * t->count + i)
+                            : _mm512_set1_ps(t->bias);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < (lines - 1) * stride + 3; r++, row += t->row) {
+            TILE_UNROLL
+            for (uint32_t k = 0; k < 3; k++) {
+                __m512 x = spaced(row + k * t->step, stride, mask);
+                TILE_UNROLL
+                for (uint32_t l = 0; l < lines; l++)
+                    if (r >= l * stride && r < l * stride + 3)
+                        sum[l] = _mm512_fmadd_ps(w[(r - l * stride) * 3 + k], x, sum[l]);
+            }
+        }
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            _mm512_mask_storeu_ps(to + l * t->count + i, mask, sum[l]);
+    }
 }
 
 TARGET static inline __attribute__((always_inline)) void
-run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
+three_by_three(float *to, const GemmTaps *t, const uint32_t most, const uint64_t stride) {
+    uint64_t line = 0;
+    for (; t->lines - line >= most; line += most)
+        three_lines(to + line * t->count, t, t->from + line * t->line, most, stride);
+    const float *from = t->from + line * t->line;
+    to += line * t->count;
+    if (t->lines - line == 3)
+        three_lines(to, t, from, 3, stride);
+    else if (t->lines - line == 2)
+        three_lines(to, t, from, 2, stride);
+    else if (t->lines - line == 1)
+        three_lines(to, t, from, 1, stride);
+}
+
+TARGET static void taps(float *to, const GemmTaps *t) {
+    bool three = t->rows == 3 && t->taps == 3 && t->line == t->row * t->stride;
+    if (three && t->stride == 1)
+        three_by_three(to, t, 4, 1);
+    else if (three && t->stride == 2)
+        three_by_three(to, t, 3, 2);
+    else if (t->stride == 1)
+        run_taps(to, t, t->rows, t->taps, 1);
+    else if (t->stride == 2)
+        run_taps(to, t, t->rows, t->taps, 2);
+    else
+        run_taps(to, t, t->rows, t->taps, t->stride);
+}
+
+TARGET static inline __attribute__((always_inline)) void run_largest(float *to, const GemmTaps *t,
+                                                                     const uint64_t stride) {
     const __m512 nan = _mm512_set1_ps(__builtin_nanf(""));
     for (uint64_t line = 0; line < t->lines; line++, to += t->count)
         for (uint64_t i = 0; i < t->count; i += 16) {
@@ -219,14 +286,18 @@ run_largest(float *to, const GemmTaps *t, const uint64_t stride) {
 }
 
 TARGET static void largest(float *to, const GemmTaps *t) {
-    if (t->stride == 1) run_largest(to, t, 1);
-    else if (t->stride == 2) run_largest(to, t, 2);
-    else run_largest(to, t, t->stride);
+    if (t->stride == 1)
+        run_largest(to, t, 1);
+    else if (t->stride == 2)
+        run_largest(to, t, 2);
+    else
+        run_largest(to, t, t->stride);
 }
 
 /* Lanes [from, to) of 16. */
 static inline uint16_t between(uint64_t from, uint64_t to) {
-    uint32_t high = to >= 16 ? 0xffff : (1u << to) - 1, low = from >= 16 ? 0xffff : (1u << from) - 1;
+    uint32_t high = to >= 16 ? 0xffff : (1u << to) - 1,
+             low = from >= 16 ? 0xffff : (1u << from) - 1;
     return (uint16_t)(high & ~low);
 }
 
@@ -236,9 +307,18 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     /* where element 0 would be; masked lanes are not read */
     uintptr_t base = (uintptr_t)from + (uint64_t)row->offset * sizeof(float);
     for (uint64_t i = 0; i < length; i += 16) {
-        uint16_t have = last > i ? between(first > i ? first - i : 0, last - i) : 0;
-        __m512 x = spaced((const float *)base + i * stride, stride, have);
-        _mm512_mask_storeu_ps(to + i, lanes_of(length, i), x);
+        __mmask16 mask = lanes_of(length, i), have = 0;
+        if (last > i) have = between(first > i ? first - i : 0, last - i);
+        const float *source = (const float *)base + i * stride;
+        float *target = to + i;
+        if (stride == 1)
+            for (uint64_t c = 0; c < row->copies; c++)
+                _mm512_mask_storeu_ps(target + c * row->to_step, mask,
+                                      spaced(source + c * row->from_step, 1, have));
+        else
+            for (uint64_t c = 0; c < row->copies; c++)
+                _mm512_mask_storeu_ps(target + c * row->to_step, mask,
+                                      spaced(source + c * row->from_step, stride, have));
     }
 }
 
@@ -274,6 +354,8 @@ const GemmIsa *gemm_isa_avx512(GemmKind kind) {
     (void)kind;
     return NULL;
 }
-const GemmLoops *gemm_loops_avx512(void) { return NULL; }
+const GemmLoops *gemm_loops_avx512(void) {
+    return NULL;
+}
 
 #endif

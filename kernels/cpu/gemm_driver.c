@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks, threads and buffers of gemm.h.
  *
- * A task is a strip of columns of one batch, and of its rows all or a part. It goes over k in blocks of
- * GEMM_DEPTH: B's block is packed once, then panel after panel of A is packed (it stays in the L1
- * cache) and run against it. Buffers are made before the threads start, as scratch memory is not to be
- * touched within parallel regions; a task writes elements of C that no other one does.
+ * A task is a strip of columns of one batch, and of its rows all or a part. It goes over k in
+ * blocks of GEMM_DEPTH: B's block is packed once, then panel after panel of A is packed (it stays
+ * in the L1 cache) and run against it. Buffers are made before the threads start, as scratch memory
+ * is not to be touched within parallel regions; a task writes elements of C that no other one does.
  */
 #include <omp.h>
 
@@ -12,7 +12,8 @@
 
 enum { STRIP = 384, ROWS_LEAST = 32, ALIGN_ELEMENTS = 16 };
 
-static const double WORK_PER_THREAD = 60000; /* multiply-adds; starting threads costs microseconds */
+static const double WORK_PER_THREAD =
+    60000; /* multiply-adds; starting threads costs microseconds */
 
 /* The level's kernels use instructions that its name does not promise. */
 static IsaLevel usable(IsaLevel level) {
@@ -59,8 +60,12 @@ typedef struct Cut {
     uint64_t buffer; /* 4-byte elements of a thread's buffers */
 } Cut;
 
-static uint64_t div_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t div_up(uint64_t a, uint64_t b) {
+    return a / b + (a % b != 0);
+}
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 static void cut_rows(Cut *cut, unsigned threads) {
     const Gemm *g = cut->gemm;
@@ -123,8 +128,13 @@ static void run_panels(const Strip *strip, const GemmTile *base) {
 static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
     const Cut *cut = strip->cut;
     const Gemm *g = cut->gemm;
-    GemmBlock block = {.batch = strip->batch, .k = k, .depth = depth, .lane = strip->column,
-                       .lanes = strip->columns, .width = cut->width, .loops = cut->loops};
+    GemmBlock block = {.batch = strip->batch,
+                       .k = k,
+                       .depth = depth,
+                       .lane = strip->column,
+                       .lanes = strip->columns,
+                       .width = cut->width,
+                       .loops = cut->loops};
     g->pack_b(g->b, &block, strip->b);
     block.width = cut->isa->rows;
     for (uint64_t i = strip->row; i < strip->row_end; i += block.width) {
@@ -132,8 +142,8 @@ static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
         block.lane = i;
         block.lanes = rows;
         g->pack_a(g->a, &block, strip->a);
-        GemmTile tile = {.depth = depth, .a = strip->a, .c_row = g->n, .rows = rows,
-                         .add = g->add || k > 0};
+        GemmTile tile = {
+            .depth = depth, .a = strip->a, .c_row = g->n, .rows = rows, .add = g->add || k > 0};
         if (g->bias)
             tile.bias = (const uint32_t *)g->bias + (strip->batch % g->bias_batches) * g->m + i;
         tile.c = (uint32_t *)g->c + (strip->batch * g->m + i) * g->n + strip->column;
@@ -144,7 +154,9 @@ static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
 static void run_task(const Cut *cut, uint64_t task, uint32_t *buffer) {
     const Gemm *g = cut->gemm;
     uint64_t part = task % cut->parts, strip = task / cut->parts % cut->strips;
-    Strip s = {.cut = cut, .batch = task / cut->parts / cut->strips, .row = part * cut->rows,
+    Strip s = {.cut = cut,
+               .batch = task / cut->parts / cut->strips,
+               .row = part * cut->rows,
                .column = strip * cut->strip};
     s.columns = least(g->n - s.column, cut->strip);
     s.row_end = least(s.row + cut->rows, g->m);
@@ -152,8 +164,7 @@ static void run_task(const Cut *cut, uint64_t task, uint32_t *buffer) {
     s.a = buffer + (misaligned ? ALIGN_ELEMENTS - misaligned : 0);
     s.b = s.a + div_up(least(g->k, GEMM_DEPTH) * cut->isa->rows + GEMM_SLACK, ALIGN_ELEMENTS) *
                     ALIGN_ELEMENTS;
-    for (uint64_t k = 0; k < g->k; k += GEMM_DEPTH)
-        run_depth(&s, k, least(g->k - k, GEMM_DEPTH));
+    for (uint64_t k = 0; k < g->k; k += GEMM_DEPTH) run_depth(&s, k, least(g->k - k, GEMM_DEPTH));
 }
 
 /* k == 0: the sum of nothing. */
@@ -184,4 +195,6 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     return true;
 }
 
-void gemm_run(KernelCall *call, const Gemm *gemm) { gemm_run_level(call, gemm, isa_best()); }
+void gemm_run(KernelCall *call, const Gemm *gemm) {
+    gemm_run_level(call, gemm, isa_best());
+}

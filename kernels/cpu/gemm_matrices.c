@@ -23,7 +23,8 @@ static void pack(const float *from, uint64_t lane_step, uint64_t depth_step, con
             continue;
         }
         for (uint64_t k = 0; k < block->depth; k++, panel += depth_step) {
-            if (lane_step == 1) memcpy(to + k * width, panel, lanes * sizeof(float));
+            if (lane_step == 1)
+                memcpy(to + k * width, panel, lanes * sizeof(float));
             else
                 for (uint64_t i = 0; i < lanes; i++) to[k * width + i] = panel[i * lane_step];
         }
@@ -61,8 +62,8 @@ static void begin(const GemmMatrices *g, uint64_t batch, float *y, uint64_t coun
 static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
     uint64_t rows = a_is_vector ? g->n : g->m, row = a_is_vector ? matrix->column : matrix->row;
-    const float *x = contiguous(call, start(vector, batch),
-                                a_is_vector ? vector->column : vector->row, g->k);
+    const float *x =
+        contiguous(call, start(vector, batch), a_is_vector ? vector->column : vector->row, g->k);
     const float *m = start(matrix, batch);
     float *y = g->c + batch * rows;
     begin(g, batch, y, rows);
@@ -81,8 +82,8 @@ static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, b
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
     uint64_t columns = a_is_vector ? g->n : g->m;
     uint64_t row = a_is_vector ? matrix->row : matrix->column;
-    const float *x = contiguous(call, start(vector, batch),
-                                a_is_vector ? vector->column : vector->row, g->k);
+    const float *x =
+        contiguous(call, start(vector, batch), a_is_vector ? vector->column : vector->row, g->k);
     const float *m = start(matrix, batch);
     float *y = g->c + batch * columns;
     begin(g, batch, y, columns);
@@ -106,8 +107,10 @@ static bool run_vector(KernelCall *call, const GemmMatrices *g) {
     uint64_t along_y = a_is_vector ? matrix->column : matrix->row;
     if (along_k != 1 && along_y != 1) return false;
     for (uint64_t batch = 0; batch < g->batches; batch++) {
-        if (along_k == 1 && along_y != 1) run_dots(call, g, batch, a_is_vector);
-        else run_sweep(call, g, batch, a_is_vector);
+        if (along_k == 1 && along_y != 1)
+            run_dots(call, g, batch, a_is_vector);
+        else
+            run_sweep(call, g, batch, a_is_vector);
     }
     return true;
 }
@@ -115,9 +118,18 @@ static bool run_vector(KernelCall *call, const GemmMatrices *g) {
 void gemm_matrices(KernelCall *call, const GemmMatrices *g) {
     if (!g->batches || !g->m || !g->n) return;
     if (run_vector(call, g)) return;
-    const Gemm gemm = {.kind = GEMM_FLOAT, .batches = g->batches, .m = g->m, .n = g->n, .k = g->k,
-                       .pack_a = gemm_pack_rows, .pack_b = gemm_pack_columns, .a = &g->a,
-                       .b = &g->b, .c = g->c, .add = g->add, .bias = g->bias,
+    const Gemm gemm = {.kind = GEMM_FLOAT,
+                       .batches = g->batches,
+                       .m = g->m,
+                       .n = g->n,
+                       .k = g->k,
+                       .pack_a = gemm_pack_rows,
+                       .pack_b = gemm_pack_columns,
+                       .a = &g->a,
+                       .b = &g->b,
+                       .c = g->c,
+                       .add = g->add,
+                       .bias = g->bias,
                        .bias_batches = g->bias_batches};
     gemm_run(call, &gemm);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Micro-kernels and loops of gemm.h in plain C: what other processors run, and what tests compare the
- * others with. Tiles of 4 rows by 8 columns. */
+/* Micro-kernels and loops of gemm.h in plain C: what other processors run, and what tests compare
+ * the others with. Tiles of 4 rows by 8 columns. */
 #include "gemm.h"
 
 #include <string.h>
@@ -30,7 +30,8 @@ static inline void pairs_tile(const GemmTile *tile, uint32_t rows) {
     for (uint64_t k = 0; k < tile->depth; k++, a += ROWS, b += LANES)
         for (uint32_t r = 0; r < rows; r++)
             for (uint32_t j = 0; j < LANES; j++)
-                acc[r][j] += half_at(a[r], 0) * half_at(b[j], 0) + half_at(a[r], 1) * half_at(b[j], 1);
+                acc[r][j] +=
+                    half_at(a[r], 0) * half_at(b[j], 0) + half_at(a[r], 1) * half_at(b[j], 1);
     for (uint32_t r = 0; r < rows; r++) {
         uint32_t *c = (uint32_t *)tile->c + r * tile->c_row;
         uint32_t bias = tile->bias && !tile->add ? ((const uint32_t *)tile->bias)[r] : 0;
@@ -39,16 +40,26 @@ static inline void pairs_tile(const GemmTile *tile, uint32_t rows) {
 }
 
 #define TILES(kind)                                                                                \
-    static void kind##_1(const GemmTile *tile) { kind##_tile(tile, 1); }                           \
-    static void kind##_2(const GemmTile *tile) { kind##_tile(tile, 2); }                           \
-    static void kind##_3(const GemmTile *tile) { kind##_tile(tile, 3); }                           \
-    static void kind##_4(const GemmTile *tile) { kind##_tile(tile, 4); }
+    static void kind##_1(const GemmTile *tile) {                                                   \
+        kind##_tile(tile, 1);                                                                      \
+    }                                                                                              \
+    static void kind##_2(const GemmTile *tile) {                                                   \
+        kind##_tile(tile, 2);                                                                      \
+    }                                                                                              \
+    static void kind##_3(const GemmTile *tile) {                                                   \
+        kind##_tile(tile, 3);                                                                      \
+    }                                                                                              \
+    static void kind##_4(const GemmTile *tile) {                                                   \
+        kind##_tile(tile, 4);                                                                      \
+    }
 TILES(float)
 TILES(pairs)
 
 const GemmIsa *gemm_isa_portable(GemmKind kind) {
-    static const GemmIsa floats = {ROWS, 1, LANES, {{float_1}, {float_2}, {float_3}, {float_4}}, NULL, 0};
-    static const GemmIsa pairs = {ROWS, 1, LANES, {{pairs_1}, {pairs_2}, {pairs_3}, {pairs_4}}, NULL, 0};
+    static const GemmIsa floats = {ROWS, 1, LANES, {{float_1}, {float_2}, {float_3}, {float_4}},
+                                   NULL, 0};
+    static const GemmIsa pairs = {ROWS, 1, LANES, {{pairs_1}, {pairs_2}, {pairs_3}, {pairs_4}},
+                                  NULL, 0};
     return kind == GEMM_FLOAT ? &floats : &pairs;
 }
 
@@ -76,7 +87,7 @@ static void sweep(float *y, const float *matrix, uint64_t row, const float *x, u
         for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
 }
 
-void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
+static void copy_one(float *to, const float *from, const GemmRow *row) {
     for (int64_t i = 0; i < row->first; i++) to[i] = 0;
     if (row->stride == 1 && row->last > row->first)
         memcpy(to + row->first, from + (row->offset + row->first),
@@ -89,6 +100,11 @@ void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
     for (int64_t i = row->last; i < row->length; i++) to[i] = 0;
 }
 
+void gemm_row_portable(float *to, const float *from, const GemmRow *row) {
+    for (uint64_t c = 0; c < row->copies; c++)
+        copy_one(to + c * row->to_step, from + c * row->from_step, row);
+}
+
 void gemm_pad_portable(float *to, const GemmPlane *p) {
     uint64_t left = p->left < p->width ? p->left : p->width;
     uint64_t count = p->width - left < p->in_width ? p->width - left : p->in_width;
@@ -96,8 +112,7 @@ void gemm_pad_portable(float *to, const GemmPlane *p) {
         bool inside = row >= p->top && row - p->top < p->in_height;
         uint64_t right = inside ? left + count : 0;
         for (uint64_t i = 0; i < left && inside; i++) to[i] = p->value;
-        if (inside)
-            memcpy(to + left, p->from + (row - p->top) * p->in_width, count * sizeof *to);
+        if (inside) memcpy(to + left, p->from + (row - p->top) * p->in_width, count * sizeof *to);
         for (uint64_t i = right; i < p->width; i++) to[i] = p->value;
     }
 }
@@ -131,6 +146,7 @@ static void largest(float *to, const GemmTaps *t) {
 }
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose, dots, sweep, gemm_row_portable, gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {transpose,         dots, sweep,  gemm_row_portable,
+                                    gemm_pad_portable, taps, largest};
     return &table;
 }

@@ -13,8 +13,12 @@
 #include "gemm.h"
 
 static uint32_t state = 1;
-static uint32_t random_bits(void) { return state = state * 1664525u + 1013904223u; }
-static float random_float(void) { return (float)(random_bits() >> 8) / 8388608.0f - 1; }
+static uint32_t random_bits(void) {
+    return state = state * 1664525u + 1013904223u;
+}
+static float random_float(void) {
+    return (float)(random_bits() >> 8) / 8388608.0f - 1;
+}
 
 typedef struct Case {
     uint64_t batches, m, n, k;
@@ -53,8 +57,8 @@ static void check(const Case *c, const GemmMatrices *g, const float *before) {
                 if (fabs(sum - g->c[at]) > 1e-6 * size)
                     fail_msg("%llux%llux%llu at %llu,%llu: %g, expected %g",
                              (unsigned long long)c->m, (unsigned long long)c->n,
-                             (unsigned long long)c->k, (unsigned long long)i,
-                             (unsigned long long)j, (double)g->c[at], sum);
+                             (unsigned long long)c->k, (unsigned long long)i, (unsigned long long)j,
+                             (double)g->c[at], sum);
             }
 }
 
@@ -64,10 +68,15 @@ static void run_case(KernelCall *call, const Case *c) {
     const float *a = floats(arena, c->batches * c->m * c->k);
     const float *b = floats(arena, c->batches * c->k * c->n);
     const float *before = floats(arena, out), *bias = floats(arena, 2 * c->m);
-    GemmMatrices g = {.batches = c->batches, .m = c->m, .n = c->n, .k = c->k,
+    GemmMatrices g = {.batches = c->batches,
+                      .m = c->m,
+                      .n = c->n,
+                      .k = c->k,
                       .a = matrix(a, c->a_turned, c->m, c->k),
-                      .b = matrix(b, c->b_turned, c->k, c->n), .add = c->add,
-                      .bias = c->bias ? bias : NULL, .bias_batches = 2};
+                      .b = matrix(b, c->b_turned, c->k, c->n),
+                      .add = c->add,
+                      .bias = c->bias ? bias : NULL,
+                      .bias_batches = 2};
     g.a.offsets = offsets(arena, c->batches, c->m * c->k);
     g.b.offsets = offsets(arena, c->batches, c->k * c->n);
     g.c = arena_copy(arena, before, out * sizeof(float));
@@ -75,9 +84,18 @@ static void run_case(KernelCall *call, const Case *c) {
     check(c, &g, before);
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
-        const Gemm gemm = {.kind = GEMM_FLOAT, .batches = c->batches, .m = c->m, .n = c->n,
-                           .k = c->k, .pack_a = gemm_pack_rows, .pack_b = gemm_pack_columns,
-                           .a = &g.a, .b = &g.b, .c = g.c, .add = g.add, .bias = g.bias,
+        const Gemm gemm = {.kind = GEMM_FLOAT,
+                           .batches = c->batches,
+                           .m = c->m,
+                           .n = c->n,
+                           .k = c->k,
+                           .pack_a = gemm_pack_rows,
+                           .pack_b = gemm_pack_columns,
+                           .a = &g.a,
+                           .b = &g.b,
+                           .c = g.c,
+                           .add = g.add,
+                           .bias = g.bias,
                            .bias_batches = 2};
         if (gemm_run_level(call, &gemm, level)) check(c, &g, before);
     }
@@ -94,10 +112,14 @@ static void test_sizes(void **unused) {
     KernelCall call = {.threads = 2, .scratch = &arena};
     for (int i = 0; i < 400; i++) {
         uint32_t bits = random_bits() >> 8;
-        const Case c = {.batches = 1 + bits % 3, .m = sizes[random_bits() / 7 % COUNT],
+        const Case c = {.batches = 1 + bits % 3,
+                        .m = sizes[random_bits() / 7 % COUNT],
                         .n = sizes[random_bits() / 7 % COUNT],
-                        .k = sizes[random_bits() / 7 % COUNT], .a_turned = bits & 8,
-                        .b_turned = bits & 16, .add = bits & 32, .bias = bits & 64};
+                        .k = sizes[random_bits() / 7 % COUNT],
+                        .a_turned = bits & 8,
+                        .b_turned = bits & 16,
+                        .add = bits & 32,
+                        .bias = bits & 64};
         run_case(&call, &c);
         arena_free(&arena);
     }
@@ -116,8 +138,13 @@ static void test_threads(void **unused) {
     arena_init(&arena, &trap);
     const float *a = floats(&arena, 200 * 600), *b = floats(&arena, 600 * 100);
     float *one = floats(&arena, 200 * 100), *many = floats(&arena, 200 * 100);
-    GemmMatrices g = {.batches = 1, .m = 200, .n = 100, .k = 600, .a = matrix(a, false, 200, 600),
-                      .b = matrix(b, false, 600, 100), .c = one};
+    GemmMatrices g = {.batches = 1,
+                      .m = 200,
+                      .n = 100,
+                      .k = 600,
+                      .a = matrix(a, false, 200, 600),
+                      .b = matrix(b, false, 600, 100),
+                      .c = one};
     for (unsigned threads = 1; threads < 6; threads++) {
         KernelCall call = {.threads = threads, .scratch = &arena};
         g.c = threads == 1 ? one : many;
@@ -138,7 +165,9 @@ static void pack_pairs(const void *source, const GemmBlock *block, void *to) {
         }
 }
 
-static uint32_t half_of(uint32_t pair, int i) { return (uint32_t)(int32_t)(int16_t)(pair >> 16 * i); }
+static uint32_t half_of(uint32_t pair, int i) {
+    return (uint32_t)(int32_t)(int16_t)(pair >> 16 * i);
+}
 
 static void test_pairs(void **unused) {
     (void)unused;
@@ -153,8 +182,16 @@ static void test_pairs(void **unused) {
     for (int i = 0; i < N * K; i++) b[i] = random_bits();
     a[0] = b[0] = 0x80008000u; /* the one sum of two products that int32 lacks */
     KernelCall call = {.threads = 2, .scratch = &arena};
-    const Gemm g = {.kind = GEMM_PAIRS, .batches = 1, .m = M, .n = N, .k = K, .pack_a = pack_pairs,
-                    .pack_b = pack_pairs, .a = a, .b = b, .c = c};
+    const Gemm g = {.kind = GEMM_PAIRS,
+                    .batches = 1,
+                    .m = M,
+                    .n = N,
+                    .k = K,
+                    .pack_a = pack_pairs,
+                    .pack_b = pack_pairs,
+                    .a = a,
+                    .b = b,
+                    .c = c};
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         memset(c, 1, M * N * sizeof *c);
         if (!gemm_run_level(&call, &g, level)) continue;
@@ -170,51 +207,78 @@ static void test_pairs(void **unused) {
     arena_free(&arena);
 }
 
-static void compare_floats(const float *a, const float *b, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) assert_true(fabsf(a[i] - b[i]) <= 1e-4f);
+/* One loop's results in plain C and on a level. */
+typedef struct Both {
+    float from[8192], want[4096], got[4096], x[4096];
+} Both;
+
+static void compare(const Both *b) {
+    for (int i = 0; i < 4096; i++) assert_true(fabsf(b->want[i] - b->got[i]) <= 1e-4f);
+}
+
+static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
+    const GemmLoops *plain = gemm_loops_portable();
+    memset(b->want, 0, sizeof b->want);
+    memset(b->got, 0, sizeof b->got);
+    plain->transpose(b->want, 50, b->from, 70, n % 49 + 1, n);
+    loops->transpose(b->got, 50, b->from, 70, n % 49 + 1, n);
+    assert_memory_equal(b->want, b->got, sizeof b->want);
+    plain->dots(b->want, b->from, 71, b->x, 5, n);
+    loops->dots(b->got, b->from, 71, b->x, 5, n);
+    plain->sweep(b->want, b->from, 70, b->x, n % 11, n);
+    loops->sweep(b->got, b->from, 70, b->x, n % 11, n);
+    compare(b);
+}
+
+static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
+    const GemmLoops *plain = gemm_loops_portable();
+    GemmTaps taps = {.from = b->from, .row = 60, .weights = b->x, .rows = 3, .taps = 3};
+    taps.stride = stride;
+    taps.step = 2;
+    taps.add = n % 2;
+    taps.bias = 3;
+    taps.lines = 5 + n % 5; /* a whole number of the lines done at once, and each rest */
+    taps.line = n % 6 ? 60 * stride : 11;
+    taps.count = n;
+    plain->taps(b->want, &taps);
+    loops->taps(b->got, &taps);
+    compare(b);
+    plain->largest(b->want, &taps);
+    loops->largest(b->got, &taps);
+    compare(b);
+    GemmPlane plane = {.from = b->from, .in_height = 9, .in_width = n, .top = stride, .value = 5};
+    plane.left = n % 20;
+    plane.height = 12;
+    plane.width = n + 9;
+    plain->pad(b->want, &plane);
+    loops->pad(b->got, &plane);
+    compare(b);
+}
+
+static void try_rows(Both *b, const GemmLoops *loops, int64_t n, int64_t stride) {
+    GemmRow row = {.length = n, .first = n % 3, .last = n % 3 + (n + 1) / 2, .stride = stride};
+    if (row.last > row.length) return;
+    row.offset = -row.first * stride;
+    row.copies = 3;
+    row.to_step = 100;
+    row.from_step = 70;
+    gemm_loops_portable()->row(b->want, b->from, &row);
+    loops->row(b->got, b->from, &row);
+    compare(b);
 }
 
 static void test_loops(void **unused) {
     (void)unused;
-    const GemmLoops *plain = gemm_loops_portable();
-    static float from[8192], want[4096], got[4096], x[4096];
-    for (int i = 0; i < 8192; i++) from[i] = random_float();
-    for (int i = 0; i < 4096; i++) x[i] = random_float();
+    static Both b;
+    for (int i = 0; i < 8192; i++) b.from[i] = random_float();
+    for (int i = 0; i < 4096; i++) b.x[i] = random_float();
     for (IsaLevel level = ISA_F16C; level < ISA_COUNT; level++) {
         const GemmLoops *loops = gemm_loops(level);
         for (uint64_t n = 1; loops && n < 70; n++) {
-            memset(want, 0, sizeof want);
-            memset(got, 0, sizeof got);
-            plain->transpose(want, 50, from, 70, n % 49 + 1, n);
-            loops->transpose(got, 50, from, 70, n % 49 + 1, n);
-            assert_memory_equal(want, got, sizeof want);
-            plain->dots(want, from, 71, x, 5, n);
-            loops->dots(got, from, 71, x, 5, n);
-            plain->sweep(want, from, 70, x, n % 11, n);
-            loops->sweep(got, from, 70, x, n % 11, n);
-            compare_floats(want, got, 4096);
+            try_matrices(&b, loops, n);
             for (uint64_t stride = 1; stride < 4; stride++) {
-                const GemmTaps taps = {.from = from, .row = 300, .weights = x, .rows = 3, .taps = 3,
-                                       .stride = stride, .step = 2, .add = n % 2, .bias = 3,
-                                       .lines = 2, .line = 11, .count = n};
-                plain->taps(want, &taps);
-                loops->taps(got, &taps);
-                compare_floats(want, got, 4096);
-                plain->largest(want, &taps);
-                loops->largest(got, &taps);
-                compare_floats(want, got, 4096);
-                const GemmRow row = {(int64_t)n, (int64_t)(n % 3), (int64_t)(n % 3 + (n + 1) / 2),
-                                     -(int64_t)(n % 3 * stride), (int64_t)stride};
-                if (row.last <= row.length) {
-                    plain->row(want, from, &row);
-                    loops->row(got, from, &row);
-                    compare_floats(want, got, 4096);
-                }
-                const GemmPlane plane = {.from = from, .in_height = 9, .in_width = n, .top = stride,
-                                         .left = n % 20, .height = 12, .width = n + 9, .value = 5};
-                plain->pad(want, &plane);
-                loops->pad(got, &plane);
-                compare_floats(want, got, 4096);
+                try_windows(&b, loops, n, stride);
+                try_rows(&b, loops, (int64_t)n, (int64_t)stride);
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TILE_UNROLL: the next loop, of at most 8 rounds, is unrolled; each compiler wants it said in its own
- * way. Without it a tile of C would not stay in registers. */
+/* TILE_UNROLL: the next loop, of at most 8 rounds, is unrolled; each compiler wants it said in its
+ * own way. Without it a tile of C would not stay in registers. */
 #ifndef DEMI_GEMM_UNROLL_H
 #define DEMI_GEMM_UNROLL_H
 

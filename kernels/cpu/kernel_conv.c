@@ -2,8 +2,9 @@
 /* Conv: y[n, m, o] = bias[m] + sum over channels c of m's group and taps t of
  * w[m, c, t] * x[n, c, o * stride + t * dilation - pad].
  *
- * In float a product of matrices per image and group, weights by windows, whose second factor is packed
- * from the input on the way (conv_columns.h); groups of few filters and double go window by window.
+ * In float a product of matrices per image and group, weights by windows, whose second factor is
+ * packed from the input on the way (conv_columns.h); groups of few filters and double go window by
+ * window.
  */
 #include "conv_columns.h"
 #include "conv_direct.h"
@@ -26,18 +27,31 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
     }
     const GemmMatrix a = {conv->weights, weights, depth, 1};
     if (conv_is_plain(w)) {
-        const GemmMatrices product = {.batches = batches, .m = conv->filters, .n = w->out,
-                                      .k = depth, .a = a, .b = {conv->x, inputs, w->in, 1},
-                                      .c = conv->y, .bias = conv->bias,
+        const GemmMatrices product = {.batches = batches,
+                                      .m = conv->filters,
+                                      .n = w->out,
+                                      .k = depth,
+                                      .a = a,
+                                      .b = {conv->x, inputs, w->in, 1},
+                                      .c = conv->y,
+                                      .bias = conv->bias,
                                       .bias_batches = w->groups};
         gemm_matrices(call, &product);
         return;
     }
     const ConvColumns columns = conv_columns_make(call, w, conv->x, conv->channels);
-    const Gemm product = {.kind = GEMM_FLOAT, .batches = batches, .m = conv->filters, .n = w->out,
-                          .k = depth, .pack_a = gemm_pack_rows, .a = &a,
-                          .pack_b = conv_pack_floats, .b = &columns, .c = conv->y,
-                          .bias = conv->bias, .bias_batches = w->groups};
+    const Gemm product = {.kind = GEMM_FLOAT,
+                          .batches = batches,
+                          .m = conv->filters,
+                          .n = w->out,
+                          .k = depth,
+                          .pack_a = gemm_pack_rows,
+                          .a = &a,
+                          .pack_b = conv_pack_floats,
+                          .b = &columns,
+                          .c = conv->y,
+                          .bias = conv->bias,
+                          .bias_batches = w->groups};
     gemm_run(call, &product);
 }
 
@@ -52,13 +66,21 @@ bool kernel_conv(KernelCall *call) {
         return kernel_fail(call, "operands of several types");
     if (y->count == 0) return true;
     if (w->count == 0) window.taps = 0; /* nothing but the bias; taps may be any number */
-    const ConvOperands conv = {.window = &window, .x = x->data, .weights = w->data,
-                               .bias = bias ? bias->data : NULL, .y = y->data,
-                               .images = (uint64_t)x->dims[0], .channels = (uint64_t)w->dims[1],
+    const ConvOperands conv = {.window = &window,
+                               .x = x->data,
+                               .weights = w->data,
+                               .bias = bias ? bias->data : NULL,
+                               .y = y->data,
+                               .images = (uint64_t)x->dims[0],
+                               .channels = (uint64_t)w->dims[1],
                                .filters = (uint64_t)w->dims[0] / window.groups};
-    if (x->dtype == DTYPE_DOUBLE) conv_double(call, &conv);
-    else if (x->dtype != DTYPE_FLOAT) return kernel_fail(call, "%s", dtype_name(x->dtype));
-    else if (conv_direct_suits(&conv) && w->count) conv_direct(call, &conv);
-    else conv_gemm(call, &conv);
+    if (x->dtype == DTYPE_DOUBLE)
+        conv_double(call, &conv);
+    else if (x->dtype != DTYPE_FLOAT)
+        return kernel_fail(call, "%s", dtype_name(x->dtype));
+    else if (conv_direct_suits(&conv) && w->count)
+        conv_direct(call, &conv);
+    else
+        conv_gemm(call, &conv);
     return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ConvInteger and QLinearConv: convolutions of 8-bit operands less their zero points (padding is the
- * zero point), summed in int32 modulo 2^32. QLinearConv adds its int32 bias, multiplies with
+/* ConvInteger and QLinearConv: convolutions of 8-bit operands less their zero points (padding is
+ * the zero point), summed in int32 modulo 2^32. QLinearConv adds its int32 bias, multiplies with
  * x_scale * w_scale[m] / y_scale, rounds to nearest even, adds y's zero point and saturates.
  */
 #include "conv_columns.h"
@@ -63,9 +63,17 @@ static bool conv_sums(KernelCall *call, const Operands *at, const int32_t *bias,
     /* pairs of weights travel as floats do */
     const GemmMatrix a = {(const void *)wide_w, weights, width / 2, 1};
     const ConvColumns columns = conv_columns_make(call, &window, wide_x, channels);
-    const Gemm product = {.kind = GEMM_PAIRS, .batches = batches, .m = filters / window.groups,
-                          .n = window.out, .k = width / 2, .pack_a = gemm_pack_rows, .a = &a,
-                          .pack_b = conv_pack_pairs, .b = &columns, .c = sums, .bias = bias,
+    const Gemm product = {.kind = GEMM_PAIRS,
+                          .batches = batches,
+                          .m = filters / window.groups,
+                          .n = window.out,
+                          .k = width / 2,
+                          .pack_a = gemm_pack_rows,
+                          .a = &a,
+                          .pack_b = conv_pack_pairs,
+                          .b = &columns,
+                          .c = sums,
+                          .bias = bias,
                           .bias_batches = window.groups};
     gemm_run(call, &product);
     return true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ConvTranspose: each input element adds its multiple of the kernel to the output: for input position i
- * and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
+/* ConvTranspose: each input element adds its multiple of the kernel to the output: for input
+ * position i and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
  *
- * That is a product of matrices, weights turned by input, whose rows (m, t) are then added to the planes
- * (float), or plain loops (double). Padding follows the operator's text: given pads, or for output_shape
- * and SAME_* the total of stride * (in - 1) + output_padding + (taps - 1) * dilation + 1 - out, of which
- * the half rounded down is at the beginning for SAME_UPPER and at the end otherwise; less than nothing
- * means that the output's end stays empty.
+ * That is a product of matrices, weights turned by input, whose rows (m, t) are then added to the
+ * planes (float), or plain loops (double). Padding follows the operator's text: given pads, or for
+ * output_shape and SAME_* the total of stride * (in - 1) + output_padding + (taps - 1) * dilation +
+ * 1 - out, of which the half rounded down is at the beginning for SAME_UPPER and at the end
+ * otherwise; less than nothing means that the output's end stays empty.
  */
 #include <omp.h>
 #include <string.h>
@@ -47,8 +47,11 @@ static bool axis_make(KernelCall *call, const TransposeAttrs *attrs, uint32_t i,
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
     const WindowAttrs *a = &attrs->w;
     uint32_t rank = x->rank - 2;
-    *axis = (WindowAxis){.in = y->dims[i + 2], .out = x->dims[i + 2], .taps = w->dims[i + 2],
-                         .stride = 1, .dilation = 1};
+    *axis = (WindowAxis){.in = y->dims[i + 2],
+                         .out = x->dims[i + 2],
+                         .taps = w->dims[i + 2],
+                         .stride = 1,
+                         .dilation = 1};
     int64_t extra = 0, span, last, whole;
     if (a->strides.present) axis->stride = a->strides.items[i];
     if (a->dilations.present) axis->dilation = a->dilations.items[i];
@@ -97,9 +100,12 @@ static bool transposed_make(KernelCall *call, Transposed *t) {
     WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
     for (uint32_t i = 0; i < rank; i++)
         if (!axis_make(call, attrs, i, &axes[i])) return false;
-    t->window = (Window){.rank = rank, .axes = axes, .in = kernel_span(y, 2, y->rank),
+    t->window = (Window){.rank = rank,
+                         .axes = axes,
+                         .in = kernel_span(y, 2, y->rank),
                          .out = kernel_span(x, 2, x->rank),
-                         .taps = w->count ? kernel_span(w, 2, w->rank) : 0, .groups = groups};
+                         .taps = w->count ? kernel_span(w, 2, w->rank) : 0,
+                         .groups = groups};
     t->images = (uint64_t)x->dims[0];
     t->channels = (uint64_t)x->dims[1] / groups;
     t->filters = (uint64_t)w->dims[1];
@@ -109,22 +115,23 @@ static bool transposed_make(KernelCall *call, Transposed *t) {
 /* Adds columns [taps, inputs] of one filter to its plane, which begins as its bias. */
 #define ADD_COLUMNS(T)                                                                             \
     static void add_columns_##T(const Window *w, const T *columns, T bias, int64_t *index, T *y) { \
-        WindowOverlap o = {.first = index + w->rank, .last = index + 2 * (uint64_t)w->rank,        \
+        WindowOverlap o = {.first = index + w->rank,                                               \
+                           .last = index + 2 * (uint64_t)w->rank,                                  \
                            .index = index + 3 * (uint64_t)w->rank};                                \
         memset(index, 0, w->rank * sizeof *index);                                                 \
         for (uint64_t i = 0; i < w->in; i++) y[i] = bias;                                          \
         for (uint64_t t = 0; t < w->taps; t++, columns += w->out, window_next_tap(w, index)) {     \
             bool more = window_overlap(w, index, &o);                                              \
             for (; more; more = window_overlap_next(w, index, &o))                                 \
-                for (int64_t k = 0; k < o.count; k++)                                              \
-                    y[o.in + k * o.step] += columns[o.out + k];                                    \
+                for (int64_t k = 0; k < o.count; k++) y[o.in + k * o.step] += columns[o.out + k];  \
         }                                                                                          \
     }
 ADD_COLUMNS(float)
 ADD_COLUMNS(double)
 
 /* columns[(m, t), i] = sum over c of w[c, m, t] * x[c, i] */
-static void double_columns(const Transposed *t, const double *x, const double *weights, double *to) {
+static void double_columns(const Transposed *t, const double *x, const double *weights,
+                           double *to) {
     uint64_t rows = t->filters * t->window.taps, inputs = t->window.out;
     memset(to, 0, rows * inputs * sizeof *to);
     for (uint64_t c = 0; c < t->channels; c++)
@@ -144,9 +151,13 @@ static void run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
     if (wide) {
         double_columns(t, (const void *)x, (const void *)weights, columns);
     } else {
-        const GemmMatrices g = {.batches = 1, .m = rows, .n = w->out, .k = t->channels,
+        const GemmMatrices g = {.batches = 1,
+                                .m = rows,
+                                .n = w->out,
+                                .k = t->channels,
                                 .a = {(const void *)weights, NULL, 1, rows},
-                                .b = {(const void *)x, NULL, w->out, 1}, .c = columns};
+                                .b = {(const void *)x, NULL, w->out, 1},
+                                .c = columns};
         gemm_matrices(call, &g);
     }
     unsigned threads = gemm_threads(call, (double)rows * (double)w->out, t->filters);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DeformConv: a convolution whose taps are displaced. Tap t of output o reads channel c of the input at
- * o * stride + t * dilation - begin + offset[g, t, axis, o], interpolated linearly between the 2^rank
- * neighbours (those outside of the input are 0), times mask[g, t, o]; g is the offset group of c.
+/* DeformConv: a convolution whose taps are displaced. Tap t of output o reads channel c of the
+ * input at o * stride + t * dilation - begin + offset[g, t, axis, o], interpolated linearly between
+ * the 2^rank neighbours (those outside of the input are 0), times mask[g, t, o]; g is the offset
+ * group of c.
  *
- * The samples are packed as the second factor of a product of matrices with the weights. Positions are
- * computed in double; double operands are sampled and summed by plain loops.
+ * The samples are packed as the second factor of a product of matrices with the weights. Positions
+ * are computed in double; double operands are sampled and summed by plain loops.
  */
 #include <math.h>
 #include <string.h>
@@ -24,8 +25,8 @@ KERNEL_LAYOUT(deform_conv, DeformAttrs, WINDOW_FIELDS(DeformAttrs),
 
 typedef struct Deform {
     const Window *window;
-    const void *x, *offset, *mask; /* mask NULL: 1 */
-    uint64_t channels;             /* of a group */
+    const void *x, *offset, *mask;           /* mask NULL: 1 */
+    uint64_t channels;                       /* of a group */
     uint64_t offset_groups, offset_channels; /* channels of an offset group */
     bool wide;                               /* double, otherwise float */
 } Deform;
@@ -115,15 +116,24 @@ static void run_float(KernelCall *call, const Deform *d, const KernelTensor *w,
     uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
     for (uint64_t i = 0; i < batches; i++) weights[i] = i % window->groups * filters * depth;
     const GemmMatrix a = {w->data, weights, depth, 1};
-    const Gemm product = {.kind = GEMM_FLOAT, .batches = batches, .m = filters, .n = window->out,
-                          .k = depth, .pack_a = gemm_pack_rows, .a = &a, .pack_b = pack_samples,
-                          .b = d, .c = y->data, .bias = bias ? bias->data : NULL,
+    const Gemm product = {.kind = GEMM_FLOAT,
+                          .batches = batches,
+                          .m = filters,
+                          .n = window->out,
+                          .k = depth,
+                          .pack_a = gemm_pack_rows,
+                          .a = &a,
+                          .pack_b = pack_samples,
+                          .b = d,
+                          .c = y->data,
+                          .bias = bias ? bias->data : NULL,
                           .bias_batches = window->groups};
     gemm_run(call, &product);
 }
 
 /* True where a tensor is (images, groups * taps * each, outputs …) of x's type. */
-static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w, uint64_t channels) {
+static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w,
+                 uint64_t channels) {
     const KernelTensor *y = &call->outputs[0];
     if (t->rank != y->rank || t->dtype != y->dtype || t->dims[0] != y->dims[0] ||
         (uint64_t)t->dims[1] != channels)
@@ -135,7 +145,8 @@ static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w,
 
 bool kernel_deform_conv(KernelCall *call) {
     const DeformAttrs *attrs = call->attrs;
-    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *offset = kernel_input(call, 2);
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1],
+                       *offset = kernel_input(call, 2);
     const KernelTensor *bias = kernel_input(call, 3), *mask = kernel_input(call, 4);
     KernelTensor *y = &call->outputs[0];
     Window window;
@@ -152,14 +163,20 @@ bool kernel_deform_conv(KernelCall *call) {
     if (w->count == 0) window.taps = 0;
     uint64_t groups = (uint64_t)attrs->offset_group, taps, all;
     if (!checked_mul(window.taps, groups, &taps) || !checked_mul(taps, window.rank, &all) ||
-        (w->count && (!fits(call, offset, &window, all) ||
-                      (mask && !fits(call, mask, &window, taps)))))
+        (w->count &&
+         (!fits(call, offset, &window, all) || (mask && !fits(call, mask, &window, taps)))))
         return kernel_fail(call, "offset or mask does not fit");
-    const Deform d = {.window = &window, .x = x->data, .offset = offset->data,
-                      .mask = mask ? mask->data : NULL, .channels = (uint64_t)w->dims[1],
-                      .offset_groups = groups, .offset_channels = (uint64_t)x->dims[1] / groups,
+    const Deform d = {.window = &window,
+                      .x = x->data,
+                      .offset = offset->data,
+                      .mask = mask ? mask->data : NULL,
+                      .channels = (uint64_t)w->dims[1],
+                      .offset_groups = groups,
+                      .offset_channels = (uint64_t)x->dims[1] / groups,
                       .wide = x->dtype == DTYPE_DOUBLE};
-    if (d.wide) run_double(&d, w, bias, y);
-    else run_float(call, &d, w, bias, y);
+    if (d.wide)
+        run_double(&d, w, bias, y);
+    else
+        run_float(call, &d, w, bias, y);
     return true;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Einsum: any equation, with ellipses, repeated letters and any number of operands.
  *
- * A term gives each letter ("label"; an axis under the ellipsis has one of its own, counted from the
- * right) a stride in its operand; a repeated letter's strides add up, which walks a diagonal, and an axis
- * of size 1 under a larger one has stride 0. Operands are contracted from left to right: both are brought
- * into the order batch, rows, columns and summed over what only they have and nobody needs any more, and
- * multiplied as batches of matrices. Floats sum as MatMul does; integers are computed modulo 2^64 and cut.
+ * A term gives each letter ("label"; an axis under the ellipsis has one of its own, counted from
+ * the right) a stride in its operand; a repeated letter's strides add up, which walks a diagonal,
+ * and an axis of size 1 under a larger one has stride 0. Operands are contracted from left to
+ * right: both are brought into the order batch, rows, columns and summed over what only they have
+ * and nobody needs any more, and multiplied as batches of matrices. Floats sum as MatMul does;
+ * integers are computed modulo 2^64 and cut.
  */
 #include <string.h>
 
@@ -50,9 +51,17 @@ typedef struct Labels {
     uint64_t size; /* product of their dims */
 } Labels;
 
-/* ---- the equation ------------------------------------------------------------------------------ */
+/* ---- the equation ------------------------------------------------------------------------------
+ */
 
-typedef enum Token { TOKEN_LETTER, TOKEN_DOTS, TOKEN_COMMA, TOKEN_ARROW, TOKEN_END, TOKEN_BAD } Token;
+typedef enum Token {
+    TOKEN_LETTER,
+    TOKEN_DOTS,
+    TOKEN_COMMA,
+    TOKEN_ARROW,
+    TOKEN_END,
+    TOKEN_BAD
+} Token;
 
 static Token next_token(Einsum *e, uint32_t *letter) {
     while (e->at < e->end && *e->at == ' ') e->at++;
@@ -128,9 +137,12 @@ static bool read_output(Einsum *e) {
         bool *mark = &seen[token == TOKEN_DOTS ? LETTERS : letter];
         if (*mark) return kernel_fail(e->call, "the output names an axis twice");
         *mark = true;
-        if (token == TOKEN_DOTS) output_dots(e);
-        else if (!e->uses[letter]) return kernel_fail(e->call, "the output names an unused letter");
-        else e->output[e->output_rank++] = letter;
+        if (token == TOKEN_DOTS)
+            output_dots(e);
+        else if (!e->uses[letter])
+            return kernel_fail(e->call, "the output names an unused letter");
+        else
+            e->output[e->output_rank++] = letter;
     }
     return token == TOKEN_END || kernel_fail(e->call, "the equation can't be read");
 }
@@ -149,7 +161,8 @@ static bool read_equation(Einsum *e) {
     return true;
 }
 
-/* ---- bringing operands into order -------------------------------------------------------------- */
+/* ---- bringing operands into order --------------------------------------------------------------
+ */
 
 /* to[i] += from[i * stride]; ROW(compute type, stored type) */
 #define ROW(TO, FROM)                                                                              \
@@ -204,8 +217,8 @@ static bool step(const Einsum *e, const Labels *labels, uint32_t count, uint64_t
 static bool in_order(const Einsum *e, const Operand *operand, const Labels *order,
                      const Labels *sums) {
     uint64_t stride = 1;
-    bool same = operand->dtype == e->dtype ||
-                (e->dtype == DTYPE_UINT64 && operand->dtype == DTYPE_INT64);
+    bool same =
+        operand->dtype == e->dtype || (e->dtype == DTYPE_UINT64 && operand->dtype == DTYPE_INT64);
     for (uint32_t i = order->count; same && i-- > 0;) {
         uint64_t dim = e->dims[order->items[i]];
         same = dim == 1 || operand->strides[order->items[i]] == stride;
@@ -214,7 +227,8 @@ static bool in_order(const Einsum *e, const Operand *operand, const Labels *orde
     return same && sums->size == 1;
 }
 
-/* The operand's elements by the labels `order`, summed over `sums`; in scratch or the operand's own. */
+/* The operand's elements by the labels `order`, summed over `sums`; in scratch or the operand's
+ * own. */
 static const void *arrange(const Einsum *e, const Operand *operand, const Labels *order,
                            const Labels *sums) {
     if (in_order(e, operand, order, sums)) return operand->data;
@@ -282,8 +296,13 @@ static void multiply(const Einsum *e, const Roles *r, const void *a, const void 
         uint64_t *starts = ARENA_ARRAY(e->call->scratch, uint64_t, 2 * batches + 1);
         for (uint64_t i = 0; i < batches; i++) starts[i] = i * m * k;
         for (uint64_t i = 0; i < batches; i++) starts[batches + i] = i * k * n;
-        const GemmMatrices g = {.batches = batches, .m = m, .n = n, .k = k, .a = {a, starts, k, 1},
-                                .b = {b, starts + batches, n, 1}, .c = c};
+        const GemmMatrices g = {.batches = batches,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .a = {a, starts, k, 1},
+                                .b = {b, starts + batches, n, 1},
+                                .c = c};
         gemm_matrices(e->call, &g);
         return;
     }
@@ -291,8 +310,14 @@ static void multiply(const Einsum *e, const Roles *r, const void *a, const void 
     for (uint64_t i = 0; k && i < batches; i++) {
         const PlainProduct p = {.a = (const char *)a + i * m * k * size,
                                 .b = (const char *)b + i * k * n * size,
-                                .y = (char *)c + i * m * n * size, .m = m, .n = n, .k = k,
-                                .a_row = k, .a_column = 1, .b_row = n, .b_column = 1};
+                                .y = (char *)c + i * m * n * size,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .a_row = k,
+                                .a_column = 1,
+                                .b_row = n,
+                                .b_column = 1};
         plain_product(e->call, e->dtype, &p);
     }
 }
@@ -349,9 +374,12 @@ static void store(KernelTensor *y, const void *from) {
         return;
     }
     for (uint64_t i = 0; i < y->count; i++) {
-        if (size == 1) ((uint8_t *)y->data)[i] = (uint8_t)wide[i];
-        else if (size == 2) ((uint16_t *)y->data)[i] = (uint16_t)wide[i];
-        else ((uint32_t *)y->data)[i] = (uint32_t)wide[i];
+        if (size == 1)
+            ((uint8_t *)y->data)[i] = (uint8_t)wide[i];
+        else if (size == 2)
+            ((uint16_t *)y->data)[i] = (uint16_t)wide[i];
+        else
+            ((uint32_t *)y->data)[i] = (uint32_t)wide[i];
     }
 }
 
@@ -359,7 +387,8 @@ static bool finish(const Einsum *e, const Operand *operand) {
     KernelTensor *y = &e->call->outputs[0];
     Labels order = labels_new(e), sums = labels_new(e);
     bool fits = true;
-    for (uint32_t i = 0; i < e->output_rank; i++) fits = fits && labels_add(e, &order, e->output[i]);
+    for (uint32_t i = 0; i < e->output_rank; i++)
+        fits = fits && labels_add(e, &order, e->output[i]);
     for (uint32_t label = 0; label < e->labels; label++) {
         bool in_output = false;
         for (uint32_t i = 0; i < e->output_rank; i++) in_output |= e->output[i] == label;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GlobalAveragePool, GlobalMaxPool, GlobalLpPool: the mean, largest element or p-norm of each (image,
- * channel), summed in double. NaN is larger than any number, as in MaxPool. An empty plane gives a mean
- * and norm of 0 and a maximum of -Inf.
+/* GlobalAveragePool, GlobalMaxPool, GlobalLpPool: the mean, largest element or p-norm of each
+ * (image, channel), summed in double. NaN is larger than any number, as in MaxPool. An empty plane
+ * gives a mean and norm of 0 and a maximum of -Inf.
  */
 #include <math.h>
 
@@ -42,9 +42,11 @@ typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
         return p == 2 ? sqrt(sum) : pow(sum, 1 / p);                                               \
     }                                                                                              \
     static void pool_##T(GlobalKind kind, const T *x, uint64_t count, double p, T *y) {            \
-        if (kind == GLOBAL_MEAN) *y = (T)(count ? sum_##T(x, count) / (double)count : 0);          \
-        else *y = (T)(kind == GLOBAL_MAX ? largest_##T(x, count)                                   \
-                                         : (count ? norm_##T(x, count, p) : 0));                   \
+        if (kind == GLOBAL_MEAN)                                                                   \
+            *y = (T)(count ? sum_##T(x, count) / (double)count : 0);                               \
+        else                                                                                       \
+            *y = (T)(kind == GLOBAL_MAX ? largest_##T(x, count)                                    \
+                                        : (count ? norm_##T(x, count, p) : 0));                    \
     }
 GLOBAL_POOL(float)
 GLOBAL_POOL(double)
@@ -62,13 +64,18 @@ static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
     for (uint64_t i = 0; i < planes; i++) {
         if (wide)
             pool_double(kind, (const double *)x->data + i * size, size, p, (double *)y->data + i);
-        else pool_float(kind, (const float *)x->data + i * size, size, p, (float *)y->data + i);
+        else
+            pool_float(kind, (const float *)x->data + i * size, size, p, (float *)y->data + i);
     }
     return true;
 }
 
-bool kernel_global_average_pool(KernelCall *call) { return global_pool(call, GLOBAL_MEAN, 0); }
-bool kernel_global_max_pool(KernelCall *call) { return global_pool(call, GLOBAL_MAX, 0); }
+bool kernel_global_average_pool(KernelCall *call) {
+    return global_pool(call, GLOBAL_MEAN, 0);
+}
+bool kernel_global_max_pool(KernelCall *call) {
+    return global_pool(call, GLOBAL_MAX, 0);
+}
 bool kernel_global_lp_pool(KernelCall *call) {
     return global_pool(call, GLOBAL_NORM, (double)((const GlobalPoolAttrs *)call->attrs)->p);
 }

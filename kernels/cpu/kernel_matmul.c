@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMul (numpy.matmul: batches broadcast, vectors are a row on the left and a column on the right) and
- * Gemm (alpha * A' * B' + beta * C, C broadcast to the result; before version 7 it is so only with the
- * attribute `broadcast`, which shapes make no difference to).
+/* MatMul (numpy.matmul: batches broadcast, vectors are a row on the left and a column on the right)
+ * and Gemm (alpha * A' * B' + beta * C, C broadcast to the result; before version 7 it is so only
+ * with the attribute `broadcast`, which shapes make no difference to).
  *
  * float goes through gemm.h; double and integers through a plain loop, integers modulo their size.
  */
@@ -24,14 +24,17 @@ static bool one_type(KernelCall *call) {
 bool kernel_matmul(KernelCall *call) {
     KernelTensor *y = &call->outputs[0];
     MatmulBatches s;
-    if (!one_type(call) ||
-        !matmul_batches(call, &call->inputs[0], &call->inputs[1], y, &s))
+    if (!one_type(call) || !matmul_batches(call, &call->inputs[0], &call->inputs[1], y, &s))
         return false;
     if (y->count == 0) return true;
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
     if (a->dtype == DTYPE_FLOAT) {
-        const GemmMatrices g = {.batches = s.batches, .m = s.m, .n = s.n, .k = s.k,
-                                .a = {a->data, s.a, s.k, 1}, .b = {b->data, s.b, s.n, 1},
+        const GemmMatrices g = {.batches = s.batches,
+                                .m = s.m,
+                                .n = s.n,
+                                .k = s.k,
+                                .a = {a->data, s.a, s.k, 1},
+                                .b = {b->data, s.b, s.n, 1},
                                 .c = y->data};
         gemm_matrices(call, &g);
         return true;
@@ -41,15 +44,21 @@ bool kernel_matmul(KernelCall *call) {
     for (uint64_t i = 0; s.k && i < s.batches; i++) {
         const PlainProduct p = {.a = (const char *)a->data + s.a[i] * size,
                                 .b = (const char *)b->data + s.b[i] * size,
-                                .y = (char *)y->data + i * s.m * s.n * size, .m = s.m, .n = s.n,
-                                .k = s.k, .a_row = s.k, .a_column = 1, .b_row = s.n,
+                                .y = (char *)y->data + i * s.m * s.n * size,
+                                .m = s.m,
+                                .n = s.n,
+                                .k = s.k,
+                                .a_row = s.k,
+                                .a_column = 1,
+                                .b_row = s.n,
                                 .b_column = 1};
         plain_product(call, y->dtype, &p);
     }
     return true;
 }
 
-/* ---- Gemm -------------------------------------------------------------------------------------- */
+/* ---- Gemm --------------------------------------------------------------------------------------
+ */
 
 typedef struct GemmAttrs {
     int64_t trans_a, trans_b;
@@ -82,15 +91,23 @@ static bool addend_make(KernelCall *call, float beta, Addend *addend) {
     return true;
 }
 
-static float factor_float(float f) { return f; }
-static double factor_double(float f) { return f; }
+static float factor_float(float f) {
+    return f;
+}
+static double factor_double(float f) {
+    return f;
+}
 /* An integer tensor's factors: the integers they are, cut off. */
 static int64_t factor_whole(float f) {
     if (!(f > -9.2e18f)) return f < 0 ? INT64_MIN : 0;
     return f < 9.2e18f ? (int64_t)f : INT64_MAX;
 }
-static uint32_t factor_uint32(float f) { return (uint32_t)(uint64_t)factor_whole(f); }
-static uint64_t factor_uint64(float f) { return (uint64_t)factor_whole(f); }
+static uint32_t factor_uint32(float f) {
+    return (uint32_t)(uint64_t)factor_whole(f);
+}
+static uint64_t factor_uint64(float f) {
+    return (uint64_t)factor_whole(f);
+}
 
 /* y = factor * C; and y = alpha * y + beta * C, where alpha is not 1. */
 #define ADDENDS(T, name)                                                                           \
@@ -115,17 +132,25 @@ ADDENDS(uint32_t, uint32)
 ADDENDS(uint64_t, uint64)
 
 static void begin(Dtype dtype, void *y, const PlainProduct *p, const Addend *c) {
-    if (dtype == DTYPE_FLOAT) begin_float(y, p->m, p->n, c);
-    else if (dtype == DTYPE_DOUBLE) begin_double(y, p->m, p->n, c);
-    else if (kernel_element_size(dtype) == 4) begin_uint32(y, p->m, p->n, c);
-    else begin_uint64(y, p->m, p->n, c);
+    if (dtype == DTYPE_FLOAT)
+        begin_float(y, p->m, p->n, c);
+    else if (dtype == DTYPE_DOUBLE)
+        begin_double(y, p->m, p->n, c);
+    else if (kernel_element_size(dtype) == 4)
+        begin_uint32(y, p->m, p->n, c);
+    else
+        begin_uint64(y, p->m, p->n, c);
 }
 
 static void scale(Dtype dtype, float alpha, const PlainProduct *p, const Addend *c) {
-    if (dtype == DTYPE_FLOAT) scale_float(p->y, alpha, p->m, p->n, c);
-    else if (dtype == DTYPE_DOUBLE) scale_double(p->y, alpha, p->m, p->n, c);
-    else if (kernel_element_size(dtype) == 4) scale_uint32(p->y, alpha, p->m, p->n, c);
-    else scale_uint64(p->y, alpha, p->m, p->n, c);
+    if (dtype == DTYPE_FLOAT)
+        scale_float(p->y, alpha, p->m, p->n, c);
+    else if (dtype == DTYPE_DOUBLE)
+        scale_double(p->y, alpha, p->m, p->n, c);
+    else if (kernel_element_size(dtype) == 4)
+        scale_uint32(p->y, alpha, p->m, p->n, c);
+    else
+        scale_uint64(p->y, alpha, p->m, p->n, c);
 }
 
 static bool gemm_operands(KernelCall *call, const GemmAttrs *attrs, PlainProduct *p) {
@@ -135,10 +160,16 @@ static bool gemm_operands(KernelCall *call, const GemmAttrs *attrs, PlainProduct
         b->dims[!tb] != y->dims[1] || a->dims[!ta] != b->dims[tb])
         return kernel_fail(call, "the matrices' dimensions do not fit");
     uint64_t a_width = (uint64_t)a->dims[1], b_width = (uint64_t)b->dims[1];
-    *p = (PlainProduct){.a = a->data, .b = b->data, .y = y->data, .m = (uint64_t)y->dims[0],
-                        .n = (uint64_t)y->dims[1], .k = (uint64_t)a->dims[!ta],
-                        .a_row = ta ? 1 : a_width, .a_column = ta ? a_width : 1,
-                        .b_row = tb ? 1 : b_width, .b_column = tb ? b_width : 1};
+    *p = (PlainProduct){.a = a->data,
+                        .b = b->data,
+                        .y = y->data,
+                        .m = (uint64_t)y->dims[0],
+                        .n = (uint64_t)y->dims[1],
+                        .k = (uint64_t)a->dims[!ta],
+                        .a_row = ta ? 1 : a_width,
+                        .a_column = ta ? a_width : 1,
+                        .b_row = tb ? 1 : b_width,
+                        .b_column = tb ? b_width : 1};
     return true;
 }
 
@@ -147,17 +178,23 @@ bool kernel_gemm(KernelCall *call) {
     KernelTensor *y = &call->outputs[0];
     PlainProduct p;
     Addend c;
-    if (!one_type(call) || !gemm_operands(call, attrs, &p) ||
-        !addend_make(call, attrs->beta, &c))
+    if (!one_type(call) || !gemm_operands(call, attrs, &p) || !addend_make(call, attrs->beta, &c))
         return false;
     if (y->count == 0) return true;
     bool as_it_is = attrs->alpha == 1, first = as_it_is && c.data;
-    if (first) begin(y->dtype, y->data, &p, &c);
-    else memset(y->data, 0, y->count * kernel_element_size(y->dtype));
+    if (first)
+        begin(y->dtype, y->data, &p, &c);
+    else
+        memset(y->data, 0, y->count * kernel_element_size(y->dtype));
     if (y->dtype == DTYPE_FLOAT) {
-        const GemmMatrices g = {.batches = 1, .m = p.m, .n = p.n, .k = p.k,
+        const GemmMatrices g = {.batches = 1,
+                                .m = p.m,
+                                .n = p.n,
+                                .k = p.k,
                                 .a = {p.a, NULL, p.a_row, p.a_column},
-                                .b = {p.b, NULL, p.b_row, p.b_column}, .c = y->data, .add = first};
+                                .b = {p.b, NULL, p.b_row, p.b_column},
+                                .c = y->data,
+                                .add = first};
         gemm_matrices(call, &g);
     } else {
         plain_product(call, y->dtype, &p);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MatMulInteger and QLinearMatMul.
  *
- * MatMulInteger: (a - a_zero) * (b - b_zero), summed in int32 modulo 2^32. QLinearMatMul: those sums
- * times a_scale * b_scale / y_scale, rounded to nearest even, plus y_zero, saturated; its 8-bit float
- * types arrive here as float and are summed as such, the host rounds the result.
+ * MatMulInteger: (a - a_zero) * (b - b_zero), summed in int32 modulo 2^32. QLinearMatMul: those
+ * sums times a_scale * b_scale / y_scale, rounded to nearest even, plus y_zero, saturated; its
+ * 8-bit float types arrive here as float and are summed as such, the host rounds the result.
  *
- * Zero points and scales are scalars, or one for each row of a (and of y), one for each column of b: as
- * a vector for all batches, or with the matrix's own rank and 1 where it has one for all.
+ * Zero points and scales are scalars, or one for each row of a (and of y), one for each column of
+ * b: as a vector for all batches, or with the matrix's own rank and 1 where it has one for all.
  */
 #include <string.h>
 
@@ -42,7 +42,8 @@ static bool lines_make(KernelCall *call, uint32_t i, const KernelTensor *matrix,
     }
     uint32_t axis = matrix->rank - (rows ? 2 : 1);
     if (matrix->rank < 2) return kernel_fail(call, "several scales or zero points for a vector");
-    uint64_t lines = (uint64_t)matrix->dims[axis], batches = kernel_span(matrix, 0, matrix->rank - 2);
+    uint64_t lines = (uint64_t)matrix->dims[axis],
+             batches = kernel_span(matrix, 0, matrix->rank - 2);
     bool vector = t->rank == 1 && t->count == lines;
     if (!vector && !fits_lines(t, matrix, axis))
         return kernel_fail(call, "operand %u, scales or zero points, does not fit its matrix", i);
@@ -80,8 +81,11 @@ static int16_t *widen(KernelCall *call, const KernelTensor *t, const Lines *zero
     for (uint64_t i = 0; i < count; i++) points[i] = (int64_t)zeros->items[i];
     uint64_t part = !zeros->one && !rows ? (uint64_t)t->dims[t->rank - 2] : height;
     for (uint64_t i = 0; part && i < height; i += part) {
-        WideRows from = {.from = (const char *)t->data + i * columns, .dtype = t->dtype,
-                         .rows = part, .columns = columns, .zeros = {.points = points}};
+        WideRows from = {.from = (const char *)t->data + i * columns,
+                         .dtype = t->dtype,
+                         .rows = part,
+                         .columns = columns,
+                         .zeros = {.points = points}};
         if (!zeros->one && rows) from.zeros.row = 1;
         if (!zeros->one && !rows) from.zeros.column = 1;
         if (!zeros->one && !rows) from.zeros.points = points + i / part * zeros->lines;
@@ -108,14 +112,22 @@ static void byte_sums(KernelCall *call, const Factors *f, const Lines *a_zero, c
                       int32_t *sums) {
     const MatmulBatches *s = &f->s;
     uint64_t width = quantized_width(s->k);
-    int16_t *a = widen(call, f->a, a_zero, true, width), *b = widen(call, f->b, b_zero, false, s->n);
+    int16_t *a = widen(call, f->a, a_zero, true, width),
+            *b = widen(call, f->b, b_zero, false, s->n);
     uint64_t *a_at = ARENA_ARRAY(call->scratch, uint64_t, s->batches + 1);
     for (uint64_t i = 0; s->k && i < s->batches; i++) a_at[i] = s->a[i] / s->k * (width / 2);
     const GemmMatrix rows = {(const void *)a, a_at, width / 2, 1};
     const PairRows columns = {b, s->b, s->n, s->k};
-    const Gemm product = {.kind = GEMM_PAIRS, .batches = s->batches, .m = s->m, .n = s->n,
-                          .k = width / 2, .pack_a = gemm_pack_rows, .a = &rows,
-                          .pack_b = quantized_pack_rows, .b = &columns, .c = sums};
+    const Gemm product = {.kind = GEMM_PAIRS,
+                          .batches = s->batches,
+                          .m = s->m,
+                          .n = s->n,
+                          .k = width / 2,
+                          .pack_a = gemm_pack_rows,
+                          .a = &rows,
+                          .pack_b = quantized_pack_rows,
+                          .b = &columns,
+                          .c = sums};
     gemm_run(call, &product);
 }
 
@@ -154,9 +166,10 @@ static void store_bytes(KernelCall *call, const Factors *f, const Scales *scales
         for (uint64_t j = 0; j < s->n; j++) columns[j] = line(&scales->b, b, j);
         for (uint64_t i = 0; i < s->m; i++) {
             uint64_t at = (batch * s->m + i) * s->n;
-            const Requantize how = {
-                .scale = line(&scales->a, a, i) / line(&scales->y, batch, i),
-                .zero = line(&scales->y_zero, batch, i), .scales = columns, .dtype = y->dtype};
+            const Requantize how = {.scale = line(&scales->a, a, i) / line(&scales->y, batch, i),
+                                    .zero = line(&scales->y_zero, batch, i),
+                                    .scales = columns,
+                                    .dtype = y->dtype};
             quantized_store(&how, sums + at, (uint8_t *)y->data + at, s->n);
         }
     }
@@ -179,9 +192,13 @@ static void run_floats(KernelCall *call, const Factors *f, const Lines *a_zero, 
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
     float *sums = ARENA_ARRAY(call->scratch, float, y->count);
-    const GemmMatrices g = {.batches = s->batches, .m = s->m, .n = s->n, .k = s->k,
+    const GemmMatrices g = {.batches = s->batches,
+                            .m = s->m,
+                            .n = s->n,
+                            .k = s->k,
                             .a = {less_zero(call, f->a, a_zero, true), s->a, s->k, 1},
-                            .b = {less_zero(call, f->b, b_zero, false), s->b, s->n, 1}, .c = sums};
+                            .b = {less_zero(call, f->b, b_zero, false), s->b, s->n, 1},
+                            .c = sums};
     gemm_matrices(call, &g);
     for (uint64_t i = 0; i < y->count; i++) {
         uint64_t batch = i / (s->m * s->n), row = i / s->n % s->m, column = i % s->n;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MaxPool, AveragePool, LpPool: a window's largest element, mean or p-norm, over any number of axes.
+/* MaxPool, AveragePool, LpPool: a window's largest element, mean or p-norm, over any number of
+ * axes.
  *
  * Padding is never an element of MaxPool's; of AveragePool's it is a zero that counts only with
- * count_include_pad, and only as far as the pads reach (a window that ceil_mode lets run past them has
- * fewer elements). NaN is larger than any number, so it shows in the result; a window that holds no
- * element at all gives the type's lowest value (and its plane's first index), or a mean and norm of 0.
+ * count_include_pad, and only as far as the pads reach (a window that ceil_mode lets run past them
+ * has fewer elements). NaN is larger than any number, so it shows in the result; a window that
+ * holds no element at all gives the type's lowest value (and its plane's first index), or a mean
+ * and norm of 0.
  */
 #include <math.h>
 #include <omp.h>
@@ -92,8 +94,9 @@ static int64_t turned(const Window *w, int64_t at) {
 
 /* ---- planes ------------------------------------------------------------------------------------
  *
- * Float pools over one or two axes with windows of few taps, without indices: each plane is copied with
- * its padding and gone over by the loops of gemm.h. One axis counts as two, the first of size 1. */
+ * Float pools over one or two axes with windows of few taps, without indices: each plane is copied
+ * with its padding and gone over by the loops of gemm.h. One axis counts as two, the first of
+ * size 1. */
 
 enum { PLANE_TAPS_MOST = 128 };
 
@@ -102,7 +105,8 @@ typedef struct PoolPlanes {
     WindowAxis y, x;
     GemmPlane plane;
     GemmTaps taps;
-    float *y_counts, *x_counts; /* elements that count, by row and by column of outputs, at least 1 */
+    float *y_counts,
+        *x_counts; /* elements that count, by row and by column of outputs, at least 1 */
     const GemmLoops *loops;
     bool mean, copied; /* false: there is no padding */
 } PoolPlanes;
@@ -141,17 +145,24 @@ static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];
-    p.plane = (GemmPlane){.in_height = (uint64_t)p.y.in, .in_width = (uint64_t)p.x.in,
-                          .top = (uint64_t)p.y.begin, .left = (uint64_t)p.x.begin,
-                          .height = padded_size(&p.y), .width = padded_size(&p.x),
+    p.plane = (GemmPlane){.in_height = (uint64_t)p.y.in,
+                          .in_width = (uint64_t)p.x.in,
+                          .top = (uint64_t)p.y.begin,
+                          .left = (uint64_t)p.x.begin,
+                          .height = padded_size(&p.y),
+                          .width = padded_size(&p.x),
                           .value = mean ? 0 : -INFINITY};
     p.copied = p.y.begin || p.x.begin || p.plane.height > p.plane.in_height ||
                p.plane.width > p.plane.in_width;
     if (!p.copied) p.plane.width = p.plane.in_width;
-    p.taps = (GemmTaps){.lines = (uint64_t)p.y.out, .line = (uint64_t)p.y.stride * p.plane.width,
-                        .count = (uint64_t)p.x.out, .row = (uint64_t)p.y.dilation * p.plane.width,
-                        .rows = (uint32_t)p.y.taps, .taps = (uint32_t)p.x.taps,
-                        .stride = (uint64_t)p.x.stride, .step = (uint64_t)p.x.dilation};
+    p.taps = (GemmTaps){.lines = (uint64_t)p.y.out,
+                        .line = (uint64_t)p.y.stride * p.plane.width,
+                        .count = (uint64_t)p.x.out,
+                        .row = (uint64_t)p.y.dilation * p.plane.width,
+                        .rows = (uint32_t)p.y.taps,
+                        .taps = (uint32_t)p.x.taps,
+                        .stride = (uint64_t)p.x.stride,
+                        .step = (uint64_t)p.x.dilation};
     float *ones = ARENA_ARRAY(call->scratch, float, (uint64_t)(p.y.taps * p.x.taps));
     for (int64_t i = 0; i < p.y.taps * p.x.taps; i++) ones[i] = 1;
     p.taps.weights = ones;
@@ -213,8 +224,8 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
             y[o] = best;                                                                           \
             if (where < 0) where = 0;                                                              \
             if (indices)                                                                           \
-                indices[o] = (int64_t)(plane * w->in) +                                            \
-                             (pool->column_major ? turned(w, where) : where);                      \
+                indices[o] =                                                                       \
+                    (int64_t)(plane * w->in) + (pool->column_major ? turned(w, where) : where);    \
         }                                                                                          \
     }
 #define NEVER(x) ((void)(x), false) /* integers are no NaN */
@@ -279,7 +290,9 @@ static void run_planes(KernelCall *call, const Pool *pool, PoolPlane *run) {
     for (uint64_t plane = 0; plane < pool->planes; plane++) {
         int64_t *own = all + size * (unsigned)omp_get_thread_num();
         memset(own, 0, size * sizeof *own);
-        PoolWindow at = {.first = own, .last = own + w->rank, .tap = own + 2 * (uint64_t)w->rank,
+        PoolWindow at = {.first = own,
+                         .last = own + w->rank,
+                         .tap = own + 2 * (uint64_t)w->rank,
                          .output = own + 3 * (uint64_t)w->rank};
         run(pool, plane, &at);
     }
@@ -293,18 +306,21 @@ static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
     if (x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || x->dtype != y->dtype ||
         (indices && (indices->dtype != DTYPE_INT64 || indices->count != y->count)))
         return kernel_fail(call, "the result is of another type or size");
-    *pool = (Pool){.window = window, .x = x->data, .y = y->data,
+    *pool = (Pool){.window = window,
+                   .x = x->data,
+                   .y = y->data,
                    .indices = indices ? indices->data : NULL,
                    .column_major = attrs->storage_order != 0,
-                   .count_pads = attrs->count_include_pad != 0, .p = (double)attrs->p,
+                   .count_pads = attrs->count_include_pad != 0,
+                   .p = (double)attrs->p,
                    .planes = y->count ? (uint64_t)(x->dims[0] * x->dims[1]) : 0};
     if (y->count && !x->count) return kernel_fail(call, "the input is empty");
     return true;
 }
 
 static bool pool_run(KernelCall *call, const Pool *pool, PoolPlane *run) {
-    if (!run) return kernel_fail(call, "there is no such pool of %s",
-                                 dtype_name(call->inputs[0].dtype));
+    if (!run)
+        return kernel_fail(call, "there is no such pool of %s", dtype_name(call->inputs[0].dtype));
     run_planes(call, pool, run);
     return true;
 }
@@ -315,18 +331,26 @@ static bool run_max_or_mean(KernelCall *call, bool mean) {
     if (!pool_make(call, &window, &pool)) return false;
     Dtype dtype = call->inputs[0].dtype;
     PoolPlane *run = NULL;
-    if (dtype == DTYPE_FLOAT) run = mean ? average_float : max_float;
-    else if (dtype == DTYPE_DOUBLE) run = mean ? average_double : max_double;
-    else if (dtype == DTYPE_INT8 && !mean) run = max_int8;
-    else if (dtype == DTYPE_UINT8 && !mean) run = max_uint8;
+    if (dtype == DTYPE_FLOAT)
+        run = mean ? average_float : max_float;
+    else if (dtype == DTYPE_DOUBLE)
+        run = mean ? average_double : max_double;
+    else if (dtype == DTYPE_INT8 && !mean)
+        run = max_int8;
+    else if (dtype == DTYPE_UINT8 && !mean)
+        run = max_uint8;
     if (dtype != DTYPE_FLOAT || !pool.planes || !planes_suit(&pool))
         return pool_run(call, &pool, run);
     run_planes_of(call, &pool, mean);
     return true;
 }
 
-bool kernel_max_pool(KernelCall *call) { return run_max_or_mean(call, false); }
-bool kernel_average_pool(KernelCall *call) { return run_max_or_mean(call, true); }
+bool kernel_max_pool(KernelCall *call) {
+    return run_max_or_mean(call, false);
+}
+bool kernel_average_pool(KernelCall *call) {
+    return run_max_or_mean(call, true);
+}
 
 static bool run_lp_pool(KernelCall *call, bool real_p) {
     Window window;
@@ -340,5 +364,9 @@ static bool run_lp_pool(KernelCall *call, bool real_p) {
                                             : NULL);
 }
 
-bool kernel_lp_pool_1(KernelCall *call) { return run_lp_pool(call, true); }
-bool kernel_lp_pool(KernelCall *call) { return run_lp_pool(call, false); }
+bool kernel_lp_pool_1(KernelCall *call) {
+    return run_lp_pool(call, true);
+}
+bool kernel_lp_pool(KernelCall *call) {
+    return run_lp_pool(call, false);
+}

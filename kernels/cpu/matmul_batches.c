@@ -3,7 +3,9 @@
 #include "matmul_batches.h"
 
 /* Batch axes of an operand. */
-static uint32_t batch_rank(const KernelTensor *t) { return t->rank > 2 ? t->rank - 2 : 0; }
+static uint32_t batch_rank(const KernelTensor *t) {
+    return t->rank > 2 ? t->rank - 2 : 0;
+}
 
 /* The first element of each batch's matrix of t, whose batch dims are broadcast to y's first `rank`
  * ones. NULL where they do not fit. */

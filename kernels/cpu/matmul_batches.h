@@ -10,8 +10,8 @@ typedef struct MatmulBatches {
     const uint64_t *a, *b; /* [batches]: element at which the batch's matrix begins; in scratch */
 } MatmulBatches;
 
-/* For y = a * b; all dims are checked against each other. Where b is one matrix for all batches of a,
- * they are one batch of more rows. False with the error set. */
+/* For y = a * b; all dims are checked against each other. Where b is one matrix for all batches of
+ * a, they are one batch of more rows. False with the error set. */
 bool matmul_batches(KernelCall *call, const KernelTensor *a, const KernelTensor *b,
                     const KernelTensor *y, MatmulBatches *result);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plain loops over rows of the result; see plain_product.h. Integers are computed unsigned, where wrapping
- * is defined, and the signed result has the same bits. */
+/* Plain loops over rows of the result; see plain_product.h. Integers are computed unsigned, where
+ * wrapping is defined, and the signed result has the same bits. */
 #include "plain_product.h"
 
 #include "gemm.h"
@@ -26,8 +26,11 @@ void plain_product(KernelCall *call, Dtype dtype, const PlainProduct *p) {
     size_t size = kernel_element_size(dtype);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (uint64_t i = 0; i < p->m; i++) {
-        if (dtype == DTYPE_DOUBLE) plain_double(p, i);
-        else if (size == 4) plain_uint32(p, i);
-        else plain_uint64(p, i);
+        if (dtype == DTYPE_DOUBLE)
+            plain_double(p, i);
+        else if (size == 4)
+            plain_uint32(p, i);
+        else
+            plain_uint64(p, i);
     }
 }

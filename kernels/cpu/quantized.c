@@ -12,8 +12,10 @@ void quantized_widen(int16_t *to, const WideRows *r, uint64_t width) {
         bool is_signed = r->dtype == DTYPE_INT8;
         for (uint64_t j = 0; j < r->columns && step; j++)
             to[j] = (int16_t)((is_signed ? s[j] : u[j]) - (int32_t)zeros[j * step]);
-        for (uint64_t j = 0; j < r->columns && !step && is_signed; j++) to[j] = (int16_t)(s[j] - zero);
-        for (uint64_t j = 0; j < r->columns && !step && !is_signed; j++) to[j] = (int16_t)(u[j] - zero);
+        for (uint64_t j = 0; j < r->columns && !step && is_signed; j++)
+            to[j] = (int16_t)(s[j] - zero);
+        for (uint64_t j = 0; j < r->columns && !step && !is_signed; j++)
+            to[j] = (int16_t)(u[j] - zero);
         for (uint64_t j = r->columns; j < width; j++) to[j] = 0;
     }
 }

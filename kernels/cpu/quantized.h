@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of 8-bit matrices: their elements less the zero points are int16, two of which make one of
- * gemm.h's pairs; sums are int32, modulo 2^32. */
+/* Products of 8-bit matrices: their elements less the zero points are int16, two of which make one
+ * of gemm.h's pairs; sums are int32, modulo 2^32. */
 #ifndef DEMI_QUANTIZED_H
 #define DEMI_QUANTIZED_H
 
@@ -24,7 +24,9 @@ typedef struct WideRows {
 void quantized_widen(int16_t *to, const WideRows *rows, uint64_t width);
 
 /* int16 elements in a row that is padded to pairs. */
-static inline uint64_t quantized_width(uint64_t columns) { return (columns + 1) / 2 * 2; }
+static inline uint64_t quantized_width(uint64_t columns) {
+    return (columns + 1) / 2 * 2;
+}
 
 /* Gemm.pack_b of GEMM_PAIRS: B's rows of int16, interleaved two by two. */
 typedef struct PairRows {
@@ -34,8 +36,8 @@ typedef struct PairRows {
 } PairRows;
 GemmPack quantized_pack_rows;
 
-/* to[i] = sums[i] * scale rounded to nearest, ties to even, plus zero, within int8's or uint8's range.
- * Where scales is not NULL, element i's is scale * scales[i]. */
+/* to[i] = sums[i] * scale rounded to nearest, ties to even, plus zero, within int8's or uint8's
+ * range. Where scales is not NULL, element i's is scale * scales[i]. */
 typedef struct Requantize {
     double scale, zero;
     const double *scales;

@@ -32,11 +32,10 @@ static bool lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank)
 /* Padding, and that the last window's last position is one that can be computed with. */
 static bool axis_pads(KernelCall *call, const WindowAttrs *attrs, WindowAxis *axis) {
     uint64_t span, last;
-    bool fits = axis->taps > 0 &&
-                checked_mul((uint64_t)axis->taps - 1, (uint64_t)axis->dilation, &span) &&
-                checked_mul((uint64_t)(axis->out ? axis->out - 1 : 0), (uint64_t)axis->stride,
-                            &last) &&
-                span < POSITION_LIMIT && last < POSITION_LIMIT && axis->in < POSITION_LIMIT;
+    bool fits =
+        axis->taps > 0 && checked_mul((uint64_t)axis->taps - 1, (uint64_t)axis->dilation, &span) &&
+        checked_mul((uint64_t)(axis->out ? axis->out - 1 : 0), (uint64_t)axis->stride, &last) &&
+        span < POSITION_LIMIT && last < POSITION_LIMIT && axis->in < POSITION_LIMIT;
     if (!fits) return kernel_fail(call, "a window is too large");
     if (attrs->auto_pad == WINDOW_NOTSET || attrs->auto_pad == WINDOW_VALID) return true;
     int64_t pads = (int64_t)(last + span + 1) - axis->in;
@@ -58,8 +57,8 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
     WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
     for (uint32_t i = 0; i < rank; i++) {
         WindowAxis *axis = &axes[i];
-        *axis = (WindowAxis){.in = x->dims[i + 2], .out = y->dims[i + 2], .stride = 1,
-                             .dilation = 1};
+        *axis =
+            (WindowAxis){.in = x->dims[i + 2], .out = y->dims[i + 2], .stride = 1, .dilation = 1};
         axis->taps = weights ? weights->dims[i + 2] : attrs->kernel_shape.items[i];
         if (weights && attrs->kernel_shape.present && attrs->kernel_shape.items[i] != axis->taps)
             return kernel_fail(call, "kernel_shape is not that of the weights");
@@ -71,14 +70,19 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
         if (!axis_pads(call, attrs, axis)) return false;
     }
     if (attrs->group < 1) return kernel_fail(call, "group is %lld", (long long)attrs->group);
-    *window = (Window){.rank = rank, .axes = axes, .in = kernel_span(x, 2, x->rank),
-                       .out = kernel_span(y, 2, y->rank), .taps = 1,
+    *window = (Window){.rank = rank,
+                       .axes = axes,
+                       .in = kernel_span(x, 2, x->rank),
+                       .out = kernel_span(y, 2, y->rank),
+                       .taps = 1,
                        .groups = (uint64_t)attrs->group};
     if (weights) window->taps = kernel_span(weights, 2, weights->rank);
     return true;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return a <= 0 ? 0 : (a - 1) / b + 1;
+}
 
 void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first, int64_t *last) {
     int64_t at = o * axis->stride - axis->begin, low = padded ? -axis->begin : 0;
@@ -113,8 +117,8 @@ static void overlap_place(const Window *w, const int64_t *tap, WindowOverlap *o)
     o->in = o->out = 0;
     for (uint32_t i = 0; i < w->rank; i++) {
         const WindowAxis *axis = &w->axes[i];
-        o->in = o->in * axis->in + o->index[i] * axis->stride + tap[i] * axis->dilation -
-                axis->begin;
+        o->in =
+            o->in * axis->in + o->index[i] * axis->stride + tap[i] * axis->dilation - axis->begin;
         o->out = o->out * axis->out + o->index[i];
     }
 }

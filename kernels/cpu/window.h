@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Windows that slide over spatial axes: the geometry that convolutions and pools share.
  *
- * Along an axis, output o sees input position o * stride + t * dilation - begin for its taps t; those
- * outside of [0, in) are padding. With the sums that window_make has checked, no such position
- * overflows. The formulas are those of the operators' definitions, as in shape_window.c.
+ * Along an axis, output o sees input position o * stride + t * dilation - begin for its taps t;
+ * those outside of [0, in) are padding. With the sums that window_make has checked, no such
+ * position overflows. The formulas are those of the operators' definitions, as in shape_window.c.
  */
 #ifndef DEMI_WINDOW_H
 #define DEMI_WINDOW_H
@@ -23,8 +23,7 @@ extern const char *const window_auto_pads[];
 /* Layout rows for a struct whose member `w` is a WindowAttrs. */
 #define WINDOW_FIELDS(Struct)                                                                      \
     KERNEL_CHOICE(Struct, w.auto_pad, "auto_pad", window_auto_pads, WINDOW_NOTSET),                \
-        KERNEL_INT(Struct, w.group, "group", 1),                                                   \
-        KERNEL_INT(Struct, w.ceil_mode, "ceil_mode", 0),                                           \
+        KERNEL_INT(Struct, w.group, "group", 1), KERNEL_INT(Struct, w.ceil_mode, "ceil_mode", 0),  \
         KERNEL_FIELD(Struct, w.kernel_shape, "kernel_shape", INTS),                                \
         KERNEL_FIELD(Struct, w.strides, "strides", INTS),                                          \
         KERNEL_FIELD(Struct, w.dilations, "dilations", INTS),                                      \
@@ -41,9 +40,9 @@ typedef struct Window {
     uint64_t groups;
 } Window;
 
-/* The geometry of x (N, C, spatial …) and y (N, M, spatial …). Taps are the spatial dims of `weights`,
- * or kernel_shape where it is NULL. False with the error set where they do not fit together. In
- * scratch. */
+/* The geometry of x (N, C, spatial …) and y (N, M, spatial …). Taps are the spatial dims of
+ * `weights`, or kernel_shape where it is NULL. False with the error set where they do not fit
+ * together. In scratch. */
 bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor *weights,
                  Window *window);
 
@@ -62,7 +61,7 @@ bool window_next_tap(const Window *window, int64_t *index);
 typedef struct WindowOverlap {
     int64_t *first, *last, *index; /* [rank], the caller's */
     int64_t count, step;           /* of a row: outputs, and input elements between them */
-    int64_t in, out;               /* where the row at hand begins in the input and the output plane */
+    int64_t in, out; /* where the row at hand begins in the input and the output plane */
 } WindowOverlap;
 
 /* False where no output sees the tap; else the first row is at hand. */
