@@ -73,6 +73,10 @@ if(TARGET demi)
         LABELS quick PROCESSORS 2)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
+    if(TARGET demi_shared)
+        demi_python_test(plan_suite plan_suite.py --library $<TARGET_FILE:demi_shared>
+            TIMEOUT 600 PROCESSORS 2)
+    endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)
 endif()
