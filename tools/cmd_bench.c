@@ -116,6 +116,20 @@ static bool warm_up(Job *job, Err *err) {
     return true;
 }
 
+/* Bytes. Of this program alone: getrusage would count what its parent held before it began. */
+static uint64_t peak_resident(void) {
+    char line[256];
+    unsigned long long kilobytes = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && !kilobytes && fgets(line, sizeof line, file))
+        if (strncmp(line, "VmHWM:", 6) == 0) kilobytes = strtoull(line + 6, NULL, 10);
+    if (file) fclose(file);
+    if (kilobytes) return kilobytes * 1024;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
 static bool measure(Job *job, Err *err) {
     double begin = console_seconds(), end = begin;
     uint64_t most = job->runs ? job->runs : MOST_RUNS;
@@ -127,9 +141,7 @@ static bool measure(Job *job, Err *err) {
         if (!job->runs && i + 1 >= LEAST_RUNS && end - begin > job->duration) break;
     }
     job->total = end - begin;
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    job->peak_resident = (uint64_t)usage.ru_maxrss * 1024;
+    job->peak_resident = peak_resident();
     job->peak_values = demi_context_peak(job->session.context);
     sum_up(job);
     return true;
@@ -239,7 +251,12 @@ static void print_report(Job *job, FILE *out) {
     const Session *s = &job->session;
     fprintf(out, "%s: %u thread%s, %s, %zu runs in %.2f s\n", s->path, s->threads,
             s->threads == 1 ? "" : "s", isa_name(isa_best()), job->seconds.count, job->total);
-    fprintf(out, "inputs      %s\n", session_list(job->arena, s->inputs, s->input_count));
+    for (size_t i = 0; i < s->input_count; i++) {
+        if (!s->given[i]) continue;
+        fputs("input       ", out);
+        report_put(out, s->inputs[i].name, strlen(s->inputs[i].name));
+        fprintf(out, " %s\n", value_type_text(job->arena, &s->values[i]));
+    }
     fprintf(out, "latency     min %.4g  mean %.4g  p50 %.4g  p90 %.4g  p99 %.4g  max %.4g ms\n",
             l->min * 1e3, l->mean * 1e3, l->p50 * 1e3, l->p90 * 1e3, l->p99 * 1e3, l->max * 1e3);
     fprintf(out, "throughput  %.4g runs/s\n", (double)job->seconds.count / job->total);

@@ -166,6 +166,10 @@ static const ComparedValue *first_bad(const Job *job) {
     return NULL;
 }
 
+static const ComparedStep *maker_of(const Comparison *c, const ComparedValue *value) {
+    return &c->steps.items[c->steps.items[value->step].blamed];
+}
+
 /* For a shell: in single quotes. */
 static const char *quoted(Arena *arena, const char *text) {
     const char *made = "'";
@@ -188,9 +192,10 @@ static const char *keep_arguments(const Job *job) {
 static const char *diff_text(Arena *arena, const ValueDiff *diff) {
     if (diff->mismatch) return diff->mismatch;
     if (diff->special)
-        return arena_printf(arena, "%llu elements are NaN or infinite in one of them, the first off "
-                                   "is %.6g, expected %.6g",
-                            (unsigned long long)diff->special, diff->worst_got, diff->worst_want);
+        return arena_printf(arena, "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
+                                   "expected %.6g",
+                            (unsigned long long)diff->special, (unsigned long long)diff->count,
+                            diff->worst_got, diff->worst_want);
     return arena_printf(arena, "largest difference %.3g, that is %.3g of the largest magnitude",
                         diff->max_abs, diff->error);
 }
@@ -200,7 +205,7 @@ static void print_first(const Job *job, FILE *out) {
     fprintf(out, "\n%zu inner values compared, %zu beyond %g\n", job->comparison.values.count,
             beyond_count(job), job->limit);
     if (!bad) return;
-    const ComparedStep *step = &job->comparison.steps.items[bad->step];
+    const ComparedStep *step = maker_of(&job->comparison, bad);
     fprintf(out, "first beyond it: ");
     const char *name = name_map_name(&job->comparison.names, bad->name);
     report_put(out, name, strlen(name));
@@ -250,7 +255,7 @@ static void json_diff(JsonWriter *json, const ValueDiff *diff, double limit) {
 
 static void json_value(const Job *job, JsonWriter *json, const char *key,
                        const ComparedValue *value) {
-    const ComparedStep *step = &job->comparison.steps.items[value->step];
+    const ComparedStep *step = maker_of(&job->comparison, value);
     json_open(json, key, '{');
     json_text(json, "name", name_map_name(&job->comparison.names, value->name));
     json_text(json, "node", step->name);
@@ -313,6 +318,18 @@ static bool find_inputs(Job *job, Err *err) {
            (job->folder || session_take_inputs(&job->b, job->program, &job->a, err));
 }
 
+/* The nodes where bad values begin, each once: a body of a loop runs again and again. */
+static void find_keep(Job *job) {
+    const Comparison *c = &job->comparison;
+    NameMap seen;
+    name_map_init(&seen, job->arena);
+    for (size_t i = 0; i < c->steps.count; i++) {
+        if (!c->steps.items[i].origin) continue;
+        const char *name = c->steps.items[c->steps.items[i].blamed].name;
+        if (name_map_add(&seen, name) == job->keep.count) VEC_PUSH(job->arena, &job->keep, name);
+    }
+}
+
 static bool compare(Job *job, Err *err) {
     Comparison *c = &job->comparison;
     comparison_init(c, job->arena);
@@ -323,9 +340,7 @@ static bool compare(Job *job, Err *err) {
     double otherwise = c->low ? limit_low : limit_float;
     if (!session_real(job->parsed, "max-error", &job->limit, otherwise, err)) return false;
     comparison_judge(c, job->limit);
-    for (size_t i = 0; i < c->steps.count; i++)
-        if (c->steps.items[i].origin)
-            VEC_PUSH(job->arena, &job->keep, c->steps.items[i].name);
+    find_keep(job);
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;

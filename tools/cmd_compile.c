@@ -62,8 +62,8 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
               verify(output.file, err) && outfile_commit(output.file, err);
     if (!ok) return false;
     if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
-        printf("%s: %.1f MB, compiled in %.2f s\n", out, (double)output.file->size / 1e6,
-               console_seconds() - program->started);
+        printf("%s: %.*f MB, compiled in %.2f s\n", out, output.file->size < 100000 ? 4 : 1,
+               (double)output.file->size / 1e6, console_seconds() - program->started);
     return true;
 }
 

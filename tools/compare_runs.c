@@ -150,17 +150,31 @@ bool comparison_beyond(const ValueDiff *diff, double limit) {
     return diff->mismatch || diff->special || diff->error > limit;
 }
 
+/* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is to
+ * blame, not that Cast, which the unconverted model has not. */
+static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
+    const ComparedStep *step = &c->steps.items[i];
+    if (strcmp(step->op_type, "Cast") != 0 || step->input_count == 0) return i;
+    size_t maker = makers[step->inputs[0]];
+    return maker && c->steps.items[maker - 1].count == 0 ? c->steps.items[maker - 1].blamed : i;
+}
+
 void comparison_judge(Comparison *c, double limit) {
     bool *bad = ARENA_ARRAY(c->arena, bool, c->names.table.count + 1);
+    size_t *makers = ARENA_ARRAY(c->arena, size_t, c->names.table.count + 1); /* 1 + step */
     for (size_t i = 0; i < c->steps.count; i++) {
         ComparedStep *step = &c->steps.items[i];
         bool before = false;
+        step->blamed = blame(c, i, makers);
         step->bad = false;
         for (size_t k = 0; k < step->input_count; k++) before = before || bad[step->inputs[k]];
         for (size_t k = 0; k < step->count; k++)
             step->bad = step->bad || comparison_beyond(&c->values.items[step->first + k].diff, limit);
         if (step->count == 0) step->bad = before; /* a cast between: what it reads says */
         else step->origin = step->bad && !before;
-        for (size_t k = 0; k < step->output_count; k++) bad[step->outputs[k]] = step->bad;
+        for (size_t k = 0; k < step->output_count; k++) {
+            bad[step->outputs[k]] = step->bad;
+            makers[step->outputs[k]] = i + 1;
+        }
     }
 }

@@ -26,6 +26,7 @@ typedef struct ComparedStep {
     const uint32_t *inputs, *outputs; /* names */
     size_t input_count, output_count;
     size_t first, count; /* in `values` */
+    size_t blamed; /* the step itself; of a Cast of what is not compared, the one that made that */
     bool bad;    /* a value of its is beyond the tolerance, or follows from one and is not compared */
     bool origin; /* that began here: nothing it read was bad */
 } ComparedStep;

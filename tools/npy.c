@@ -87,7 +87,7 @@ static bool take_descr(Cursor *c, Header *h) {
     int64_t number;
     h->order = ordered ? p[0] : '=';
     h->kind = p[ordered];
-    if (h->kind == '?') number = 1;
+    if (h->kind == '?' || h->kind == 'O') number = 1;
     else if (!take_number(&width, &number) || number > 1 << 24) return false;
     if (width.at != width.end) return false;
     h->width = (uint32_t)number;
@@ -132,6 +132,7 @@ static Dtype dtype_of(const Header *h, int32_t wanted) {
     };
     unsigned bits = wanted > 0 && wanted < DTYPE_COUNT ? dtype_bits((Dtype)wanted) : 0;
     bool narrow = bits && bits < 8 && h->width == 1 && strchr("iuV", h->kind);
+    if (h->kind == 'f' && h->width == 1) return DTYPE_FLOAT8E5M2; /* as ml_dtypes calls it */
     if (narrow || (h->kind == 'V' && bits && (bits + 7) / 8 == h->width)) return (Dtype)wanted;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].kind == h->kind && rows[i].width == h->width) return rows[i].dtype;
@@ -217,10 +218,9 @@ bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err 
         return err_set(err, ERR_MODEL, "the .npy file's header can't be read");
     Dtype dtype = dtype_of(&h, wanted);
     if (dtype == DTYPE_UNDEFINED) {
-        err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h.kind,
-                h.width);
-        if (h.kind == 'O') err_hint(err, "objects are pickled, which demi does not read");
-        return false;
+        if (h.kind == 'O') return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
+        return err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h.kind,
+                       h.width);
     }
     uint64_t count, size;
     bool fits = checked_count(h.dims, h.rank, &count) &&

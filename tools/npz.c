@@ -71,7 +71,7 @@ static void widen(const unsigned char *extra, size_t length, uint64_t *fields[3]
 }
 
 bool npz_list(Arena *arena, const Source *source, NpzMembers *members, Err *err) {
-    Directory d;
+    Directory d = {0};
     if (!find_directory(arena, source, &d, err)) return false;
     if (d.offset > source->size || d.size > source->size - d.offset || d.count > MOST_MEMBERS)
         return broken(err);

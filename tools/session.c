@@ -49,7 +49,7 @@ static bool open_model(Session *s, Program *program, const Parsed *parsed, Err *
     return console_check(status, &error, err);
 }
 
-static bool begins_as_plan(Arena *arena, const char *path) {
+bool session_is_plan(Arena *arena, const char *path) {
     char magic[sizeof PLAN_MAGIC - 1];
     Err ignored = {.code = ERR_NONE};
     struct stat status;
@@ -83,7 +83,7 @@ bool session_open(Session *s, Program *program, const Parsed *parsed, const char
     *s = (Session){.path = path};
     if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
     s->threads = (unsigned)(threads < 1024 ? threads : 1024);
-    s->is_plan = begins_as_plan(program->arena, path);
+    s->is_plan = session_is_plan(program->arena, path);
     bool ok = s->is_plan ? console_check(demi_plan_load(path, &s->plan, &error), &error, err)
                          : open_model(s, program, parsed, err);
     if (ok) {

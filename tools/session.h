@@ -45,6 +45,9 @@ bool session_open(Session *session, Program *program, const Parsed *parsed, cons
                   Err *err);
 void session_close(Session *session);
 
+/* Does the file begin like a plan? */
+bool session_is_plan(Arena *arena, const char *path);
+
 /* The folders that --data means, at least one; none without --data. */
 bool session_data_folders(Program *program, const Parsed *parsed, Words *folders, Err *err);
 
