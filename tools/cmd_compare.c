@@ -14,6 +14,8 @@
 
 enum { MOST_KEEP = 16 };
 static const double limit_float = 1e-4, limit_low = 0.02;
+/* Below its smallest normal number, 2^-14, float16 has no precision to speak of. */
+static const double least_float = 1e-7, least_low = 6.2e-5;
 
 static const ArgumentRow arguments[] = {
     {"A", "The reference: a model, a plan, or a folder of saved outputs."},
@@ -26,6 +28,9 @@ static const OptionRow options[] = {
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "The largest difference of a value that is fine, by the largest magnitude of the reference; "
      "default 0.02 where one of both has 16-bit values, else 1e-4."},
+    {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
+     "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
+     "16-bit values, else 1e-7."},
     {"worst", 0, OPTION_ROW_VALUE, "N", NULL,
      "Inner values to print, the furthest off first; default 10. --json has all."},
     {"save-inputs", 0, OPTION_ROW_VALUE, "DIR", NULL,
@@ -49,7 +54,7 @@ typedef struct Job {
     const char *reference, *other;
     Session a, b; /* a is not open where the reference is a folder */
     bool folder;
-    double limit;
+    Limit limit;
     uint64_t worst;
     ReportPlan plan;
     Comparison comparison;
@@ -119,8 +124,10 @@ static void print_diff(FILE *out, const ValueDiff *diff) {
         fprintf(out, "%61s", "not comparable");
         return;
     }
-    fprintf(out, "%10.3g %10.3g %10.3g %9.4g %8.1f %9.6f", diff->max_abs, diff->mean_abs, diff->error,
-            diff->ulp, diff->sqnr, diff->cosine);
+    fprintf(out, "%10.3g %10.3g %10.3g %9.4g %8.1f ", diff->max_abs, diff->mean_abs, diff->error,
+            diff->ulp, diff->sqnr);
+    if (isnan(diff->cosine)) fprintf(out, "%9s", "-");
+    else fprintf(out, "%9.6f", diff->cosine);
 }
 
 static void print_name(FILE *out, const char *name) {
@@ -155,13 +162,13 @@ static void print_worst(const Job *job, FILE *out) {
 static size_t beyond_count(const Job *job) {
     size_t count = 0;
     for (size_t i = 0; i < job->comparison.values.count; i++)
-        count += comparison_beyond(&job->comparison.values.items[i].diff, job->limit);
+        count += comparison_beyond(&job->comparison.values.items[i].diff, &job->limit);
     return count;
 }
 
 static const ComparedValue *first_bad(const Job *job) {
     for (size_t i = 0; i < job->comparison.values.count; i++)
-        if (comparison_beyond(&job->comparison.values.items[i].diff, job->limit))
+        if (comparison_beyond(&job->comparison.values.items[i].diff, &job->limit))
             return &job->comparison.values.items[i];
     return NULL;
 }
@@ -203,7 +210,7 @@ static const char *diff_text(Arena *arena, const ValueDiff *diff) {
 static void print_first(const Job *job, FILE *out) {
     const ComparedValue *bad = first_bad(job);
     fprintf(out, "\n%zu inner values compared, %zu beyond %g\n", job->comparison.values.count,
-            beyond_count(job), job->limit);
+            beyond_count(job), job->limit.error);
     if (!bad) return;
     const ComparedStep *step = maker_of(&job->comparison, bad);
     fprintf(out, "first beyond it: ");
@@ -228,7 +235,7 @@ static void print_report(const Job *job, FILE *out) {
         const OutputRow *row = &job->outputs.items[i];
         print_diff(out, &row->diff);
         print_name(out, row->name);
-        fputs(comparison_beyond(&row->diff, job->limit) ? "  BEYOND\n" : "\n", out);
+        fputs(comparison_beyond(&row->diff, &job->limit) ? "  BEYOND\n" : "\n", out);
     }
     print_worst(job, out);
     print_first(job, out);
@@ -236,7 +243,7 @@ static void print_report(const Job *job, FILE *out) {
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-static void json_diff(JsonWriter *json, const ValueDiff *diff, double limit) {
+static void json_diff(JsonWriter *json, const ValueDiff *diff, const Limit *limit) {
     json_boolean(json, "beyond", comparison_beyond(diff, limit));
     if (diff->mismatch) {
         json_text(json, "mismatch", diff->mismatch);
@@ -262,7 +269,7 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
     json_text(json, "op_type", step->op_type);
     json_text(json, "dtype", dtype_name((Dtype)value->dtype));
     json_text(json, "reference_dtype", dtype_name((Dtype)value->dtype_reference));
-    json_diff(json, &value->diff, job->limit);
+    json_diff(json, &value->diff, &job->limit);
     json_close(json, '}');
 }
 
@@ -272,12 +279,13 @@ static void fill_json(JsonWriter *json, void *data) {
     json_open(json, NULL, '{');
     json_text(json, "reference", job->reference);
     json_text(json, "compared", job->other);
-    json_number(json, "max_error", job->limit);
+    json_number(json, "max_error", job->limit.error);
+    json_number(json, "atol", job->limit.least);
     json_open(json, "outputs", '[');
     for (size_t i = 0; i < job->outputs.count; i++) {
         json_open(json, NULL, '{');
         json_text(json, "name", job->outputs.items[i].name);
-        json_diff(json, &job->outputs.items[i].diff, job->limit);
+        json_diff(json, &job->outputs.items[i].diff, &job->limit);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -297,8 +305,8 @@ static void fill_json(JsonWriter *json, void *data) {
 static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputRow *row = &job->outputs.items[i];
-        if (!comparison_beyond(&row->diff, job->limit)) continue;
-        err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit, diff_text(job->arena, &row->diff));
+        if (!comparison_beyond(&row->diff, &job->limit)) continue;
+        err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit.error, diff_text(job->arena, &row->diff));
         err_file(err, job->other);
         err_operand(err, "output '%s'", row->name);
         if (job->keep.count) err_hint(err, "%s", keep_arguments(job));
@@ -330,6 +338,14 @@ static void find_keep(Job *job) {
     }
 }
 
+/* What is fine depends on whether one of both computes in 16 bits, which is known by now. */
+static bool find_limit(Job *job, Err *err) {
+    bool low = job->comparison.low;
+    return session_real(job->parsed, "max-error", &job->limit.error, low ? limit_low : limit_float,
+                        err) &&
+           session_real(job->parsed, "atol", &job->limit.least, low ? least_low : least_float, err);
+}
+
 static bool compare(Job *job, Err *err) {
     Comparison *c = &job->comparison;
     comparison_init(c, job->arena);
@@ -337,9 +353,8 @@ static bool compare(Job *job, Err *err) {
     if (!find_inputs(job, err)) return false;
     if (!job->folder && !comparison_reference(c, &job->a, err)) return false;
     if (!comparison_run(c, &job->b, err) || !compare_outputs(job, err)) return false;
-    double otherwise = c->low ? limit_low : limit_float;
-    if (!session_real(job->parsed, "max-error", &job->limit, otherwise, err)) return false;
-    comparison_judge(c, job->limit);
+    if (!find_limit(job, err)) return false;
+    comparison_judge(c, &job->limit);
     find_keep(job);
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
@@ -372,8 +387,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->program = program;
     job->parsed = parsed;
     job->arena = program->arena;
-    double unused;
-    bool ok = find_files(job, err) && session_real(parsed, "max-error", &unused, 0, err) &&
+    bool ok = find_files(job, err) && find_limit(job, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
               report_plan(parsed, false, &job->plan, err) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&

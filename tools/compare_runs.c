@@ -146,8 +146,9 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
 
 /* ---- judging ----------------------------------------------------------------------------------- */
 
-bool comparison_beyond(const ValueDiff *diff, double limit) {
-    return diff->mismatch || diff->special || diff->error > limit;
+bool comparison_beyond(const ValueDiff *diff, const Limit *limit) {
+    return diff->mismatch || diff->special ||
+           (diff->error > limit->error && diff->max_abs > limit->least);
 }
 
 /* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is to
@@ -159,7 +160,7 @@ static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
     return maker && c->steps.items[maker - 1].count == 0 ? c->steps.items[maker - 1].blamed : i;
 }
 
-void comparison_judge(Comparison *c, double limit) {
+void comparison_judge(Comparison *c, const Limit *limit) {
     bool *bad = ARENA_ARRAY(c->arena, bool, c->names.table.count + 1);
     size_t *makers = ARENA_ARRAY(c->arena, size_t, c->names.table.count + 1); /* 1 + step */
     for (size_t i = 0; i < c->steps.count; i++) {

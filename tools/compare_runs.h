@@ -55,9 +55,14 @@ void comparison_init(Comparison *comparison, Arena *arena);
 bool comparison_reference(Comparison *comparison, Session *session, Err *err);
 /* Runs the other one and compares. */
 bool comparison_run(Comparison *comparison, Session *session, Err *err);
-/* Marks steps as bad where a value's error by scale is beyond `limit`. */
-void comparison_judge(Comparison *comparison, double limit);
-/* True where the value is beyond it. */
-bool comparison_beyond(const ValueDiff *diff, double limit);
+
+typedef struct Limit {
+    double error; /* by scale */
+    double least; /* differences up to it are fine all the same */
+} Limit;
+
+/* Marks steps as bad where a value is beyond the limit. */
+void comparison_judge(Comparison *comparison, const Limit *limit);
+bool comparison_beyond(const ValueDiff *diff, const Limit *limit);
 
 #endif

@@ -122,6 +122,9 @@ bool session_run(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     if (console_check(demi_context_run(s->context, &error), &error, err)) return true;
     err_file(err, s->path);
+    if (s->guessed && err->code == ERR_MODEL)
+        err_hint(err, "sizes that the model leaves open were taken as 1: give them with --shape %s=...",
+                 s->guessed);
     return false;
 }
 

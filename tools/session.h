@@ -20,6 +20,7 @@ typedef struct Session {
     DemiPlanIo *inputs, *outputs; /* sizes that --shape gave are in */
     DemiValue *values;            /* [input_count] */
     bool *given;                  /* [input_count] */
+    const char *guessed; /* an input of which a size that the model leaves open was taken as 1 */
 } Session;
 
 /* Options of all commands that run something. */

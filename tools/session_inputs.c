@@ -237,6 +237,8 @@ static bool take_random(Finder *f, uint64_t seed) {
             return blame_input(f, i);
         }
         s->given[i] = true;
+        for (uint32_t k = 0; k < s->inputs[i].rank; k++)
+            if (s->inputs[i].dims[k] < 0) s->guessed = s->inputs[i].name;
     }
     return true;
 }
