@@ -22,8 +22,8 @@
  * a DemiError of the caller's, structures that begin with their size.
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
- * thread at a time. There is no global state. A context computes with as many threads as its options
- * say, besides the caller's none is kept.
+ * thread at a time. There is no global state. A context computes with as many threads as its
+ * options say, besides the caller's none is kept.
  */
 #ifndef DEMI_RUNTIME_H
 #define DEMI_RUNTIME_H
@@ -148,8 +148,9 @@ DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *nam
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiValue *value, DemiError *error);
 
-/* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node fails,
- * which the error names; DEMI_ERR_ENV past the memory budget or the step limit. */
+/* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
+ * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step
+ * limit. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Output i of the last run, until the next one; NULL beyond the count or without a run. */

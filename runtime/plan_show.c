@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan as text, for people and golden tests: one line a value, step and attribute. Only checked plans
- * are shown, so indices need no look. Text of the file is escaped: a line stays a line. */
+/* A plan as text, for people and golden tests: one line a value, step and attribute. Only checked
+ * plans are shown, so indices need no look. Text of the file is escaped: a line stays a line. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +16,9 @@ typedef struct Show {
     const PlanSink *sink;
 } Show;
 
-static void put(Show *s, const char *text, size_t size) { s->sink->write(s->sink->data, text, size); }
+static void put(Show *s, const char *text, size_t size) {
+    s->sink->write(s->sink->data, text, size);
+}
 
 static void say(Show *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(Show *s, const char *format, ...) {
@@ -35,9 +37,12 @@ static void quote(Show *s, uint32_t text) {
     put(s, "\"", 1);
     for (uint32_t i = 0; i < span.count; i++) {
         unsigned char c = (unsigned char)chars[i];
-        if (c < 0x20 || c == 0x7f) say(s, "\\u%04x", c);
-        else if (c == '"' || c == '\\') say(s, "\\%c", c);
-        else put(s, chars + i, 1);
+        if (c < 0x20 || c == 0x7f)
+            say(s, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            say(s, "\\%c", c);
+        else
+            put(s, chars + i, 1);
     }
     put(s, "\"", 1);
 }
@@ -50,7 +55,7 @@ static void plain(Show *s, uint32_t text) {
     }
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values --------------------------------------------------------------------------------- */
 
 static void show_type(Show *s, const PlanValue *value) {
     static const char *const kinds[] = {[PLAN_TENSOR] = "",
@@ -63,9 +68,12 @@ static void show_type(Show *s, const PlanValue *value) {
     for (uint32_t i = 0; i < value->rank; i++) {
         int64_t dim = s->plan->numbers[value->dims + i];
         if (i) put(s, ",", 1);
-        if (dim >= 0) say(s, "%" PRId64, dim);
-        else if (dim == -1) put(s, "?", 1);
-        else plain(s, (uint32_t)(-2 - dim));
+        if (dim >= 0)
+            say(s, "%" PRId64, dim);
+        else if (dim == -1)
+            put(s, "?", 1);
+        else
+            plain(s, (uint32_t)(-2 - dim));
     }
     put(s, "]", 1);
 }
@@ -75,10 +83,14 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
     double value = 0;
     unsigned size = (dtype_bits(dtype) + 7) / 8;
     memcpy(&bits, at, size < sizeof bits ? size : sizeof bits);
-    if (dtype == DTYPE_INT64) say(s, "%" PRId64, (int64_t)bits);
-    else if (dtype == DTYPE_UINT64) say(s, "%" PRIu64, bits);
-    else if (dtype_to_double(dtype, bits, &value)) say(s, "%.9g", value);
-    else put(s, "?", 1); /* complex numbers */
+    if (dtype == DTYPE_INT64)
+        say(s, "%" PRId64, (int64_t)bits);
+    else if (dtype == DTYPE_UINT64)
+        say(s, "%" PRIu64, bits);
+    else if (dtype_to_double(dtype, bits, &value))
+        say(s, "%.9g", value);
+    else
+        put(s, "?", 1); /* complex numbers */
 }
 
 /* All elements of a small constant, else its bytes. */
@@ -115,14 +127,16 @@ static void show_value(Show *s, uint32_t number) {
     put(s, "\n", 1);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ---------------------------------------------------------------------------------- */
 
 static void show_operands(Show *s, PlanSpan span) {
     for (uint32_t i = 0; i < span.count; i++) {
         uint32_t value = s->plan->operands[span.first + i];
         if (i) put(s, ", ", 2);
-        if (value == PLAN_NONE) put(s, "_", 1);
-        else say(s, "%%%u", value);
+        if (value == PLAN_NONE)
+            put(s, "_", 1);
+        else
+            say(s, "%%%u", value);
     }
 }
 
@@ -131,9 +145,12 @@ static void show_list(Show *s, const PlanAttr *attr) {
     put(s, "[", 1);
     for (uint32_t i = 0; i < attr->count; i++) {
         if (i) put(s, ", ", 2);
-        if (attr->kind == PLAIN_INTS) say(s, "%" PRId64, s->plan->numbers[first + i]);
-        else if (attr->kind == PLAIN_FLOATS) say(s, "%.9g", (double)s->plan->floats[first + i]);
-        else quote(s, s->plan->operands[first + i]);
+        if (attr->kind == PLAIN_INTS)
+            say(s, "%" PRId64, s->plan->numbers[first + i]);
+        else if (attr->kind == PLAIN_FLOATS)
+            say(s, "%.9g", (double)s->plan->floats[first + i]);
+        else
+            quote(s, s->plan->operands[first + i]);
     }
     put(s, "]", 1);
 }
@@ -181,7 +198,7 @@ static void show_step(Show *s, uint32_t number) {
         show_attr(s, &s->plan->attrs[step->attrs.first + i]);
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------ */
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 static void show_graph(Show *s, uint32_t number) {
     const PlanGraph *graph = &s->plan->graphs[number];

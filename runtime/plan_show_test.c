@@ -39,8 +39,11 @@ static uint32_t text_of(PlanBuilder *b, const char *text) {
 }
 
 static uint32_t add_value(PlanBuilder *b, const char *name, PlanKind kind, Dtype dtype) {
-    PlanValue value = {.name = text_of(b, name), .kind = (uint8_t)kind, .dtype = (uint8_t)dtype,
-                       .rank = PLAN_NONE, .data = PLAN_NO_DATA};
+    PlanValue value = {.name = text_of(b, name),
+                       .kind = (uint8_t)kind,
+                       .dtype = (uint8_t)dtype,
+                       .rank = PLAN_NONE,
+                       .data = PLAN_NO_DATA};
     VEC_PUSH(b->arena, &b->values, value);
     return (uint32_t)b->values.count - 1;
 }
@@ -85,22 +88,25 @@ static void fill(PlanBuilder *b) {
                         attr_of(b, "mode", PLAIN_TEXT, text_of(b, "linear"), 0),
                         attr_of(b, "value", PLAIN_TENSOR, w, 0),
                         attr_of(b, "body", PLAIN_GRAPH, 1, 0)};
-    PlanStep step = {.op = plan_add_op(b, "demi.test", "Op", 7), .name = text_of(b, "/node"),
+    PlanStep step = {.op = plan_add_op(b, "demi.test", "Op", 7),
+                     .name = text_of(b, "/node"),
                      .inputs = plan_add_operands(b, (uint32_t[]){x, PLAN_NONE, big}, 3),
                      .outputs = plan_add_operands(b, (uint32_t[]){y, PLAN_NONE}, 2),
                      .attrs = {0, 6}};
-    PlanStep inner = {.op = plan_add_op(b, "", "Not", 1), .name = text_of(b, "z"),
+    PlanStep inner = {.op = plan_add_op(b, "", "Not", 1),
+                      .name = text_of(b, "z"),
                       .inputs = plan_add_operands(b, &x, 1),
                       .outputs = plan_add_operands(b, &z, 1)};
     for (size_t i = 0; i < 6; i++) VEC_PUSH(b->arena, &b->attrs, attrs[i]);
     VEC_PUSH(b->arena, &b->steps, step);
     VEC_PUSH(b->arena, &b->steps, inner);
-    PlanGraph outer = {.name = text_of(b, "g"), .steps = {0, 1},
+    PlanGraph outer = {.name = text_of(b, "g"),
+                       .steps = {0, 1},
                        .inputs = plan_add_operands(b, (uint32_t[]){x, s}, 2),
                        .defaults = plan_add_operands(b, (uint32_t[]){w, PLAN_NONE}, 2),
                        .outputs = plan_add_operands(b, &y, 1)};
-    PlanGraph body = {.name = text_of(b, "body"), .steps = {1, 1},
-                      .outputs = plan_add_operands(b, &z, 1)};
+    PlanGraph body = {
+        .name = text_of(b, "body"), .steps = {1, 1}, .outputs = plan_add_operands(b, &z, 1)};
     VEC_PUSH(b->arena, &b->graphs, outer);
     VEC_PUSH(b->arena, &b->graphs, body);
 }

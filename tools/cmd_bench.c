@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi bench: how long a model or plan takes, and where. Latency is measured without anything watching;
- * the profile comes from runs of its own afterwards. */
+/* demi bench: how long a model or plan takes, and where. Latency is measured without anything
+ * watching; the profile comes from runs of its own afterwards. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ typedef struct Job {
     double profiled_seconds;
 } Job;
 
-/* ---- measuring --------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------ */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -147,7 +147,7 @@ static bool measure(Job *job, Err *err) {
     return true;
 }
 
-/* ---- profile ----------------------------------------------------------------------------------- */
+/* ---- profile -------------------------------------------------------------------------------- */
 
 static const char *shapes_of(Arena *arena, const DemiStep *step) {
     const char *text = "";
@@ -208,12 +208,14 @@ static int by_time(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* ---- reports ----------------------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 /* A rate, or "-" where there is nothing to measure. */
 static void print_rate(FILE *out, double amount, double seconds) {
-    if (amount > 0 && seconds > 0) fprintf(out, " %8.1f", amount / seconds / 1e9);
-    else fprintf(out, " %8s", "-");
+    if (amount > 0 && seconds > 0)
+        fprintf(out, " %8.1f", amount / seconds / 1e9);
+    else
+        fprintf(out, " %8s", "-");
 }
 
 static void print_steps(Job *job, FILE *out) {
@@ -239,7 +241,8 @@ static void print_steps(Job *job, FILE *out) {
         print_rate(out, step->cost.bytes, step->seconds);
         fputs("  ", out);
         report_put(out, step->op_type, strlen(step->op_type));
-        fprintf(out, "%*s ", strlen(step->op_type) < 18 ? (int)(18 - strlen(step->op_type)) : 0, "");
+        fprintf(out, "%*s ", strlen(step->op_type) < 18 ? (int)(18 - strlen(step->op_type)) : 0,
+                "");
         report_put(out, step->name, strlen(step->name));
         fputc('\n', out);
     }
@@ -340,7 +343,7 @@ static void fill_trace(JsonWriter *json, void *data) {
     json_close(json, '}');
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static bool bench(Job *job, Err *err) {
     Words folders;
@@ -383,7 +386,8 @@ const Command command_bench = {
         "Runs FILE again and again on one input and prints latency, throughput, memory, and the "
         "slowest steps. Inputs that nothing gives are random, as of --random 0.\n"
         "\n"
-        "Method: --warmup runs are not counted. Then each run is timed from the call to its return, "
+        "Method: --warmup runs are not counted. Then each run is timed from the call to its "
+        "return, "
         "inputs being set before, with nothing watching; pNN is the nearest-rank percentile. "
         "Throughput is runs by the time of all. Then up to 10 more runs are profiled step by step, "
         "the time of a step being without that of steps inside it. FLOPs are counted for "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi compare: how far a model's outputs and inner values are from another's, or from saved ones, and
- * where the difference begins. */
+/* demi compare: how far a model's outputs and inner values are from another's, or from saved ones,
+ * and where the difference begins. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ typedef struct Job {
     Words keep; /* nodes where bad values begin */
 } Job;
 
-/* ---- outputs ----------------------------------------------------------------------------------- */
+/* ---- outputs -------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -79,14 +79,12 @@ static bool reference_output(Job *job, size_t i, DemiValue *value, bool *found, 
         const char *pb = arena_printf(job->arena, "%s/output_%zu.pb", job->reference, i);
         DemiPlanIo any = *io;
         *found = is_there(npy) || is_there(pb);
-        return !*found ||
-               value_read_file(job->arena, is_there(npy) ? npy : pb, &any, value, err);
+        return !*found || value_read_file(job->arena, is_there(npy) ? npy : pb, &any, value, err);
     }
     size_t k = 0;
     while (k < job->a.output_count && strcmp(job->a.outputs[k].name, io->name) != 0) k++;
     if (k == job->a.output_count) k = i;
-    *found = k < job->a.output_count &&
-             (k != i || job->a.output_count == job->b.output_count);
+    *found = k < job->a.output_count && (k != i || job->a.output_count == job->b.output_count);
     if (*found) *value = *demi_context_output(job->a.context, k);
     return true;
 }
@@ -107,12 +105,13 @@ static bool compare_outputs(Job *job, Err *err) {
     err_set(err, ERR_USAGE, "it has no output that '%s' has too", job->other);
     err_file(err, job->reference);
     if (job->folder)
-        err_hint(err, "a folder holds output_0.pb, ... or NAME.npy, as 'demi run --output-dir' writes "
-                      "them");
+        err_hint(err,
+                 "a folder holds output_0.pb, ... or NAME.npy, as 'demi run --output-dir' writes "
+                 "them");
     return false;
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 static void print_header(FILE *out) {
     fprintf(out, "%10s %10s %10s %9s %8s %9s\n", "max error", "mean", "of scale", "ULP", "SQNR dB",
@@ -126,8 +125,10 @@ static void print_diff(FILE *out, const ValueDiff *diff) {
     }
     fprintf(out, "%10.3g %10.3g %10.3g %9.4g %8.1f ", diff->max_abs, diff->mean_abs, diff->error,
             diff->ulp, diff->sqnr);
-    if (isnan(diff->cosine)) fprintf(out, "%9s", "-");
-    else fprintf(out, "%9.6f", diff->cosine);
+    if (isnan(diff->cosine))
+        fprintf(out, "%9s", "-");
+    else
+        fprintf(out, "%9.6f", diff->cosine);
 }
 
 static void print_name(FILE *out, const char *name) {
@@ -136,7 +137,8 @@ static void print_name(FILE *out, const char *name) {
 }
 
 static int by_error(const void *a, const void *b) {
-    const ComparedValue *x = *(const ComparedValue *const *)a, *y = *(const ComparedValue *const *)b;
+    const ComparedValue *x = *(const ComparedValue *const *)a,
+                        *y = *(const ComparedValue *const *)b;
     double p = x->diff.mismatch ? INFINITY : x->diff.error;
     double q = y->diff.mismatch ? INFINITY : y->diff.error;
     if (p != q) return p > q ? -1 : 1;
@@ -182,7 +184,8 @@ static const char *quoted(Arena *arena, const char *text) {
     const char *made = "'";
     for (;;) {
         size_t length = strcspn(text, "'");
-        made = arena_printf(arena, "%s%.*s%s", made, (int)length, text, text[length] ? "'\\''" : "'");
+        made =
+            arena_printf(arena, "%s%.*s%s", made, (int)length, text, text[length] ? "'\\''" : "'");
         if (!text[length]) return made;
         text += length + 1;
     }
@@ -199,8 +202,9 @@ static const char *keep_arguments(const Job *job) {
 static const char *diff_text(Arena *arena, const ValueDiff *diff) {
     if (diff->mismatch) return diff->mismatch;
     if (diff->special)
-        return arena_printf(arena, "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
-                                   "expected %.6g",
+        return arena_printf(arena,
+                            "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
+                            "expected %.6g",
                             (unsigned long long)diff->special, (unsigned long long)diff->count,
                             diff->worst_got, diff->worst_want);
     return arena_printf(arena, "largest difference %.3g, that is %.3g of the largest magnitude",
@@ -219,8 +223,8 @@ static void print_first(const Job *job, FILE *out) {
     fprintf(out, " %s, made by node ", bad->type);
     report_put(out, step->name, strlen(step->name));
     fprintf(out, " (%s)\n  %s\n", step->op_type, diff_text(job->arena, &bad->diff));
-    fprintf(out, "%s: ", job->keep.count > 1 ? "where it begins, to keep in float"
-                                             : "to keep it in float");
+    fprintf(out, "%s: ",
+            job->keep.count > 1 ? "where it begins, to keep in float" : "to keep it in float");
     const char *keep = keep_arguments(job);
     report_put(out, keep, strlen(keep));
     fputc('\n', out);
@@ -241,7 +245,7 @@ static void print_report(const Job *job, FILE *out) {
     print_first(job, out);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void json_diff(JsonWriter *json, const ValueDiff *diff, const Limit *limit) {
     json_boolean(json, "beyond", comparison_beyond(diff, limit));
@@ -300,13 +304,14 @@ static void fill_json(JsonWriter *json, void *data) {
     json_close(json, '}');
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputRow *row = &job->outputs.items[i];
         if (!comparison_beyond(&row->diff, &job->limit)) continue;
-        err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit.error, diff_text(job->arena, &row->diff));
+        err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit.error,
+                diff_text(job->arena, &row->diff));
         err_file(err, job->other);
         err_operand(err, "output '%s'", row->name);
         if (job->keep.count) err_hint(err, "%s", keep_arguments(job));
@@ -411,7 +416,8 @@ const Command command_compare = {
         "in float. The exit code is 1 where an output is beyond it.\n"
         "\n"
         "Instead of a model there may be a folder of values that were saved, by 'demi run "
-        "--output-dir' or by anything that writes output_N.pb or NAME.npy, inner values too; that is "
+        "--output-dir' or by anything that writes output_N.pb or NAME.npy, inner values too; that "
+        "is "
         "then the reference.",
     .examples = "demi compare model.onnx model.fp16.onnx\n"
                 "demi compare model.onnx model.fp16.onnx --data samples --max-error 0.01 --json\n"

@@ -51,8 +51,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     const char *in = parsed_argument(parsed, 0), *second = parsed_argument(parsed, 1);
     const char *out = parsed_value(parsed, "output");
     if (!in) return console_missing(parsed, "a model to compile", err);
-    if (out && second)
-        return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, out);
+    if (out && second) return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, out);
     if (!out) out = second;
     if (!out) return console_missing(parsed, "an output, -o OUT.plan", err);
     if (!report_check_path("output", out, err)) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi run: computes a model's or plan's outputs, shows or writes them, and compares them with those
- * that test data expect. */
+/* demi run: computes a model's or plan's outputs, shows or writes them, and compares them with
+ * those that test data expect. */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ typedef struct Job {
     size_t run_count;
 } Job;
 
-/* ---- one run ----------------------------------------------------------------------------------- */
+/* ---- one run -------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -127,7 +127,7 @@ static bool run_once(Job *job, Run *run, Err *err) {
            (!outputs || write_outputs(job, run, outputs, err));
 }
 
-/* ---- reports ----------------------------------------------------------------------------------- */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 static bool is_wrong(const Output *output) {
     return output->expected && (output->diff.mismatch || output->diff.beyond);
@@ -157,8 +157,9 @@ static void print_value(Job *job, const DemiValue *value, FILE *out) {
 
 static const char *diff_text(Arena *arena, const ValueDiff *diff) {
     if (diff->mismatch) return arena_printf(arena, "it is %s", diff->mismatch);
-    return arena_printf(arena, "%llu of %llu elements beyond tolerance, worst at %llu: %.6g, "
-                               "expected %.6g",
+    return arena_printf(arena,
+                        "%llu of %llu elements beyond tolerance, worst at %llu: %.6g, "
+                        "expected %.6g",
                         (unsigned long long)diff->beyond, (unsigned long long)diff->count,
                         (unsigned long long)diff->worst, diff->worst_got, diff->worst_want);
 }
@@ -166,8 +167,10 @@ static const char *diff_text(Arena *arena, const ValueDiff *diff) {
 static void print_run(Job *job, const Run *run) {
     FILE *out = job->plan.text;
     const Session *s = &job->session;
-    if (run->folder) fprintf(out, "%s: %.3f ms\n", run->folder, run->seconds * 1e3);
-    else fprintf(out, "%s: %.3f ms\n", s->path, run->seconds * 1e3);
+    if (run->folder)
+        fprintf(out, "%s: %.3f ms\n", run->folder, run->seconds * 1e3);
+    else
+        fprintf(out, "%s: %.3f ms\n", s->path, run->seconds * 1e3);
     for (size_t i = 0; i < s->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *type = value_type_text(job->arena, &output->value);
@@ -175,7 +178,8 @@ static void print_run(Job *job, const Run *run) {
         report_put(out, s->outputs[i].name, strlen(s->outputs[i].name));
         fprintf(out, " %s", type);
         print_value(job, &output->value, out);
-        if (is_wrong(output)) fprintf(out, "\n    WRONG: %s", diff_text(job->arena, &output->diff));
+        if (is_wrong(output))
+            fprintf(out, "\n    WRONG: %s", diff_text(job->arena, &output->diff));
         else if (output->expected)
             fprintf(out, "\n    as expected, largest difference %.3g", output->diff.max_abs);
         fputc('\n', out);
@@ -255,7 +259,7 @@ static bool judge(const Job *job, Err *err) {
     return true;
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ---------------------------------------------------------------------------- */
 
 static bool run_all(Job *job, Err *err) {
     if (!session_data_folders(job->program, job->parsed, &job->folders, err)) return false;

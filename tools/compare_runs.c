@@ -27,10 +27,11 @@ static uint32_t name_of(Comparison *c, const char *name) {
 
 static void note_type(Comparison *c, const DemiValue *value) {
     if (value->kind != DEMI_VALUE_TENSOR_KIND) return;
-    c->low = c->low || (dtype_is_float((Dtype)value->dtype) && dtype_bits((Dtype)value->dtype) < 32);
+    c->low =
+        c->low || (dtype_is_float((Dtype)value->dtype) && dtype_bits((Dtype)value->dtype) < 32);
 }
 
-/* ---- the reference ----------------------------------------------------------------------------- */
+/* ---- the reference -------------------------------------------------------------------------- */
 
 static void keep_value(Comparison *c, const char *text, const DemiValue *value) {
     if (!text[0] || value->kind == DEMI_VALUE_NONE) return;
@@ -38,8 +39,10 @@ static void keep_value(Comparison *c, const char *text, const DemiValue *value) 
     ReferenceValue kept = {.value = value_copy(c->arena, value)};
     VEC_PUSH(c->arena, &c->reference, kept);
     size_t number = c->reference.count;
-    if (c->last_of.items[name]) c->reference.items[c->last_of.items[name] - 1].next = number;
-    else c->first_of.items[name] = number;
+    if (c->last_of.items[name])
+        c->reference.items[c->last_of.items[name] - 1].next = number;
+    else
+        c->first_of.items[name] = number;
     c->last_of.items[name] = number;
     note_type(c, value);
 }
@@ -88,7 +91,7 @@ static bool take_reference(Comparison *c, uint32_t name, const DemiValue *like, 
     return true;
 }
 
-/* ---- the other run ----------------------------------------------------------------------------- */
+/* ---- the other run -------------------------------------------------------------------------- */
 
 /* A value is held against once. */
 static void give_back(Comparison *c, const ReferenceValue *kept) {
@@ -144,15 +147,15 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
     return false;
 }
 
-/* ---- judging ----------------------------------------------------------------------------------- */
+/* ---- judging -------------------------------------------------------------------------------- */
 
 bool comparison_beyond(const ValueDiff *diff, const Limit *limit) {
     return diff->mismatch || diff->special ||
            (diff->error > limit->error && diff->max_abs > limit->least);
 }
 
-/* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is to
- * blame, not that Cast, which the unconverted model has not. */
+/* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is
+ * to blame, not that Cast, which the unconverted model has not. */
 static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
     const ComparedStep *step = &c->steps.items[i];
     if (strcmp(step->op_type, "Cast") != 0 || step->input_count == 0) return i;
@@ -170,9 +173,12 @@ void comparison_judge(Comparison *c, const Limit *limit) {
         step->bad = false;
         for (size_t k = 0; k < step->input_count; k++) before = before || bad[step->inputs[k]];
         for (size_t k = 0; k < step->count; k++)
-            step->bad = step->bad || comparison_beyond(&c->values.items[step->first + k].diff, limit);
-        if (step->count == 0) step->bad = before; /* a cast between: what it reads says */
-        else step->origin = step->bad && !before;
+            step->bad =
+                step->bad || comparison_beyond(&c->values.items[step->first + k].diff, limit);
+        if (step->count == 0)
+            step->bad = before; /* a cast between: what it reads says */
+        else
+            step->origin = step->bad && !before;
         for (size_t k = 0; k < step->output_count; k++) {
             bad[step->outputs[k]] = step->bad;
             makers[step->outputs[k]] = i + 1;

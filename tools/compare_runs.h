@@ -27,7 +27,7 @@ typedef struct ComparedStep {
     size_t input_count, output_count;
     size_t first, count; /* in `values` */
     size_t blamed; /* the step itself; of a Cast of what is not compared, the one that made that */
-    bool bad;    /* a value of its is beyond the tolerance, or follows from one and is not compared */
+    bool bad; /* a value of its is beyond the tolerance, or follows from one and is not compared */
     bool origin; /* that began here: nothing it read was bad */
 } ComparedStep;
 
@@ -46,7 +46,7 @@ typedef struct Comparison {
     VEC(ComparedStep) steps;
     VEC(ComparedValue) values;
     bool low; /* one of them has 16-bit values */
-    Err err; /* of reading a file within the run */
+    Err err;  /* of reading a file within the run */
 } Comparison;
 
 void comparison_init(Comparison *comparison, Arena *arena);

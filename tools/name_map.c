@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See name_map.h: the symbol table keeps names in the order they came, this finds a name's place. */
+/* See name_map.h: the symbol table keeps names in the order they came, this finds a name's place.
+ */
 #include "name_map.h"
 
 void name_map_init(NameMap *map, Arena *arena) {

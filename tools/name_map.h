@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers names from 0 on, in the order they are met. Hashes are the symbol table's, which are keyed. */
+/* Numbers names from 0 on, in the order they are met. Hashes are the symbol table's, which are
+ * keyed. */
 #ifndef DEMI_NAME_MAP_H
 #define DEMI_NAME_MAP_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading of .npy; see npy.h. The header is a Python dictionary literal of three keys: a small parser
- * takes exactly what NumPy writes, in any order and spacing, and nothing that would need Python. */
+/* Reading of .npy; see npy.h. The header is a Python dictionary literal of three keys: a small
+ * parser takes exactly what NumPy writes, in any order and spacing, and nothing that would need
+ * Python. */
 #include "npy.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 
 enum { MOST_RANK = 64, PREFIX = 8 };
 
-/* ---- header ------------------------------------------------------------------------------------ */
+/* ---- header --------------------------------------------------------------------------------- */
 
 typedef struct Header {
     char order, kind; /* '<', '>', '|', '='; 'f', 'i', … */
@@ -87,8 +88,10 @@ static bool take_descr(Cursor *c, Header *h) {
     int64_t number;
     h->order = ordered ? p[0] : '=';
     h->kind = p[ordered];
-    if (h->kind == '?' || h->kind == 'O') number = 1;
-    else if (!take_number(&width, &number) || number > 1 << 24) return false;
+    if (h->kind == '?' || h->kind == 'O')
+        number = 1;
+    else if (!take_number(&width, &number) || number > 1 << 24)
+        return false;
     if (width.at != width.end) return false;
     h->width = (uint32_t)number;
     return true;
@@ -116,7 +119,7 @@ static bool parse_header(Cursor c, Header *h) {
     return descr && order && shape;
 }
 
-/* ---- elements ---------------------------------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------------------------- */
 
 static Dtype dtype_of(const Header *h, int32_t wanted) {
     static const struct {
@@ -124,11 +127,11 @@ static Dtype dtype_of(const Header *h, int32_t wanted) {
         uint32_t width;
         Dtype dtype;
     } rows[] = {
-        {'f', 2, DTYPE_FLOAT16},   {'f', 4, DTYPE_FLOAT},      {'f', 8, DTYPE_DOUBLE},
-        {'i', 1, DTYPE_INT8},      {'i', 2, DTYPE_INT16},      {'i', 4, DTYPE_INT32},
-        {'i', 8, DTYPE_INT64},     {'u', 1, DTYPE_UINT8},      {'u', 2, DTYPE_UINT16},
-        {'u', 4, DTYPE_UINT32},    {'u', 8, DTYPE_UINT64},     {'b', 1, DTYPE_BOOL},
-        {'?', 1, DTYPE_BOOL},      {'c', 8, DTYPE_COMPLEX64},  {'c', 16, DTYPE_COMPLEX128},
+        {'f', 2, DTYPE_FLOAT16}, {'f', 4, DTYPE_FLOAT},     {'f', 8, DTYPE_DOUBLE},
+        {'i', 1, DTYPE_INT8},    {'i', 2, DTYPE_INT16},     {'i', 4, DTYPE_INT32},
+        {'i', 8, DTYPE_INT64},   {'u', 1, DTYPE_UINT8},     {'u', 2, DTYPE_UINT16},
+        {'u', 4, DTYPE_UINT32},  {'u', 8, DTYPE_UINT64},    {'b', 1, DTYPE_BOOL},
+        {'?', 1, DTYPE_BOOL},    {'c', 8, DTYPE_COMPLEX64}, {'c', 16, DTYPE_COMPLEX128},
     };
     unsigned bits = wanted > 0 && wanted < DTYPE_COUNT ? dtype_bits((Dtype)wanted) : 0;
     bool narrow = bits && bits < 8 && h->width == 1 && strchr("iuV", h->kind);
@@ -158,7 +161,9 @@ static void swap_bytes(unsigned char *bytes, size_t width) {
     }
 }
 
-static bool is_swapped(const Header *h) { return h->order == '>'; }
+static bool is_swapped(const Header *h) {
+    return h->order == '>';
+}
 
 static DemiString text_of(Arena *arena, const Header *h, const unsigned char *from) {
     if (h->kind == 'S') {
@@ -218,7 +223,8 @@ bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err 
         return err_set(err, ERR_MODEL, "the .npy file's header can't be read");
     Dtype dtype = dtype_of(&h, wanted);
     if (dtype == DTYPE_UNDEFINED) {
-        if (h.kind == 'O') return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
+        if (h.kind == 'O')
+            return err_set(err, ERR_MODEL, "its objects are pickled, demi reads numbers");
         return err_set(err, ERR_MODEL, "the array's type '%c%u' has no counterpart in ONNX", h.kind,
                        h.width);
     }
@@ -233,13 +239,13 @@ bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err 
     }
     Bytes data = {p + start + length, (size_t)size};
     const int64_t *dims = arena_copy(arena, h.dims, h.rank * sizeof *h.dims);
-    DemiValue made = DEMI_VALUE_TENSOR((int32_t)dtype, h.rank, dims,
-                                       elements(arena, &h, dtype, data, count));
+    DemiValue made =
+        DEMI_VALUE_TENSOR((int32_t)dtype, h.rank, dims, elements(arena, &h, dtype, data, count));
     *value = made;
     return true;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static const char *descr_of(Dtype dtype) {
     switch (dtype) {

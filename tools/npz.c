@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading of .npz: a ZIP archive (APPNOTE.TXT 4.3, with the 64-bit extension that NumPy writes) whose
- * members are .npy files. Only its directory and stored members are read; every offset is checked
- * against the file's size by source_read. */
+/* Reading of .npz: a ZIP archive (APPNOTE.TXT 4.3, with the 64-bit extension that NumPy writes)
+ * whose members are .npy files. Only its directory and stored members are read; every offset is
+ * checked against the file's size by source_read. */
 #include <string.h>
 
 #include "npy.h"
@@ -22,7 +22,9 @@ static uint64_t get(const unsigned char *p, unsigned bytes) {
     return value;
 }
 
-static bool broken(Err *err) { return err_set(err, ERR_MODEL, "this is no .npz archive, or damaged"); }
+static bool broken(Err *err) {
+    return err_set(err, ERR_MODEL, "this is no .npz archive, or damaged");
+}
 
 typedef struct Directory {
     uint64_t offset, size, count;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See random_values.h, which is also what makes others' copies of this generator agree. */
+#define _DEFAULT_SOURCE /* sysconf */
 #include "random_values.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checked.h"
 #include "dtype.h"
@@ -31,11 +33,16 @@ static double normal(uint64_t h) {
 static uint64_t element(Dtype dtype, uint64_t h) {
     uint64_t bits = 0;
     unsigned width = dtype_bits(dtype);
-    if (dtype == DTYPE_FLOAT8E8M0) dtype_from_double(dtype, ldexp(1, (int)floor(normal(h))), &bits);
-    else if (dtype_is_float(dtype)) dtype_from_double(dtype, normal(h), &bits);
-    else if (dtype == DTYPE_BOOL) bits = h & 1;
-    else if (width <= 8) bits = h & ((1u << width) - 1);
-    else bits = h % 3;
+    if (dtype == DTYPE_FLOAT8E8M0)
+        dtype_from_double(dtype, ldexp(1, (int)floor(normal(h))), &bits);
+    else if (dtype_is_float(dtype))
+        dtype_from_double(dtype, normal(h), &bits);
+    else if (dtype == DTYPE_BOOL)
+        bits = h & 1;
+    else if (width <= 8)
+        bits = h & ((1u << width) - 1);
+    else
+        bits = h % 3;
     return bits;
 }
 
@@ -63,6 +70,12 @@ static void *make_elements(Arena *arena, Dtype dtype, uint64_t key, uint64_t cou
     return data;
 }
 
+/* A shape is the file's: what the machine has no memory for is refused before any is touched. */
+static bool is_affordable(uint64_t bytes) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+    return pages <= 0 || size <= 0 || bytes < (uint64_t)pages * (uint64_t)size / 2;
+}
+
 static bool random_tensor(Arena *arena, uint64_t key, const DemiPlanIo *io, DemiValue *value,
                           Err *err) {
     Dtype dtype = (Dtype)io->dtype;
@@ -72,8 +85,8 @@ static bool random_tensor(Arena *arena, uint64_t key, const DemiPlanIo *io, Demi
         if (dims[i] < 0) dims[i] = 1;
     if (!kernel_element_size(dtype)) return err_set(err, ERR_USAGE, "its type is not known");
     if (!checked_count(dims, io->rank, &count) ||
-        !checked_mul(count, 2 * kernel_element_size(dtype), &bytes) || bytes > SIZE_MAX / 4)
-        return err_set(err, ERR_USAGE, "its shape is too large");
+        !checked_mul(count, kernel_element_size(dtype), &bytes) || !is_affordable(bytes))
+        return err_set(err, ERR_USAGE, "its shape is too large for this machine's memory");
     void *data = dtype == DTYPE_STRING ? make_strings(arena, key, count)
                                        : make_elements(arena, dtype, key, count);
     DemiValue made = DEMI_VALUE_TENSOR(io->dtype, io->rank, dims, data);

@@ -11,7 +11,7 @@
 #include "processors.h"
 #include "value_io.h"
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
 typedef struct PlanBytes {
     Arena *arena;
@@ -53,7 +53,8 @@ bool session_is_plan(Arena *arena, const char *path) {
     char magic[sizeof PLAN_MAGIC - 1];
     Err ignored = {.code = ERR_NONE};
     struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false; /* a pipe is read once */
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false; /* a pipe is read once */
     Source *source = source_open(arena, path, 0, &ignored);
     return source && source->size >= sizeof magic &&
            source_read(source, 0, magic, sizeof magic, &ignored) &&
@@ -103,7 +104,7 @@ void session_close(Session *s) {
     s->plan = NULL;
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 bool session_bind(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
@@ -123,12 +124,13 @@ bool session_run(Session *s, Err *err) {
     if (console_check(demi_context_run(s->context, &error), &error, err)) return true;
     err_file(err, s->path);
     if (s->guessed && err->code == ERR_MODEL)
-        err_hint(err, "sizes that the model leaves open were taken as 1: give them with --shape %s=...",
+        err_hint(err,
+                 "sizes that the model leaves open were taken as 1: give them with --shape %s=...",
                  s->guessed);
     return false;
 }
 
-/* ---- numbers of options ------------------------------------------------------------------------ */
+/* ---- numbers of options --------------------------------------------------------------------- */
 
 bool session_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
                     uint64_t otherwise, Err *err) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A model or plan that a command runs, and the values it runs on: what run, bench and compare share.
+/* A model or plan that a command runs, and the values it runs on: what run, bench and compare
+ * share.
  *
- * A file that begins like a plan is mapped; any other one is a model, compiled in memory. Inputs come,
- * each from the first that has it, from --input, a folder of --data, and --random.
+ * A file that begins like a plan is mapped; any other one is a model, compiled in memory. Inputs
+ * come, each from the first that has it, from --input, a folder of --data, and --random.
  */
 #ifndef DEMI_SESSION_H
 #define DEMI_SESSION_H
@@ -24,22 +25,26 @@ typedef struct Session {
 } Session;
 
 /* Options of all commands that run something. */
+// clang-format off
 #define SESSION_OPTIONS                                                                            \
     {"input", 'i', OPTION_ROW_LIST, "NAME=FILE", NULL,                                             \
-     "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), or its "  \
-     "bare elements. An .npz without NAME gives all inputs it has arrays of. May be repeated."},   \
-        {"data", 'd', OPTION_ROW_VALUE, "DIR", NULL,                                               \
-         "Inputs as ONNX's test data has them: input_N.pb by position, in DIR or in its folders "  \
-         "test_data_set_N."},                                                                      \
-        {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                            \
-         "Random values for inputs that nothing else gives: the same for a seed everywhere. Floats "  \
-         "are near normal, integers of more than 8 bits 0 to 2."},                                 \
-        {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                  \
-         "Sizes of an input that the model leaves open (1 where nothing says more); also "         \
-         "NAME:1,3 and NAME:[1,3]. May be repeated."},                                             \
-        {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                              \
-         "Threads to compute with; default: as many as there are processors to use."},             \
-        OPTION_DATA_ROOT, OPTION_HARDLINKS
+     "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), "         \
+     "or its bare elements. An .npz without NAME gives all inputs it has arrays of. May be "       \
+     "repeated."},                                                                                 \
+    {"data", 'd', OPTION_ROW_VALUE, "DIR", NULL,                                                   \
+     "Inputs as ONNX's test data has them: input_N.pb by position, in DIR or in its "              \
+     "folders test_data_set_N."},                                                                  \
+    {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
+     "Random values for inputs that nothing else gives: the same for a seed everywhere. "          \
+     "Floats are near normal, integers of more than 8 bits 0 to 2."},                              \
+    {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
+     "Sizes of an input that the model leaves open (1 where nothing says more); also "             \
+     "NAME:1,3 and NAME:[1,3]. May be repeated."},                                                 \
+    {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
+     "Threads to compute with; default: as many as there are processors to use."},                 \
+    OPTION_DATA_ROOT,                                                                              \
+    OPTION_HARDLINKS
+// clang-format on
 
 /* Opens the file; session_close also after a failure. */
 bool session_open(Session *session, Program *program, const Parsed *parsed, const char *path,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where a session's inputs come from: --shape, --input, --data, --random; see session.h. Any mismatch
- * is one line that lists all inputs with type and shape. */
+/* Where a session's inputs come from: --shape, --input, --data, --random; see session.h. Any
+ * mismatch is one line that lists all inputs with type and shape. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct Finder {
     Err *err;
 } Finder;
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 static bool blame_input(Finder *f, size_t i) {
     err_operand(f->err, "input '%s'", f->session->inputs[i].name);
@@ -36,12 +36,14 @@ static bool unknown_input(Finder *f, const char *option, const char *name) {
     err_set(f->err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
     err_file(f->err, s->path);
     const char *list = session_list(f->arena, s->inputs, s->input_count);
-    if (nearest.best) err_hint(f->err, "did you mean '%s'? the inputs are: %s", nearest.best, list);
-    else err_hint(f->err, "the inputs are: %s", list);
+    if (nearest.best)
+        err_hint(f->err, "did you mean '%s'? the inputs are: %s", nearest.best, list);
+    else
+        err_hint(f->err, "the inputs are: %s", list);
     return false;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 /* Where the name of "NAME=1x3" or "NAME:1,3" ends: at the last '=', else ':'. */
 static const char *name_end(const char *word) {
@@ -60,8 +62,10 @@ static bool parse_dims(const char *text, int64_t *dims, uint32_t *rank, uint32_t
         dims[(*rank)++] = strtoll(text, &end, 10);
         if (dims[*rank - 1] < 0 || dims[*rank - 1] == INT64_MAX) return false;
         text = end;
-        if (*text == 'x' || *text == ',') text += 1 + (text[1] == ' ');
-        else if (*text && !(bracket && *text == close)) return false;
+        if (*text == 'x' || *text == ',')
+            text += 1 + (text[1] == ' ');
+        else if (*text && !(bracket && *text == close))
+            return false;
     }
     return !bracket || (text[0] == close && !text[1]);
 }
@@ -108,7 +112,7 @@ static bool take_shapes(Finder *f) {
     return true;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------- */
 
 static bool take_file(Finder *f, size_t i, const char *path) {
     Session *s = f->session;
@@ -161,7 +165,7 @@ static bool take_files(Finder *f) {
     return true;
 }
 
-/* ---- folders ----------------------------------------------------------------------------------- */
+/* ---- folders -------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -192,15 +196,17 @@ bool session_data_folders(Program *program, const Parsed *parsed, Words *folders
         const struct dirent *entry = readdir(dir);
         if (!entry) break;
         if (strncmp(entry->d_name, "test_data_set_", 14) != 0) continue;
-        VEC_PUSH(program->arena, folders, arena_printf(program->arena, "%s/%s", data, entry->d_name));
+        VEC_PUSH(program->arena, folders,
+                 arena_printf(program->arena, "%s/%s", data, entry->d_name));
     }
     if (dir) closedir(dir);
     if (folders->count) qsort(folders->items, folders->count, sizeof *folders->items, by_number);
     if (folders->count) return true;
     err_set(err, ERR_USAGE, dir ? "the folder has no test data" : "'--data' needs a folder");
     err_file(err, data);
-    err_hint(err, "test data are files input_0.pb, input_1.pb, ..., or folders test_data_set_0, ... "
-                  "of them");
+    err_hint(err,
+             "test data are files input_0.pb, input_1.pb, ..., or folders test_data_set_0, ... "
+             "of them");
     return false;
 }
 
@@ -226,7 +232,7 @@ static bool take_folder(Finder *f, const char *folder) {
     return true;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 static bool take_random(Finder *f, uint64_t seed) {
     Session *s = f->session;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi show of a plan: checked as the runtime checks it, then printed. The file is mapped, since most
- * of it are weights, of which little is shown. */
+/* demi show of a plan: checked as the runtime checks it, then printed. The file is mapped, since
+ * most of it are weights, of which little is shown. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>

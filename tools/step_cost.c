@@ -22,11 +22,16 @@ static const struct CostRow {
     CostRule rule;
     uint32_t left, weights; /* operands */
 } rows[] = {
-    {"Conv", COST_CONV, 0, 1},          {"ConvInteger", COST_CONV, 0, 1},
-    {"QLinearConv", COST_CONV, 0, 3},   {"ConvTranspose", COST_DECONV, 0, 1},
-    {"MatMul", COST_MATMUL, 0, 1},      {"MatMulInteger", COST_MATMUL, 0, 1},
-    {"QLinearMatMul", COST_MATMUL, 0, 3}, {"Gemm", COST_GEMM, 0, 1},
-    {"LSTM", COST_LAYER, 0, 1},         {"GRU", COST_LAYER, 0, 1},
+    {"Conv", COST_CONV, 0, 1},
+    {"ConvInteger", COST_CONV, 0, 1},
+    {"QLinearConv", COST_CONV, 0, 3},
+    {"ConvTranspose", COST_DECONV, 0, 1},
+    {"MatMul", COST_MATMUL, 0, 1},
+    {"MatMulInteger", COST_MATMUL, 0, 1},
+    {"QLinearMatMul", COST_MATMUL, 0, 3},
+    {"Gemm", COST_GEMM, 0, 1},
+    {"LSTM", COST_LAYER, 0, 1},
+    {"GRU", COST_LAYER, 0, 1},
     {"RNN", COST_LAYER, 0, 1},
 };
 
@@ -73,6 +78,7 @@ StepCost step_cost(const DemiStep *step) {
     for (size_t i = 0; i < step->input_count; i++) cost.bytes += bytes_of(&step->inputs[i]);
     for (size_t i = 0; i < step->output_count; i++) cost.bytes += bytes_of(&step->outputs[i]);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].op, step->op_type) == 0) cost.flops = 2 * multiplications(step, &rows[i]);
+        if (strcmp(rows[i].op, step->op_type) == 0)
+            cost.flops = 2 * multiplications(step, &rows[i]);
     return cost;
 }

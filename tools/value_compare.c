@@ -93,7 +93,8 @@ static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, ValueDiff 
     p->narrow = dtype_bits((Dtype)a->dtype) < dtype_bits(dtype) ? (Dtype)a->dtype : dtype;
     p->exact = p->tolerance->exact_integers && (dtype_is_integer(dtype) || dtype == DTYPE_BOOL);
     diff->count += count;
-    if (dtype == DTYPE_STRING) compare_strings(p, sums, diff);
+    if (dtype == DTYPE_STRING)
+        compare_strings(p, sums, diff);
     else
         for (uint64_t i = 0; i < count; i++) compare_item(p, i, sums, diff);
     return NULL;
@@ -119,8 +120,8 @@ void value_compare(Arena *arena, const DemiValue *got, const DemiValue *want,
                    const Tolerance *tolerance, ValueDiff *diff) {
     Sums sums = {.finite = 0};
     *diff = (ValueDiff){.mismatch = NULL};
-    diff->mismatch =
-        compare_values(arena, (Pair){.got = got, .want = want, .tolerance = tolerance}, &sums, diff);
+    diff->mismatch = compare_values(arena, (Pair){.got = got, .want = want, .tolerance = tolerance},
+                                    &sums, diff);
     if (diff->special || diff->mismatch) diff->max_abs = INFINITY;
     diff->mean_abs = sums.finite ? sums.absolute / (double)sums.finite : 0;
     diff->error = diff->max_abs == 0 ? 0 : diff->scale > 0 ? diff->max_abs / diff->scale : INFINITY;

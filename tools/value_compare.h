@@ -18,13 +18,13 @@ typedef struct ValueDiff {
     uint64_t beyond;      /* elements beyond the tolerance */
     uint64_t worst;       /* index of the element that is furthest beyond it, within its tensor */
     double worst_got, worst_want;
-    uint64_t special;     /* NaN or Inf on one side alone, or of other sign */
+    uint64_t special;         /* NaN or Inf on one side alone, or of other sign */
     double max_abs, mean_abs; /* of finite elements; max_abs is Inf where `special` is not 0 */
     double scale;             /* the largest finite |want| */
-    double error; /* max_abs / scale: 0 where both are 0, Inf where only scale is */
-    double ulp;   /* largest distance in units of the narrower type's last place */
-    double sqnr;  /* dB: 10 log10(sum want^2 / sum (got - want)^2), Inf where equal */
-    double cosine; /* of the angle between them as vectors; NaN where one is 0 */
+    double error;             /* max_abs / scale: 0 where both are 0, Inf where only scale is */
+    double ulp;               /* largest distance in units of the narrower type's last place */
+    double sqnr;              /* dB: 10 log10(sum want^2 / sum (got - want)^2), Inf where equal */
+    double cosine;            /* of the angle between them as vectors; NaN where one is 0 */
 } ValueDiff;
 
 /* NaN equals NaN, and Inf the Inf of its sign. Sequences are compared item by item, as one. */

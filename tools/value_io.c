@@ -17,7 +17,7 @@
 enum { MOST_NAME = 200 };
 #define MOST_FILE (UINT64_C(1) << 40) /* of a pipe; a regular file is as long as it is */
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------------- */
 
 static const char *dims_text(Arena *arena, const int64_t *dims, uint32_t rank) {
     const char *text = "";
@@ -47,7 +47,7 @@ const char *value_io_text(Arena *arena, const DemiPlanIo *io) {
                         dtype_name((Dtype)io->dtype), dims);
 }
 
-/* ---- elements ---------------------------------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------------------------- */
 
 uint64_t value_count(const DemiValue *value) {
     uint64_t count = 0;
@@ -68,9 +68,12 @@ double value_item(const DemiValue *tensor, uint64_t i) {
     if (dtype == DTYPE_STRING) return 0;
     const unsigned char *at = (const unsigned char *)tensor->data + i * size;
     memcpy(&bits, at, size < sizeof bits ? size : sizeof bits);
-    if (dtype == DTYPE_COMPLEX128) memcpy(&value, at, sizeof value);
-    else if (dtype == DTYPE_COMPLEX64) value = (double)(memcpy(&real, at, sizeof real), real);
-    else dtype_to_double(dtype, bits, &value);
+    if (dtype == DTYPE_COMPLEX128)
+        memcpy(&value, at, sizeof value);
+    else if (dtype == DTYPE_COMPLEX64)
+        value = (double)(memcpy(&real, at, sizeof real), real);
+    else
+        dtype_to_double(dtype, bits, &value);
     return value;
 }
 
@@ -131,7 +134,7 @@ DemiValue value_copy(Arena *arena, const DemiValue *value) {
     return made;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static bool read_all(Arena *arena, const Source *source, Bytes *bytes, Err *err) {
     unsigned char *data = arena_alloc(arena, (size_t)source->size + 1);
@@ -158,8 +161,8 @@ bool value_is_archive(Arena *arena, const char *path) {
     return source && is_zip(source);
 }
 
-static bool read_archive(Arena *arena, const Source *source, const DemiPlanIo *io,
-                         DemiValue *value, Err *err) {
+static bool read_archive(Arena *arena, const Source *source, const DemiPlanIo *io, DemiValue *value,
+                         Err *err) {
     NpzMembers members = {0};
     Bytes bytes;
     if (!npz_list(arena, source, &members, err)) return false;
@@ -229,8 +232,7 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiV
     if (ok && is_zip(source)) {
         ok = read_archive(arena, source, io, value, err);
     } else if (ok && (has_ending(path, ".npy") || starts(source, "\x93NUMPY", 6))) {
-        ok = read_all(arena, source, &bytes, err) &&
-             npy_parse(arena, bytes, io->dtype, value, err);
+        ok = read_all(arena, source, &bytes, err) && npy_parse(arena, bytes, io->dtype, value, err);
     } else if (ok && has_ending(path, ".npz")) {
         ok = err_set(err, ERR_MODEL, "this is no .npz archive");
     } else if (ok && has_ending(path, ".pb")) {
@@ -243,7 +245,7 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiV
     return ok;
 }
 
-/* ---- checking ---------------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------------- */
 
 static bool tensor_fits(const DemiValue *tensor, const DemiPlanIo *io) {
     if (tensor->kind != DEMI_VALUE_TENSOR_KIND || tensor->dtype != io->dtype) return false;
@@ -267,7 +269,7 @@ bool value_check(Arena *arena, const DemiValue *value, const DemiPlanIo *io, Err
     return false;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 const char *value_file_name(Arena *arena, const char *name) {
     static const char hex[] = "0123456789ABCDEF";
@@ -310,9 +312,12 @@ bool value_make_folder(const char *path, Err *err) {
     if (mkdir(path, 0777) == 0) return true;
     int error = errno;
     if (error == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
-    if (error == EEXIST) err_set(err, ERR_USAGE, "this is no folder");
-    else if (error == ENOENT) err_set(err, ERR_USAGE, "the folder above it does not exist");
-    else err_errno(err, error, "the folder can't be made");
+    if (error == EEXIST)
+        err_set(err, ERR_USAGE, "this is no folder");
+    else if (error == ENOENT)
+        err_set(err, ERR_USAGE, "the folder above it does not exist");
+    else
+        err_errno(err, error, "the folder can't be made");
     err_file(err, path);
     return false;
 }

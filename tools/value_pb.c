@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading and writing of data files; see value_pb.h. The numbers of fields are those of onnx-ml.proto
- * and onnx-data.proto. */
+/* Reading and writing of data files; see value_pb.h. The numbers of fields are those of
+ * onnx-ml.proto and onnx-data.proto. */
 #include "value_pb.h"
 
 #include <string.h>
@@ -55,9 +55,11 @@ static void put_text(Arena *arena, ByteList *list, uint32_t field, const char *t
     put_bytes(arena, list, field, (Bytes){(const unsigned char *)text, strlen(text)});
 }
 
-static Bytes bytes_of(const ByteList *list) { return (Bytes){list->items, list->count}; }
+static Bytes bytes_of(const ByteList *list) {
+    return (Bytes){list->items, list->count};
+}
 
-/* ---- reading: tensors -------------------------------------------------------------------------- */
+/* ---- reading: tensors ----------------------------------------------------------------------- */
 
 /* A model of one Constant with that TensorProto. */
 static Bytes model_around(Arena *arena, Bytes tensor) {
@@ -139,7 +141,7 @@ static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiValue 
     return false;
 }
 
-/* ---- reading: what is around tensors ----------------------------------------------------------- */
+/* ---- reading: what is around tensors -------------------------------------------------------- */
 
 typedef struct Field {
     uint32_t number;
@@ -230,7 +232,7 @@ bool value_pb_parse(Arena *arena, const PbFile *file, DemiValue *value, Err *err
     return parse_tensor(arena, file->name, file->bytes, value, err);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* The raw_data form: elements of less than a byte without gaps. */
 static Bytes pack(Arena *arena, const DemiValue *tensor, uint64_t count) {
@@ -279,12 +281,16 @@ Bytes value_pb_make(Arena *arena, const DemiValue *value, const char *name, bool
     ByteList inner = {0}, outer = {0};
     bool sequence = value->kind == DEMI_VALUE_SEQUENCE_KIND;
     const char *inner_name = optional ? "" : name;
-    if (sequence) put_sequence(arena, &inner, value, inner_name);
-    else if (value->kind == DEMI_VALUE_TENSOR_KIND) put_tensor(arena, &inner, value, inner_name);
+    if (sequence)
+        put_sequence(arena, &inner, value, inner_name);
+    else if (value->kind == DEMI_VALUE_TENSOR_KIND)
+        put_tensor(arena, &inner, value, inner_name);
     if (!optional) return bytes_of(&inner);
     if (name[0]) put_text(arena, &outer, DATA_NAME, name);
     put_number(arena, &outer, DATA_ELEM_TYPE,
-               value->kind == DEMI_VALUE_NONE ? 0 : sequence ? ELEM_SEQUENCE : ELEM_TENSOR);
+               value->kind == DEMI_VALUE_NONE ? 0
+               : sequence                     ? ELEM_SEQUENCE
+                                              : ELEM_TENSOR);
     if (value->kind != DEMI_VALUE_NONE)
         put_bytes(arena, &outer, sequence ? DATA_SEQUENCE : DATA_TENSOR, bytes_of(&inner));
     return bytes_of(&outer);

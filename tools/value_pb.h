@@ -2,8 +2,8 @@
 /* Values as ONNX's data files hold them: TensorProto, SequenceProto, OptionalProto (.pb).
  *
  * A tensor is read by the importer of models, as the value of a Constant in a model made around it:
- * so the same guard checks its bytes, every storage field and dtype is known, and data in other files
- * is refused. The two messages around tensors are walked here.
+ * so the same guard checks its bytes, every storage field and dtype is known, and data in other
+ * files is refused. The two messages around tensors are walked here.
  */
 #ifndef DEMI_VALUE_PB_H
 #define DEMI_VALUE_PB_H
@@ -15,7 +15,7 @@
 
 typedef struct PbFile {
     Bytes bytes;
-    const char *name; /* for messages */
+    const char *name;   /* for messages */
     DemiValueKind kind; /* what the message is: of a tensor, or of a sequence */
     bool optional;      /* of an OptionalProto around it */
 } PbFile;
