@@ -145,6 +145,10 @@ static int by_error(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static const char *value_name(const Comparison *c, const ComparedValue *value) {
+    return c->names.names[value->name]->text;
+}
+
 static void print_worst(const Job *job, FILE *out) {
     const Comparison *c = &job->comparison;
     size_t count = c->values.count;
@@ -156,7 +160,7 @@ static void print_worst(const Job *job, FILE *out) {
     print_header(out);
     for (size_t i = 0; i < count && i < job->worst; i++) {
         print_diff(out, &sorted[i]->diff);
-        print_name(out, name_map_name(&c->names, sorted[i]->name));
+        print_name(out, value_name(c, sorted[i]));
         fprintf(out, " %s\n", sorted[i]->type);
     }
 }
@@ -218,7 +222,7 @@ static void print_first(const Job *job, FILE *out) {
     if (!bad) return;
     const ComparedStep *step = maker_of(&job->comparison, bad);
     fprintf(out, "first beyond it: ");
-    const char *name = name_map_name(&job->comparison.names, bad->name);
+    const char *name = value_name(&job->comparison, bad);
     report_put(out, name, strlen(name));
     fprintf(out, " %s, made by node ", bad->type);
     report_put(out, step->name, strlen(step->name));
@@ -268,7 +272,7 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
                        const ComparedValue *value) {
     const ComparedStep *step = maker_of(&job->comparison, value);
     json_open(json, key, '{');
-    json_text(json, "name", name_map_name(&job->comparison.names, value->name));
+    json_text(json, "name", value_name(&job->comparison, value));
     json_text(json, "node", step->name);
     json_text(json, "op_type", step->op_type);
     json_text(json, "dtype", dtype_name((Dtype)value->dtype));
@@ -334,12 +338,13 @@ static bool find_inputs(Job *job, Err *err) {
 /* The nodes where bad values begin, each once: a body of a loop runs again and again. */
 static void find_keep(Job *job) {
     const Comparison *c = &job->comparison;
-    NameMap seen;
-    name_map_init(&seen, job->arena);
+    SymTable seen;
+    sym_table_init(&seen, job->arena);
     for (size_t i = 0; i < c->steps.count; i++) {
         if (!c->steps.items[i].origin) continue;
         const char *name = c->steps.items[c->steps.items[i].blamed].name;
-        if (name_map_add(&seen, name) == job->keep.count) VEC_PUSH(job->arena, &job->keep, name);
+        if (sym_intern_cstr(&seen, name)->number == job->keep.count)
+            VEC_PUSH(job->arena, &job->keep, name);
     }
 }
 

@@ -13,11 +13,11 @@ static const Tolerance any_float = {.any_float = true};
 
 void comparison_init(Comparison *c, Arena *arena) {
     *c = (Comparison){.arena = arena};
-    name_map_init(&c->names, arena);
+    sym_table_init(&c->names, arena);
 }
 
 static uint32_t name_of(Comparison *c, const char *name) {
-    uint32_t number = name_map_add(&c->names, name);
+    uint32_t number = sym_intern_cstr(&c->names, name)->number;
     while (c->first_of.count <= number) {
         VEC_PUSH(c->arena, &c->first_of, 0);
         VEC_PUSH(c->arena, &c->last_of, 0);
@@ -82,7 +82,7 @@ static bool take_reference(Comparison *c, uint32_t name, const DemiValue *like, 
     *kept = NULL;
     if (c->folder)
         return like->kind == DEMI_VALUE_TENSOR_KIND &&
-               read_reference(c, name_map_name(&c->names, name), like, value);
+               read_reference(c, c->names.names[name]->text, like, value);
     size_t number = c->first_of.items[name];
     if (!number) return false;
     *kept = &c->reference.items[number - 1];
@@ -105,7 +105,7 @@ static void compare_value(Comparison *c, uint32_t name, const DemiValue *value) 
     ComparedValue row = {.name = name, .step = c->steps.count};
     DemiValue want;
     ReferenceValue *kept;
-    if (!name_map_name(&c->names, name)[0] || value->kind == DEMI_VALUE_NONE ||
+    if (!c->names.names[name]->text[0] || value->kind == DEMI_VALUE_NONE ||
         !take_reference(c, name, value, &want, &kept))
         return;
     row.dtype = value->dtype;
@@ -164,8 +164,8 @@ static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
 }
 
 void comparison_judge(Comparison *c, const Limit *limit) {
-    bool *bad = ARENA_ARRAY(c->arena, bool, c->names.table.count + 1);
-    size_t *makers = ARENA_ARRAY(c->arena, size_t, c->names.table.count + 1); /* 1 + step */
+    bool *bad = ARENA_ARRAY(c->arena, bool, c->names.count + 1);
+    size_t *makers = ARENA_ARRAY(c->arena, size_t, c->names.count + 1); /* 1 + step */
     for (size_t i = 0; i < c->steps.count; i++) {
         ComparedStep *step = &c->steps.items[i];
         bool before = false;

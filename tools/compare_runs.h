@@ -7,8 +7,8 @@
 #ifndef DEMI_COMPARE_RUNS_H
 #define DEMI_COMPARE_RUNS_H
 
-#include "name_map.h"
 #include "session.h"
+#include "sym.h"
 #include "value_compare.h"
 
 /* A value of the run that the reference has too. */
@@ -38,7 +38,7 @@ typedef struct ReferenceValue {
 
 typedef struct Comparison {
     Arena *arena;
-    NameMap names;
+    SymTable names;
     const char *folder; /* of files as reference; else `reference` */
     VEC(ReferenceValue) reference;
     VEC(size_t) first_of; /* by name: 1 + index in `reference` of the next to be held against */
