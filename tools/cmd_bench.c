@@ -36,7 +36,6 @@ static const OptionRow options[] = {
                 "option) it goes to standard output and the text to standard error."),
     OPTION_QUIET,
     OPTION_HELP,
-    {"warmUp", 0, OPTION_ROW_ALIAS, "warmup", NULL, "trtexec"},
     {"iterations", 0, OPTION_ROW_ALIAS, "runs", NULL, "trtexec"},
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };

@@ -291,7 +291,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 const Command command_run = {
     .name = "run",
     .summary = "run a model or plan",
-    .usage = "FILE (--input NAME=FILE ... | --data DIR | --random SEED) [OPTIONS]",
+    .usage = "FILE [--input NAME=FILE] [--data DIR] [--random SEED] [OPTIONS]",
     .about =
         "Computes the outputs of FILE on the processor and prints their type, shape and range; all "
         "elements where they are few. Each input comes from --input, else --data, else --random.\n"
