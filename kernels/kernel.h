@@ -79,6 +79,7 @@ struct KernelRow {
     const AttrLayout *layout; /* the same for all rows of one operator and since */
     uint64_t types;           /* KERNEL_TYPE bits: dtypes it takes and gives without conversion */
     uint32_t flags;
+    const char *name; /* of the function, for profiles */
 };
 
 struct KernelCall {

@@ -9,7 +9,7 @@
 
 static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags},
+    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags, #function},
 #include "kernels.def"
 #undef KERNEL
 };

@@ -35,6 +35,9 @@ struct DemiContext {
     DemiValue *outputs; /* [output_count], of the last run */
     uint32_t output_count;
     Arena result; /* what outputs point to beside tensors */
+    const char **names; /* [value_count], made when somebody first watches */
+    DemiStepFn watch;
+    void *watch_user;
     Err err;
 };
 
@@ -44,7 +47,7 @@ static DemiStatus end(const Err *err, DemiError *error) {
     return (DemiStatus)err->code;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------- */
+/* ---- plans ---------------------------------------------------------------------------------- */
 
 static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     const Plan *view = &plan->loaded.plan;
@@ -65,6 +68,13 @@ static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     io.rank = value->rank;
     io.dims = dims;
     return io;
+}
+
+static void note_defaults(DemiPlan *plan) {
+    const Plan *view = &plan->loaded.plan;
+    PlanSpan defaults = view->graphs[0].defaults;
+    for (uint32_t i = 0; i < defaults.count; i++)
+        plan->inputs[i].has_default = view->operands[defaults.first + i] != PLAN_NONE;
 }
 
 static DemiPlanIo *ios_of(DemiPlan *plan, PlanSpan span, size_t *count) {
@@ -94,6 +104,7 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
         plan->inputs = ios_of(plan, main->inputs, &plan->input_count);
         plan->outputs = ios_of(plan, main->outputs, &plan->output_count);
+        note_defaults(plan);
     }
     arena_free(&scratch);
     return ok;
@@ -175,7 +186,7 @@ bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
     return give_io(plan->outputs, plan->output_count, i, io);
 }
 
-/* ---- contexts ---------------------------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------------------------- */
 
 static uint64_t default_budget(void) {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
@@ -245,7 +256,7 @@ void demi_context_free(DemiContext *context) {
     free(context);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------ */
+/* ---- inputs --------------------------------------------------------------------------------- */
 
 static bool fits(const DemiPlanIo *io, const DemiValue *value, Err *err) {
     if (value->kind == DEMI_VALUE_NONE) {
@@ -353,7 +364,7 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
     return set_input(context, name, value, true, error);
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 static DemiValue give_tensor(const RtTensor *tensor) {
     const KernelTensor *t = &tensor->tensor;
@@ -361,13 +372,13 @@ static DemiValue give_tensor(const RtTensor *tensor) {
     return value;
 }
 
-static DemiValue give_value(DemiContext *context, const RtValue *value) {
+static DemiValue give_value(Arena *arena, const RtValue *value) {
     DemiValue given = DEMI_VALUE_INIT;
     if (value->state == RT_TENSOR) return give_tensor(value->tensor);
     if (value->state != RT_LIST) return given;
-    DemiValue *items = ARENA_ARRAY(&context->result, DemiValue, value->list->count);
+    DemiValue *items = ARENA_ARRAY(arena, DemiValue, value->list->count);
     for (uint32_t i = 0; i < value->list->count; i++)
-        items[i] = give_value(context, &value->list->items[i]);
+        items[i] = give_value(arena, &value->list->items[i]);
     given.kind = DEMI_VALUE_SEQUENCE_KIND;
     given.count = value->list->count;
     given.items = items;
@@ -399,7 +410,7 @@ static void collect_outputs(DemiContext *context) {
     const Plan *view = &context->plan->loaded.plan;
     for (uint32_t i = 0; i < context->plan->output_count; i++) {
         uint32_t value = view->operands[view->graphs[0].outputs.first + i];
-        context->outputs[i] = give_value(context, &context->exec.values[value]);
+        context->outputs[i] = give_value(&context->result, &context->exec.values[value]);
     }
     context->output_count = (uint32_t)context->plan->output_count;
 }
@@ -433,3 +444,64 @@ const DemiValue *demi_context_output(const DemiContext *context, size_t i) {
 }
 
 uint64_t demi_context_peak(const DemiContext *context) { return context->exec.pool.peak; }
+
+/* ---- watching ------------------------------------------------------------------------------- */
+
+typedef struct Watched {
+    const char **names;
+    DemiValue *values;
+    size_t count;
+} Watched;
+
+static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t count) {
+    Arena *arena = &context->exec.scratch; /* emptied after the step */
+    Watched w = {ARENA_ARRAY(arena, const char *, count), ARENA_ARRAY(arena, DemiValue, count),
+                 count};
+    for (uint32_t i = 0; i < count; i++) {
+        bool none = numbers[i] == PLAN_NONE;
+        w.names[i] = none ? "" : context->names[numbers[i]];
+        w.values[i] = (DemiValue)DEMI_VALUE_INIT;
+        if (!none) w.values[i] = give_value(arena, &context->exec.values[numbers[i]]);
+    }
+    return w;
+}
+
+static void after_step(void *data, const LoadedStep *loaded, double start, double seconds) {
+    DemiContext *context = data;
+    const LoadedPlan *plan = context->exec.loaded;
+    Watched in = watched(context, loaded->inputs, loaded->plan->inputs.count);
+    Watched out = watched(context, loaded->outputs, loaded->plan->outputs.count);
+    DemiStep step = {.size = sizeof step, .number = (uint32_t)(loaded - plan->steps),
+                     .depth = context->exec.depth - 1, .name = loaded->name,
+                     .domain = loaded->domain, .op_type = loaded->op, .kernel = "",
+                     .start = start, .seconds = seconds, .input_count = in.count,
+                     .output_count = out.count, .input_names = in.names, .inputs = in.values,
+                     .output_names = out.names, .outputs = out.values};
+    if (!loaded->exec && context->exec.row) step.kernel = context->exec.row->name;
+    context->watch(context->watch_user, &step);
+}
+
+static void make_names(DemiContext *context) {
+    const Plan *plan = &context->plan->loaded.plan;
+    const char **names = ARENA_ARRAY(&context->arena, const char *, plan->value_count);
+    for (uint32_t i = 0; i < plan->value_count; i++)
+        names[i] = plan_text(plan, plan->values[i].name, &context->arena);
+    context->names = names;
+}
+
+DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
+                              DemiError *error) {
+    Err err = {0};
+    MemTrap trap;
+    if (setjmp(trap.env)) {
+        err_out_of_memory(&err);
+        return end(&err, error);
+    }
+    context->arena.trap = &trap;
+    if (step && !context->names) make_names(context);
+    context->watch = step;
+    context->watch_user = user;
+    context->exec.after = step ? after_step : NULL;
+    context->exec.after_data = context;
+    return DEMI_OK;
+}

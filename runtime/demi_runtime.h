@@ -22,8 +22,8 @@
  * a DemiError of the caller's, structures that begin with their size.
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
- * thread at a time. There is no global state. A context computes with as many threads as its options
- * say, besides the caller's none is kept.
+ * thread at a time. There is no global state. A context computes with as many threads as its
+ * options say, besides the caller's none is kept.
  */
 #ifndef DEMI_RUNTIME_H
 #define DEMI_RUNTIME_H
@@ -109,9 +109,11 @@ typedef struct DemiPlanIo {
     bool has_rank;
     uint32_t rank;
     const int64_t *dims; /* [rank]; -1 where a size is open */
+    bool has_default;    /* an input that need not be set */
 } DemiPlanIo;
 
-#define DEMI_PLAN_IO_INIT {sizeof(DemiPlanIo), NULL, DEMI_VALUE_NONE, false, 0, false, 0, NULL}
+#define DEMI_PLAN_IO_INIT                                                                          \
+    {sizeof(DemiPlanIo), NULL, DEMI_VALUE_NONE, false, 0, false, 0, NULL, false}
 
 DEMI_API size_t demi_plan_input_count(const DemiPlan *plan);
 DEMI_API size_t demi_plan_output_count(const DemiPlan *plan);
@@ -146,8 +148,9 @@ DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *nam
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiValue *value, DemiError *error);
 
-/* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node fails,
- * which the error names; DEMI_ERR_ENV past the memory budget or the step limit. */
+/* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
+ * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step
+ * limit. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Output i of the last run, until the next one; NULL beyond the count or without a run. */
@@ -155,6 +158,32 @@ DEMI_API const DemiValue *demi_context_output(const DemiContext *context, size_t
 
 /* Bytes in use for values at most during the last run. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+/* A step that was just executed: what profiles and comparisons are made of. All pointers end when
+ * the callback returns. */
+typedef struct DemiStep {
+    uint32_t size;
+    uint32_t number;  /* within the plan; the same each time the step is executed */
+    uint32_t depth;   /* 0 in the main graph, one more in each body of If, Loop, Scan, … */
+    const char *name; /* the node's, or that of its first output */
+    const char *domain, *op_type; /* domain: "" for ai.onnx */
+    const char *kernel; /* what computed it; "" where the runtime itself did */
+    double start;       /* seconds, of a clock that only runs forward */
+    double seconds;     /* with those of steps inside it */
+    size_t input_count, output_count;
+    const char *const *input_names, *const *output_names;
+    const DemiValue *inputs, *outputs; /* DEMI_VALUE_NONE where omitted */
+} DemiStep;
+
+typedef void (*DemiStepFn)(void *user, const DemiStep *step);
+
+/* Has `step` called after each step of later runs, in the thread that runs; NULL: no more. It must
+ * not use the context. Times do not include it, but for those of steps around the one it is called
+ * for. */
+DEMI_API DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
+                                       DemiError *error);
 
 #ifdef __cplusplus
 }

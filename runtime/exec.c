@@ -323,6 +323,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
         const char *dtype = in && inputs[0].present ? dtype_name(inputs[0].dtype) : "these types";
         return exec_fail(exec, step, "demi has no kernel of it for %s", dtype);
     }
+    exec->row = s.call.row;
     bool ok = run_row(&s, inputs);
     finish(&s, ok);
     return ok;
@@ -346,7 +347,7 @@ static bool run_step(Exec *exec, const LoadedStep *step) {
     double start = exec->after ? now() : 0;
     bool ok = step->exec ? step->exec(exec, step) : exec_kernel(exec, step);
     if (!ok) return false;
-    if (exec->after) exec->after(exec->after_data, step, now() - start);
+    if (exec->after) exec->after(exec->after_data, step, start, now() - start);
     for (uint32_t i = 0; i < step->dead_count; i++)
         rt_value_clear(&exec->pool, &exec->values[step->dead[i]]);
     return true;

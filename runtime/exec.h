@@ -22,7 +22,7 @@ typedef bool (*ExecFunction)(Exec *exec, const LoadedStep *step);
 
 struct LoadedStep {
     const PlanStep *plan;
-    const char *op, *name; /* for messages */
+    const char *op, *name, *domain; /* for messages and profiles */
     int64_t opset;
     ExecFunction exec;      /* else kernels */
     const char *types;      /* kernel_types_find's */
@@ -56,8 +56,9 @@ struct Exec {
     uint64_t seed;
     unsigned depth;  /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
-    /* Called after each step, for profiles and comparisons; may be NULL. */
-    void (*after)(void *data, const LoadedStep *step, double seconds);
+    const KernelRow *row; /* the kernel that ran last */
+    /* Called after each step, before values that end with it go; may be NULL. */
+    void (*after)(void *data, const LoadedStep *step, double start, double seconds);
     void *after_data;
     Err *err;
 };

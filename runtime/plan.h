@@ -143,12 +143,12 @@ bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Er
 /* The text with that index, NUL-terminated, in `arena`. */
 const char *plan_text(const Plan *plan, uint32_t text, Arena *arena);
 
-/* Writes the plan as text: one line a value, step and attribute. */
+/* Writes a checked plan as text: one line a value, step and attribute. */
 typedef struct PlanSink {
     void (*write)(void *data, const char *text, size_t size);
     void *data;
 } PlanSink;
-void plan_show(const Plan *plan, Arena *scratch, const PlanSink *sink);
+void plan_show(const Plan *plan, const PlanSink *sink);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

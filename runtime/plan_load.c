@@ -131,6 +131,7 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     step->plan = &plan->steps[number];
     const FoundOp *op = &ops[step->plan->op];
     step->op = op->name;
+    step->domain = op->domain;
     step->name = plan_text(plan, step->plan->name, l->arena);
     step->opset = plan->ops[step->plan->op].opset;
     step->exec = op->exec;

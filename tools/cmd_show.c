@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi show: a model for people (--stats, --text) and for programs (--json, --dot). */
+/* demi show: a model for people (--stats, --text) and for programs (--json, --dot), a plan as text. */
 #include <string.h>
 
 #include "commands.h"
 #include "console.h"
 #include "demi_front.h"
 #include "report_out.h"
+#include "session.h"
 #include "show_model.h"
 
 static const ArgumentRow arguments[] = {
-    {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'."},
+    {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'; or a plan, shown as text."},
     {NULL, NULL},
 };
 
@@ -66,9 +67,20 @@ static bool show(Job *job, Err *err) {
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
+static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) {
+    const char *file = parsed_argument(parsed, 0);
+    if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") || parsed_flag(parsed, "dot"))
+        err_set(err, ERR_USAGE, "a plan is shown as text only");
+    else if (show_plan(program, file, err))
+        return true;
+    err_file(err, file);
+    return false;
+}
+
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed, .file = parsed_argument(parsed, 0)};
     if (!job.file) return console_missing(parsed, "a model to show", err);
+    if (session_is_plan(program->arena, job.file)) return show_file_of_plan(program, parsed, err);
     if (!report_plan(parsed, false, &job.plan, err)) return false;
     if (!console_load(program, parsed, job.file, &job.model, err)) return false;
     bool ok = show(&job, err);
@@ -82,12 +94,14 @@ const Command command_show = {
     .name = "show",
     .summary = "show a model: statistics, text, JSON, or a drawing",
     .usage = "FILE [--stats | --text[=full] | --json [FILE] | --dot]",
-    .about = "Shows what is in a model. Models of any opset and IR version can be shown.",
+    .about = "Shows what is in a model. Models of any opset and IR version can be shown. A plan, which "
+             "'demi compile' makes, is shown as text: its values, and the steps of each graph.",
     .examples = "demi show model.onnx\n"
                 "demi show model.onnx --text | less\n"
                 "demi show model.onnx --text=full > model.onnxtxt\n"
                 "demi show model.onnx --dot | dot -Tsvg -o model.svg\n"
-                "demi show model.onnx --json | jq '.operators'\n",
+                "demi show model.onnx --json | jq '.operators'\n"
+                "demi show model.plan\n",
     .arguments = arguments,
     .options = options,
     .run = run,

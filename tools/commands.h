@@ -10,6 +10,10 @@ extern const Command command_opt;
 extern const Command command_show;
 extern const Command command_check;
 extern const Command command_diff;
+extern const Command command_compile;
+extern const Command command_run;
+extern const Command command_bench;
+extern const Command command_compare;
 extern const Command command_help;
 
 #endif

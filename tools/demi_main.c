@@ -2,13 +2,14 @@
 /* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
  *
  * Signals: SIGINT, SIGTERM and SIGHUP remove temporary files and then end the program as they
- * always do. SIGPIPE and SIGXFSZ are ignored, so that a write fails instead; a reader that has gone
+ * always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and SIGXFSZ are ignored, so that a write fails instead; a reader that has gone
  * away ends the program quietly. Running out of memory anywhere arrives here.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "console.h"
@@ -17,8 +18,8 @@
 #include "text_distance.h"
 
 static const Command *const commands[] = {
-    &command_convert, &command_opt, &command_show, &command_check, &command_diff,
-    &command_help,
+    &command_convert, &command_opt,   &command_show,    &command_check, &command_diff,
+    &command_compile, &command_run,   &command_bench,   &command_compare, &command_help,
 };
 
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
@@ -27,6 +28,15 @@ static void end_by_signal(int number) {
     outfile_remove_all();
     signal(number, SIG_DFL);
     raise(number);
+}
+
+/* A plan is mapped: pages of a file that became shorter meanwhile, or of a failing disk, can't be had. */
+static void end_by_bad_map(int number) {
+    static const char text[] = "demi: a file that is in use became shorter, or can't be read\n";
+    (void)number;
+    outfile_remove_all();
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(ERR_ENV);
+    _exit(ERR_ENV);
 }
 
 static void set_signals(void) {
@@ -38,6 +48,7 @@ static void set_signals(void) {
         if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
         sigaction(ends[i], &action, NULL);
     }
+    signal(SIGBUS, end_by_bad_map);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

@@ -10,7 +10,7 @@ enum { WIDTH = 80, COLUMN = 26 };
 
 static const char *const exit_codes[] = {
     "success",
-    "the model or its data is at fault",
+    "the model or its data is at fault; run --data, compare: beyond tolerance",
     "wrong usage: options, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };

@@ -7,9 +7,9 @@
 
 #include "text_distance.h"
 
-/* '_' and '-' are equal: other tools are split over which they use. */
+/* Other tools are split over which of them they use; capitals are for --warmUp. */
 static char plain(char c) {
-    return c == '_' ? '-' : c;
+    return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
 static bool same_name(const char *name, const char *word, size_t length) {

@@ -3,7 +3,7 @@
  *
  * Each subcommand is one Command: its arguments, options, help texts and function. Parsing, --help,
  * the man page and the shell completions are all drawn from these tables, so that they can't
- * disagree. '_' and '-' are equal in option names.
+ * disagree. '_' and '-' are equal in option names, and so are capitals and small letters.
  */
 #ifndef DEMI_OPTIONS_H
 #define DEMI_OPTIONS_H

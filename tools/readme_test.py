@@ -21,7 +21,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 MODEL = ROOT / "testdata/models/conv_net.onnx"
-COMMANDS = ["convert", "opt", "show", "check", "diff", "help"]
+COMMANDS = ["convert", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "help"]
 # Options in README.md that are other programs', or those of scripts.
 FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx", "--preset",
            "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target",

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "console.h"
 #include "graph.h"
 #include "json_write.h"
 
@@ -14,5 +15,8 @@ void show_write_json(const Model *model, JsonWriter *json);
 
 /* The main graph in Graphviz' language, subgraphs as clusters. */
 void show_write_dot(const Model *model, FILE *out);
+
+/* Prints the plan at `path` to standard output. */
+bool show_plan(Program *program, const char *path, Err *err);
 
 #endif

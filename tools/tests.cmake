@@ -36,6 +36,7 @@ if(DEMI_SANITIZE)
     if(TARGET demi)
         demi_python_test(bad_input_asan bad_input.py ${with_demi} --number 150
             LABELS full TIMEOUT 1200)
+        demi_python_test(run_asan run_test.py ${with_demi})
         demi_python_test(fill_model_asan fill_model.py ${with_demi} --seeds 8
             LABELS full TIMEOUT 900)
     endif()
@@ -51,6 +52,7 @@ demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}
         --cc ${CMAKE_C_COMPILER})
+    demi_python_test(run run_test.py ${with_demi})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})

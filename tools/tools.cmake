@@ -13,9 +13,13 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
-    tools/cmd_help.c)
+    tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
+    tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
+    tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c
+    tools/compare_runs.c tools/show_plan.c)
 target_include_directories(demi PRIVATE tools)
-target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_rewrite demi_shape demi_base)
+target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
+    demi_base m)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A plan as text, for people and golden tests: one line a value, step and attribute. Only checked
+ * plans are shown, so indices need no look. Text of the file is escaped: a line stays a line. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attr_layout.h"
+#include "plan.h"
+
+enum { SHOWN_ITEMS = 16 };
+
+typedef struct Show {
+    const Plan *plan;
+    const PlanSink *sink;
+} Show;
+
+static void put(Show *s, const char *text, size_t size) {
+    s->sink->write(s->sink->data, text, size);
+}
+
+static void say(Show *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(Show *s, const char *format, ...) {
+    char text[256]; /* numbers and names of ours */
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(s, text, (size_t)size < sizeof text ? (size_t)size : sizeof text - 1);
+}
+
+/* Between quotes, with JSON's escapes of what is not printable. */
+static void quote(Show *s, uint32_t text) {
+    PlanSpan span = s->plan->texts[text];
+    const char *chars = s->plan->chars + span.first;
+    put(s, "\"", 1);
+    for (uint32_t i = 0; i < span.count; i++) {
+        unsigned char c = (unsigned char)chars[i];
+        if (c < 0x20 || c == 0x7f)
+            say(s, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            say(s, "\\%c", c);
+        else
+            put(s, chars + i, 1);
+    }
+    put(s, "\"", 1);
+}
+
+static void plain(Show *s, uint32_t text) {
+    PlanSpan span = s->plan->texts[text];
+    for (uint32_t i = 0; i < span.count; i++) {
+        char c = s->plan->chars[span.first + i];
+        put(s, (unsigned char)c < 0x20 || c == 0x7f ? "?" : &c, 1);
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void show_type(Show *s, const PlanValue *value) {
+    static const char *const kinds[] = {[PLAN_TENSOR] = "",
+                                        [PLAN_SEQUENCE] = "sequence of ",
+                                        [PLAN_OPTIONAL] = "optional ",
+                                        [PLAN_OPTIONAL_SEQUENCE] = "optional sequence of "};
+    say(s, "%s%s", kinds[value->kind], dtype_name((Dtype)value->dtype));
+    if (value->rank == PLAN_NONE) return;
+    put(s, "[", 1);
+    for (uint32_t i = 0; i < value->rank; i++) {
+        int64_t dim = s->plan->numbers[value->dims + i];
+        if (i) put(s, ",", 1);
+        if (dim >= 0)
+            say(s, "%" PRId64, dim);
+        else if (dim == -1)
+            put(s, "?", 1);
+        else
+            plain(s, (uint32_t)(-2 - dim));
+    }
+    put(s, "]", 1);
+}
+
+static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
+    uint64_t bits = 0;
+    double value = 0;
+    unsigned size = (dtype_bits(dtype) + 7) / 8;
+    memcpy(&bits, at, size < sizeof bits ? size : sizeof bits);
+    if (dtype == DTYPE_INT64)
+        say(s, "%" PRId64, (int64_t)bits);
+    else if (dtype == DTYPE_UINT64)
+        say(s, "%" PRIu64, bits);
+    else if (dtype_to_double(dtype, bits, &value))
+        say(s, "%.9g", value);
+    else
+        put(s, "?", 1); /* complex numbers */
+}
+
+/* All elements of a small constant, else its bytes. */
+static void show_data(Show *s, const PlanValue *value) {
+    const unsigned char *data = s->plan->data + value->data;
+    Dtype dtype = (Dtype)value->dtype;
+    size_t size = dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
+    uint64_t count = value->size / size;
+    if (count > SHOWN_ITEMS) {
+        say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
+        return;
+    }
+    put(s, " = {", 4);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t text;
+        if (i) put(s, ", ", 2);
+        if (dtype != DTYPE_STRING) {
+            show_number(s, dtype, data + i * size);
+            continue;
+        }
+        memcpy(&text, data + i * size, sizeof text);
+        quote(s, text);
+    }
+    put(s, "}", 1);
+}
+
+static void show_value(Show *s, uint32_t number) {
+    const PlanValue *value = &s->plan->values[number];
+    say(s, "    %%%u ", number);
+    quote(s, value->name);
+    put(s, " ", 1);
+    show_type(s, value);
+    if (value->data != PLAN_NO_DATA) show_data(s, value);
+    put(s, "\n", 1);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static void show_operands(Show *s, PlanSpan span) {
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint32_t value = s->plan->operands[span.first + i];
+        if (i) put(s, ", ", 2);
+        if (value == PLAN_NONE)
+            put(s, "_", 1);
+        else
+            say(s, "%%%u", value);
+    }
+}
+
+static void show_list(Show *s, const PlanAttr *attr) {
+    uint32_t first = (uint32_t)attr->value;
+    put(s, "[", 1);
+    for (uint32_t i = 0; i < attr->count; i++) {
+        if (i) put(s, ", ", 2);
+        if (attr->kind == PLAIN_INTS)
+            say(s, "%" PRId64, s->plan->numbers[first + i]);
+        else if (attr->kind == PLAIN_FLOATS)
+            say(s, "%.9g", (double)s->plan->floats[first + i]);
+        else
+            quote(s, s->plan->operands[first + i]);
+    }
+    put(s, "]", 1);
+}
+
+static void show_attr(Show *s, const PlanAttr *attr) {
+    uint32_t bits = (uint32_t)attr->value;
+    float real;
+    put(s, "      ", 6);
+    plain(s, attr->name);
+    put(s, " = ", 3);
+    switch ((PlainAttrKind)attr->kind) {
+    case PLAIN_INT: say(s, "%" PRId64, attr->value); break;
+    case PLAIN_FLOAT:
+        memcpy(&real, &bits, sizeof real);
+        say(s, "%.9gf", (double)real);
+        break;
+    case PLAIN_TEXT: quote(s, bits); break;
+    case PLAIN_INTS:
+    case PLAIN_FLOATS:
+    case PLAIN_TEXTS: show_list(s, attr); break;
+    case PLAIN_TENSOR: say(s, "%%%u", bits); break;
+    case PLAIN_GRAPH: say(s, "graph %u", bits); break;
+    case PLAIN_KIND_COUNT: break;
+    }
+    put(s, "\n", 1);
+}
+
+static void show_step(Show *s, uint32_t number) {
+    const PlanStep *step = &s->plan->steps[number];
+    const PlanOp *op = &s->plan->ops[step->op];
+    put(s, "    ", 4);
+    show_operands(s, step->outputs);
+    put(s, step->outputs.count ? " = " : "", step->outputs.count ? 3 : 0);
+    if (s->plan->texts[op->domain].count) {
+        plain(s, op->domain);
+        put(s, ".", 1);
+    }
+    plain(s, op->name);
+    say(s, "-%" PRId64 "(", op->opset);
+    show_operands(s, step->inputs);
+    put(s, ") ", 2);
+    quote(s, step->name);
+    put(s, "\n", 1);
+    for (uint32_t i = 0; i < step->attrs.count; i++)
+        show_attr(s, &s->plan->attrs[step->attrs.first + i]);
+}
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+static void show_graph(Show *s, uint32_t number) {
+    const PlanGraph *graph = &s->plan->graphs[number];
+    say(s, "graph %u ", number);
+    quote(s, graph->name);
+    put(s, " (", 2);
+    show_operands(s, graph->inputs);
+    put(s, ") => (", 6);
+    show_operands(s, graph->outputs);
+    put(s, ")\n", 2);
+    for (uint32_t i = 0; i < graph->defaults.count; i++) {
+        uint32_t value = s->plan->operands[graph->defaults.first + i];
+        if (value == PLAN_NONE) continue;
+        say(s, "    default of %%%u: %%%u\n", s->plan->operands[graph->inputs.first + i], value);
+    }
+    for (uint32_t i = 0; i < graph->steps.count; i++) show_step(s, graph->steps.first + i);
+}
+
+void plan_show(const Plan *plan, const PlanSink *sink) {
+    Show s = {plan, sink};
+    const PlanHeader *header = plan->header;
+    say(&s, "plan version %u, %u values, %u steps, %u graphs, %" PRIu64 " bytes of constants\n",
+        header->version, plan->value_count, plan->step_count, plan->graph_count,
+        header->sections[PLAN_DATA].count);
+    if (header->source[0] || header->source[1])
+        say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
+    put(&s, "values\n", 7);
+    for (uint32_t i = 0; i < plan->value_count; i++) show_value(&s, i);
+    for (uint32_t i = 0; i < plan->graph_count; i++) show_graph(&s, i);
+}

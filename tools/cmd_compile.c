@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi compile: from a model to a plan file, which needs no ONNX code to run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "demi_runtime.h"
+#include "outfile.h"
+#include "report_out.h"
+#include "session.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
+    {"OUT", "Where the plan goes; or -o OUT."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    {"output", 'o', OPTION_ROW_VALUE, "OUT.plan", NULL, "Where the plan goes."},
+    OPTION_QUIET,
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Output {
+    OutFile *file;
+    Err *err;
+} Output;
+
+static bool write_plan(void *user, const void *bytes, size_t size) {
+    Output *output = user;
+    return outfile_write(output->file, bytes, size, output->err);
+}
+
+/* What was written is read again, by the runtime, before it replaces anything. */
+static bool verify(const OutFile *file, Err *err) {
+    char path[64];
+    DemiPlan *plan = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    if (file->streaming) return true;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
+    bool ok = console_check(demi_plan_load(path, &plan, &error), &error, err);
+    demi_plan_free(plan);
+    if (!ok) err_file(err, file->path);
+    return ok;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    const char *in = parsed_argument(parsed, 0), *second = parsed_argument(parsed, 1);
+    const char *out = parsed_value(parsed, "output");
+    if (!in) return console_missing(parsed, "a model to compile", err);
+    if (out && second) return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, out);
+    if (!out) out = second;
+    if (!out) return console_missing(parsed, "an output, -o OUT.plan", err);
+    if (!report_check_path("output", out, err)) return false;
+    Output output = {outfile_create(program->arena, out, err), err};
+    if (!output.file) return false;
+    bool ok = session_compile(program, parsed, in, write_plan, &output, err) &&
+              verify(output.file, err) && outfile_commit(output.file, err);
+    if (!ok) return false;
+    if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
+        printf("%s: %.*f MB, compiled in %.2f s\n", out, output.file->size < 100000 ? 4 : 1,
+               (double)output.file->size / 1e6, console_seconds() - program->started);
+    return true;
+}
+
+const Command command_compile = {
+    .name = "compile",
+    .summary = "compile a model to a plan that demi's runtime executes",
+    .usage = "IN [-o] OUT.plan [OPTIONS]",
+    .about =
+        "Reads IN and writes a plan: everything the runtime needs to compute the model, with the "
+        "weights laid out to be mapped. 'demi run' and 'demi bench' take it in place of a model, "
+        "and so do programs by demi_runtime.h. A plan is a cache of its model: another version of "
+        "demi may ask to have it compiled again.\n"
+        "\n"
+        "OUT appears whole or not at all, and was loaded once before it does.",
+    .examples = "demi compile model.onnx -o model.plan\n"
+                "demi run model.plan --random 1\n"
+                "demi show model.plan\n",
+    .arguments = arguments,
+    .options = options,
+    .run = run,
+};

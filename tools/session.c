@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening and running of models and plans; their inputs are in session_inputs.c. See session.h. */
+#include "session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "plan.h"
+#include "processors.h"
+#include "value_io.h"
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+typedef struct PlanBytes {
+    Arena *arena;
+    VEC(char) bytes;
+} PlanBytes;
+
+static bool take_plan(void *user, const void *bytes, size_t size) {
+    PlanBytes *plan = user;
+    while (plan->bytes.capacity - plan->bytes.count < size + PLAN_ALIGN)
+        plan->bytes.items = vec_grow(plan->arena, plan->bytes.items, &plan->bytes.capacity, 1);
+    memcpy(plan->bytes.items + plan->bytes.count, bytes, size);
+    plan->bytes.count += size;
+    return true;
+}
+
+bool session_compile(Program *program, const Parsed *parsed, const char *path, DemiWriteFn write,
+                     void *user, Err *err) {
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    if (!console_load(program, parsed, path, &model, err)) return false;
+    bool ok = console_check(demi_compile(model, write, user, &error), &error, err);
+    if (!ok) err_file(err, path);
+    demi_free(model);
+    return ok;
+}
+
+static bool open_model(Session *s, Program *program, const Parsed *parsed, Err *err) {
+    PlanBytes plan = {.arena = program->arena};
+    DemiError error = DEMI_ERROR_INIT;
+    if (!session_compile(program, parsed, s->path, take_plan, &plan, err)) return false;
+    char *start = plan.bytes.items;
+    size_t gap = (size_t)(-(uintptr_t)start % PLAN_ALIGN);
+    if (gap) memmove(start + gap, start, plan.bytes.count);
+    DemiStatus status = demi_plan_from_memory(start + gap, plan.bytes.count, &s->plan, &error);
+    return console_check(status, &error, err);
+}
+
+bool session_is_plan(Arena *arena, const char *path) {
+    char magic[sizeof PLAN_MAGIC - 1];
+    Err ignored = {.code = ERR_NONE};
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false; /* a pipe is read once */
+    Source *source = source_open(arena, path, 0, &ignored);
+    return source && source->size >= sizeof magic &&
+           source_read(source, 0, magic, sizeof magic, &ignored) &&
+           memcmp(magic, PLAN_MAGIC, sizeof magic) == 0;
+}
+
+static void find_ios(Session *s, Arena *arena) {
+    s->input_count = demi_plan_input_count(s->plan);
+    s->output_count = demi_plan_output_count(s->plan);
+    s->inputs = ARENA_ARRAY(arena, DemiPlanIo, s->input_count + 1);
+    s->outputs = ARENA_ARRAY(arena, DemiPlanIo, s->output_count + 1);
+    s->values = ARENA_ARRAY(arena, DemiValue, s->input_count + 1);
+    s->given = ARENA_ARRAY(arena, bool, s->input_count + 1);
+    for (size_t i = 0; i < s->input_count; i++) {
+        s->inputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
+        demi_plan_input(s->plan, i, &s->inputs[i]);
+    }
+    for (size_t i = 0; i < s->output_count; i++) {
+        s->outputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
+        demi_plan_output(s->plan, i, &s->outputs[i]);
+    }
+}
+
+bool session_open(Session *s, Program *program, const Parsed *parsed, const char *path, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    uint64_t threads;
+    *s = (Session){.path = path};
+    if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
+    s->threads = (unsigned)(threads < 1024 ? threads : 1024);
+    s->is_plan = session_is_plan(program->arena, path);
+    bool ok = s->is_plan ? console_check(demi_plan_load(path, &s->plan, &error), &error, err)
+                         : open_model(s, program, parsed, err);
+    if (ok) {
+        find_ios(s, program->arena);
+        DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+        options.threads = s->threads;
+        ok = console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
+    }
+    if (!ok) err_file(err, path);
+    return ok;
+}
+
+void session_close(Session *s) {
+    demi_context_free(s->context);
+    demi_plan_free(s->plan);
+    s->context = NULL;
+    s->plan = NULL;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+bool session_bind(Session *s, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    for (size_t i = 0; i < s->input_count; i++) {
+        if (!s->given[i]) continue;
+        DemiStatus status =
+            demi_context_set_input(s->context, s->inputs[i].name, &s->values[i], &error);
+        if (console_check(status, &error, err)) continue;
+        err_file(err, s->path);
+        return false;
+    }
+    return true;
+}
+
+bool session_run(Session *s, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    if (console_check(demi_context_run(s->context, &error), &error, err)) return true;
+    err_file(err, s->path);
+    if (s->guessed && err->code == ERR_MODEL)
+        err_hint(err,
+                 "sizes that the model leaves open were taken as 1: give them with --shape %s=...",
+                 s->guessed);
+    return false;
+}
+
+/* ---- numbers of options --------------------------------------------------------------------- */
+
+bool session_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
+                    uint64_t otherwise, Err *err) {
+    const char *text = parsed_value(parsed, option);
+    char *end;
+    *number = otherwise;
+    if (!text) return true;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    *number = value;
+    if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && value >= least) return true;
+    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
+    err_expected(err, "a whole number from %llu on", (unsigned long long)least);
+    err_actual(err, "'%s'", text);
+    return false;
+}
+
+bool session_real(const Parsed *parsed, const char *option, double *number, double otherwise,
+                  Err *err) {
+    const char *text = parsed_value(parsed, option);
+    char *end;
+    *number = otherwise;
+    if (!text) return true;
+    *number = strtod(text, &end);
+    if (*text && !*end && *number >= 0) return true; /* not of NaN */
+    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
+    err_expected(err, "a number that is not negative");
+    err_actual(err, "'%s'", text);
+    return false;
+}
+
+const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count) {
+    const char *text = count ? "" : "none";
+    for (size_t i = 0; i < count && strlen(text) < 2000; i++)
+        text = arena_printf(arena, "%s%s%s %s", text, i ? ", " : "", ios[i].name,
+                            value_io_text(arena, &ios[i]));
+    return text;
+}

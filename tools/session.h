@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A model or plan that a command runs, and the values it runs on: what run, bench and compare
+ * share.
+ *
+ * A file that begins like a plan is mapped; any other one is a model, compiled in memory. Inputs
+ * come, each from the first that has it, from --input, a folder of --data, and --random.
+ */
+#ifndef DEMI_SESSION_H
+#define DEMI_SESSION_H
+
+#include "console.h"
+#include "demi_runtime.h"
+
+typedef struct Session {
+    const char *path;
+    bool is_plan;
+    DemiPlan *plan;
+    DemiContext *context;
+    unsigned threads;
+    size_t input_count, output_count;
+    DemiPlanIo *inputs, *outputs; /* sizes that --shape gave are in */
+    DemiValue *values;            /* [input_count] */
+    bool *given;                  /* [input_count] */
+    const char *guessed; /* an input of which a size that the model leaves open was taken as 1 */
+} Session;
+
+/* Options of all commands that run something. */
+// clang-format off
+#define SESSION_OPTIONS                                                                            \
+    {"input", 'i', OPTION_ROW_LIST, "NAME=FILE", NULL,                                             \
+     "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), "         \
+     "or its bare elements. An .npz without NAME gives all inputs it has arrays of. May be "       \
+     "repeated."},                                                                                 \
+    {"data", 'd', OPTION_ROW_VALUE, "DIR", NULL,                                                   \
+     "Inputs as ONNX's test data has them: input_N.pb by position, in DIR or in its "              \
+     "folders test_data_set_N."},                                                                  \
+    {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
+     "Random values for inputs that nothing else gives: the same for a seed everywhere. "          \
+     "Floats are near normal, integers of more than 8 bits 0 to 2."},                              \
+    {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
+     "Sizes of an input that the model leaves open (1 where nothing says more); also "             \
+     "NAME:1,3 and NAME:[1,3]. May be repeated."},                                                 \
+    {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
+     "Threads to compute with; default: as many as there are processors to use."},                 \
+    OPTION_DATA_ROOT,                                                                              \
+    OPTION_HARDLINKS
+// clang-format on
+
+/* Opens the file; session_close also after a failure. */
+bool session_open(Session *session, Program *program, const Parsed *parsed, const char *path,
+                  Err *err);
+void session_close(Session *session);
+
+/* Does the file begin like a plan? */
+bool session_is_plan(Arena *arena, const char *path);
+
+/* The folders that --data means, at least one; none without --data. */
+bool session_data_folders(Program *program, const Parsed *parsed, Words *folders, Err *err);
+
+/* Fills `values` from the options and `folder` (NULL: none). Without --random, `random_seed` (a
+ * number as text) is used instead; NULL: what nothing gives is an error that lists the inputs. */
+bool session_find_inputs(Session *session, Program *program, const Parsed *parsed,
+                         const char *folder, const char *random_seed, Err *err);
+
+/* The values of another session's inputs of the same names, floats rounded to this one's types. */
+bool session_take_inputs(Session *session, Program *program, const Session *from, Err *err);
+
+/* Gives the context its inputs. */
+bool session_bind(Session *session, Err *err);
+/* Runs it once. */
+bool session_run(Session *session, Err *err);
+
+/* Writes input_N.pb for every input that has a value. */
+bool session_save_inputs(const Session *session, Program *program, const char *folder, Err *err);
+
+/* "x float[1,3], y int64[]". */
+const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count);
+
+/* The whole number that an option has, from `least` on; `otherwise` where it is not given. */
+bool session_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
+                    uint64_t otherwise, Err *err);
+/* A number that is not negative. */
+bool session_real(const Parsed *parsed, const char *option, double *number, double otherwise,
+                  Err *err);
+
+/* Compiles the model at `path` to a plan, handed to `write`. */
+bool session_compile(Program *program, const Parsed *parsed, const char *path, DemiWriteFn write,
+                     void *user, Err *err);
+
+#endif

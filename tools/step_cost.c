@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counts by operator; see step_cost.h. Sizes are in double: a wrong shape gives a wrong number and
+ * nothing worse. */
+#include "step_cost.h"
+
+#include <string.h>
+
+#include "dtype.h"
+#include "kernel.h"
+
+/* How operations follow from the shapes of operands. */
+typedef enum CostRule {
+    COST_CONV,   /* every output element: the weights of one output channel */
+    COST_DECONV, /* every input element: the weights of one input channel */
+    COST_MATMUL, /* every output element: the last dim of the left operand */
+    COST_GEMM,   /* every output element: what the left operand has for a row of the output */
+    COST_LAYER,  /* every step of time and sample: all weights */
+} CostRule;
+
+static const struct CostRow {
+    const char *op;
+    CostRule rule;
+    uint32_t left, weights; /* operands */
+} rows[] = {
+    {"Conv", COST_CONV, 0, 1},
+    {"ConvInteger", COST_CONV, 0, 1},
+    {"QLinearConv", COST_CONV, 0, 3},
+    {"ConvTranspose", COST_DECONV, 0, 1},
+    {"MatMul", COST_MATMUL, 0, 1},
+    {"MatMulInteger", COST_MATMUL, 0, 1},
+    {"QLinearMatMul", COST_MATMUL, 0, 3},
+    {"Gemm", COST_GEMM, 0, 1},
+    {"LSTM", COST_LAYER, 0, 1},
+    {"GRU", COST_LAYER, 0, 1},
+    {"RNN", COST_LAYER, 0, 1},
+};
+
+static double count_of(const DemiValue *value, uint32_t from) {
+    if (value->kind != DEMI_VALUE_TENSOR_KIND) return 0;
+    double count = 1;
+    for (uint32_t i = from; i < value->rank; i++) count *= (double)value->dims[i];
+    return count;
+}
+
+static double bytes_of(const DemiValue *value) {
+    double bytes = 0;
+    if (value->kind == DEMI_VALUE_TENSOR_KIND)
+        bytes = count_of(value, 0) * (double)kernel_element_size((Dtype)value->dtype);
+    for (size_t i = 0; value->kind == DEMI_VALUE_SEQUENCE_KIND && i < value->count; i++)
+        bytes += bytes_of(&value->items[i]);
+    return bytes;
+}
+
+static double multiplications(const DemiStep *step, const struct CostRow *row) {
+    if (step->input_count <= row->weights || step->output_count == 0) return 0;
+    const DemiValue *left = &step->inputs[row->left], *weights = &step->inputs[row->weights];
+    const DemiValue *out = &step->outputs[0];
+    if (left->kind != DEMI_VALUE_TENSOR_KIND || weights->kind != DEMI_VALUE_TENSOR_KIND) return 0;
+    double results = count_of(out, 0);
+    switch (row->rule) {
+    case COST_CONV: return results * count_of(weights, 1);
+    case COST_DECONV: return count_of(left, 0) * count_of(weights, 1);
+    case COST_MATMUL: return left->rank ? results * (double)left->dims[left->rank - 1] : 0;
+    case COST_GEMM:
+        return out->rank == 2 && out->dims[0] ? results * count_of(left, 0) / (double)out->dims[0]
+                                              : 0;
+    case COST_LAYER: {
+        double all = count_of(weights, 0);
+        if (step->input_count > 2) all += count_of(&step->inputs[2], 0);
+        return left->rank == 3 ? (double)left->dims[0] * (double)left->dims[1] * all : 0;
+    }
+    }
+    return 0;
+}
+
+StepCost step_cost(const DemiStep *step) {
+    StepCost cost = {0, 0};
+    for (size_t i = 0; i < step->input_count; i++) cost.bytes += bytes_of(&step->inputs[i]);
+    for (size_t i = 0; i < step->output_count; i++) cost.bytes += bytes_of(&step->outputs[i]);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].op, step->op_type) == 0)
+            cost.flops = 2 * multiplications(step, &rows[i]);
+    return cost;
+}
