@@ -127,6 +127,7 @@ static bool find_views(KernelCall *call, Attention *job) {
 static void join_cache(const Attention *job, const HeadView *now, const void *past, char *to) {
     size_t element = job->element;
     uint64_t row = now->size * element;
+    if (row == 0) return;
     for (uint64_t i = 0; i < now->batches * now->heads; i++) {
         const char *from = (const char *)now->data +
                            (i / now->heads * now->batch + i % now->heads * now->head) * element;
@@ -305,7 +306,7 @@ bool kernel_attention(KernelCall *call) {
         !find_padding(call, &job) || !find_outputs(call, &job))
         return false;
     job.scale = attrs->scale.count ? (double)attrs->scale.items[0] : 1 / sqrt((double)job.head);
-    run_queries(call, &job);
+    if (call->outputs[0].count || (job.qk && call->outputs[3].count)) run_queries(call, &job);
     Dtype dtype = kernel_reals_dtype(call);
     kernel_reals_done(&call->outputs[0], job.y, dtype);
     if (job.qk) kernel_reals_done(&call->outputs[3], job.qk, dtype);
@@ -361,7 +362,7 @@ bool kernel_rotary(KernelCall *call) {
     KernelTensor *out = &call->outputs[0];
     void *y = kernel_reals_for(call, out, dtype);
     if (!y) return false;
-    for (uint64_t n = 0; n < x.batches * x.heads * x.rows; n++) {
+    for (uint64_t n = 0; out->count && n < x.batches * x.heads * x.rows; n++) {
         uint64_t b = n / x.rows / x.heads, h = n / x.rows % x.heads, i = n % x.rows;
         uint64_t token = b * x.rows + i, row = ids ? (uint64_t)ids[token] : token;
         uint64_t at = b * x.batch + h * x.head + i * x.row;

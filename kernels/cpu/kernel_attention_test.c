@@ -130,6 +130,40 @@ static void test_lengths_out_of_range(void **state) {
     }
 }
 
+/* Tensors of no elements, but of 2^60 rows, take no time. */
+static void test_many_empty_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *op;
+        int64_t opset, dims[3];
+    } cases[] = {
+        {"LRN", 13, {INT64_C(1) << 60, 2, 0}},
+        {"LpNormalization", 22, {INT64_C(1) << 60, 2, 0}},
+        {"MeanVarianceNormalization", 13, {INT64_C(1) << 60, 2, 0}},
+        {"LayerNormalization", 17, {INT64_C(1) << 60, 2, 0}},
+        {"RMSNormalization", 23, {INT64_C(1) << 60, 2, 0}},
+        {"Softmax", 13, {INT64_C(1) << 60, 2, 0}},
+        {"RotaryEmbedding", 23, {INT64_C(1) << 30, INT64_C(1) << 30, 0}},
+    };
+    static const int64_t none = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        TestCall test;
+        test_call_begin(&test, cases[i].op, cases[i].opset);
+        KernelTensor x = test_tensor(DTYPE_FLOAT, 3, cases[i].dims, NULL);
+        bool rotary = strcmp(cases[i].op, "RotaryEmbedding") == 0;
+        bool mean = strcmp(cases[i].op, "MeanVarianceNormalization") == 0;
+        if (strcmp(cases[i].op, "LRN") == 0) test_call_int(&test, "size", 3);
+        if (rotary) test_call_int(&test, "num_heads", 1);
+        test_call_input(&test, 0, x);
+        KernelTensor other = rotary ? x : test_tensor(DTYPE_FLOAT, 1, &none, NULL);
+        test_call_input(&test, 1, other);
+        if (rotary) test_call_input(&test, 2, other);
+        test_call_output(&test, 0, x);
+        assert_int_equal(test_call_run(&test), !mean); /* its usual axes are not there */
+        test_call_end(&test);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_with_one_mask_row),
@@ -138,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_positions_out_of_range),
         cmocka_unit_test(test_targets_out_of_range),
         cmocka_unit_test(test_lengths_out_of_range),
+        cmocka_unit_test(test_many_empty_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

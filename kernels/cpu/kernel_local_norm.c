@@ -61,6 +61,7 @@ bool kernel_lrn(KernelCall *call) {
     if (in->rank < 2) return kernel_fail(call, "rank %u has no channels", in->rank);
     if (attrs->size < 1) return kernel_fail(call, "size = %lld", (long long)attrs->size);
     AxisLoops a = axis_loops(in, 1);
+    if (in->count == 0) return true; /* however many rows */
     const double *x = kernel_doubles(call, in);
     double *y = kernel_reals_for(call, out, DTYPE_DOUBLE);
     double *sum = ARENA_ARRAY(call->scratch, double, a.inner + 1);
@@ -108,6 +109,7 @@ bool kernel_lp_norm(KernelCall *call) {
         if (!kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
         a = axis_loops(in, axis);
     }
+    if (in->count == 0) return true; /* however many rows */
     const double *x = kernel_doubles(call, in);
     double *y = kernel_reals_for(call, out, DTYPE_DOUBLE);
     double *norm = ARENA_ARRAY(call->scratch, double, a.inner + 1);
@@ -165,6 +167,7 @@ bool kernel_mvn(KernelCall *call) {
     for (uint32_t i = 0; axes->present && !axes->count && i < in->rank; i++) reduced[i] = true;
     ReduceLoops loops;
     reduce_loops(call->scratch, in, reduced, &loops);
+    if (in->count == 0) return true; /* however many rows */
     const double *x = kernel_doubles(call, in);
     double *y = kernel_reals_for(call, out, DTYPE_DOUBLE);
     double *stats = ARENA_ARRAY(call->scratch, double, 2 * loops.width + 1);

@@ -111,7 +111,7 @@ bool kernel_cross_entropy(KernelCall *call) {
     AxisLoops a = job.loops;
     double *y = ARENA_ARRAY(call->scratch, double, call->inputs[0].count + 1);
     double *scratch = ARENA_ARRAY(call->scratch, double, 2 * a.inner + 1);
-    for (uint64_t o = 0; o < a.outer; o++)
+    for (uint64_t o = 0; call->inputs[0].count && o < a.outer; o++)
         log_softmax(a, job.scores + o * a.n * a.inner, y + o * a.n * a.inner, scratch);
     job.scores = y;
     if (prob) {

@@ -98,6 +98,7 @@ static bool norm_rows(KernelCall *call, bool rms) {
     if (!rms &&
         (!statistic(call, 1, job.rows, &job.means) || !statistic(call, 2, job.rows, &job.inverses)))
         return false;
+    if (job.n == 0 && !job.means && !job.inverses) return true; /* however many rows */
     if (dtype == DTYPE_FLOAT)
         norm_rows_float(&job);
     else

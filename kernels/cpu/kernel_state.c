@@ -139,6 +139,7 @@ bool kernel_linear_attention(KernelCall *call) {
     job.space = arena_array(call->scratch, job.d_v + 1, size);
     if (past) memcpy(job.state, past, states * size);
     if (!(job.y = kernel_reals_for(call, y, dtype))) return false;
+    if (job.d_k == 0 && job.d_v == 0) return true; /* however many tokens */
     if (dtype == DTYPE_FLOAT)
         run_linear_float(&job);
     else
@@ -197,6 +198,7 @@ bool kernel_causal_conv(KernelCall *call) {
     job.y = kernel_reals_for(call, y, dtype);
     job.present = present ? kernel_reals_for(call, present, dtype) : NULL;
     if (!job.y || (present && !job.present)) return false;
+    if (job.length == 0 && !present) return true; /* however many rows */
     if (dtype == DTYPE_FLOAT)
         run_causal_float(&job);
     else
