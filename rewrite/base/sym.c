@@ -150,7 +150,8 @@ Sym sym_intern(SymTable *table, const char *text, size_t length) {
         sym_reserve(table, 1);
     uint32_t hash = hash_bytes(table, text, length);
     Sym *recent = &table->recent[hash & (SYM_RECENT - 1)];
-    if (*recent && (*recent)->length == length && memcmp((*recent)->text, text, length) == 0)
+    if (*recent && (*recent)->length == length &&
+        (length == 0 || memcmp((*recent)->text, text, length) == 0))
         return *recent;
     SymSlot *slot = slot_of(table, text, length, hash);
     slot->hash = hash;
