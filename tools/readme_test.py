@@ -89,7 +89,7 @@ class Readme:
         (folder / "client.c").write_text(blocks[0])
         try:
             output_of(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{build / 'include'}",
-                      "client.c", str(build / "libdemi.a"), "-lm", "-o", "client", cwd=folder)
+                      "client.c", str(build / "libdemi.a"), "-lm", "-fopenmp", "-o", "client", cwd=folder)
             output_of("./client", str(MODEL), "out.onnx", cwd=folder)
             output_of(self.demi, "convert", str(MODEL), "-o", "same.onnx", cwd=folder)
             if (folder / "out.onnx").read_bytes() != (folder / "same.onnx").read_bytes():
