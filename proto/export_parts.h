@@ -41,10 +41,10 @@ struct ExportPlan {
     uint64_t streamed; /* tensors that get a checksum */
     TensorSum *sums;   /* open addressing, sum_mask + 1 slots; NULL before the first pass */
     uint64_t sum_mask;
-    unsigned char *piece; /* buffer of PIECE bytes */
+    unsigned char *piece; /* two buffers of PIECE bytes */
 };
 
-enum { PIECE = 1 << 18 };
+enum { PIECE = 1 << 20 }; /* bytes: long enough to be worth a thread */
 
 /* True in the pass that measures. */
 static inline bool plan_counts(const ExportPlan *plan) {

@@ -10,6 +10,7 @@
 #include "checked.h"
 #include "export_parts.h"
 #include "hash64.h"
+#include "parallel.h"
 
 /* How a tensor's data is written. */
 typedef enum DataForm { FORM_NONE, FORM_TYPED, FORM_RAW, FORM_SPILLED } DataForm;
@@ -119,26 +120,74 @@ static bool emit(ExportPlan *plan, const ByteSink *sink, Bytes bytes, Err *err) 
     return !plan->w.failed;
 }
 
+/* A tensor on its way out: while one piece is hashed and written, the next one is read and converted in
+ * another thread. Neither allocates. */
+typedef struct Stream {
+    ExportPlan *plan;
+    const ByteSink *sink;
+    const Tensor *tensor;
+    Hash64 hash;
+    bool hashed, wrote, read;
+    Bytes piece, next;
+    uint64_t next_at;
+    unsigned char *next_buffer;
+    Err *err, read_err;
+} Stream;
+
+static void read_next(Stream *s) {
+    s->read = tensor_read_raw(s->tensor, s->next_at, s->next_buffer, s->next.size, &s->read_err);
+    s->next.data = s->next_buffer;
+}
+
+static void stream_part(void *data, unsigned part) {
+    Stream *s = data;
+    if (part == 1) {
+        read_next(s);
+        return;
+    }
+    if (s->hashed) hash64_update(&s->hash, s->piece.data, s->piece.size);
+    s->wrote = emit(s->plan, s->sink, s->piece, s->err);
+}
+
+static bool fail_read(Stream *s) {
+    if (s->err && s->err->code == ERR_NONE) *s->err = s->read_err;
+    return false;
+}
+
+static bool stream_pieces(Stream *s, uint64_t size) {
+    if (!s->plan->piece) s->plan->piece = arena_alloc(s->plan->arena, 2 * PIECE);
+    uint64_t done = 0;
+    for (bool first = true; first || s->piece.size; first = false) {
+        uint64_t left = size - done;
+        s->next.size = left < PIECE ? (size_t)left : PIECE;
+        s->next_at = done;
+        s->next_buffer = s->plan->piece + (done / PIECE & 1 ? PIECE : 0);
+        s->read = s->wrote = true;
+        if (first) read_next(s);
+        else parallel_run(stream_part, s, s->next.size ? 2 : 1);
+        if (!s->wrote) return false;
+        if (!s->read) return fail_read(s);
+        done += s->next.size;
+        s->piece = s->next;
+    }
+    return true;
+}
+
 static bool stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {
     const Tensor *tensor = what->tensor;
     bool in_memory = tensor->bytes && !tensor->cast_of && !tensor_has_typed_field(tensor);
-    Hash64 hash;
-    hash64_init(&hash, 0);
-    for (uint64_t done = 0; done < what->size;) {
-        Bytes piece = {.size = what->size - done < PIECE ? (size_t)(what->size - done) : PIECE};
-        if (in_memory) {
-            piece.data = tensor->bytes + done;
-        } else {
-            if (!plan->piece) plan->piece = arena_alloc(plan->arena, PIECE);
-            if (!tensor_read_raw(tensor, done, plan->piece, piece.size, err)) return false;
-            piece.data = plan->piece;
-        }
-        if (what->size >= EXPORT_EXTERNAL_MIN) hash64_update(&hash, piece.data, piece.size);
-        if (!emit(plan, sink, piece, err)) return false;
-        done += piece.size;
+    Stream s = {.plan = plan, .sink = sink, .tensor = tensor, .err = err,
+                .hashed = what->size >= EXPORT_EXTERNAL_MIN};
+    hash64_init(&s.hash, 0);
+    if (in_memory) {
+        s.piece = (Bytes){.data = tensor->bytes, .size = (size_t)what->size};
+        stream_part(&s, 0);
+        if (!s.wrote) return false;
+    } else if (!stream_pieces(&s, what->size)) {
+        return false;
     }
-    if (what->size >= EXPORT_EXTERNAL_MIN)
-        *sum_slot(plan, tensor) = (TensorSum){.tensor = tensor, .sum = hash64_final(&hash)};
+    if (s.hashed)
+        *sum_slot(plan, tensor) = (TensorSum){.tensor = tensor, .sum = hash64_final(&s.hash)};
     return true;
 }
 

@@ -2,8 +2,11 @@
 /* Counting through a window, and a hash table of what was counted, by tensor and target. */
 #include "tensor_census.h"
 
+#include "parallel.h"
+
 enum {
     WINDOW = 1 << 14,    /* floats read at a time, on the stack */
+    SPLIT = 1 << 18,     /* elements from which on a tensor is counted by several threads */
     REMEMBERED = 1 << 12 /* elements from which on a tensor is remembered */
 };
 
@@ -44,15 +47,62 @@ static void memo_grow(CensusMemo *memo) {
     arena_release(memo->arena, old.entries, old.capacity * sizeof *old.entries);
 }
 
-static bool count(const Tensor *tensor, Dtype target, ValueCensus *census, Err *err) {
+static bool count_range(const Tensor *tensor, Dtype target, uint64_t first, uint64_t end,
+                        ValueCensus *census, Err *err) {
     float window[WINDOW];
-    uint64_t all = tensor_count(tensor);
     *census = (ValueCensus){0};
-    for (uint64_t first = 0; first < all;) {
-        uint64_t now = all - first < WINDOW ? all - first : WINDOW;
+    while (first < end) {
+        uint64_t now = end - first < WINDOW ? end - first : WINDOW;
         if (!tensor_read_floats(tensor, first, now, window, err)) return false;
         census_floats(census, window, now, target);
         first += now;
+    }
+    return true;
+}
+
+/* A large tensor's count in parts, which add up to the same whatever their number. */
+typedef struct Parts {
+    const Tensor *tensor;
+    Dtype target;
+    unsigned parts;
+    ValueCensus census[PARALLEL_MOST];
+    Err errs[PARALLEL_MOST];
+} Parts;
+
+static void count_part(void *data, unsigned part) {
+    Parts *p = data;
+    uint64_t share = (tensor_count(p->tensor) / p->parts + WINDOW - 1) / WINDOW * WINDOW;
+    uint64_t all = tensor_count(p->tensor), first = share * part, end = first + share;
+    if (first > all) first = all;
+    if (end > all || part + 1 == p->parts) end = all;
+    count_range(p->tensor, p->target, first, end, &p->census[part], &p->errs[part]);
+}
+
+static void census_add(ValueCensus *to, const ValueCensus *from) {
+    to->count += from->count;
+    to->zero += from->zero;
+    to->overflow += from->overflow;
+    to->underflow += from->underflow;
+    to->subnormal += from->subnormal;
+    to->nan += from->nan;
+    to->inf += from->inf;
+    if (from->max_abs > to->max_abs) to->max_abs = from->max_abs;
+    bool less = from->min_abs > 0 && (to->min_abs <= 0 || from->min_abs < to->min_abs);
+    if (less) to->min_abs = from->min_abs;
+}
+
+static bool count(const Tensor *tensor, Dtype target, ValueCensus *census, Err *err) {
+    uint64_t all = tensor_count(tensor);
+    if (all < SPLIT) return count_range(tensor, target, 0, all, census, err);
+    Parts p = {.tensor = tensor, .target = target, .parts = parallel_parts()};
+    parallel_run(count_part, &p, p.parts);
+    *census = (ValueCensus){0};
+    for (unsigned i = 0; i < p.parts; i++) {
+        if (p.errs[i].code != ERR_NONE) {
+            if (err && err->code == ERR_NONE) *err = p.errs[i];
+            return false;
+        }
+        census_add(census, &p.census[i]);
     }
     return true;
 }
