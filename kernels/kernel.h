@@ -103,10 +103,10 @@ const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, 
 size_t kernel_row_count(void);
 const KernelRow *kernel_row(size_t index);
 
-/* Which operands of the operator have one element type (kernel_types.def), and whether a call's do: the
+/* Which operands of the operator have one element type (kernel_signatures.def), and whether a call's do: the
  * host asks before it runs a kernel, so that kernels may rely on it. NULL for unknown operators. */
-const char *kernel_types_find(const char *domain, const char *op, int64_t opset);
-bool kernel_types_agree(const char *types, const KernelCall *call);
+const char *kernel_signature_find(const char *domain, const char *op, int64_t opset);
+bool kernel_signature_agrees(const char *types, const KernelCall *call);
 
 /* Changes whenever a plan made for another table could mean something else. */
 uint64_t kernel_table_version(void);

@@ -31,7 +31,7 @@ static void test_rows(void **state) {
         size_t count = 0;
         const KernelRow *found = kernel_find(row->domain, row->op, row->since, &count);
         assert_true(found <= row && row < found + count);
-        if (!kernel_types_find(row->domain, row->op, row->since))
+        if (!kernel_signature_find(row->domain, row->op, row->since))
             fail_msg("%s since %d is no operator", row->op, row->since);
         if (found->layout != row->layout)
             fail_msg("rows of %s since %d differ in their attributes", row->op, row->since);

@@ -316,7 +316,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
                           .err = exec->err,
                           .host = &s.host};
     if (!collect(&s, inputs)) return false;
-    if (!step->types || !kernel_types_agree(step->types, &s.call))
+    if (!step->types || !kernel_signature_agrees(step->types, &s.call))
         return exec_fail(exec, step, "its operands' types are none that it can have together");
     s.call.row = choose_row(step, &s.call);
     if (!s.call.row) {

@@ -25,7 +25,7 @@ struct LoadedStep {
     const char *op, *name, *domain; /* for messages and profiles */
     int64_t opset;
     ExecFunction exec;      /* else kernels */
-    const char *types;      /* kernel_types_find's */
+    const char *types;      /* kernel_signature_find's */
     const KernelRow *rows;  /* [row_count] */
     size_t row_count;
     const ShapeRow *shape;

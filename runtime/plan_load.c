@@ -115,7 +115,7 @@ static FoundOp *find_ops(Loader *l) {
         to->name = plan_text(plan, op->name, l->arena);
         to->exec = exec_find(to->domain, to->name);
         to->rows = kernel_find(to->domain, to->name, op->opset, &to->row_count);
-        to->types = kernel_types_find(to->domain, to->name, op->opset);
+        to->types = kernel_signature_find(to->domain, to->name, op->opset);
         to->shape = shape_find(to->domain, to->name, op->opset);
         if (to->exec || to->rows) continue;
         err_set(l->err, ERR_MODEL, "demi has no kernel for the operator %s%s%s at opset %lld",

@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SKIPPED = 77
 GENERATED = [("tools/gen_ops.py", "rewrite/ops.def"),
-             ("tools/gen_kernel_types.py", "kernels/kernel_types.def")]
+             ("tools/gen_kernel_signatures.py", "kernels/kernel_signatures.def")]
 
 
 def main():

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes kernels/kernel_types.def: which operands of an operator have one type, as the onnx package's
+"""Writes kernels/kernel_signatures.def: which operands of an operator have one type, as the onnx package's
 definitions say. The runtime checks a plan's values against it before a kernel sees them, since a plan
 file is untrusted and kernels rely on it.
 
-    tools/gen_kernel_types.py [OUT]
+    tools/gen_kernel_signatures.py [OUT]
 
-A row is KERNEL_TYPES(domain, operator, since, "inputs>outputs"), one item a formal operand:
+A row is KERNEL_SIGNATURE(domain, operator, since, "inputs>outputs"), one item a formal operand:
   A..Z    a type variable: all operands with that letter have one element type
   a..     a fixed element type: 'a' + its number
 :X      the operand may be omitted
@@ -52,11 +52,11 @@ def rows():
     for (domain, name, since), text in sorted(found.items()):
         if last.get((domain, name)) != text: # else as the version before it
             last[domain, name] = text
-            yield f'KERNEL_TYPES("{domain}", "{name}", {since}, "{text}")'
+            yield f'KERNEL_SIGNATURE("{domain}", "{name}", {since}, "{text}")'
 
 
 def generate():
-    head = ("/* Which operands have one type. Written by tools/gen_kernel_types.py from the "
+    head = ("/* Which operands have one type. Written by tools/gen_kernel_signatures.py from the "
             f"definitions in the onnx\n * package, version {gen_ops.ONNX_VERSION}; do not edit. That "
             "file says what the letters are. */\n\n/* clang-format off */\n\n")
     return head + "\n".join(rows()) + "\n"
@@ -65,7 +65,7 @@ def generate():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", nargs="?", type=pathlib.Path,
-                        default=pathlib.Path(__file__).parents[1] / "kernels/kernel_types.def")
+                        default=pathlib.Path(__file__).parents[1] / "kernels/kernel_signatures.def")
     parser.parse_args().out.write_text(generate(), encoding="ascii")
 
 

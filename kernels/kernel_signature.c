@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which operands of an operator have one element type: the table kernel_types.def, and the check that
- * a call's operands agree with it. tools/gen_kernel_types.py says what the letters mean. */
+/* Which operands of an operator have one element type: the table kernel_signatures.def, and the check that
+ * a call's operands agree with it. tools/gen_kernel_signatures.py says what the letters mean. */
 #include <string.h>
 
 #include "kernel.h"
 
-static const struct TypesRow {
+static const struct SignatureRow {
     const char *domain, *op;
     int32_t since;
-    const char *types;
+    const char *types; /* "inputs>outputs" */
 } rows[] = {
-#define KERNEL_TYPES(domain, op, since, types) {domain, op, since, types},
-#include "kernel_types.def"
-#undef KERNEL_TYPES
+#define KERNEL_SIGNATURE(domain, op, since, types) {domain, op, since, types},
+#include "kernel_signatures.def"
+#undef KERNEL_SIGNATURE
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-const char *kernel_types_find(const char *domain, const char *op, int64_t opset) {
+const char *kernel_signature_find(const char *domain, const char *op, int64_t opset) {
     size_t low = 0, high = ROW_COUNT;
     while (low < high) { /* the first row of the operator */
         size_t middle = low + (high - low) / 2;
@@ -79,7 +79,7 @@ static bool check(const char *text, const KernelTensor *operands, uint32_t count
     }
 }
 
-bool kernel_types_agree(const char *types, const KernelCall *call) {
+bool kernel_signature_agrees(const char *types, const KernelCall *call) {
     Dtype bound[26] = {DTYPE_UNDEFINED};
     return check(types, call->inputs, call->input_count, bound) &&
            check(strchr(types, '>') + 1, call->outputs, call->output_count, bound);
