@@ -311,8 +311,10 @@ static bool take_value(DemiContext *context, const DemiValue *value, bool borrow
     *taken = (RtValue){.state = RT_NONE};
     if (value->kind == DEMI_VALUE_NONE) return true;
     if (value->kind == DEMI_VALUE_TENSOR_KIND) {
-        *taken = (RtValue){.state = RT_TENSOR, .tensor = take_tensor(context, value, borrow, err)};
-        return taken->tensor;
+        RtTensor *tensor = take_tensor(context, value, borrow, err);
+        if (!tensor) return false;
+        *taken = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+        return true;
     }
     if (value->count > UINT32_MAX) return err_set(err, ERR_USAGE, "too long a sequence");
     RtList *list = rt_list_new(&context->exec.pool, (uint32_t)value->count, err);

@@ -11,7 +11,8 @@ typedef struct Check {
     Plan *plan;
     uint64_t counts[PLAN_SECTION_COUNT];
     uint8_t *defined; /* [value_count] */
-    uint8_t *held;    /* [graph_count]: graphs that a step holds, as each may be but once */
+    uint8_t *held;    /* [graph_count]: graphs that a step holds, as each must be but once */
+    uint8_t *walked;  /* [step_count]: steps of some graph, as each must be of one */
     Arena *scratch;
     Err *err;
 } Check;
@@ -200,6 +201,15 @@ typedef struct Place {
     uint32_t graph, step, attr;
 } Place;
 
+/* What no walk from the main graph meets was not looked at. */
+static bool nothing_is_left(Check *c) {
+    for (uint32_t i = 1; i < c->plan->graph_count; i++)
+        if (!c->held[i]) return damaged(c, "graph", i);
+    for (uint32_t i = 0; i < c->plan->step_count; i++)
+        if (!c->walked[i]) return damaged(c, "step", i);
+    return true;
+}
+
 /* Graphs nest, and a file may nest them as deep as it likes: so the walk keeps its own stack. A graph
  * is held by one step of an enclosing one, checked as `held`, so the walk ends. */
 static bool check_graphs(Check *c) {
@@ -223,10 +233,12 @@ static bool check_graphs(Check *c) {
         }
         uint32_t number = graph->steps.first + at->step;
         const PlanStep *step = &plan->steps[number];
+        if (at->attr == 0 && c->walked[number]) return damaged(c, "step", number);
         if (at->attr == 0 &&
             (step->op >= plan->op_count || !text_ok(c, step->name) ||
              !span_ok(c, step->attrs, PLAN_ATTRS) || !check_uses(c, step->inputs, true)))
             return damaged(c, "step", number);
+        c->walked[number] = true;
         uint32_t inner = 0;
         while (!inner && at->attr < step->attrs.count) {
             const PlanAttr *attr = &plan->attrs[step->attrs.first + at->attr++];
@@ -243,7 +255,7 @@ static bool check_graphs(Check *c) {
         at->step++;
         at->attr = 0;
     }
-    return true;
+    return nothing_is_left(c);
 }
 
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err) {
@@ -252,6 +264,7 @@ bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Er
     if (!check_header(&c, bytes, size)) return false;
     set_views(plan, bytes);
     c.defined = ARENA_ARRAY(scratch, uint8_t, plan->value_count);
+    c.walked = ARENA_ARRAY(scratch, uint8_t, plan->step_count);
     c.held = ARENA_ARRAY(scratch, uint8_t, plan->graph_count);
     return check_texts(&c) && check_values(&c) && check_graphs(&c);
 }
