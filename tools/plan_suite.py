@@ -80,13 +80,13 @@ def make_runner(library: str):  # noqa: ANN201
         data = path.read_bytes()
         model = onnx.load_from_string(data)
         try:
-            session = runtime.Session(the, the.compile(data))
+            runner = runtime.PlanRunner(the, the.compile(data))
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
             feeds = engines.read_feeds(model, folder)
             try:
-                got = session.run(feeds or {})
+                got = runner.run(feeds or {})
             except runtime.Failed as error:
                 return str(error), "run"
             for output, a, b in zip(model.graph.output, got, read_expected(folder, model)):
@@ -99,9 +99,14 @@ def make_runner(library: str):  # noqa: ANN201
     return work
 
 
+def built_library() -> str:
+    """The release build's, where DEMI_SHARED was on."""
+    return next((str(p) for p in (ROOT / "build/release").glob("libdemi.s*")), "")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", default=str(ROOT / "build/release/libdemi.so"))
+    parser.add_argument("--library", default=built_library(), help="demi's shared library")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
     parser.add_argument("--operator", help="only models that hold this operator")

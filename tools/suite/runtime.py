@@ -65,7 +65,7 @@ def _numpy_dtype(number: int) -> np.dtype:
 
 
 class Library:
-    """libdemi.so, loaded once."""
+    """demi's shared library, loaded once."""
 
     def __init__(self, path: str) -> None:
         self.c = ctypes.CDLL(path)
@@ -96,7 +96,7 @@ class Library:
         return b"".join(pieces)
 
 
-class Session:
+class PlanRunner:
     """A plan and a context of it."""
 
     def __init__(self, library: Library, plan: bytes, threads: int = 1,
