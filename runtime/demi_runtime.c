@@ -32,7 +32,7 @@ struct DemiContext {
     Arena arena;
     Exec exec;
     RtValue *inputs;    /* [input_count] */
-    DemiValue *outputs; /* [output_count], of the last run */
+    DemiData *outputs; /* [output_count], of the last run */
     uint32_t output_count;
     Arena result; /* what outputs point to beside tensors */
     const char **names; /* [value_count], made when somebody first watches */
@@ -55,7 +55,7 @@ static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     DemiPlanIo io = DEMI_PLAN_IO_INIT;
     io.name = plan_text(view, value->name, &plan->arena);
     bool sequence = value->kind == PLAN_SEQUENCE || value->kind == PLAN_OPTIONAL_SEQUENCE;
-    io.kind = sequence ? DEMI_VALUE_SEQUENCE_KIND : DEMI_VALUE_TENSOR_KIND;
+    io.kind = sequence ? DEMI_DATA_SEQUENCE_KIND : DEMI_DATA_TENSOR_KIND;
     io.optional = value->kind == PLAN_OPTIONAL || value->kind == PLAN_OPTIONAL_SEQUENCE;
     io.dtype = value->dtype;
     if (value->rank == PLAN_NONE) return io;
@@ -217,7 +217,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
     exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
-    context->outputs = ARENA_ARRAY(&context->arena, DemiValue, context->plan->output_count);
+    context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
     set_constants(exec);
 }
 
@@ -258,17 +258,17 @@ void demi_context_free(DemiContext *context) {
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-static bool fits(const DemiPlanIo *io, const DemiValue *value, Err *err) {
-    if (value->kind == DEMI_VALUE_NONE) {
+static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
+    if (value->kind == DEMI_DATA_NONE) {
         if (io->optional) return true;
         return err_set(err, ERR_USAGE, "it is no optional, so it needs a value");
     }
     if (value->kind != io->kind) {
         err_set(err, ERR_USAGE, "wrong kind of value");
-        err_expected(err, io->kind == DEMI_VALUE_SEQUENCE_KIND ? "a sequence" : "a tensor");
+        err_expected(err, io->kind == DEMI_DATA_SEQUENCE_KIND ? "a sequence" : "a tensor");
         return false;
     }
-    if (value->kind == DEMI_VALUE_SEQUENCE_KIND) return true;
+    if (value->kind == DEMI_DATA_SEQUENCE_KIND) return true;
     if (value->dtype != io->dtype) {
         err_set(err, ERR_USAGE, "wrong type");
         err_expected(err, "%s", dtype_name((Dtype)io->dtype));
@@ -282,7 +282,7 @@ static bool fits(const DemiPlanIo *io, const DemiValue *value, Err *err) {
 }
 
 /* Text of strings is copied to where it lives as long as the context. */
-static void copy_elements(DemiContext *context, RtTensor *tensor, const DemiValue *value) {
+static void copy_elements(DemiContext *context, RtTensor *tensor, const DemiData *value) {
     KernelTensor *to = &tensor->tensor;
     if (to->count == 0) return;
     memcpy(to->data, value->data, to->count * kernel_element_size(to->dtype));
@@ -291,7 +291,7 @@ static void copy_elements(DemiContext *context, RtTensor *tensor, const DemiValu
         strings[i].text = arena_copy(&context->arena, strings[i].text, strings[i].size);
 }
 
-static RtTensor *take_tensor(DemiContext *context, const DemiValue *value, bool borrow, Err *err) {
+static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool borrow, Err *err) {
     Dtype dtype = (Dtype)value->dtype;
     Pool *pool = &context->exec.pool;
     KernelTensor view = {.present = true, .dtype = dtype, .rank = value->rank, .dims = value->dims,
@@ -306,11 +306,11 @@ static RtTensor *take_tensor(DemiContext *context, const DemiValue *value, bool 
     return tensor;
 }
 
-static bool take_value(DemiContext *context, const DemiValue *value, bool borrow, RtValue *taken,
+static bool take_value(DemiContext *context, const DemiData *value, bool borrow, RtValue *taken,
                        Err *err) {
     *taken = (RtValue){.state = RT_NONE};
-    if (value->kind == DEMI_VALUE_NONE) return true;
-    if (value->kind == DEMI_VALUE_TENSOR_KIND) {
+    if (value->kind == DEMI_DATA_NONE) return true;
+    if (value->kind == DEMI_DATA_TENSOR_KIND) {
         RtTensor *tensor = take_tensor(context, value, borrow, err);
         if (!tensor) return false;
         *taken = (RtValue){.state = RT_TENSOR, .tensor = tensor};
@@ -321,8 +321,8 @@ static bool take_value(DemiContext *context, const DemiValue *value, bool borrow
     if (!list) return false;
     *taken = (RtValue){.state = RT_LIST, .list = list};
     for (uint32_t i = 0; i < list->count; i++) {
-        const DemiValue *item = &value->items[i];
-        if (item->kind != DEMI_VALUE_TENSOR_KIND)
+        const DemiData *item = &value->items[i];
+        if (item->kind != DEMI_DATA_TENSOR_KIND)
             return err_set(err, ERR_USAGE, "item %u of the sequence is no tensor", i);
         RtTensor *tensor = take_tensor(context, item, borrow, err);
         if (!tensor) return false;
@@ -331,7 +331,7 @@ static bool take_value(DemiContext *context, const DemiValue *value, bool borrow
     return true;
 }
 
-static DemiStatus set_input(DemiContext *context, const char *name, const DemiValue *value,
+static DemiStatus set_input(DemiContext *context, const char *name, const DemiData *value,
                             bool borrow, DemiError *error) {
     const DemiPlan *plan = context->plan;
     Err err = {0};
@@ -356,32 +356,32 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiVa
     return end(&err, error);
 }
 
-DemiStatus demi_context_set_input(DemiContext *context, const char *name, const DemiValue *value,
+DemiStatus demi_context_set_input(DemiContext *context, const char *name, const DemiData *value,
                                   DemiError *error) {
     return set_input(context, name, value, false, error);
 }
 
 DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
-                                     const DemiValue *value, DemiError *error) {
+                                     const DemiData *value, DemiError *error) {
     return set_input(context, name, value, true, error);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static DemiValue give_tensor(const RtTensor *tensor) {
+static DemiData give_tensor(const RtTensor *tensor) {
     const KernelTensor *t = &tensor->tensor;
-    DemiValue value = DEMI_VALUE_TENSOR((int32_t)t->dtype, t->rank, t->dims, t->data);
+    DemiData value = DEMI_DATA_TENSOR((int32_t)t->dtype, t->rank, t->dims, t->data);
     return value;
 }
 
-static DemiValue give_value(Arena *arena, const RtValue *value) {
-    DemiValue given = DEMI_VALUE_INIT;
+static DemiData give_value(Arena *arena, const RtValue *value) {
+    DemiData given = DEMI_DATA_INIT;
     if (value->state == RT_TENSOR) return give_tensor(value->tensor);
     if (value->state != RT_LIST) return given;
-    DemiValue *items = ARENA_ARRAY(arena, DemiValue, value->list->count);
+    DemiData *items = ARENA_ARRAY(arena, DemiData, value->list->count);
     for (uint32_t i = 0; i < value->list->count; i++)
         items[i] = give_value(arena, &value->list->items[i]);
-    given.kind = DEMI_VALUE_SEQUENCE_KIND;
+    given.kind = DEMI_DATA_SEQUENCE_KIND;
     given.count = value->list->count;
     given.items = items;
     return given;
@@ -441,7 +441,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     return end(&context->err, error);
 }
 
-const DemiValue *demi_context_output(const DemiContext *context, size_t i) {
+const DemiData *demi_context_output(const DemiContext *context, size_t i) {
     return i < context->output_count ? &context->outputs[i] : NULL;
 }
 
@@ -451,18 +451,18 @@ uint64_t demi_context_peak(const DemiContext *context) { return context->exec.po
 
 typedef struct Watched {
     const char **names;
-    DemiValue *values;
+    DemiData *values;
     size_t count;
 } Watched;
 
 static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t count) {
     Arena *arena = &context->exec.scratch; /* emptied after the step */
-    Watched w = {ARENA_ARRAY(arena, const char *, count), ARENA_ARRAY(arena, DemiValue, count),
+    Watched w = {ARENA_ARRAY(arena, const char *, count), ARENA_ARRAY(arena, DemiData, count),
                  count};
     for (uint32_t i = 0; i < count; i++) {
         bool none = numbers[i] == PLAN_NONE;
         w.names[i] = none ? "" : context->names[numbers[i]];
-        w.values[i] = (DemiValue)DEMI_VALUE_INIT;
+        w.values[i] = (DemiData)DEMI_DATA_INIT;
         if (!none) w.values[i] = give_value(arena, &context->exec.values[numbers[i]]);
     }
     return w;

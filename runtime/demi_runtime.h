@@ -6,12 +6,12 @@
  *     DemiContext *context = NULL;
  *     float x[4] = {1, 2, 3, 4};
  *     const int64_t dims[] = {1, 4};
- *     DemiValue input = DEMI_VALUE_TENSOR(DEMI_FLOAT, 2, dims, x);
+ *     DemiData input = DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, x);
  *     if (demi_plan_load("model.plan", &plan, &error) == DEMI_OK &&
  *         demi_context_new(plan, NULL, &context, &error) == DEMI_OK &&
  *         demi_context_set_input(context, "x", &input, &error) == DEMI_OK &&
  *         demi_context_run(context, &error) == DEMI_OK) {
- *         const DemiValue *y = demi_context_output(context, 0);
+ *         const DemiData *y = demi_context_output(context, 0);
  *         ...
  *     }
  *     if (error.status != DEMI_OK) fprintf(stderr, "%s\n", error.message);
@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "demi_dtype.h"
 #include "demi_error.h"
 
 #ifdef __cplusplus
@@ -40,29 +41,11 @@ extern "C" {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Element types; the numbers are ONNX's. */
-enum {
-    DEMI_FLOAT = 1,
-    DEMI_UINT8 = 2,
-    DEMI_INT8 = 3,
-    DEMI_UINT16 = 4,
-    DEMI_INT16 = 5,
-    DEMI_INT32 = 6,
-    DEMI_INT64 = 7,
-    DEMI_STRING = 8,
-    DEMI_BOOL = 9,
-    DEMI_FLOAT16 = 10,
-    DEMI_DOUBLE = 11,
-    DEMI_UINT32 = 12,
-    DEMI_UINT64 = 13,
-    DEMI_BFLOAT16 = 16,
-};
-
-typedef enum DemiValueKind {
-    DEMI_VALUE_NONE = 0, /* an empty optional */
-    DEMI_VALUE_TENSOR_KIND = 1,
-    DEMI_VALUE_SEQUENCE_KIND = 2,
-} DemiValueKind;
+typedef enum DemiDataKind {
+    DEMI_DATA_NONE = 0, /* an empty optional */
+    DEMI_DATA_TENSOR_KIND = 1,
+    DEMI_DATA_SEQUENCE_KIND = 2,
+} DemiDataKind;
 
 typedef struct DemiString {
     uint64_t size;
@@ -70,23 +53,23 @@ typedef struct DemiString {
 } DemiString;
 
 /* A tensor, or a sequence of tensors. */
-typedef struct DemiValue {
+typedef struct DemiData {
     uint32_t size;
-    DemiValueKind kind;
+    DemiDataKind kind;
     int32_t dtype;
     uint32_t rank;
     const int64_t *dims; /* [rank] */
     const void *data;    /* row-major; a byte for each element of less than a byte, in its low bits;
                             DemiString for strings */
     size_t count;                  /* of a sequence */
-    const struct DemiValue *items; /* [count] */
-} DemiValue;
+    const struct DemiData *items; /* [count] */
+} DemiData;
 
-#define DEMI_VALUE_TENSOR(dtype, rank, dims, data)                                                 \
-    {sizeof(DemiValue), DEMI_VALUE_TENSOR_KIND, dtype, rank, dims, data, 0, NULL}
-#define DEMI_VALUE_SEQUENCE(count, items)                                                          \
-    {sizeof(DemiValue), DEMI_VALUE_SEQUENCE_KIND, 0, 0, NULL, NULL, count, items}
-#define DEMI_VALUE_INIT {sizeof(DemiValue), DEMI_VALUE_NONE, 0, 0, NULL, NULL, 0, NULL}
+#define DEMI_DATA_TENSOR(dtype, rank, dims, data)                                                 \
+    {sizeof(DemiData), DEMI_DATA_TENSOR_KIND, dtype, rank, dims, data, 0, NULL}
+#define DEMI_DATA_SEQUENCE(count, items)                                                          \
+    {sizeof(DemiData), DEMI_DATA_SEQUENCE_KIND, 0, 0, NULL, NULL, count, items}
+#define DEMI_DATA_INIT {sizeof(DemiData), DEMI_DATA_NONE, 0, 0, NULL, NULL, 0, NULL}
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -103,7 +86,7 @@ DEMI_API void demi_plan_free(DemiPlan *plan);
 typedef struct DemiPlanIo {
     uint32_t size;
     const char *name;
-    DemiValueKind kind; /* of an optional: of what it may hold */
+    DemiDataKind kind; /* of an optional: of what it may hold */
     bool optional;
     int32_t dtype;
     bool has_rank;
@@ -113,7 +96,7 @@ typedef struct DemiPlanIo {
 } DemiPlanIo;
 
 #define DEMI_PLAN_IO_INIT                                                                          \
-    {sizeof(DemiPlanIo), NULL, DEMI_VALUE_NONE, false, 0, false, 0, NULL, false}
+    {sizeof(DemiPlanIo), NULL, DEMI_DATA_NONE, false, 0, false, 0, NULL, false}
 
 DEMI_API size_t demi_plan_input_count(const DemiPlan *plan);
 DEMI_API size_t demi_plan_output_count(const DemiPlan *plan);
@@ -143,10 +126,10 @@ DEMI_API void demi_context_free(DemiContext *context);
 /* Sets an input by name; tensors are copied. Inputs stay set for later runs. DEMI_ERR_USAGE where
  * the model has none of that name, or type or shape do not fit. */
 DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *name,
-                                           const DemiValue *value, DemiError *error);
+                                           const DemiData *value, DemiError *error);
 /* The same without a copy: the data must stay as it is until the input is set again. */
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
-                                              const DemiValue *value, DemiError *error);
+                                              const DemiData *value, DemiError *error);
 
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
  * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step
@@ -154,7 +137,7 @@ DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Output i of the last run, until the next one; NULL beyond the count or without a run. */
-DEMI_API const DemiValue *demi_context_output(const DemiContext *context, size_t i);
+DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 
 /* Bytes in use for values at most during the last run. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
@@ -174,7 +157,7 @@ typedef struct DemiStep {
     double seconds;     /* with those of steps inside it */
     size_t input_count, output_count;
     const char *const *input_names, *const *output_names;
-    const DemiValue *inputs, *outputs; /* DEMI_VALUE_NONE where omitted */
+    const DemiData *inputs, *outputs; /* DEMI_DATA_NONE where omitted */
 } DemiStep;
 
 typedef void (*DemiStepFn)(void *user, const DemiStep *step);

@@ -106,8 +106,8 @@ static DemiStatus run(const void *data, size_t size, bool condition, uint32_t *r
     const uint8_t c = condition;
     DemiError error = DEMI_ERROR_INIT;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
-    DemiValue inputs[] = {DEMI_VALUE_TENSOR(DEMI_FLOAT, 2, dims, x),
-                          DEMI_VALUE_TENSOR(DEMI_BOOL, 0, NULL, &c)};
+    DemiData inputs[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, x),
+                          DEMI_DATA_TENSOR(DEMI_BOOL, 0, NULL, &c)};
     DemiPlan *plan = NULL;
     DemiContext *context = NULL;
     options.memory_budget = 1 << 20;

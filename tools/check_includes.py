@@ -42,7 +42,8 @@ THIRD_PARTY = [
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/.*"),
     (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
 ]
-PUBLIC_HEADERS = {"passes/demi.h", "passes/demi_plugin.h", "rewrite/base/demi_error.h",
+PUBLIC_HEADERS = {"passes/demi.h", "passes/demi_plugin.h", "rewrite/base/demi_dtype.h",
+                  "rewrite/base/demi_error.h",
                   "runtime/demi_runtime.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/client_[^/]*\.c")

@@ -21,9 +21,9 @@ static const OptionRow options[] = {
      "bfloat16 "
      "wherever a type is said; opsets may be raised."},
     {"max-error", 0, OPTION_ROW_VALUE, "X", NULL,
-     "Not there yet: needs the runtime, which this version does not have."},
+     "Not there yet: demi compare REF FILE has the numbers."},
     {"data", 0, OPTION_ROW_VALUE, "DIR", NULL,
-     "Not there yet: needs the runtime, which this version does not have."},
+     "Not there yet: demi compare REF FILE has the numbers."},
     OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text to standard error."),
     OPTION_QUIET,
@@ -125,9 +125,8 @@ static bool check_options(const Parsed *parsed, Err *err) {
     static const char *const later[] = {"max-error", "data"};
     for (size_t i = 0; i < 2; i++) {
         if (!parsed_value(parsed, later[i])) continue;
-        err_set(err, ERR_USAGE, "option '--%s' needs the runtime, which this version does not have",
-                later[i]);
-        err_hint(err, "--against REF alone compares everything but the numbers");
+        err_set(err, ERR_USAGE, "option '--%s' is not there yet", later[i]);
+        err_hint(err, "--against REF compares everything but the numbers, demi compare those");
         return false;
     }
     const char *against = parsed_value(parsed, "against"), *file = parsed_argument(parsed, 0);

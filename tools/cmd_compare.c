@@ -70,7 +70,7 @@ static bool is_there(const char *path) {
 }
 
 /* The reference's value of b's output i: by name, else by position where both have as many. */
-static bool reference_output(Job *job, size_t i, DemiValue *value, bool *found, Err *err) {
+static bool reference_output(Job *job, size_t i, DemiData *value, bool *found, Err *err) {
     const DemiPlanIo *io = &job->b.outputs[i];
     *found = true;
     if (job->folder) {
@@ -92,7 +92,7 @@ static bool reference_output(Job *job, size_t i, DemiValue *value, bool *found, 
 static bool compare_outputs(Job *job, Err *err) {
     static const Tolerance any_float = {.any_float = true};
     for (size_t i = 0; i < job->b.output_count; i++) {
-        DemiValue want;
+        DemiData want;
         bool found;
         OutputRow row = {.name = job->b.outputs[i].name};
         if (!reference_output(job, i, &want, &found, err)) return false;

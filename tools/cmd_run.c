@@ -38,7 +38,7 @@ static const OptionRow options[] = {
 };
 
 typedef struct Output {
-    DemiValue value;
+    DemiData value;
     bool expected; /* there was something to compare with */
     ValueDiff diff;
 } Output;
@@ -73,7 +73,7 @@ static bool compare_expected(Job *job, Run *run, Err *err) {
     const Session *s = &job->session;
     for (size_t i = 0; i < s->output_count; i++) {
         const char *path = arena_printf(job->arena, "%s/output_%zu.pb", run->folder, i);
-        DemiValue want;
+        DemiData want;
         if (!is_there(path)) continue;
         if (!value_read_file(job->arena, path, &s->outputs[i], &want, err)) return false;
         run->outputs[i].expected = true;
@@ -95,12 +95,12 @@ static bool write_outputs(Job *job, const Run *run, const char *folder, Err *err
     }
     if (!value_make_folder(folder, err)) return false;
     for (size_t i = 0; i < s->output_count; i++) {
-        const DemiValue *value = &run->outputs[i].value;
+        const DemiData *value = &run->outputs[i].value;
         const char *name = value_file_name(job->arena, s->outputs[i].name);
         const char *pb = arena_printf(job->arena, "%s/output_%zu.pb", folder, i);
         const char *npy = arena_printf(job->arena, "%s/%s.npy", folder, name);
         if (!value_write_pb(job->arena, pb, value, &s->outputs[i], err)) return false;
-        if (value->kind == DEMI_VALUE_TENSOR_KIND && !value_write_npy(job->arena, npy, value, err))
+        if (value->kind == DEMI_DATA_TENSOR_KIND && !value_write_npy(job->arena, npy, value, err))
             return false;
     }
     return true;
@@ -119,7 +119,7 @@ static bool run_once(Job *job, Run *run, Err *err) {
     run->peak = demi_context_peak(s->context);
     run->outputs = ARENA_ARRAY(job->arena, Output, s->output_count + 1);
     for (size_t i = 0; i < s->output_count; i++) {
-        const DemiValue *value = demi_context_output(s->context, i);
+        const DemiData *value = demi_context_output(s->context, i);
         /* The next run's take the place of these. */
         run->outputs[i].value = job->run_count > 1 ? value_copy(job->arena, value) : *value;
     }
@@ -133,10 +133,10 @@ static bool is_wrong(const Output *output) {
     return output->expected && (output->diff.mismatch || output->diff.beyond);
 }
 
-static void print_value(Job *job, const DemiValue *value, FILE *out) {
+static void print_value(Job *job, const DemiData *value, FILE *out) {
     ValueStats stats;
     uint64_t count = value_count(value);
-    if (value->kind != DEMI_VALUE_TENSOR_KIND) return;
+    if (value->kind != DEMI_DATA_TENSOR_KIND) return;
     if (count <= SHOWN_VALUES) {
         fputs(" = ", out);
         if (value->rank) fputc('[', out);
@@ -186,10 +186,10 @@ static void print_run(Job *job, const Run *run) {
     }
 }
 
-static void json_type(JsonWriter *json, const DemiPlanIo *io, const DemiValue *value) {
+static void json_type(JsonWriter *json, const DemiPlanIo *io, const DemiData *value) {
     json_text(json, "name", io->name);
-    if (value->kind != DEMI_VALUE_TENSOR_KIND) {
-        bool sequence = value->kind == DEMI_VALUE_SEQUENCE_KIND;
+    if (value->kind != DEMI_DATA_TENSOR_KIND) {
+        bool sequence = value->kind == DEMI_DATA_SEQUENCE_KIND;
         json_text(json, "kind", sequence ? "sequence" : "none");
         if (sequence) json_unsigned(json, "count", value->count);
         return;
@@ -204,7 +204,7 @@ static void json_output(JsonWriter *json, const DemiPlanIo *io, const Output *ou
     ValueStats stats;
     json_open(json, NULL, '{');
     json_type(json, io, &output->value);
-    if (output->value.kind == DEMI_VALUE_TENSOR_KIND) {
+    if (output->value.kind == DEMI_DATA_TENSOR_KIND) {
         value_stats(&output->value, &stats);
         json_number(json, "min", stats.min);
         json_number(json, "max", stats.max);

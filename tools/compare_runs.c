@@ -25,16 +25,16 @@ static uint32_t name_of(Comparison *c, const char *name) {
     return number;
 }
 
-static void note_type(Comparison *c, const DemiValue *value) {
-    if (value->kind != DEMI_VALUE_TENSOR_KIND) return;
+static void note_type(Comparison *c, const DemiData *value) {
+    if (value->kind != DEMI_DATA_TENSOR_KIND) return;
     c->low =
         c->low || (dtype_is_float((Dtype)value->dtype) && dtype_bits((Dtype)value->dtype) < 32);
 }
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-static void keep_value(Comparison *c, const char *text, const DemiValue *value) {
-    if (!text[0] || value->kind == DEMI_VALUE_NONE) return;
+static void keep_value(Comparison *c, const char *text, const DemiData *value) {
+    if (!text[0] || value->kind == DEMI_DATA_NONE) return;
     uint32_t name = name_of(c, text);
     ReferenceValue kept = {.value = value_copy(c->arena, value)};
     VEC_PUSH(c->arena, &c->reference, kept);
@@ -64,24 +64,24 @@ bool comparison_reference(Comparison *c, Session *session, Err *err) {
 }
 
 /* NAME.npy of the folder. */
-static bool read_reference(Comparison *c, const char *name, const DemiValue *like,
-                           DemiValue *value) {
+static bool read_reference(Comparison *c, const char *name, const DemiData *like,
+                           DemiData *value) {
     struct stat status;
     DemiPlanIo io = DEMI_PLAN_IO_INIT;
     const char *path =
         arena_printf(c->arena, "%s/%s.npy", c->folder, value_file_name(c->arena, name));
     io.name = name;
-    io.kind = DEMI_VALUE_TENSOR_KIND;
+    io.kind = DEMI_DATA_TENSOR_KIND;
     io.dtype = like->dtype;
     return stat(path, &status) == 0 && value_read_file(c->arena, path, &io, value, &c->err);
 }
 
 /* The reference's next value of that name. */
-static bool take_reference(Comparison *c, uint32_t name, const DemiValue *like, DemiValue *value,
+static bool take_reference(Comparison *c, uint32_t name, const DemiData *like, DemiData *value,
                            ReferenceValue **kept) {
     *kept = NULL;
     if (c->folder)
-        return like->kind == DEMI_VALUE_TENSOR_KIND &&
+        return like->kind == DEMI_DATA_TENSOR_KIND &&
                read_reference(c, c->names.names[name]->text, like, value);
     size_t number = c->first_of.items[name];
     if (!number) return false;
@@ -95,17 +95,17 @@ static bool take_reference(Comparison *c, uint32_t name, const DemiValue *like, 
 
 /* A value is held against once. */
 static void give_back(Comparison *c, const ReferenceValue *kept) {
-    if (!kept || kept->value.kind != DEMI_VALUE_TENSOR_KIND || kept->value.dtype == DEMI_STRING)
+    if (!kept || kept->value.kind != DEMI_DATA_TENSOR_KIND || kept->value.dtype == DEMI_STRING)
         return;
     size_t size = value_count(&kept->value) * ((dtype_bits((Dtype)kept->value.dtype) + 7) / 8);
     if (size) arena_release(c->arena, (void *)(uintptr_t)kept->value.data, size + 1);
 }
 
-static void compare_value(Comparison *c, uint32_t name, const DemiValue *value) {
+static void compare_value(Comparison *c, uint32_t name, const DemiData *value) {
     ComparedValue row = {.name = name, .step = c->steps.count};
-    DemiValue want;
+    DemiData want;
     ReferenceValue *kept;
-    if (!c->names.names[name]->text[0] || value->kind == DEMI_VALUE_NONE ||
+    if (!c->names.names[name]->text[0] || value->kind == DEMI_DATA_NONE ||
         !take_reference(c, name, value, &want, &kept))
         return;
     row.dtype = value->dtype;

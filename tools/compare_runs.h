@@ -32,7 +32,7 @@ typedef struct ComparedStep {
 } ComparedStep;
 
 typedef struct ReferenceValue {
-    DemiValue value;
+    DemiData value;
     size_t next; /* 1 + index of the next of that name; 0: none */
 } ReferenceValue;
 

@@ -14,16 +14,16 @@ enum { MOST_RANK = 8, MOST_ELEMENTS = 4096, MOST_INPUTS = 16, OPEN_SIZE = 2 };
 
 typedef struct Feed {
     int64_t dims[MOST_RANK];
-    DemiValue value;
+    DemiData value;
 } Feed;
 
 /* A tensor of zeros, or an empty sequence or optional; false where it would be large. */
 static bool make_feed(const DemiPlanIo *io, const void *zeros, Feed *feed) {
     uint64_t count = 1;
-    feed->value = (DemiValue)DEMI_VALUE_INIT;
+    feed->value = (DemiData)DEMI_DATA_INIT;
     if (io->optional) return true;
     feed->value.kind = io->kind;
-    if (io->kind == DEMI_VALUE_SEQUENCE_KIND) return true;
+    if (io->kind == DEMI_DATA_SEQUENCE_KIND) return true;
     if (io->has_rank && io->rank > MOST_RANK) return false;
     feed->value.rank = io->has_rank ? io->rank : 1;
     for (uint32_t i = 0; i < feed->value.rank; i++) {

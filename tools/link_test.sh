@@ -59,7 +59,7 @@ END
 }
 
 cpp_client() {
-    printf '#include <demi/demi_plugin.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
+    printf '#include <demi/demi_plugin.h>\n#include <demi/demi_runtime.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
     c++ -Wall -Wextra -Werror -o "$work/cpp" "$work/client.cpp" $1

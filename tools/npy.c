@@ -206,7 +206,7 @@ static void *elements(Arena *arena, const Header *h, Dtype dtype, Bytes data, ui
     return to;
 }
 
-bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err *err) {
+bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiData *value, Err *err) {
     static const char magic[] = "\x93NUMPY";
     const unsigned char *p = bytes.data;
     if (bytes.size < PREFIX + 4 || memcmp(p, magic, 6) != 0)
@@ -239,8 +239,8 @@ bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err 
     }
     Bytes data = {p + start + length, (size_t)size};
     const int64_t *dims = arena_copy(arena, h.dims, h.rank * sizeof *h.dims);
-    DemiValue made =
-        DEMI_VALUE_TENSOR((int32_t)dtype, h.rank, dims, elements(arena, &h, dtype, data, count));
+    DemiData made =
+        DEMI_DATA_TENSOR((int32_t)dtype, h.rank, dims, elements(arena, &h, dtype, data, count));
     *value = made;
     return true;
 }
@@ -304,7 +304,7 @@ static const void *wide_strings(Arena *arena, const DemiString *strings, uint64_
 }
 
 /* 2- and 4-bit integers with their sign. */
-static const void *signed_narrow(Arena *arena, const DemiValue *tensor, uint64_t count) {
+static const void *signed_narrow(Arena *arena, const DemiData *tensor, uint64_t count) {
     unsigned spare = 8 - dtype_bits((Dtype)tensor->dtype);
     const unsigned char *from = tensor->data;
     signed char *to = arena_alloc(arena, count + 1);
@@ -313,7 +313,7 @@ static const void *signed_narrow(Arena *arena, const DemiValue *tensor, uint64_t
     return to;
 }
 
-static const char *header_of(Arena *arena, const DemiValue *tensor, const char *descr) {
+static const char *header_of(Arena *arena, const DemiData *tensor, const char *descr) {
     const char *shape = "";
     for (uint32_t i = 0; i < tensor->rank; i++)
         shape = arena_printf(arena, "%s%lld,%s", shape, (long long)tensor->dims[i],
@@ -322,7 +322,7 @@ static const char *header_of(Arena *arena, const DemiValue *tensor, const char *
                         shape);
 }
 
-bool npy_write(OutFile *file, Arena *arena, const DemiValue *tensor, Err *err) {
+bool npy_write(OutFile *file, Arena *arena, const DemiData *tensor, Err *err) {
     Dtype dtype = (Dtype)tensor->dtype;
     const char *descr = descr_of(dtype);
     const void *data = tensor->data;

@@ -17,7 +17,7 @@
 
 /* The array in these bytes, on memory of the arena; bytes may go afterwards. `wanted` is the dtype
  * that opaque elements stand for, 0 where none is known. */
-bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiValue *value, Err *err);
+bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiData *value, Err *err);
 
 /* A member of an archive: name without ".npy". */
 typedef struct NpzMember {
@@ -38,6 +38,6 @@ bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes
 /* Writes a tensor as .npy, version 1 (2 where the header is long). Types that NumPy lacks: bfloat16
  * as "|V2", float8 and narrower floats as "|V1", narrow integers as 8-bit ones, strings as the
  * Unicode type. */
-bool npy_write(OutFile *file, Arena *arena, const DemiValue *tensor, Err *err);
+bool npy_write(OutFile *file, Arena *arena, const DemiData *tensor, Err *err);
 
 #endif

@@ -76,7 +76,7 @@ static bool is_affordable(uint64_t bytes) {
     return pages <= 0 || size <= 0 || bytes < (uint64_t)pages * (uint64_t)size / 2;
 }
 
-static bool random_tensor(Arena *arena, uint64_t key, const DemiPlanIo *io, DemiValue *value,
+static bool random_tensor(Arena *arena, uint64_t key, const DemiPlanIo *io, DemiData *value,
                           Err *err) {
     Dtype dtype = (Dtype)io->dtype;
     uint64_t count, bytes;
@@ -89,25 +89,25 @@ static bool random_tensor(Arena *arena, uint64_t key, const DemiPlanIo *io, Demi
         return err_set(err, ERR_USAGE, "its shape is too large for this machine's memory");
     void *data = dtype == DTYPE_STRING ? make_strings(arena, key, count)
                                        : make_elements(arena, dtype, key, count);
-    DemiValue made = DEMI_VALUE_TENSOR(io->dtype, io->rank, dims, data);
+    DemiData made = DEMI_DATA_TENSOR(io->dtype, io->rank, dims, data);
     *value = made;
     return true;
 }
 
-bool random_value(Arena *arena, uint64_t seed, const DemiPlanIo *io, DemiValue *value, Err *err) {
+bool random_value(Arena *arena, uint64_t seed, const DemiPlanIo *io, DemiData *value, Err *err) {
     if (!io->has_rank) {
         err_set(err, ERR_USAGE, "its shape is not known");
         err_hint(err, "give it with --shape %s=...", io->name);
         return false;
     }
-    if (io->kind != DEMI_VALUE_SEQUENCE_KIND)
+    if (io->kind != DEMI_DATA_SEQUENCE_KIND)
         return random_tensor(arena, key_of(seed, io->name), io, value, err);
-    DemiValue *items = ARENA_ARRAY(arena, DemiValue, SEQUENCE_ITEMS);
+    DemiData *items = ARENA_ARRAY(arena, DemiData, SEQUENCE_ITEMS);
     for (int i = 0; i < SEQUENCE_ITEMS; i++) {
         uint64_t key = key_of(seed, arena_printf(arena, "%s[%d]", io->name, i));
         if (!random_tensor(arena, key, io, &items[i], err)) return false;
     }
-    DemiValue made = DEMI_VALUE_SEQUENCE(SEQUENCE_ITEMS, items);
+    DemiData made = DEMI_DATA_SEQUENCE(SEQUENCE_ITEMS, items);
     *value = made;
     return true;
 }

@@ -22,6 +22,6 @@
 #include "err.h"
 
 /* ERR_USAGE where the rank or type is not known. */
-bool random_value(Arena *arena, uint64_t seed, const DemiPlanIo *io, DemiValue *value, Err *err);
+bool random_value(Arena *arena, uint64_t seed, const DemiPlanIo *io, DemiData *value, Err *err);
 
 #endif

@@ -66,7 +66,7 @@ static void find_ios(Session *s, Arena *arena) {
     s->output_count = demi_plan_output_count(s->plan);
     s->inputs = ARENA_ARRAY(arena, DemiPlanIo, s->input_count + 1);
     s->outputs = ARENA_ARRAY(arena, DemiPlanIo, s->output_count + 1);
-    s->values = ARENA_ARRAY(arena, DemiValue, s->input_count + 1);
+    s->values = ARENA_ARRAY(arena, DemiData, s->input_count + 1);
     s->given = ARENA_ARRAY(arena, bool, s->input_count + 1);
     for (size_t i = 0; i < s->input_count; i++) {
         s->inputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;

@@ -19,7 +19,7 @@ typedef struct Session {
     unsigned threads;
     size_t input_count, output_count;
     DemiPlanIo *inputs, *outputs; /* sizes that --shape gave are in */
-    DemiValue *values;            /* [input_count] */
+    DemiData *values;            /* [input_count] */
     bool *given;                  /* [input_count] */
     const char *guessed; /* an input of which a size that the model leaves open was taken as 1 */
 } Session;

@@ -35,27 +35,27 @@ static const struct CostRow {
     {"RNN", COST_LAYER, 0, 1},
 };
 
-static double count_of(const DemiValue *value, uint32_t from) {
-    if (value->kind != DEMI_VALUE_TENSOR_KIND) return 0;
+static double count_of(const DemiData *value, uint32_t from) {
+    if (value->kind != DEMI_DATA_TENSOR_KIND) return 0;
     double count = 1;
     for (uint32_t i = from; i < value->rank; i++) count *= (double)value->dims[i];
     return count;
 }
 
-static double bytes_of(const DemiValue *value) {
+static double bytes_of(const DemiData *value) {
     double bytes = 0;
-    if (value->kind == DEMI_VALUE_TENSOR_KIND)
+    if (value->kind == DEMI_DATA_TENSOR_KIND)
         bytes = count_of(value, 0) * (double)kernel_element_size((Dtype)value->dtype);
-    for (size_t i = 0; value->kind == DEMI_VALUE_SEQUENCE_KIND && i < value->count; i++)
+    for (size_t i = 0; value->kind == DEMI_DATA_SEQUENCE_KIND && i < value->count; i++)
         bytes += bytes_of(&value->items[i]);
     return bytes;
 }
 
 static double multiplications(const DemiStep *step, const struct CostRow *row) {
     if (step->input_count <= row->weights || step->output_count == 0) return 0;
-    const DemiValue *left = &step->inputs[row->left], *weights = &step->inputs[row->weights];
-    const DemiValue *out = &step->outputs[0];
-    if (left->kind != DEMI_VALUE_TENSOR_KIND || weights->kind != DEMI_VALUE_TENSOR_KIND) return 0;
+    const DemiData *left = &step->inputs[row->left], *weights = &step->inputs[row->weights];
+    const DemiData *out = &step->outputs[0];
+    if (left->kind != DEMI_DATA_TENSOR_KIND || weights->kind != DEMI_DATA_TENSOR_KIND) return 0;
     double results = count_of(out, 0);
     switch (row->rule) {
     case COST_CONV: return results * count_of(weights, 1);

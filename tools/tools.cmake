@@ -50,8 +50,8 @@ add_custom_command(OUTPUT ${demi_archive}
     DEPENDS ${demi_parts} COMMENT "Linking libdemi.a" VERBATIM)
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
-set(demi_headers passes/demi.h passes/demi_plugin.h rewrite/base/demi_error.h
-    runtime/demi_runtime.h)
+set(demi_headers passes/demi.h passes/demi_plugin.h rewrite/base/demi_dtype.h
+    rewrite/base/demi_error.h runtime/demi_runtime.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

@@ -29,7 +29,7 @@ static double ulps(Dtype dtype, double a, double b) {
 }
 
 typedef struct Pair {
-    const DemiValue *got, *want;
+    const DemiData *got, *want;
     const Tolerance *tolerance;
     bool exact;
     Dtype narrow; /* whose last place ulps are of */
@@ -82,7 +82,7 @@ static bool comparable(const Pair *p) {
 }
 
 static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, ValueDiff *diff) {
-    const DemiValue *a = p->got, *b = p->want;
+    const DemiData *a = p->got, *b = p->want;
     bool same = a->kind == b->kind && comparable(p) && a->rank == b->rank;
     for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
     if (!same)
@@ -101,8 +101,8 @@ static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, ValueDiff 
 }
 
 static const char *compare_values(Arena *arena, Pair pair, Sums *sums, ValueDiff *diff) {
-    const DemiValue *a = pair.got, *b = pair.want;
-    if (a->kind == DEMI_VALUE_TENSOR_KIND && b->kind == DEMI_VALUE_TENSOR_KIND)
+    const DemiData *a = pair.got, *b = pair.want;
+    if (a->kind == DEMI_DATA_TENSOR_KIND && b->kind == DEMI_DATA_TENSOR_KIND)
         return compare_tensors(arena, &pair, sums, diff);
     if (a->kind != b->kind || a->count != b->count)
         return arena_printf(arena, "%s, expected %s", value_type_text(arena, a),
@@ -116,7 +116,7 @@ static const char *compare_values(Arena *arena, Pair pair, Sums *sums, ValueDiff
     return mismatch;
 }
 
-void value_compare(Arena *arena, const DemiValue *got, const DemiValue *want,
+void value_compare(Arena *arena, const DemiData *got, const DemiData *want,
                    const Tolerance *tolerance, ValueDiff *diff) {
     Sums sums = {.finite = 0};
     *diff = (ValueDiff){.mismatch = NULL};
@@ -131,7 +131,7 @@ void value_compare(Arena *arena, const DemiValue *got, const DemiValue *want,
     diff->cosine = sums.product / sqrt(sums.want) / sqrt(sums.got);
 }
 
-void value_stats(const DemiValue *tensor, ValueStats *stats) {
+void value_stats(const DemiData *tensor, ValueStats *stats) {
     uint64_t finite = 0;
     double sum = 0;
     *stats = (ValueStats){.min = NAN, .max = NAN, .mean = NAN, .count = value_count(tensor)};

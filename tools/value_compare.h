@@ -28,7 +28,7 @@ typedef struct ValueDiff {
 } ValueDiff;
 
 /* NaN equals NaN, and Inf the Inf of its sign. Sequences are compared item by item, as one. */
-void value_compare(Arena *arena, const DemiValue *got, const DemiValue *want,
+void value_compare(Arena *arena, const DemiData *got, const DemiData *want,
                    const Tolerance *tolerance, ValueDiff *diff);
 
 /* What `run` prints of an output. */
@@ -36,6 +36,6 @@ typedef struct ValueStats {
     double min, max, mean; /* of finite elements; NaN where there is none */
     uint64_t count, nan, inf;
 } ValueStats;
-void value_stats(const DemiValue *tensor, ValueStats *stats);
+void value_stats(const DemiData *tensor, ValueStats *stats);
 
 #endif

@@ -29,9 +29,9 @@ static const char *dims_text(Arena *arena, const int64_t *dims, uint32_t rank) {
     return text;
 }
 
-const char *value_type_text(Arena *arena, const DemiValue *value) {
-    if (value->kind == DEMI_VALUE_NONE) return "nothing";
-    if (value->kind == DEMI_VALUE_SEQUENCE_KIND)
+const char *value_type_text(Arena *arena, const DemiData *value) {
+    if (value->kind == DEMI_DATA_NONE) return "nothing";
+    if (value->kind == DEMI_DATA_SEQUENCE_KIND)
         return value->count == 0 ? "empty sequence"
                                  : arena_printf(arena, "sequence of %zu, %s", value->count,
                                                 value_type_text(arena, &value->items[0]));
@@ -43,23 +43,23 @@ const char *value_io_text(Arena *arena, const DemiPlanIo *io) {
     const char *dims =
         io->has_rank ? arena_printf(arena, "[%s]", dims_text(arena, io->dims, io->rank)) : "";
     return arena_printf(arena, "%s%s%s%s", io->optional ? "optional " : "",
-                        io->kind == DEMI_VALUE_SEQUENCE_KIND ? "sequence of " : "",
+                        io->kind == DEMI_DATA_SEQUENCE_KIND ? "sequence of " : "",
                         dtype_name((Dtype)io->dtype), dims);
 }
 
 /* ---- elements ------------------------------------------------------------------------------- */
 
-uint64_t value_count(const DemiValue *value) {
+uint64_t value_count(const DemiData *value) {
     uint64_t count = 0;
-    if (value->kind == DEMI_VALUE_TENSOR_KIND) checked_count(value->dims, value->rank, &count);
+    if (value->kind == DEMI_DATA_TENSOR_KIND) checked_count(value->dims, value->rank, &count);
     return count;
 }
 
-static size_t element_size(const DemiValue *tensor) {
+static size_t element_size(const DemiData *tensor) {
     return kernel_element_size((Dtype)tensor->dtype);
 }
 
-double value_item(const DemiValue *tensor, uint64_t i) {
+double value_item(const DemiData *tensor, uint64_t i) {
     Dtype dtype = (Dtype)tensor->dtype;
     size_t size = element_size(tensor);
     uint64_t bits = 0;
@@ -77,7 +77,7 @@ double value_item(const DemiValue *tensor, uint64_t i) {
     return value;
 }
 
-const char *value_item_text(Arena *arena, const DemiValue *tensor, uint64_t i) {
+const char *value_item_text(Arena *arena, const DemiData *tensor, uint64_t i) {
     Dtype dtype = (Dtype)tensor->dtype;
     if (dtype == DTYPE_STRING) {
         const DemiString *string = (const DemiString *)tensor->data + i;
@@ -93,15 +93,15 @@ const char *value_item_text(Arena *arena, const DemiValue *tensor, uint64_t i) {
     return arena_printf(arena, "%.*g", dtype == DTYPE_DOUBLE ? 9 : 6, value_item(tensor, i));
 }
 
-DemiValue value_convert(Arena *arena, const DemiValue *value, int32_t dtype) {
-    DemiValue made = *value;
-    if (value->kind == DEMI_VALUE_SEQUENCE_KIND) {
-        DemiValue *items = ARENA_ARRAY(arena, DemiValue, value->count);
+DemiData value_convert(Arena *arena, const DemiData *value, int32_t dtype) {
+    DemiData made = *value;
+    if (value->kind == DEMI_DATA_SEQUENCE_KIND) {
+        DemiData *items = ARENA_ARRAY(arena, DemiData, value->count);
         for (size_t i = 0; i < value->count; i++)
             items[i] = value_convert(arena, &value->items[i], dtype);
         made.items = items;
     }
-    if (value->kind != DEMI_VALUE_TENSOR_KIND || value->dtype == dtype ||
+    if (value->kind != DEMI_DATA_TENSOR_KIND || value->dtype == dtype ||
         !dtype_is_float((Dtype)value->dtype) || !dtype_is_float((Dtype)dtype))
         return made;
     uint64_t count = value_count(value);
@@ -117,14 +117,14 @@ DemiValue value_convert(Arena *arena, const DemiValue *value, int32_t dtype) {
     return made;
 }
 
-DemiValue value_copy(Arena *arena, const DemiValue *value) {
-    DemiValue made = *value;
-    if (value->kind == DEMI_VALUE_SEQUENCE_KIND) {
-        DemiValue *items = ARENA_ARRAY(arena, DemiValue, value->count);
+DemiData value_copy(Arena *arena, const DemiData *value) {
+    DemiData made = *value;
+    if (value->kind == DEMI_DATA_SEQUENCE_KIND) {
+        DemiData *items = ARENA_ARRAY(arena, DemiData, value->count);
         for (size_t i = 0; i < value->count; i++) items[i] = value_copy(arena, &value->items[i]);
         made.items = items;
     }
-    if (value->kind != DEMI_VALUE_TENSOR_KIND) return made;
+    if (value->kind != DEMI_DATA_TENSOR_KIND) return made;
     uint64_t count = value_count(value);
     made.dims = arena_copy(arena, value->dims, value->rank * sizeof *value->dims);
     made.data = count ? arena_copy(arena, value->data, count * element_size(value)) : "";
@@ -161,7 +161,7 @@ bool value_is_archive(Arena *arena, const char *path) {
     return source && is_zip(source);
 }
 
-static bool read_archive(Arena *arena, const Source *source, const DemiPlanIo *io, DemiValue *value,
+static bool read_archive(Arena *arena, const Source *source, const DemiPlanIo *io, DemiData *value,
                          Err *err) {
     NpzMembers members = {0};
     Bytes bytes;
@@ -186,13 +186,13 @@ static bool wrong_size(Err *err, const Source *source, uint64_t expected) {
 }
 
 /* Bare elements: one open dim follows from the file's length. */
-static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, DemiValue *value,
+static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, DemiData *value,
                       Err *err) {
     unsigned bits = dtype_bits((Dtype)io->dtype);
     uint64_t count, size;
     uint32_t open = 0, where = 0;
     Bytes bytes;
-    if (io->kind != DEMI_VALUE_TENSOR_KIND || !io->has_rank || bits < 8) {
+    if (io->kind != DEMI_DATA_TENSOR_KIND || !io->has_rank || bits < 8) {
         err_set(err, ERR_USAGE, "%s can't be read from bare elements", value_io_text(arena, io));
         err_hint(err, "give it as .npy or as a TensorProto, .pb");
         return false;
@@ -214,7 +214,7 @@ static bool read_bare(Arena *arena, const Source *source, const DemiPlanIo *io, 
     }
     if (size != source->size) return wrong_size(err, source, size);
     if (!read_all(arena, source, &bytes, err)) return false;
-    DemiValue made = DEMI_VALUE_TENSOR(io->dtype, io->rank, dims, bytes.data);
+    DemiData made = DEMI_DATA_TENSOR(io->dtype, io->rank, dims, bytes.data);
     *value = made;
     return true;
 }
@@ -224,7 +224,7 @@ static bool has_ending(const char *path, const char *ending) {
     return size >= length && strcmp(path + size - length, ending) == 0;
 }
 
-bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiValue *value,
+bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiData *value,
                      Err *err) {
     Bytes bytes;
     const Source *source = source_open(arena, path, MOST_FILE, err);
@@ -247,8 +247,8 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiV
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static bool tensor_fits(const DemiValue *tensor, const DemiPlanIo *io) {
-    if (tensor->kind != DEMI_VALUE_TENSOR_KIND || tensor->dtype != io->dtype) return false;
+static bool tensor_fits(const DemiData *tensor, const DemiPlanIo *io) {
+    if (tensor->kind != DEMI_DATA_TENSOR_KIND || tensor->dtype != io->dtype) return false;
     if (!io->has_rank) return true;
     bool same = tensor->rank == io->rank;
     for (uint32_t i = 0; same && i < io->rank; i++)
@@ -256,10 +256,10 @@ static bool tensor_fits(const DemiValue *tensor, const DemiPlanIo *io) {
     return same;
 }
 
-bool value_check(Arena *arena, const DemiValue *value, const DemiPlanIo *io, Err *err) {
-    bool fits = value->kind == DEMI_VALUE_NONE ? io->optional : value->kind == io->kind;
-    if (fits && value->kind == DEMI_VALUE_TENSOR_KIND) fits = tensor_fits(value, io);
-    for (size_t i = 0; fits && value->kind == DEMI_VALUE_SEQUENCE_KIND && i < value->count; i++)
+bool value_check(Arena *arena, const DemiData *value, const DemiPlanIo *io, Err *err) {
+    bool fits = value->kind == DEMI_DATA_NONE ? io->optional : value->kind == io->kind;
+    if (fits && value->kind == DEMI_DATA_TENSOR_KIND) fits = tensor_fits(value, io);
+    for (size_t i = 0; fits && value->kind == DEMI_DATA_SEQUENCE_KIND && i < value->count; i++)
         fits = tensor_fits(&value->items[i], io);
     if (fits) return true;
     bool same_type = value->kind == io->kind && value->dtype == io->dtype;
@@ -294,7 +294,7 @@ static bool finish(OutFile *file, bool ok, const char *path, Err *err) {
     return ok;
 }
 
-bool value_write_pb(Arena *arena, const char *path, const DemiValue *value, const DemiPlanIo *io,
+bool value_write_pb(Arena *arena, const char *path, const DemiData *value, const DemiPlanIo *io,
                     Err *err) {
     OutFile *file = outfile_create(arena, path, err);
     Bytes bytes = value_pb_make(arena, value, io->name, io->optional);
@@ -302,7 +302,7 @@ bool value_write_pb(Arena *arena, const char *path, const DemiValue *value, cons
     return finish(file, ok, path, err);
 }
 
-bool value_write_npy(Arena *arena, const char *path, const DemiValue *value, Err *err) {
+bool value_write_npy(Arena *arena, const char *path, const DemiData *value, Err *err) {
     OutFile *file = outfile_create(arena, path, err);
     return finish(file, file && npy_write(file, arena, value, err), path, err);
 }

@@ -101,7 +101,7 @@ static void *spread(Arena *arena, const unsigned char *from, unsigned bits, uint
     return to;
 }
 
-static bool take_tensor(Arena *arena, const Tensor *tensor, DemiValue *value, Err *err) {
+static bool take_tensor(Arena *arena, const Tensor *tensor, DemiData *value, Err *err) {
     if (!tensor_check(tensor, err)) return false;
     unsigned bits = dtype_bits((Dtype)tensor->dtype);
     uint64_t size = tensor_raw_size(tensor);
@@ -114,12 +114,12 @@ static bool take_tensor(Arena *arena, const Tensor *tensor, DemiValue *value, Er
         if (bits < 8) data = spread(arena, data, bits, tensor_count(tensor));
     }
     const int64_t *dims = arena_copy(arena, tensor->dims, tensor->rank * sizeof *dims);
-    DemiValue made = DEMI_VALUE_TENSOR(tensor->dtype, tensor->rank, dims, data);
+    DemiData made = DEMI_DATA_TENSOR(tensor->dtype, tensor->rank, dims, data);
     *value = made;
     return true;
 }
 
-static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiValue *value, Err *err) {
+static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiData *value, Err *err) {
     Bytes model_bytes = model_around(arena, bytes);
     ImportBytes input = {model_bytes.data, model_bytes.size, name};
     Err inner = {.code = ERR_NONE};
@@ -187,28 +187,28 @@ static bool malformed(Err *err, const char *what) {
     return err_set(err, ERR_MODEL, "this is no %s", what);
 }
 
-static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiValue *value,
+static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiData *value,
                            Err *err) {
-    VEC(DemiValue) items = {0};
+    VEC(DemiData) items = {0};
     while (bytes.size) {
         Field field;
         if (!take_field(&bytes, &field)) return malformed(err, "SequenceProto");
         if (field.number == DATA_TENSOR && field.bytes.data) {
-            DemiValue item;
+            DemiData item;
             if (!parse_tensor(arena, name, field.bytes, &item, err)) return false;
             VEC_PUSH(arena, &items, item);
         } else if (field.number >= DATA_TENSOR) {
             return err_set(err, ERR_MODEL, "a sequence of something else than tensors");
         }
     }
-    DemiValue made = DEMI_VALUE_SEQUENCE(items.count, items.items);
+    DemiData made = DEMI_DATA_SEQUENCE(items.count, items.items);
     *value = made;
     return true;
 }
 
-static bool parse_optional(Arena *arena, const PbFile *file, DemiValue *value, Err *err) {
+static bool parse_optional(Arena *arena, const PbFile *file, DemiData *value, Err *err) {
     Bytes left = file->bytes;
-    DemiValue none = DEMI_VALUE_INIT;
+    DemiData none = DEMI_DATA_INIT;
     *value = none;
     while (left.size) {
         Field field;
@@ -225,9 +225,9 @@ static bool parse_optional(Arena *arena, const PbFile *file, DemiValue *value, E
     return true;
 }
 
-bool value_pb_parse(Arena *arena, const PbFile *file, DemiValue *value, Err *err) {
+bool value_pb_parse(Arena *arena, const PbFile *file, DemiData *value, Err *err) {
     if (file->optional) return parse_optional(arena, file, value, err);
-    if (file->kind == DEMI_VALUE_SEQUENCE_KIND)
+    if (file->kind == DEMI_DATA_SEQUENCE_KIND)
         return parse_sequence(arena, file->name, file->bytes, value, err);
     return parse_tensor(arena, file->name, file->bytes, value, err);
 }
@@ -235,7 +235,7 @@ bool value_pb_parse(Arena *arena, const PbFile *file, DemiValue *value, Err *err
 /* ---- writing -------------------------------------------------------------------------------- */
 
 /* The raw_data form: elements of less than a byte without gaps. */
-static Bytes pack(Arena *arena, const DemiValue *tensor, uint64_t count) {
+static Bytes pack(Arena *arena, const DemiData *tensor, uint64_t count) {
     unsigned bits = dtype_bits((Dtype)tensor->dtype);
     const unsigned char *from = tensor->data;
     if (bits >= 8) return (Bytes){from, (size_t)(count * (bits / 8))};
@@ -249,7 +249,7 @@ static Bytes pack(Arena *arena, const DemiValue *tensor, uint64_t count) {
     return (Bytes){to, (size_t)((count * bits + 7) / 8)};
 }
 
-static void put_tensor(Arena *arena, ByteList *list, const DemiValue *tensor, const char *name) {
+static void put_tensor(Arena *arena, ByteList *list, const DemiData *tensor, const char *name) {
     uint64_t count;
     if (!checked_count(tensor->dims, tensor->rank, &count)) arena_exhausted(arena);
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -266,7 +266,7 @@ static void put_tensor(Arena *arena, ByteList *list, const DemiValue *tensor, co
         put_bytes(arena, list, TENSOR_RAW_DATA, pack(arena, tensor, count));
 }
 
-static void put_sequence(Arena *arena, ByteList *list, const DemiValue *value, const char *name) {
+static void put_sequence(Arena *arena, ByteList *list, const DemiData *value, const char *name) {
     if (name[0]) put_text(arena, list, DATA_NAME, name);
     put_number(arena, list, DATA_ELEM_TYPE, ELEM_TENSOR);
     for (size_t i = 0; i < value->count; i++) {
@@ -277,21 +277,21 @@ static void put_sequence(Arena *arena, ByteList *list, const DemiValue *value, c
     }
 }
 
-Bytes value_pb_make(Arena *arena, const DemiValue *value, const char *name, bool optional) {
+Bytes value_pb_make(Arena *arena, const DemiData *value, const char *name, bool optional) {
     ByteList inner = {0}, outer = {0};
-    bool sequence = value->kind == DEMI_VALUE_SEQUENCE_KIND;
+    bool sequence = value->kind == DEMI_DATA_SEQUENCE_KIND;
     const char *inner_name = optional ? "" : name;
     if (sequence)
         put_sequence(arena, &inner, value, inner_name);
-    else if (value->kind == DEMI_VALUE_TENSOR_KIND)
+    else if (value->kind == DEMI_DATA_TENSOR_KIND)
         put_tensor(arena, &inner, value, inner_name);
     if (!optional) return bytes_of(&inner);
     if (name[0]) put_text(arena, &outer, DATA_NAME, name);
     put_number(arena, &outer, DATA_ELEM_TYPE,
-               value->kind == DEMI_VALUE_NONE ? 0
+               value->kind == DEMI_DATA_NONE ? 0
                : sequence                     ? ELEM_SEQUENCE
                                               : ELEM_TENSOR);
-    if (value->kind != DEMI_VALUE_NONE)
+    if (value->kind != DEMI_DATA_NONE)
         put_bytes(arena, &outer, sequence ? DATA_SEQUENCE : DATA_TENSOR, bytes_of(&inner));
     return bytes_of(&outer);
 }

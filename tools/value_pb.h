@@ -16,14 +16,14 @@
 typedef struct PbFile {
     Bytes bytes;
     const char *name;   /* for messages */
-    DemiValueKind kind; /* what the message is: of a tensor, or of a sequence */
+    DemiDataKind kind; /* what the message is: of a tensor, or of a sequence */
     bool optional;      /* of an OptionalProto around it */
 } PbFile;
 
 /* The value on memory of the arena; bytes may go afterwards. */
-bool value_pb_parse(Arena *arena, const PbFile *file, DemiValue *value, Err *err);
+bool value_pb_parse(Arena *arena, const PbFile *file, DemiData *value, Err *err);
 
 /* The value as a message, called `name`. */
-Bytes value_pb_make(Arena *arena, const DemiValue *value, const char *name, bool optional);
+Bytes value_pb_make(Arena *arena, const DemiData *value, const char *name, bool optional);
 
 #endif
