@@ -67,21 +67,11 @@ bool kernel_gather_elements(KernelCall *call) {
         if (i != axis && indices->dims[i] > in->dims[i])
             return kernel_fail(call, "axis %u has %lld indices of %lld elements", i,
                                (long long)indices->dims[i], (long long)in->dims[i]);
-    const int64_t *index = index_read(call, indices, in->dims[axis]);
-    if (!index || out->count == 0) return index != NULL;
-    const int64_t *steps = index_steps(call, rank, in->dims);
-    int64_t *at = ARENA_ARRAY(call->scratch, int64_t, rank);
-    uint64_t row = (uint64_t)indices->dims[rank - 1];
-    int64_t *picks = ARENA_ARRAY(call->scratch, int64_t, row);
-    int64_t along = axis + 1 == rank ? 0 : 1; /* what the last axis itself adds */
-    for (uint64_t i = 0; i < out->count; i += row) {
-        int64_t base = 0;
-        for (uint32_t k = 0; k + 1 < rank; k++)
-            if (k != axis) base += at[k] * steps[k];
-        for (uint64_t k = 0; k < row; k++)
-            picks[k] = base + index[i + k] * steps[axis] + (int64_t)k * along;
-        pick((char *)out->data + i * size, in->data, picks, row, size);
-        index_advance(rank - 1, indices->dims, at);
+    IndexRows rows;
+    if (!index_rows_begin(call, in, indices, axis, &rows)) return false;
+    for (uint64_t i = 0; i < out->count; i += rows.row) {
+        index_rows_next(&rows, i);
+        pick((char *)out->data + i * size, in->data, rows.places, rows.row, size);
     }
     return true;
 }

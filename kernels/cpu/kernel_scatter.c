@@ -141,7 +141,6 @@ bool kernel_scatter_elements(KernelCall *call) {
     KernelTensor *out = &call->outputs[0];
     Reduction how = (Reduction)attrs->reduction;
     uint32_t axis, rank = in->rank;
-    if (attrs->reduction < 0) return kernel_fail(call, "the reduction is no known one");
     if (!begin(call, how) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
     if (indices->rank != rank || updates->rank != rank)
         return kernel_fail(call, "data, indices and updates differ in rank");
@@ -150,21 +149,11 @@ bool kernel_scatter_elements(KernelCall *call) {
             return kernel_fail(call, "axis %u: %lld elements, %lld indices, %lld updates", i,
                                (long long)in->dims[i], (long long)indices->dims[i],
                                (long long)updates->dims[i]);
-    const int64_t *index = index_read(call, indices, in->dims[axis]);
-    if (!index) return false;
-    const int64_t *steps = index_steps(call, rank, in->dims);
-    int64_t *at = ARENA_ARRAY(call->scratch, int64_t, rank);
-    uint64_t row = (uint64_t)indices->dims[rank - 1];
-    int64_t *places = ARENA_ARRAY(call->scratch, int64_t, row);
-    int64_t along = axis + 1 == rank ? 0 : 1; /* what the last axis itself adds */
-    for (uint64_t i = 0; i < indices->count; i += row) {
-        int64_t base = 0;
-        for (uint32_t k = 0; k + 1 < rank; k++)
-            if (k != axis) base += at[k] * steps[k];
-        for (uint64_t k = 0; k < row; k++)
-            places[k] = base + index[i + k] * steps[axis] + (int64_t)k * along;
-        put_row(out, places, updates, (const uint64_t[]){i, row}, how);
-        index_advance(rank - 1, indices->dims, at);
+    IndexRows rows;
+    if (!index_rows_begin(call, in, indices, axis, &rows)) return false;
+    for (uint64_t i = 0; i < indices->count; i += rows.row) {
+        index_rows_next(&rows, i);
+        put_row(out, rows.places, updates, (const uint64_t[]){i, rows.row}, how);
     }
     return true;
 }
@@ -176,7 +165,6 @@ bool kernel_scatter_nd(KernelCall *call) {
     const KernelTensor *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
     Reduction how = (Reduction)attrs->reduction;
-    if (attrs->reduction < 0) return kernel_fail(call, "the reduction is no known one");
     if (!begin(call, how)) return false;
     if (indices->rank == 0) return kernel_fail(call, "the indices are a scalar");
     int64_t depth = indices->dims[indices->rank - 1];
