@@ -150,6 +150,8 @@ typedef struct StepCall {
     const LoadedStep *step;
     RtTensor **results; /* [output_count]: in the plan's dtypes */
     Dtype *dtypes;      /* [output_count]: those the kernel writes */
+    bool *constant;     /* [input_count] */
+    Buffer *workspace;  /* by sibling: back to the pool after the step */
 } StepCall;
 
 static bool takes(const KernelRow *row, Dtype dtype) { return row->types >> dtype & 1; }
@@ -170,10 +172,19 @@ static bool row_serves(const KernelRow *row, const KernelCall *call, bool widene
     return true;
 }
 
-static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *call) {
+/* The row that takes the operands, perhaps widened, behind `after` (NULL: any). Rows that take them as
+ * they are come first. */
+static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *call,
+                                   const KernelRow *after) {
+    bool behind = !after;
     for (int widened = 0; widened < 2; widened++)
-        for (size_t i = 0; i < step->row_count; i++)
-            if (row_serves(&step->rows[i], call, widened)) return &step->rows[i];
+        for (size_t i = 0; i < step->row_count; i++) {
+            const KernelRow *row = &step->rows[i];
+            if (!row_serves(row, call, widened) || (widened && row_serves(row, call, false)))
+                continue;
+            if (behind) return row;
+            behind = row == after;
+        }
     return NULL;
 }
 
@@ -219,6 +230,15 @@ static char *host_chars(KernelCall *call, uint64_t size) {
     return arena_array(&s->exec->run, size, 1);
 }
 
+static void *host_workspace(KernelCall *call, uint64_t size) {
+    StepCall *s = (StepCall *)((char *)call - offsetof(StepCall, call));
+    Buffer *buffer = buffer_new(&s->exec->pool, size, s->exec->err);
+    if (!buffer) return NULL;
+    buffer->sibling = s->workspace;
+    s->workspace = buffer;
+    return buffer_data(buffer);
+}
+
 static bool collect(StepCall *s, KernelTensor *inputs) {
     Exec *exec = s->exec;
     const LoadedStep *step = s->step;
@@ -227,6 +247,7 @@ static bool collect(StepCall *s, KernelTensor *inputs) {
         if (!value) continue;
         if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is no tensor", i);
         inputs[i] = value->tensor->tensor;
+        s->constant[i] = exec->loaded->constants[step->inputs[i]].present;
     }
     for (uint32_t i = 0; i < step->plan->outputs.count; i++) {
         if (step->outputs[i] == PLAN_NONE) continue;
@@ -279,15 +300,42 @@ static bool is_view(const StepCall *s) {
            (call->output_count == 1 || !call->outputs[1].present);
 }
 
+static void release(StepCall *s) {
+    const KernelPrepare *prepare = s->call.row->prepare;
+    if (prepare && prepare->release && s->call.prepared) prepare->release(s->call.prepared);
+    s->call.prepared = NULL;
+    for (Buffer *buffer = s->workspace, *next; buffer; buffer = next) {
+        next = buffer->sibling;
+        buffer_unref(&s->exec->pool, buffer);
+    }
+    s->workspace = NULL;
+}
+
+/* Gets the row ready, or the next one that takes the operands where it declines. */
+static KernelReady prepare(StepCall *s) {
+    for (;;) {
+        const KernelRow *row = s->call.row;
+        KernelReady ready = row->prepare ? row->prepare->make(&s->call) : KERNEL_READY;
+        if (ready != KERNEL_DECLINED) return ready;
+        release(s);
+        s->call.row = choose_row(s->step, &s->call, row);
+        if (!s->call.row) {
+            exec_fail(s->exec, s->step, "no kernel of it takes these operands");
+            return KERNEL_FAILED;
+        }
+    }
+}
+
 static bool run_row(StepCall *s, KernelTensor *inputs) {
     bool sizes = s->call.row->flags & KERNEL_SIZES;
     if (!sizes && !infer_shapes(s->exec, s->step, &s->call)) return false;
     if (!sizes && is_view(s)) return run_view(s);
-    for (uint32_t i = 0; !sizes && i < s->call.output_count; i++) {
+    bool ok = prepare(s) == KERNEL_READY;
+    for (uint32_t i = 0; ok && !sizes && i < s->call.output_count; i++) {
         const KernelTensor shape = s->call.outputs[i];
         if (shape.present && !make_output(s, i, shape.rank, shape.dims)) return false;
     }
-    bool ok = widen_inputs(s, inputs) && s->call.row->run(&s->call);
+    ok = ok && widen_inputs(s, inputs) && s->call.row->run(&s->call);
     if (!ok) name_step(s->exec, s->step);
     for (uint32_t i = 0; ok && i < s->call.output_count; i++)
         if (s->call.outputs[i].present && !s->results[i])
@@ -298,11 +346,12 @@ static bool run_row(StepCall *s, KernelTensor *inputs) {
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint32_t in = step->plan->inputs.count, out = step->plan->outputs.count;
     KernelTensor *inputs = ARENA_ARRAY(&exec->scratch, KernelTensor, in + 1);
-    StepCall s = {.host = {.output = host_output, .chars = host_chars},
+    StepCall s = {.host = {.output = host_output, .chars = host_chars, .workspace = host_workspace},
                   .exec = exec,
                   .step = step,
                   .results = ARENA_ARRAY(&exec->scratch, RtTensor *, out + 1),
-                  .dtypes = ARENA_ARRAY(&exec->scratch, Dtype, out + 1)};
+                  .dtypes = ARENA_ARRAY(&exec->scratch, Dtype, out + 1),
+                  .constant = ARENA_ARRAY(&exec->scratch, bool, in + 1)};
     s.call = (KernelCall){.attrs = step->kernel_attrs,
                           .inputs = inputs,
                           .outputs = ARENA_ARRAY(&exec->scratch, KernelTensor, out + 1),
@@ -314,17 +363,19 @@ bool exec_kernel(Exec *exec, const LoadedStep *step) {
                           .scratch = &exec->scratch,
                           .text = &exec->run,
                           .err = exec->err,
+                          .constant = s.constant,
                           .host = &s.host};
     if (!collect(&s, inputs)) return false;
     if (!step->types || !kernel_signature_agrees(step->types, &s.call))
         return exec_fail(exec, step, "its operands' types are none that it can have together");
-    s.call.row = choose_row(step, &s.call);
+    s.call.row = choose_row(step, &s.call, NULL);
     if (!s.call.row) {
         const char *dtype = in && inputs[0].present ? dtype_name(inputs[0].dtype) : "these types";
         return exec_fail(exec, step, "demi has no kernel of it for %s", dtype);
     }
-    exec->row = s.call.row;
     bool ok = run_row(&s, inputs);
+    exec->row = s.call.row;
+    release(&s);
     finish(&s, ok);
     return ok;
 }

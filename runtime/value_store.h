@@ -16,6 +16,7 @@ enum { POOL_CLASSES = 160 }; /* size classes: four to a power of two, from 64 by
 
 typedef struct Buffer {
     struct Buffer *next, *prev; /* in the pool's lists */
+    struct Buffer *sibling;     /* the holder's: buffers that end together */
     uint32_t refs, size_class;
     uint64_t size;
     /* data follows, 64-byte aligned */
