@@ -67,8 +67,8 @@ typedef enum KernelReady {
 /* How a row gets ready. */
 typedef struct KernelPrepare {
     /* Sees the call as the row's function will: its attributes, dtypes and dims, those of outputs too
-     * unless the row says KERNEL_SIZES. Only constants (kernel_is_constant) have data yet. Sets
-     * call->prepared, to memory of kernel_keep's. */
+     * unless the row says KERNEL_SIZES. Nothing has data yet; kernel_constant gives that of constants.
+     * Sets call->prepared, to memory of kernel_keep's. */
     KernelReady (*make)(KernelCall *call);
     /* Ends what call->prepared holds beside memory. It is called for every call->prepared that make
      * set, even where make then failed or ran out of memory, so set it before anything is opened. May
@@ -202,20 +202,28 @@ void *kernel_workspace(KernelCall *call, uint64_t size);
 
 /* ---- preparing --------------------------------------------------------------------------------- */
 
-/* True where input i is a constant of the plan: its data is there when the row prepares, and never
- * changes. */
+/* True where input i is a constant of the plan, whose elements never change. */
 static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {
     return i < call->input_count && call->constant && call->constant[i];
 }
+
+/* For `make`: input i with its elements, which are widened now where they need to be;
+ * NULL where it is no constant, or with the error set past the memory budget. Valid until make returns. */
+const KernelTensor *kernel_constant(KernelCall *call, uint32_t i);
 
 /* For `make`: `size` zeroed bytes, 64-byte aligned, that live as long as call->prepared. NULL past
  * the memory budget, without an error: make goes without, declines, or fails. */
 void *kernel_keep(KernelCall *call, uint64_t size);
 
-/* Writes the `size` bytes that input i becomes to `to` (64-byte aligned, not zeroed). It must come to
- * the same bytes in every context, whatever its threads, and may use scratch and workspace memory.
- * False with the error set. */
-typedef bool (*KernelPack)(KernelCall *call, uint32_t i, void *to, uint64_t size);
+/* Writes the `size` bytes that the constant `from`, which is input i, becomes to `to` (64-byte aligned,
+ * not zeroed). They must be the same in every context, whatever its threads. It may use scratch and
+ * workspace memory, but nothing of the call that `variant` does not tell. False: it can't be done. */
+typedef struct KernelPackJob {
+    const KernelTensor *from;
+    void *to;
+    uint64_t size, variant;
+} KernelPackJob;
+typedef bool (*KernelPack)(KernelCall *call, const KernelPackJob *job);
 
 /* For `make`: what `pack` makes of the constant input i, in memory that all contexts of the plan share.
  * Made where it is not there yet; one thread packs, others that want it wait. It is known by the
@@ -232,7 +240,7 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
 /* Prepares, runs and releases: for hosts that keep nothing, such as tests. A row that declines fails. */
 bool kernel_run_once(KernelCall *call);
 
-/* The host's: how memory that outlives the call is come by. Where a host leaves one of the last four
+/* The host's: how memory that outlives the call is come by. Where a host leaves one of the last five
  * NULL, or there is none, memory comes from call->scratch and nothing is shared. */
 struct KernelHost {
     bool (*output)(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
@@ -242,6 +250,7 @@ struct KernelHost {
     const void *(*share)(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
     void (*set_unread)(KernelCall *call, uint32_t i);
+    const KernelTensor *(*constant)(KernelCall *call, uint32_t i);
 };
 
 #endif

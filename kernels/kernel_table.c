@@ -98,8 +98,14 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
                          uint64_t size) {
     if (!kernel_is_constant(call, i)) return NULL;
     if (call->host && call->host->share) return call->host->share(call, i, pack, variant, size);
-    void *made = from_scratch(call, size);
-    return pack(call, i, made, size) ? made : NULL;
+    KernelPackJob job = {&call->inputs[i], from_scratch(call, size), size, variant};
+    return pack(call, &job) ? job.to : NULL;
+}
+
+const KernelTensor *kernel_constant(KernelCall *call, uint32_t i) {
+    if (!kernel_is_constant(call, i)) return NULL;
+    bool asks = call->host && call->host->constant;
+    return asks ? call->host->constant(call, i) : &call->inputs[i];
 }
 
 void kernel_set_unread(KernelCall *call, uint32_t i) {
