@@ -82,6 +82,10 @@ enum {
     KERNEL_BYTES = 2, /* looks at elements as so many bytes: all dtypes are taken as they are */
     KERNEL_VIEW = 4,  /* output 0 has input 0's elements in their order: the host may let them share
                          memory and not call the function at all */
+    KERNEL_INPLACE = 8, /* element i of output 0 depends on no element but i of those inputs that have
+                           its dtype and dims, and is written after they are read: output 0 may lie
+                           where one of them does, or several that are the same tensor. Other inputs
+                           never overlap it */
 };
 
 #define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
@@ -125,7 +129,7 @@ struct KernelCall {
     Err *err;
     void *prepared;       /* what the row's prepare made; this context's alone */
     const bool *constant; /* [input_count]: see kernel_is_constant; NULL: none is */
-    struct KernelHost *host; /* the host's own; kernel_output uses it */
+    const struct KernelHost *host; /* the host's own; kernel_output uses it */
 };
 
 /* The rows of the operator, at the version in force at `opset`: *count of them from the result on;
