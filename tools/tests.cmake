@@ -78,6 +78,10 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(made_models made_models_test.py ${with_demi} --full
+            --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
+        demi_python_test(made_models_small made_models_test.py ${with_demi}
+            --library $<TARGET_FILE:demi_shared> LABELS quick)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

@@ -2,10 +2,10 @@
 /* Products of matrices, C = A * B, for everything that comes down to them: MatMul, Gemm,
  * convolutions.
  *
- * Blocked as is usual: panels of A (a few rows) and B (a few vectors of columns) are packed so that
- * the micro-kernel reads both in order, and keeps its tile of C in registers. The sources of A and
- * B are pack functions, so a convolution's B, whose rows are shifted images, is never built as a
- * whole.
+ * Blocked as is usual: panels of B (a few vectors of columns) are packed so that the micro-kernel
+ * reads them in order, and keeps its tile of C in registers. A's rows are read where they are: of
+ * each of its few the micro-kernel wants one element after the other. The source of B is a pack
+ * function, so a convolution's B, whose rows are shifted images, is never built as a whole.
  *
  * Elements are of 4 bytes: float, or two int16 of neighbouring k (GEMM_PAIRS) whose products are
  * summed to int32, modulo 2^32. Every element of C is computed by one thread, over k in ascending
@@ -15,17 +15,20 @@
 #ifndef DEMI_GEMM_H
 #define DEMI_GEMM_H
 
+#include "epilogue.h"
 #include "isa.h"
 #include "kernel.h"
 
 typedef enum GemmKind { GEMM_FLOAT, GEMM_PAIRS, GEMM_KIND_COUNT } GemmKind;
 
-enum { GEMM_DEPTH = 256, GEMM_ROWS_MOST = 8, GEMM_VECS_MOST = 3, GEMM_SLACK = 16 };
+enum { GEMM_DEPTH = 512, GEMM_ROWS_MOST = 8, GEMM_VECS_MOST = 3, GEMM_SLACK = 16 };
 
-/* One call of a micro-kernel: C[rows, columns] of a packed panel each. */
+/* One call of a micro-kernel: C[rows, columns] of some rows of A and a packed panel of B. */
 typedef struct GemmTile {
     uint64_t depth;
     const void *a, *b;
+    uint64_t a_row;    /* elements between rows of A */
+    uint64_t b_column; /* `turned` only: elements between columns of b, each [depth] */
     void *c;
     uint64_t c_row;   /* elements between rows of C */
     uint32_t columns; /* at most the kernel's vectors' lanes */
@@ -36,17 +39,18 @@ typedef struct GemmTile {
 
 typedef void GemmTileFunction(const GemmTile *tile);
 
-/* What an instruction set has for one kind. A's panels have `rows` rows, B's vecs * lanes columns.
- */
+/* What an instruction set has for one kind. A tile has at most `rows` rows, B's panels vecs * lanes
+ * columns. */
 typedef struct GemmIsa {
     uint32_t rows, vecs, lanes;
     GemmTileFunction *tiles[GEMM_ROWS_MOST][GEMM_VECS_MOST]; /* [rows - 1][vectors - 1] */
-    /* For a last vector of few columns: vectors are along rows then, and sums over k in parts. Up
-     * to turned_most columns; NULL where there is none. */
+    /* For a last vector of few columns, up to turned_most: vectors are along k then. NULL where
+     * there is none. */
     GemmTileFunction *turned;
     uint32_t turned_most;
 } GemmIsa;
 
+typedef struct GemmBlock GemmBlock;
 typedef struct GemmTaps GemmTaps;
 typedef struct GemmPlane GemmPlane;
 
@@ -61,6 +65,8 @@ typedef struct GemmLoops {
      * elements past the last may be written too. */
     void (*transpose)(float *to, uint64_t to_row, const float *from, uint64_t from_row,
                       uint64_t rows, uint64_t columns);
+    /* Packs the block (see GemmPack) of rows of B that lie `row` apart, the first at `from`. */
+    void (*panels)(float *to, const float *from, uint64_t row, const GemmBlock *block);
     /* y[r] += dot(matrix + r * row, x): `count` long, summed in double or by many lanes */
     void (*dots)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                  uint64_t count);
@@ -107,41 +113,54 @@ const GemmIsa *gemm_isa_portable(GemmKind kind);
 const GemmLoops *gemm_loops_portable(void);
 void gemm_row_portable(float *to, const float *from, const GemmRow *row);
 void gemm_pad_portable(float *to, const GemmPlane *plane);
+void gemm_panels_portable(float *to, const float *from, uint64_t row, const GemmBlock *block);
 const GemmIsa *gemm_isa_avx2(GemmKind kind);
 const GemmLoops *gemm_loops_avx2(void);
 void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, uint64_t from_row,
                          uint64_t rows, uint64_t columns);
-void gemm_turned_8(const GemmTile *tile); /* of panels of 8 rows and 48 columns, in AVX2 */
 const GemmIsa *gemm_isa_avx512(GemmKind kind);
 const GemmLoops *gemm_loops_avx512(void);
 
 /* ---- any sources -------------------------------------------------------------------------------
  */
 
-/* A part of A (lanes are rows) or B (lanes are columns) to pack. */
-typedef struct GemmBlock {
+/* A part of B to pack; lanes are columns. */
+struct GemmBlock {
     uint64_t batch;
     uint64_t k, depth;    /* elements [k, k + depth) of the inner dimension */
-    uint64_t lane, lanes; /* rows or columns [lane, lane + lanes) */
+    uint64_t lane, lanes; /* columns [lane, lane + lanes) */
     uint32_t width;       /* of a panel */
     const GemmLoops *loops;
-} GemmBlock;
+};
 
 /* Writes to[(j / width * depth + i) * width + j % width] for inner index k + i and lane lane + j;
  * what a panel has past its last lane may be anything. GEMM_SLACK elements past the end may be
  * written. */
 typedef void GemmPack(const void *source, const GemmBlock *block, void *to);
 
+/* Element (i, j) of batch b: data[(offsets ? offsets[b] : 0) + i * row + j * column]; row or column
+ * is 1, or one of the sizes is. */
+typedef struct GemmMatrix {
+    const float *data;       /* pairs of GEMM_PAIRS travel as floats do */
+    const uint64_t *offsets; /* [batches] or NULL */
+    uint64_t row, column;
+} GemmMatrix;
+
 typedef struct Gemm {
     GemmKind kind;
     uint64_t batches, m, n, k; /* k: in elements, so in pairs for GEMM_PAIRS */
-    GemmPack *pack_a, *pack_b;
-    const void *a, *b; /* their sources */
+    const GemmMatrix *a;
+    GemmPack *pack_b;
+    const void *b; /* its source */
+    const GemmMatrix *b_matrix; /* the same where it is one, whose memory is fetched ahead; or NULL */
     void *c;           /* [batches, m, n], float or int32 */
     bool add;          /* onto what C holds */
     const void
         *bias; /* [bias_batches, m] of C's type, or NULL: batch b has bias b % bias_batches */
     uint64_t bias_batches;
+    /* Of float, or NULL: what is done to C in the end, tile by tile. Its bias, if any, is of columns;
+     * its residual is of C's shape. */
+    const Epilogue *epilogue;
 } Gemm;
 
 /* Runs it with at most call->threads threads; buffers are from call->scratch. */
@@ -153,14 +172,6 @@ bool gemm_run_level(KernelCall *call, const Gemm *gemm, IsaLevel level);
 /* ---- matrices in memory ------------------------------------------------------------------------
  */
 
-/* Element (i, j) of batch b: data[(offsets ? offsets[b] : 0) + i * row + j * column]; row or column
- * is 1, or one of the sizes is. */
-typedef struct GemmMatrix {
-    const float *data;
-    const uint64_t *offsets; /* [batches] or NULL */
-    uint64_t row, column;
-} GemmMatrix;
-
 typedef struct GemmMatrices {
     uint64_t batches, m, n, k;
     GemmMatrix a, b;
@@ -168,13 +179,17 @@ typedef struct GemmMatrices {
     bool add;
     const float *bias; /* as Gemm's */
     uint64_t bias_batches;
+    const Epilogue *epilogue; /* as Gemm's */
 } GemmMatrices;
 
 /* Products of float matrices; vectors and outer products too, each its own way. */
 void gemm_matrices(KernelCall *call, const GemmMatrices *matrices);
 
-/* Pack functions of GemmMatrix, for Gemm.pack_a and pack_b. */
-GemmPack gemm_pack_rows, gemm_pack_columns;
+/* The pack function of a GemmMatrix as B. */
+GemmPack gemm_pack_columns;
+
+/* Rows [row, row + rows) of a matrix, its columns [k, k + depth), side by side: to[i * depth + j]. */
+void gemm_copy_rows(const GemmMatrix *matrix, const GemmBlock *block, float *to);
 
 /* Threads worth using for `work` multiply-adds in `tasks` parts. */
 unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks);

@@ -139,6 +139,23 @@ TARGET void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, u
     }
 }
 
+TARGET static void panels(float *to, const float *from, uint64_t row, const GemmBlock *block) {
+    if (block->width != 16) {
+        gemm_panels_portable(to, from, row, block);
+        return;
+    }
+    const uint64_t whole = block->lanes & ~UINT64_C(15), panel = 16 * block->depth;
+    for (uint64_t k = 0; k < block->depth; k++, from += row, to += 16) {
+        float *at = to;
+        for (uint64_t j = 0; j < whole; j += 16, at += panel) {
+            __m256 low = _mm256_loadu_ps(from + j), high = _mm256_loadu_ps(from + j + 8);
+            _mm256_storeu_ps(at, low);
+            _mm256_storeu_ps(at + 8, high);
+        }
+        for (uint64_t j = whole; j < block->lanes; j++) at[j - whole] = from[j];
+    }
+}
+
 TARGET static float sum_lanes(__m256 v) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -300,74 +317,56 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
 /* ---- tiles of few columns -----------------------------------------------------------------------
  */
 
-/* C's columns as vectors along rows: of panels of `height` rows and `width` columns, whose last
- * vector begins at tile->b. The elements past a panel's rows that loads take in are not stored. */
+/* C's elements as sums of products of vectors along k. */
 TARGET static inline __attribute__((always_inline)) void
-turned(const GemmTile *tile, const uint32_t columns, const uint32_t height, const uint32_t width) {
-    const uint32_t parts = 8 / columns;
-    const float *a = tile->a, *b = tile->b;
-    __m256 acc[8];
+turned(const GemmTile *tile, uint32_t row, uint32_t column, const uint32_t rows,
+       const uint32_t columns) {
+    const float *a = (const float *)tile->a + row * tile->a_row;
+    const float *b = (const float *)tile->b + column * tile->b_column;
+    __m256 acc[4][3];
     TILE_UNROLL
-    for (uint32_t i = 0; i < parts * columns; i++) acc[i] = _mm256_setzero_ps();
-    uint64_t k = 0;
-    for (; tile->depth - k >= parts; k += parts, a += height * parts, b += width * parts) {
-        TILE_UNROLL
-        for (uint32_t p = 0; p < parts; p++) {
-            __m256 x = _mm256_loadu_ps(a + p * height);
-            TILE_UNROLL
-            for (uint32_t j = 0; j < columns; j++)
-                acc[p * columns + j] =
-                    _mm256_fmadd_ps(x, _mm256_set1_ps(b[p * width + j]), acc[p * columns + j]);
-        }
-    }
-    for (; k < tile->depth; k++, a += height, b += width) {
+    for (uint32_t i = 0; i < rows * columns; i++) acc[i / columns][i % columns] = _mm256_setzero_ps();
+    for (uint64_t k = 0; k < tile->depth; k += 8) {
+        const __m256i mask = some(tile->depth - k);
+        __m256 y[3];
         TILE_UNROLL
         for (uint32_t j = 0; j < columns; j++)
-            acc[j] = _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_set1_ps(b[j]), acc[j]);
-    }
-    for (uint32_t j = 0; j < columns; j++) {
-        float sums[8];
-        for (uint32_t p = 1; p < parts; p++) acc[j] = _mm256_add_ps(acc[j], acc[p * columns + j]);
-        _mm256_storeu_ps(sums, acc[j]);
-        for (uint32_t r = 0; r < tile->rows; r++) {
-            float *c = (float *)tile->c + r * tile->c_row + j;
-            float before = tile->add ? *c : tile->bias ? ((const float *)tile->bias)[r] : 0;
-            *c = before + sums[r];
+            y[j] = _mm256_maskload_ps(b + j * tile->b_column + k, mask);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            const __m256 x = _mm256_maskload_ps(a + r * tile->a_row + k, mask);
+            TILE_UNROLL
+            for (uint32_t j = 0; j < columns; j++) acc[r][j] = _mm256_fmadd_ps(x, y[j], acc[r][j]);
         }
     }
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t j = 0; j < columns; j++) {
+            float *c = (float *)tile->c + (row + r) * tile->c_row + column + j;
+            float before = tile->add ? *c : tile->bias ? ((const float *)tile->bias)[row + r] : 0;
+            *c = before + sum_lanes(acc[r][j]);
+        }
 }
 
-TARGET void gemm_turned_8(const GemmTile *tile) {
-    switch (tile->columns) {
-    case 1: turned(tile, 1, 8, 48); break;
-    case 2: turned(tile, 2, 8, 48); break;
-    case 3: turned(tile, 3, 8, 48); break;
-    case 4: turned(tile, 4, 8, 48); break;
-    case 5: turned(tile, 5, 8, 48); break;
-    case 6: turned(tile, 6, 8, 48); break;
-    case 7: turned(tile, 7, 8, 48); break;
-    default: turned(tile, 8, 8, 48); break;
+TARGET static void turned_columns(const GemmTile *tile) {
+    uint32_t r = 0;
+    for (; r + 4 <= tile->rows; r += 4) {
+        uint32_t j = 0;
+        for (; j + 3 <= tile->columns; j += 3) turned(tile, r, j, 4, 3);
+        for (; j < tile->columns; j++) turned(tile, r, j, 4, 1);
     }
-}
-
-TARGET static void turned_6(const GemmTile *tile) {
-    switch (tile->columns) {
-    case 1: turned(tile, 1, 6, 16); break;
-    case 2: turned(tile, 2, 6, 16); break;
-    case 3: turned(tile, 3, 6, 16); break;
-    default: turned(tile, 4, 6, 16); break;
-    }
+    for (; r < tile->rows; r++)
+        for (uint32_t j = 0; j < tile->columns; j++) turned(tile, r, j, 1, 1);
 }
 
 const GemmIsa *gemm_isa_avx2(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_6, 4),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 4),
                          pairs = TABLE(PAIRS_NAME, NULL, 0);
     return kind == GEMM_FLOAT ? &floats : &pairs;
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep,  copy_row,
-                                    gemm_pad_portable,   taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, panels,            dots, sweep,
+                                    copy_row,            gemm_pad_portable, taps, largest};
     return &table;
 }
 

@@ -103,8 +103,58 @@ CASES(TILE_CASE)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
 
+/* ---- tiles of few columns -----------------------------------------------------------------------
+ */
+
+/* C's elements as sums of products of vectors along k. */
+TARGET static inline __attribute__((always_inline)) void
+turned(const GemmTile *tile, uint32_t row, uint32_t column, const uint32_t rows,
+       const uint32_t columns) {
+    const float *a = (const float *)tile->a + row * tile->a_row;
+    const float *b = (const float *)tile->b + column * tile->b_column;
+    __m512 acc[8][3];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t j = 0; j < columns; j++) acc[r][j] = _mm512_setzero_ps();
+    }
+    for (uint64_t k = 0; k < tile->depth; k += 16) {
+        const __mmask16 mask = tile->depth - k >= 16 ? 0xffff : some(tile->depth - k);
+        __m512 y[3];
+        TILE_UNROLL
+        for (uint32_t j = 0; j < columns; j++)
+            y[j] = _mm512_maskz_loadu_ps(mask, b + j * tile->b_column + k);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            const __m512 x = _mm512_maskz_loadu_ps(mask, a + r * tile->a_row + k);
+            TILE_UNROLL
+            for (uint32_t j = 0; j < columns; j++) acc[r][j] = _mm512_fmadd_ps(x, y[j], acc[r][j]);
+        }
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t j = 0; j < columns; j++) {
+            float *c = (float *)tile->c + (row + r) * tile->c_row + column + j;
+            float before = tile->add ? *c : tile->bias ? ((const float *)tile->bias)[row + r] : 0;
+            *c = before + _mm512_reduce_add_ps(acc[r][j]);
+        }
+    }
+}
+
+TARGET static void turned_columns(const GemmTile *tile) {
+    uint32_t r = 0;
+    for (; r + 8 <= tile->rows; r += 8) {
+        uint32_t j = 0;
+        for (; j + 3 <= tile->columns; j += 3) turned(tile, r, j, 8, 3);
+        for (; j < tile->columns; j++) turned(tile, r, j, 8, 1);
+    }
+    for (; r < tile->rows; r++)
+        for (uint32_t j = 0; j < tile->columns; j++) turned(tile, r, j, 1, 1);
+}
+
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, gemm_turned_8, 8),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 8),
                          pairs = TABLE(PAIRS_NAME, NULL, 0), vnni = TABLE(VNNI_NAME, NULL, 0);
     if (kind == GEMM_FLOAT) return &floats;
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
@@ -112,6 +162,28 @@ const GemmIsa *gemm_isa_avx512(GemmKind kind) {
 
 /* ---- loops -------------------------------------------------------------------------------------
  */
+
+TARGET static void panels(float *to, const float *from, uint64_t row, const GemmBlock *block) {
+    if (block->width != 48) {
+        gemm_panels_portable(to, from, row, block);
+        return;
+    }
+    const uint64_t whole = block->lanes / 48 * 48, panel = 48 * block->depth;
+    for (uint64_t k = 0; k < block->depth; k++, from += row, to += 48) {
+        float *at = to;
+        for (uint64_t j = 0; j < whole; j += 48, at += panel) {
+            __m512 x = _mm512_loadu_ps(from + j), y = _mm512_loadu_ps(from + j + 16);
+            __m512 z = _mm512_loadu_ps(from + j + 32);
+            _mm512_storeu_ps(at, x);
+            _mm512_storeu_ps(at + 16, y);
+            _mm512_storeu_ps(at + 32, z);
+        }
+        for (uint64_t j = whole; j < block->lanes; j += 16) {
+            __mmask16 mask = block->lanes - j >= 16 ? 0xffff : some(block->lanes - j);
+            _mm512_storeu_ps(at + (j - whole), _mm512_maskz_loadu_ps(mask, from + j));
+        }
+    }
+}
 
 TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                         uint64_t count) {
@@ -344,7 +416,8 @@ TARGET static void pad(float *to, const GemmPlane *p) {
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, dots, sweep, copy_row, pad, taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep,
+                                    copy_row,            pad,    taps, largest};
     return &table;
 }
 

@@ -2,15 +2,17 @@
 /* Blocks, threads and buffers of gemm.h.
  *
  * A task is a strip of columns of one batch, and of its rows all or a part. It goes over k in
- * blocks of GEMM_DEPTH: B's block is packed once, then panel after panel of A is packed (it stays
- * in the L1 cache) and run against it. Buffers are made before the threads start, as scratch memory
- * is not to be touched within parallel regions; a task writes elements of C that no other one does.
+ * blocks of GEMM_DEPTH: B's block is packed once, then a few rows of A after the other (they stay in
+ * the L1 cache) run against it; rows of an A that is turned are copied first. Buffers are made before
+ * the threads start, as scratch memory is not to be touched within parallel regions; a task writes
+ * elements of C that no other one does.
  */
 #include <omp.h>
 
 #include "gemm.h"
 
-enum { STRIP = 384, ROWS_LEAST = 32, ALIGN_ELEMENTS = 16 };
+enum { STRIP = 192, STRIP_LEAST = 96, ROWS_LEAST = 64, ALIGN_ELEMENTS = 16 };
+enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 
 static const double WORK_PER_THREAD =
     60000; /* multiply-adds; starting threads costs microseconds */
@@ -57,7 +59,8 @@ typedef struct Cut {
     uint64_t rows, parts;   /* rows of one part, and how many */
     uint64_t tasks;
     uint32_t width;  /* of B's panels */
-    uint64_t buffer; /* 4-byte elements of a thread's buffers */
+    bool copies;     /* A's rows are copied: they are turned */
+    uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
 } Cut;
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -67,65 +70,151 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static void cut_rows(Cut *cut, unsigned threads) {
+/* Narrower strips first: more parts of the rows pack the same of B again. */
+static void cut_tasks(Cut *cut, unsigned threads) {
     const Gemm *g = cut->gemm;
-    uint64_t wanted = 4 * (uint64_t)threads;
+    uint64_t panels = div_up(g->n, cut->width), columns = panels * cut->width;
+    uint64_t wanted = threads > 1 ? 4 * (uint64_t)threads : 1;
+    uint64_t strips = least(div_up(wanted, g->batches), div_up(columns, STRIP_LEAST));
+    uint64_t fewest = div_up(columns, STRIP);
+    if (strips < fewest) strips = fewest;
+    cut->strip = div_up(panels, strips) * cut->width; /* of about one size each */
+    cut->strips = div_up(g->n, cut->strip);
     uint64_t have = cut->strips * g->batches, most = div_up(g->m, ROWS_LEAST);
-    cut->parts = 1;
-    if (threads > 1 && have < wanted) cut->parts = least(div_up(wanted, have), most);
+    cut->parts = have < wanted ? least(div_up(wanted / 2, have), most) : 1;
+    if (!cut->parts) cut->parts = 1;
     cut->rows = div_up(div_up(g->m, cut->parts), cut->isa->rows) * cut->isa->rows;
     cut->parts = div_up(g->m, cut->rows);
+    cut->tasks = g->batches * cut->strips * cut->parts;
+}
+
+static uint64_t aligned(uint64_t elements) {
+    return div_up(elements, ALIGN_ELEMENTS) * ALIGN_ELEMENTS;
 }
 
 static Cut cut_make(const Gemm *g, IsaLevel level, unsigned threads) {
     Cut cut = {.gemm = g, .isa = gemm_isa(g->kind, level), .loops = gemm_loops(level)};
     cut.width = cut.isa->vecs * cut.isa->lanes;
-    uint64_t panels = div_up(g->n, cut.width);
-    uint64_t strips = div_up(panels * cut.width, STRIP); /* of about one size each */
-    cut.strip = div_up(panels, strips) * cut.width;
-    cut.strips = div_up(g->n, cut.strip);
-    cut_rows(&cut, threads);
-    cut.tasks = g->batches * cut.strips * cut.parts;
+    cut_tasks(&cut, threads);
     uint64_t depth = least(g->k, GEMM_DEPTH);
-    cut.buffer = depth * (cut.strip + cut.isa->rows) + 2 * GEMM_SLACK + 2 * ALIGN_ELEMENTS;
+    cut.copies = g->a->column != 1 && g->k > 1;
+    cut.a_size = cut.copies ? aligned(depth * cut.isa->rows + GEMM_SLACK) : 0;
+    cut.rest_size = aligned(depth * cut.isa->turned_most + GEMM_SLACK);
+    cut.buffer = cut.a_size + cut.rest_size + depth * cut.strip + GEMM_SLACK + ALIGN_ELEMENTS;
     return cut;
+}
+
+/* Memory that is wanted next, fetched a few cache lines at a time while sums are made. */
+typedef struct Ahead {
+    const char *from;
+    uint64_t row, rows; /* bytes between rows; rows left */
+    uint64_t size, at;  /* bytes of a row, and how many of the first have been fetched */
+} Ahead;
+
+static void fetch_ahead(Ahead *ahead, uint64_t lines) {
+    for (; lines && ahead->rows; lines--) {
+        __builtin_prefetch(ahead->from + ahead->at, 0, 2);
+        ahead->at += CACHE_LINE;
+        if (ahead->at < ahead->size) continue;
+        ahead->at = 0;
+        ahead->from += ahead->row;
+        ahead->rows--;
+    }
 }
 
 typedef struct Strip {
     const Cut *cut;
     uint64_t batch, column, columns, row, row_end;
-    uint32_t *a, *b; /* buffers */
+    uint32_t *a, *b, *last; /* buffers */
+    uint32_t rest;          /* columns of the last vector, turned in `last`; 0: they are not */
+    Ahead next_a, next_b;   /* the next rows, and the next block */
+    uint64_t lines;         /* of next_b for each panel of some rows */
 } Strip;
 
-/* A panel of B and the columns of C that are its; `last` says that C ends with it. A last vector of
- * few columns is turned where the instruction set has that. */
+/* A panel of B and the columns of C that are its. A last vector of few columns has been turned. */
 static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
     const GemmIsa *isa = strip->cut->isa;
-    uint32_t vecs = (tile->columns - 1) / isa->lanes, rest = tile->columns - vecs * isa->lanes;
-    if (!last || rest > isa->turned_most) {
-        isa->tiles[tile->rows - 1][vecs](tile);
-        return;
-    }
-    tile->columns = vecs * isa->lanes;
-    if (vecs) isa->tiles[tile->rows - 1][vecs - 1](tile);
+    uint32_t rest = last ? strip->rest : 0, columns = tile->columns - rest;
+    tile->columns = columns;
+    if (columns) isa->tiles[tile->rows - 1][(columns - 1) / isa->lanes](tile);
+    if (!rest) return;
     tile->columns = rest;
-    tile->b = (const uint32_t *)tile->b + vecs * isa->lanes;
-    tile->c = (uint32_t *)tile->c + vecs * isa->lanes;
+    tile->b = strip->last;
+    tile->b_column = tile->depth;
+    tile->c = (uint32_t *)tile->c + columns;
     isa->turned(tile);
 }
 
-static void run_panels(const Strip *strip, const GemmTile *base) {
+static void run_panels(Strip *strip, const GemmTile *base) {
     const Cut *cut = strip->cut;
     for (uint64_t j = 0; j < strip->columns; j += cut->width) {
         GemmTile tile = *base;
         tile.columns = (uint32_t)least(strip->columns - j, cut->width);
         tile.b = strip->b + j * base->depth;
         tile.c = (uint32_t *)base->c + j;
-        run_panel(strip, &tile, strip->column + j + tile.columns == cut->gemm->n);
+        run_panel(strip, &tile, j + tile.columns == strip->columns);
+        fetch_ahead(&strip->next_a, AHEAD_LINES);
+        fetch_ahead(&strip->next_b, strip->lines);
     }
 }
 
-static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
+/* B's next block: of the same strip, or the first of the strip behind it. */
+static Ahead block_ahead(const Strip *strip, uint64_t k) {
+    const Gemm *g = strip->cut->gemm;
+    const GemmMatrix *b = g->b_matrix;
+    uint64_t column = strip->column, columns = strip->columns;
+    if (!b || b->column != 1) return (Ahead){0};
+    if (k == g->k) {
+        k = 0;
+        column += strip->cut->strip;
+        columns = column < g->n ? least(g->n - column, strip->cut->strip) : 0;
+    }
+    if (!columns) return (Ahead){0};
+    const float *from = b->data + (b->offsets ? b->offsets[strip->batch] : 0) + k * b->row + column;
+    return (Ahead){.from = (const char *)from,
+                   .row = b->row * sizeof *from,
+                   .rows = least(g->k - k, GEMM_DEPTH),
+                   .size = columns * sizeof *from};
+}
+
+/* What is to be fetched while the tiles of a block are computed: in parts of equal size. */
+static void plan_ahead(Strip *strip, uint64_t k) {
+    const Cut *cut = strip->cut;
+    strip->next_b = block_ahead(strip, k);
+    uint64_t lines = strip->next_b.rows * div_up(strip->next_b.size, CACHE_LINE);
+    uint64_t tiles = div_up(strip->row_end - strip->row, cut->isa->rows) *
+                     div_up(strip->columns, cut->width);
+    strip->lines = div_up(lines, tiles);
+}
+
+static void pack_b(Strip *strip, const GemmBlock *block) {
+    const Cut *cut = strip->cut;
+    const GemmIsa *isa = cut->isa;
+    cut->gemm->pack_b(cut->gemm->b, block, strip->b);
+    uint64_t in_panel = (strip->columns - 1) % cut->width;
+    uint32_t rest = (uint32_t)(in_panel % isa->lanes + 1);
+    strip->rest = rest <= isa->turned_most ? rest : 0;
+    if (!strip->rest) return;
+    uint64_t panel = strip->columns - 1 - in_panel, lane = in_panel + 1 - rest;
+    cut->loops->transpose((float *)strip->last, block->depth,
+                          (const float *)strip->b + panel * block->depth + lane, cut->width,
+                          block->depth, rest);
+}
+
+/* What is done to some rows of a strip when their sums are made. */
+static void run_epilogue(const Strip *strip, uint64_t row, uint64_t rows, float *c) {
+    const Gemm *g = strip->cut->gemm;
+    Epilogue epilogue = *g->epilogue;
+    if (epilogue.residual) epilogue.residual += strip->batch * g->m * g->n;
+    epilogue_apply(&epilogue, &(EpilogueBlock){.y = c,
+                                               .y_row = g->n,
+                                               .row = row,
+                                               .column = strip->column,
+                                               .rows = rows,
+                                               .columns = strip->columns});
+}
+
+static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
     const Cut *cut = strip->cut;
     const Gemm *g = cut->gemm;
     GemmBlock block = {.batch = strip->batch,
@@ -135,19 +224,33 @@ static void run_depth(const Strip *strip, uint64_t k, uint64_t depth) {
                        .lanes = strip->columns,
                        .width = cut->width,
                        .loops = cut->loops};
-    g->pack_b(g->b, &block, strip->b);
-    block.width = cut->isa->rows;
-    for (uint64_t i = strip->row; i < strip->row_end; i += block.width) {
-        uint32_t rows = (uint32_t)least(strip->row_end - i, block.width);
-        block.lane = i;
-        block.lanes = rows;
-        g->pack_a(g->a, &block, strip->a);
-        GemmTile tile = {
-            .depth = depth, .a = strip->a, .c_row = g->n, .rows = rows, .add = g->add || k > 0};
+    pack_b(strip, &block);
+    plan_ahead(strip, k + depth);
+    const float *a = g->a->data + (g->a->offsets ? g->a->offsets[strip->batch] : 0) + k;
+    for (uint64_t i = strip->row; i < strip->row_end; i += cut->isa->rows) {
+        uint32_t rows = (uint32_t)least(strip->row_end - i, cut->isa->rows);
+        GemmTile tile = {.depth = depth,
+                         .a = a + i * g->a->row,
+                         .a_row = g->a->row,
+                         .c_row = g->n,
+                         .rows = rows,
+                         .add = g->add || k > 0};
+        if (cut->copies) {
+            block.lane = i;
+            block.lanes = rows;
+            gemm_copy_rows(g->a, &block, (float *)strip->a);
+            tile.a = strip->a;
+            tile.a_row = depth;
+        }
         if (g->bias)
             tile.bias = (const uint32_t *)g->bias + (strip->batch % g->bias_batches) * g->m + i;
         tile.c = (uint32_t *)g->c + (strip->batch * g->m + i) * g->n + strip->column;
+        strip->next_a = (Ahead){.from = (const char *)(a + (i + rows) * g->a->row),
+                                .row = g->a->row * sizeof *a,
+                                .rows = least(strip->row_end - i - rows, cut->isa->rows),
+                                .size = depth * sizeof *a};
         run_panels(strip, &tile);
+        if (g->epilogue && k + depth == g->k) run_epilogue(strip, i, rows, tile.c);
     }
 }
 
@@ -162,8 +265,8 @@ static void run_task(const Cut *cut, uint64_t task, uint32_t *buffer) {
     s.row_end = least(s.row + cut->rows, g->m);
     uintptr_t misaligned = (uintptr_t)buffer % 64 / 4;
     s.a = buffer + (misaligned ? ALIGN_ELEMENTS - misaligned : 0);
-    s.b = s.a + div_up(least(g->k, GEMM_DEPTH) * cut->isa->rows + GEMM_SLACK, ALIGN_ELEMENTS) *
-                    ALIGN_ELEMENTS;
+    s.last = s.a + cut->a_size;
+    s.b = s.last + cut->rest_size;
     for (uint64_t k = 0; k < g->k; k += GEMM_DEPTH) run_depth(&s, k, least(g->k - k, GEMM_DEPTH));
 }
 
@@ -175,6 +278,9 @@ static void fill_bias(const Gemm *g) {
             uint64_t at = i / g->m % (g->bias ? g->bias_batches : 1) * g->m + i % g->m;
             c[i * g->n + j] = g->bias ? ((const uint32_t *)g->bias)[at] : 0;
         }
+    if (g->epilogue)
+        epilogue_apply(g->epilogue,
+                       &(EpilogueBlock){g->c, g->n, 0, 0, g->batches * g->m, g->n});
 }
 
 bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {

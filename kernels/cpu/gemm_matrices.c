@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products of float matrices in memory: packing of rows and columns, and what needs no packing:
  * matrix times vector, vector times matrix. See gemm.h. */
-#include <string.h>
-
 #include "gemm.h"
 
 enum { SWEEP_COLUMNS = 1024, DOT_ROWS = 16 };
@@ -11,36 +9,42 @@ static const float *start(const GemmMatrix *m, uint64_t batch) {
     return m->data + (m->offsets ? m->offsets[batch] : 0);
 }
 
-/* `lane_step` between lanes, `depth_step` between inner indices. */
-static void pack(const float *from, uint64_t lane_step, uint64_t depth_step, const GemmBlock *block,
-                 float *to) {
-    uint32_t width = block->width;
+void gemm_copy_rows(const GemmMatrix *m, const GemmBlock *block, float *to) {
+    const float *from = start(m, block->batch) + block->lane * m->row + block->k * m->column;
+    if (m->row == 1)
+        block->loops->transpose(to, block->depth, from, m->column, block->depth, block->lanes);
+    else
+        for (uint64_t i = 0; i < block->lanes; i++)
+            for (uint64_t k = 0; k < block->depth; k++)
+                to[i * block->depth + k] = from[i * m->row + k * m->column];
+}
+
+/* Columns that lie side by side in memory, each in its own lane. */
+static void pack_turned(const float *from, uint64_t step, const GemmBlock *block, float *to) {
+    const uint32_t width = block->width;
     for (uint64_t j = 0; j < block->lanes; j += width, to += width * block->depth) {
         uint64_t lanes = block->lanes - j < width ? block->lanes - j : width;
-        const float *panel = from + j * lane_step;
-        if (depth_step == 1 && lane_step != 1) {
-            block->loops->transpose(to, width, panel, lane_step, lanes, block->depth);
-            continue;
-        }
-        for (uint64_t k = 0; k < block->depth; k++, panel += depth_step) {
-            if (lane_step == 1)
-                memcpy(to + k * width, panel, lanes * sizeof(float));
-            else
-                for (uint64_t i = 0; i < lanes; i++) to[k * width + i] = panel[i * lane_step];
-        }
+        block->loops->transpose(to, width, from + j * step, step, lanes, block->depth);
     }
 }
 
-void gemm_pack_rows(const void *source, const GemmBlock *block, void *to) {
-    const GemmMatrix *m = source;
-    const float *from = start(m, block->batch) + block->lane * m->row + block->k * m->column;
-    pack(from, m->row, m->column, block, to);
+static void pack_any(const float *from, const GemmMatrix *m, const GemmBlock *block, float *to) {
+    const uint32_t width = block->width;
+    for (uint64_t k = 0; k < block->depth; k++)
+        for (uint64_t j = 0; j < block->lanes; j++)
+            to[(j / width * block->depth + k) * width + j % width] =
+                from[k * m->row + j * m->column];
 }
 
 void gemm_pack_columns(const void *source, const GemmBlock *block, void *to) {
     const GemmMatrix *m = source;
     const float *from = start(m, block->batch) + block->lane * m->column + block->k * m->row;
-    pack(from, m->column, m->row, block, to);
+    if (m->column == 1)
+        block->loops->panels(to, from, m->row, block);
+    else if (m->row == 1)
+        pack_turned(from, m->column, block, to);
+    else
+        pack_any(from, m, block, to);
 }
 
 /* The vector of `count` elements `step` apart as contiguous ones: itself or a copy. */
@@ -117,19 +121,24 @@ static bool run_vector(KernelCall *call, const GemmMatrices *g) {
 
 void gemm_matrices(KernelCall *call, const GemmMatrices *g) {
     if (!g->batches || !g->m || !g->n) return;
-    if (run_vector(call, g)) return;
+    if (run_vector(call, g)) {
+        const EpilogueBlock whole = {g->c, g->n, 0, 0, g->batches * g->m, g->n};
+        if (g->epilogue) epilogue_run(call, g->epilogue, &whole);
+        return;
+    }
     const Gemm gemm = {.kind = GEMM_FLOAT,
                        .batches = g->batches,
                        .m = g->m,
                        .n = g->n,
                        .k = g->k,
-                       .pack_a = gemm_pack_rows,
-                       .pack_b = gemm_pack_columns,
                        .a = &g->a,
+                       .pack_b = gemm_pack_columns,
                        .b = &g->b,
+                       .b_matrix = &g->b,
                        .c = g->c,
                        .add = g->add,
                        .bias = g->bias,
-                       .bias_batches = g->bias_batches};
+                       .bias_batches = g->bias_batches,
+                       .epilogue = g->epilogue};
     gemm_run(call, &gemm);
 }

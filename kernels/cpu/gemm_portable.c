@@ -10,9 +10,9 @@ enum { ROWS = 4, LANES = 8 };
 static inline void float_tile(const GemmTile *tile, uint32_t rows) {
     float acc[ROWS][LANES] = {{0}};
     const float *a = tile->a, *b = tile->b;
-    for (uint64_t k = 0; k < tile->depth; k++, a += ROWS, b += LANES)
+    for (uint64_t k = 0; k < tile->depth; k++, b += LANES)
         for (uint32_t r = 0; r < rows; r++)
-            for (uint32_t j = 0; j < LANES; j++) acc[r][j] += a[r] * b[j];
+            for (uint32_t j = 0; j < LANES; j++) acc[r][j] += a[r * tile->a_row + k] * b[j];
     for (uint32_t r = 0; r < rows; r++) {
         float *c = (float *)tile->c + r * tile->c_row;
         float bias = tile->bias && !tile->add ? ((const float *)tile->bias)[r] : 0;
@@ -27,11 +27,12 @@ static inline uint32_t half_at(uint32_t pair, int which) {
 static inline void pairs_tile(const GemmTile *tile, uint32_t rows) {
     uint32_t acc[ROWS][LANES] = {{0}};
     const uint32_t *a = tile->a, *b = tile->b;
-    for (uint64_t k = 0; k < tile->depth; k++, a += ROWS, b += LANES)
-        for (uint32_t r = 0; r < rows; r++)
+    for (uint64_t k = 0; k < tile->depth; k++, b += LANES)
+        for (uint32_t r = 0; r < rows; r++) {
+            const uint32_t x = a[r * tile->a_row + k];
             for (uint32_t j = 0; j < LANES; j++)
-                acc[r][j] +=
-                    half_at(a[r], 0) * half_at(b[j], 0) + half_at(a[r], 1) * half_at(b[j], 1);
+                acc[r][j] += half_at(x, 0) * half_at(b[j], 0) + half_at(x, 1) * half_at(b[j], 1);
+        }
     for (uint32_t r = 0; r < rows; r++) {
         uint32_t *c = (uint32_t *)tile->c + r * tile->c_row;
         uint32_t bias = tile->bias && !tile->add ? ((const uint32_t *)tile->bias)[r] : 0;
@@ -67,6 +68,15 @@ static void transpose(float *to, uint64_t to_row, const float *from, uint64_t fr
                       uint64_t rows, uint64_t columns) {
     for (uint64_t c = 0; c < columns; c++)
         for (uint64_t r = 0; r < rows; r++) to[c * to_row + r] = from[r * from_row + c];
+}
+
+void gemm_panels_portable(float *to, const float *from, uint64_t row, const GemmBlock *block) {
+    const uint64_t panel = block->width * block->depth;
+    for (uint64_t k = 0; k < block->depth; k++, from += row, to += block->width)
+        for (uint64_t j = 0; j < block->lanes; j += block->width) {
+            uint64_t lanes = block->lanes - j < block->width ? block->lanes - j : block->width;
+            memcpy(to + j / block->width * panel, from + j, lanes * sizeof *to);
+        }
 }
 
 static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
@@ -146,7 +156,7 @@ static void largest(float *to, const GemmTaps *t) {
 }
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose,         dots, sweep,  gemm_row_portable,
-                                    gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {transpose,         gemm_panels_portable, dots, sweep,
+                                    gemm_row_portable, gemm_pad_portable,    taps, largest};
     return &table;
 }

@@ -62,6 +62,31 @@ static void check(const Case *c, const GemmMatrices *g, const float *before) {
             }
 }
 
+/* The epilogue on tiles gives the bits that it gives on the whole result. */
+static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *before,
+                           IsaLevel level) {
+    const uint64_t out = gemm->batches * gemm->m * gemm->n;
+    const Epilogue epilogue = {.bias = floats(call->scratch, gemm->n),
+                               .residual = floats(call->scratch, out),
+                               .residual_row = gemm->n,
+                               .activation = ACTIVATION_RELU};
+    float *want = arena_copy(call->scratch, gemm->c, out * sizeof(float));
+    const EpilogueBlock whole = {want, gemm->n, 0, 0, gemm->batches * gemm->m, gemm->n};
+    epilogue_apply(&epilogue, &whole);
+    Gemm fused = *gemm;
+    fused.epilogue = &epilogue;
+    fused.c = arena_copy(call->scratch, before, out * sizeof(float));
+    if (level < ISA_COUNT) assert_true(gemm_run_level(call, &fused, level));
+    else {
+        const GemmMatrices g = {.batches = gemm->batches, .m = gemm->m, .n = gemm->n, .k = gemm->k,
+                                .a = *gemm->a, .b = *(const GemmMatrix *)gemm->b, .c = fused.c,
+                                .add = gemm->add, .bias = gemm->bias,
+                                .bias_batches = gemm->bias_batches, .epilogue = &epilogue};
+        gemm_matrices(call, &g);
+    }
+    assert_memory_equal(fused.c, want, out * sizeof(float));
+}
+
 static void run_case(KernelCall *call, const Case *c) {
     Arena *arena = call->scratch;
     uint64_t out = c->batches * c->m * c->n;
@@ -82,6 +107,9 @@ static void run_case(KernelCall *call, const Case *c) {
     g.c = arena_copy(arena, before, out * sizeof(float));
     gemm_matrices(call, &g);
     check(c, &g, before);
+    const Gemm whole = {.batches = c->batches, .m = c->m, .n = c->n, .k = c->k, .a = &g.a,
+                        .b = &g.b, .c = g.c, .add = g.add, .bias = g.bias, .bias_batches = 2};
+    check_epilogue(call, &whole, before, ISA_COUNT);
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
         const Gemm gemm = {.kind = GEMM_FLOAT,
@@ -89,7 +117,6 @@ static void run_case(KernelCall *call, const Case *c) {
                            .m = c->m,
                            .n = c->n,
                            .k = c->k,
-                           .pack_a = gemm_pack_rows,
                            .pack_b = gemm_pack_columns,
                            .a = &g.a,
                            .b = &g.b,
@@ -97,7 +124,9 @@ static void run_case(KernelCall *call, const Case *c) {
                            .add = g.add,
                            .bias = g.bias,
                            .bias_batches = 2};
-        if (gemm_run_level(call, &gemm, level)) check(c, &g, before);
+        if (!gemm_run_level(call, &gemm, level)) continue;
+        check(c, &g, before);
+        check_epilogue(call, &gemm, before, level);
     }
 }
 
@@ -187,9 +216,8 @@ static void test_pairs(void **unused) {
                     .m = M,
                     .n = N,
                     .k = K,
-                    .pack_a = pack_pairs,
+                    .a = &(GemmMatrix){.data = (const void *)a, .row = K, .column = 1},
                     .pack_b = pack_pairs,
-                    .a = a,
                     .b = b,
                     .c = c};
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {

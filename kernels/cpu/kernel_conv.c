@@ -45,7 +45,6 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                           .m = conv->filters,
                           .n = w->out,
                           .k = depth,
-                          .pack_a = gemm_pack_rows,
                           .a = &a,
                           .pack_b = conv_pack_floats,
                           .b = &columns,

@@ -123,7 +123,6 @@ static void byte_sums(KernelCall *call, const Factors *f, const Lines *a_zero, c
                           .m = s->m,
                           .n = s->n,
                           .k = width / 2,
-                          .pack_a = gemm_pack_rows,
                           .a = &rows,
                           .pack_b = quantized_pack_rows,
                           .b = &columns,

@@ -6,6 +6,7 @@ are ml_dtypes'; elements of less than a byte fill one byte each, as in demi_runt
 """
 
 import ctypes
+import pathlib
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, \
     c_uint32, c_uint64, c_void_p
 
@@ -104,22 +105,30 @@ class Library:
 
 
 class PlanRunner:
-    """A plan and a context of it."""
+    """A plan, of bytes or a file, and a context of it."""
 
-    def __init__(self, library: Library, plan: bytes, threads: int = 1,
+    def __init__(self, library: Library, plan: bytes | pathlib.Path, threads: int = 1,
                  memory: int = 1 << 30) -> None:
         self.library, error = library, Error()
-        self.plan, self.context = c_void_p(), c_void_p()
+        self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
+        if isinstance(plan, bytes):
+            self._from_bytes(plan)
+        else:
+            library.check(library.c.demi_plan_load(str(plan).encode(), byref(self.plan),
+                                                   byref(error)), error)
+        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0)
+        library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
+                                                 byref(error)), error)
+
+    def _from_bytes(self, plan: bytes) -> None:
+        error = Error()
         memory_of = np.empty(len(plan) + 64, np.uint8)
         start = -memory_of.ctypes.data % 64
         memory_of[start:start + len(plan)] = np.frombuffer(plan, np.uint8)
         self.bytes = memory_of
-        library.check(library.c.demi_plan_from_memory(
+        self.library.check(self.library.c.demi_plan_from_memory(
             c_void_p(memory_of.ctypes.data + start), c_size_t(len(plan)), byref(self.plan),
             byref(error)), error)
-        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0)
-        library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
-                                                 byref(error)), error)
 
     def __del__(self) -> None:
         self.library.c.demi_context_free(self.context)
@@ -138,6 +147,19 @@ class PlanRunner:
 
     def outputs(self) -> list[PlanIo]:
         return self._ios(self.library.c.demi_plan_output_count, self.library.c.demi_plan_output)
+
+    def bind(self, feeds: dict[str, np.ndarray]) -> None:
+        """Inputs for `step`, not copied."""
+        error = Error()
+        for name, value in feeds.items():
+            made = to_value(value, 0, self.bound)
+            self.library.check(self.library.c.demi_context_borrow_input(
+                self.context, name.encode(), byref(made), byref(error)), error)
+
+    def step(self) -> None:
+        """One run on what is bound; the outputs stay where they are."""
+        error = Error()
+        self.library.check(self.library.c.demi_context_run(self.context, byref(error)), error)
 
     def run(self, feeds: dict[str, object]) -> list[object]:
         kinds, error = {io.name.decode(): io for io in self.inputs()}, Error()

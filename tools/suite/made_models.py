@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of well-known shapes with seeded weights: what speed and accuracy are measured on where
+trained ones would be hundreds of megabytes to fetch.
+
+The graphs are what exporters write. Weights are scaled so that activations stay of order 1 at any
+depth: convolutions by He's rule, with the BatchNorm statistics that follow from the moments of what
+comes in; dense layers by 1/sqrt of their inputs. Each function takes `layers`, which cuts the
+network down: at most so many blocks a stage, layers of a transformer, or LSTMs.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+class Builder:
+    """Collects a graph; every method returns the name of its result."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.weights, self.inputs, self.outputs, self.count = [], [], [], [], 0
+        self.constants: dict[bytes, str] = {}
+
+    def node(self, op: str, *inputs: str, outputs: int = 1, **attributes: object) -> str:
+        self.count += 1
+        made = [f"{op.lower()}_{self.count}" + (f"_{i}" if i else "") for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, made, f"/{op}_{self.count}", **attributes))
+        return made[0] if outputs == 1 else made
+
+    def weight(self, array: np.ndarray) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def constant(self, *values: float, dtype: type = np.float32, scalar: bool = True) -> str:
+        """A small tensor, made once: a scalar, or a vector."""
+        array = np.array(values[0] if scalar else values, dtype)
+        key = array.tobytes() + str((array.dtype, array.shape)).encode()
+        if key not in self.constants:
+            self.constants[key] = self.weight(array)
+        return self.constants[key]
+
+    def ints(self, *values: int) -> str:
+        return self.constant(*values, dtype=np.int64, scalar=False)
+
+    def normal(self, shape: list[int], scale: float) -> np.ndarray:
+        return self.rng.standard_normal(shape, np.float32) * np.float32(scale)
+
+    def input(self, name: str, elem: int, shape: list[int]) -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, elem, shape))
+        return name
+
+    def output(self, made: str, name: str, shape: list[int]) -> None:
+        self.nodes.append(helper.make_node("Identity", [made], [name], f"/{name}"))
+        self.outputs.append(helper.make_tensor_value_info(name, FLOAT, shape))
+
+    def model(self, name: str, opset: int) -> onnx.ModelProto:
+        graph = helper.make_graph(self._without_identities(), name, self.inputs, self.outputs,
+                                  self.weights)
+        return helper.make_model(graph, ir_version=8, producer_name="made_models",
+                                 opset_imports=[helper.make_opsetid("", opset)])
+
+    def _without_identities(self) -> list[onnx.NodeProto]:
+        """An output's Identity goes: the node that made its input gives it its name."""
+        names = {n.input[0]: n.output[0] for n in self.nodes if n.op_type == "Identity"}
+        kept = [n for n in self.nodes if n.op_type != "Identity"]
+        for node in kept:
+            for field in (node.input, node.output):
+                for i, value in enumerate(field):
+                    field[i] = names.get(value, value)
+        return kept
+
+
+# ---- convolutional networks ----
+
+@dataclasses.dataclass
+class Feature:
+    """A value and the moments of its channels."""
+
+    name: str
+    mean: np.ndarray
+    variance: np.ndarray
+    size: int  # height and width
+
+
+def _normal_cdf(x: np.ndarray) -> np.ndarray:
+    return 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def _relu(b: Builder, x: Feature, most: float | None = None) -> Feature:
+    """Relu, or Clip to [0, most]; the moments are those of a normal distribution cut at 0."""
+    if most is None:
+        name = b.node("Relu", x.name)
+    else:
+        name = b.node("Clip", x.name, b.constant(0), b.constant(most))
+    deviation = np.sqrt(x.variance)
+    ratio = x.mean / deviation
+    above, density = _normal_cdf(ratio), np.exp(-ratio**2 / 2) / math.sqrt(2 * math.pi)
+    mean = x.mean * above + deviation * density
+    square = (x.mean**2 + x.variance) * above + x.mean * deviation * density
+    return Feature(name, mean, np.maximum(square - mean**2, 1e-3), x.size)
+
+
+@dataclasses.dataclass
+class Conv:
+    filters: int
+    kernel: int = 1
+    stride: int = 1
+    depthwise: bool = False
+    gain: float = 1.0  # of the BatchNorm after it, and what it shifts by
+    shift: float = 0.0
+
+
+def _conv(b: Builder, x: Feature, c: Conv) -> Feature:
+    """Conv and BatchNormalization, whose statistics are the ones its input's moments lead to."""
+    channels = len(x.mean)
+    fan_in = c.kernel**2 * (1 if c.depthwise else channels)
+    weights = b.normal([c.filters, 1 if c.depthwise else channels, c.kernel, c.kernel],
+                       math.sqrt(2 / fan_in))
+    pad, size = c.kernel // 2, (x.size - 1) // c.stride + 1
+    name = b.node("Conv", x.name, b.weight(weights), kernel_shape=[c.kernel] * 2,
+                  strides=[c.stride] * 2, pads=[pad] * 4, group=channels if c.depthwise else 1)
+    total, squares = weights.sum((2, 3)), np.square(weights).sum((2, 3))
+    if c.depthwise:
+        mean, variance = total[:, 0] * x.mean, squares[:, 0] * x.variance
+    else:
+        mean, variance = total @ x.mean, squares @ x.variance
+    gain = b.rng.uniform(0.8, 1.2, c.filters) * c.gain
+    shift = b.rng.normal(c.shift, 0.2, c.filters)
+    name = b.node("BatchNormalization", name, *(
+        b.weight(np.asarray(a, np.float32)) for a in (gain, shift, mean, variance)), epsilon=1e-5)
+    return Feature(name, shift, gain**2, size)
+
+
+def _add(b: Builder, x: Feature, y: Feature) -> Feature:
+    return Feature(b.node("Add", x.name, y.name), x.mean + y.mean, x.variance + y.variance, x.size)
+
+
+def _classifier(b: Builder, x: Feature, classes: int) -> None:
+    pooled = b.node("Flatten", b.node("GlobalAveragePool", x.name), axis=1)
+    scale = 1 / math.sqrt(float(np.sum(x.mean**2)))
+    logits = b.node("Gemm", pooled, b.weight(b.normal([classes, len(x.mean)], scale)),
+                    b.weight(b.normal([classes], 0.1)), transB=1)
+    b.output(logits, "logits", [1, classes])
+
+
+def _image(b: Builder, size: int) -> Feature:
+    return Feature(b.input("image", FLOAT, [1, 3, size, size]), np.zeros(3), np.ones(3), size)
+
+
+def _resnet(name: str, depths: list[int], layers: int | None, size: int) -> onnx.ModelProto:
+    b = Builder(50)
+    x = _relu(b, _conv(b, _image(b, size), Conv(64, 7, 2)))
+    x = Feature(b.node("MaxPool", x.name, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+                x.mean + np.sqrt(x.variance), x.variance, (x.size - 1) // 2 + 1)
+    for stage, depth in enumerate(depths):
+        width = 64 << stage
+        for block in range(min(depth, layers or depth)):
+            stride = 2 if stage and not block else 1
+            shortcut = x if block else _conv(b, x, Conv(4 * width, 1, stride))
+            y = _relu(b, _conv(b, x, Conv(width)))
+            y = _relu(b, _conv(b, y, Conv(width, 3, stride)))
+            y = _conv(b, y, Conv(4 * width, gain=0.5))
+            x = _relu(b, _add(b, y, shortcut))
+    _classifier(b, x, 1000)
+    return b.model(name, 13)
+
+
+def resnet50(layers: int | None = None, size: int = 224) -> onnx.ModelProto:
+    """The one with the stride in the 3x3 convolution."""
+    return _resnet("resnet50", [3, 4, 6, 3], layers, size)
+
+
+def resnet152(layers: int | None = None, size: int = 224) -> onnx.ModelProto:
+    return _resnet("resnet152", [3, 8, 36, 3], layers, size)
+
+
+def mobilenetv2(layers: int | None = None, size: int = 224) -> onnx.ModelProto:
+    """Most activations lie between Relu6's bounds: random weights with as many beyond them make
+    each layer's error some times the last one's, which no trained network would."""
+    b = Builder(2)
+    x = _relu(b, _conv(b, _image(b, size), Conv(32, 3, 2, shift=1)), 6)
+    for expand, filters, depth, stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2),
+                                           (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                                           (6, 320, 1, 1)]:
+        for block in range(min(depth, layers or depth)):
+            y, wide = x, expand * len(x.mean)
+            if expand > 1:
+                y = _relu(b, _conv(b, y, Conv(wide, shift=1)), 6)
+            deep = Conv(wide, 3, 1 if block else stride, depthwise=True, shift=1)
+            y = _conv(b, _relu(b, _conv(b, y, deep), 6), Conv(filters, gain=0.5))
+            x = _add(b, y, x) if block else y
+    _classifier(b, _relu(b, _conv(b, x, Conv(1280)), 6), 1000)
+    return b.model("mobilenetv2", 13)
+
+
+# ---- transformers ----
+
+HEADS, HEAD, WIDTH = 12, 64, 768
+
+
+def _dense(b: Builder, x: str, shape: list[int], gain: float = 1.0) -> str:
+    """x times a matrix, plus a bias, as exporters write layers of more than two dimensions."""
+    product = b.node("MatMul", x, b.weight(b.normal(shape, gain / math.sqrt(shape[0]))))
+    return b.node("Add", b.weight(b.normal(shape[1:], 0.05)), product)
+
+
+def _layer_norm(b: Builder, x: str, epsilon: float, fused: bool) -> str:
+    scale = b.weight(1 + b.normal([WIDTH], 0.1))
+    shift = b.weight(b.normal([WIDTH], 0.05))
+    if fused:
+        return b.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
+    centred = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
+    square = b.node("ReduceMean", b.node("Pow", centred, b.constant(2)), axes=[-1])
+    deviation = b.node("Sqrt", b.node("Add", square, b.constant(epsilon)))
+    return b.node("Add", b.node("Mul", b.node("Div", centred, deviation), scale), shift)
+
+
+def _gelu(b: Builder, x: str) -> str:
+    erf = b.node("Erf", b.node("Div", x, b.constant(math.sqrt(2))))
+    return b.node("Mul", b.node("Mul", x, b.node("Add", erf, b.constant(1))), b.constant(0.5))
+
+
+def _gelu_tanh(b: Builder, x: str) -> str:
+    cube = b.node("Mul", b.node("Pow", x, b.constant(3)), b.constant(0.044715))
+    inner = b.node("Mul", b.node("Add", x, cube), b.constant(math.sqrt(2 / math.pi)))
+    half = b.node("Mul", x, b.constant(0.5))
+    return b.node("Mul", half, b.node("Add", b.node("Tanh", inner), b.constant(1)))
+
+
+def _heads(b: Builder, x: str, order: list[int]) -> str:
+    return b.node("Transpose", b.node("Reshape", x, b.ints(0, 0, HEADS, HEAD)), perm=order)
+
+
+def _bert_layer(b: Builder, x: str, mask: str, fused: bool) -> str:
+    q = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 1, 3])
+    k = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 3, 1])
+    v = _heads(b, _dense(b, x, [WIDTH, WIDTH]), [0, 2, 1, 3])
+    scores = b.node("Div", b.node("MatMul", q, k), b.constant(math.sqrt(HEAD)))
+    shares = b.node("Softmax", b.node("Add", scores, mask), axis=-1)
+    mixed = b.node("Transpose", b.node("MatMul", shares, v), perm=[0, 2, 1, 3])
+    mixed = _dense(b, b.node("Reshape", mixed, b.ints(0, 0, WIDTH)), [WIDTH, WIDTH])
+    x = _layer_norm(b, b.node("Add", mixed, x), 1e-12, fused)
+    y = _gelu(b, _dense(b, x, [WIDTH, 4 * WIDTH]))
+    return _layer_norm(b, b.node("Add", _dense(b, y, [4 * WIDTH, WIDTH]), x), 1e-12, fused)
+
+
+def bert(layers: int | None = None, length: int = 128, fused_norm: bool = False,
+         words: int = 30522) -> onnx.ModelProto:
+    """BERT-base. With fused_norm LayerNormalization is one operator, as from opset 17 on."""
+    b = Builder(12)
+    shape = [1, length]
+    ids, mask, kinds = (b.input(name, INT64, shape)
+                        for name in ("input_ids", "attention_mask", "token_type_ids"))
+    mask = b.node("Unsqueeze", mask, b.ints(1, 2))
+    mask = b.node("Mul", b.node("Sub", b.constant(1), b.node("Cast", mask, to=FLOAT)),
+                  b.constant(-10000))
+    x = b.node("Add", b.node("Gather", b.weight(b.normal([words, WIDTH], 0.5)), ids),
+               b.node("Gather", b.weight(b.normal([2, WIDTH], 0.2)), kinds))
+    x = b.node("Add", x, b.weight(b.normal([1, length, WIDTH], 0.2)))
+    x = _layer_norm(b, x, 1e-12, fused_norm)
+    for _ in range(layers or 12):
+        x = _bert_layer(b, x, mask, fused_norm)
+    first = b.node("Gather", x, b.constant(0, dtype=np.int64), axis=1)
+    pooled = b.node("Tanh", b.node("Gemm", first, b.weight(b.normal([WIDTH, WIDTH], 0.03)),
+                                   b.weight(b.normal([WIDTH], 0.05)), transB=1))
+    b.output(x, "last_hidden_state", [1, length, WIDTH])
+    b.output(pooled, "pooler_output", [1, WIDTH])
+    return b.model("bert", 17 if fused_norm else 13)
+
+
+def _gpt_dense(b: Builder, x: str, shape: list[int], gain: float = 1.0) -> str:
+    """A layer of GPT-2: Gemm between Reshapes."""
+    flat = b.node("Reshape", x, b.ints(-1, shape[0]))
+    made = b.node("Gemm", flat, b.weight(b.normal(shape, gain / math.sqrt(shape[0]))),
+                  b.weight(b.normal(shape[1:], 0.05)))
+    return b.node("Reshape", made, b.ints(1, -1, shape[1]))
+
+
+def _gpt_layer(b: Builder, x: str, layer: int, past: int, fused: bool) -> str:
+    y = _gpt_dense(b, _layer_norm(b, x, 1e-5, fused), [WIDTH, 3 * WIDTH])
+    q, k, v = b.node("Split", y, b.ints(WIDTH, WIDTH, WIDTH), outputs=3, axis=2)
+    q, k, v = (_heads(b, t, [0, 2, 1, 3]) for t in (q, k, v))
+    shape = [1, HEADS, past, HEAD]
+    k = b.node("Concat", b.input(f"past.{layer}.key", FLOAT, shape), k, axis=2)
+    v = b.node("Concat", b.input(f"past.{layer}.value", FLOAT, shape), v, axis=2)
+    scores = b.node("MatMul", q, b.node("Transpose", k, perm=[0, 1, 3, 2]))
+    shares = b.node("Softmax", b.node("Div", scores, b.constant(math.sqrt(HEAD))), axis=-1)
+    mixed = b.node("Transpose", b.node("MatMul", shares, v), perm=[0, 2, 1, 3])
+    mixed = _gpt_dense(b, b.node("Reshape", mixed, b.ints(0, 0, WIDTH)), [WIDTH, WIDTH], 0.5)
+    x = b.node("Add", x, mixed)
+    y = _gelu_tanh(b, _gpt_dense(b, _layer_norm(b, x, 1e-5, fused), [WIDTH, 4 * WIDTH]))
+    for made, name in ((k, "key"), (v, "value")):
+        b.output(made, f"present.{layer}.{name}", [1, HEADS, past + 1, HEAD])
+    return b.node("Add", x, _gpt_dense(b, y, [4 * WIDTH, WIDTH], 0.5))
+
+
+def gpt2(layers: int | None = None, past: int = 255, fused_norm: bool = False,
+         words: int = 50257) -> onnx.ModelProto:
+    """A decode step of GPT-2 small: one token, with keys and values of `past` ones."""
+    b = Builder(117)
+    ids, place = b.input("input_ids", INT64, [1, 1]), b.input("position_ids", INT64, [1, 1])
+    table = b.weight(b.normal([words, WIDTH], 1 / math.sqrt(WIDTH)))
+    x = b.node("Add", b.node("Gather", table, ids),
+               b.node("Gather", b.weight(b.normal([1024, WIDTH], 0.3)), place))
+    for layer in range(layers or 12):
+        x = _gpt_layer(b, x, layer, past, fused_norm)
+    x = b.node("Reshape", _layer_norm(b, x, 1e-5, fused_norm), b.ints(1, WIDTH))
+    b.output(b.node("Gemm", x, table, transB=1), "logits", [1, words])
+    return b.model("gpt2", 17 if fused_norm else 13)
+
+
+# ---- recurrent ----
+
+def lstm(layers: int | None = None, steps: int = 64, inputs: int = 256,
+         hidden: int = 512) -> onnx.ModelProto:
+    """LSTMs one after the other, the first of both directions, and a dense layer."""
+    b = Builder(9)
+    x, width = b.input("x", FLOAT, [steps, 1, inputs]), inputs
+    for layer in range(layers or 2):
+        ways = 1 if layer else 2
+        y, _, _ = b.node("LSTM", x, b.weight(b.normal([ways, 4 * hidden, width], width**-0.5)),
+                         b.weight(b.normal([ways, 4 * hidden, hidden], hidden**-0.5)),
+                         b.weight(b.normal([ways, 8 * hidden], 0.1)), outputs=3,
+                         hidden_size=hidden, direction="forward" if layer else "bidirectional")
+        width = ways * hidden
+        x = b.node("Reshape", b.node("Transpose", y, perm=[0, 2, 1, 3]), b.ints(0, 0, -1))
+    b.output(_dense(b, x, [width, inputs], 2), "y", [steps, 1, inputs])
+    return b.model("lstm", 13)
+
+
+# ---- all of them ----
+
+MODELS = {"resnet50": resnet50, "resnet152": resnet152, "mobilenetv2": mobilenetv2, "bert": bert,
+          "gpt2": gpt2, "lstm": lstm}
+# Sizes at which each takes a moment and still has every kind of layer.
+SMALL = {"resnet50": {"layers": 2, "size": 64}, "resnet152": {"layers": 3, "size": 64},
+         "mobilenetv2": {"layers": 2, "size": 96}, "bert": {"layers": 1, "words": 500},
+         "gpt2": {"layers": 1, "words": 500, "past": 17}, "lstm": {"steps": 5, "hidden": 96}}
+
+
+def feeds_of(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray]:
+    """Seeded inputs: tokens the tables have, a mask without gaps, the place after the past."""
+    rng, shapes = np.random.default_rng(seed), {}
+    for value in model.graph.input:
+        shapes[value.name] = [d.dim_value for d in value.type.tensor_type.shape.dim]
+    words = next((t.dims[0] for t in model.graph.initializer if len(t.dims) == 2), 0)
+    made = {}
+    for name, shape in shapes.items():
+        if name == "input_ids":
+            made[name] = rng.integers(0, words, shape)
+        elif name == "attention_mask":
+            made[name] = np.ones(shape, np.int64)
+        elif name == "token_type_ids":
+            made[name] = rng.integers(0, 2, shape)
+        elif name == "position_ids":
+            made[name] = np.full(shape, shapes["past.0.key"][2], np.int64)
+        else:
+            made[name] = rng.standard_normal(shape, np.float32)
+    return made
