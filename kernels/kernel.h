@@ -76,6 +76,14 @@ typedef struct KernelPrepare {
     void (*release)(void *prepared);
 } KernelPrepare;
 
+/* Whose kernels may run, where there are several. */
+typedef enum KernelProvider {
+    KERNEL_PROVIDER_AUTO,   /* each where it was measured to be better */
+    KERNEL_PROVIDER_OWN,    /* demi's own alone */
+    KERNEL_PROVIDER_ONEDNN, /* oneDNN's wherever it can */
+    KERNEL_PROVIDER_COUNT
+} KernelProvider;
+
 /* Bits of KernelRow.flags. */
 enum {
     KERNEL_SIZES = 1, /* output dims depend on data: the kernel calls kernel_output for each */
@@ -123,6 +131,8 @@ struct KernelCall {
     uint32_t input_count, output_count;
     int64_t opset;   /* the operator's version, where one function serves several */
     unsigned threads; /* most threads to use */
+    KernelProvider provider;
+    bool faithful; /* 16-bit results are to be those of the own rows, to the last bit */
     uint64_t seed;   /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch;  /* freed after the call; not to be touched within parallel regions */
     Arena *text;     /* what new string elements point to: lives until the next run */
