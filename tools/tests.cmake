@@ -78,6 +78,12 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
+        foreach(to float16 bfloat16)
+            foreach(io keep low)
+                demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2
+                    ARGS --library $<TARGET_FILE:demi_shared> --to ${to} --io ${io})
+            endforeach()
+        endforeach()
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)
