@@ -161,7 +161,8 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    for path, result, died in workers.run(paths, Runner, (args.library, args.to, args.io), args.processes):
+    setup = (args.library, args.to, args.io)
+    for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""
         used.add(pattern)

@@ -78,6 +78,8 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(faithful faithful_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            PROCESSORS 2)
         foreach(to float16 bfloat16)
             foreach(io keep low)
                 demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2
