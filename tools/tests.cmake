@@ -82,6 +82,8 @@ if(TARGET demi)
             --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
             --library $<TARGET_FILE:demi_shared> LABELS quick)
+        demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            TIMEOUT 600 PROCESSORS 2)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)
