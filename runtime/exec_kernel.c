@@ -24,22 +24,25 @@ void step_workspace_free(Exec *exec) {
     exec->workspace = NULL;
 }
 
-/* Memory for output i, its dims being known: the result's own, or wider memory to round from. */
+/* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or with
+ * KERNEL_SIZES the result's. */
 static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
     StepForm *form = s->form;
     KernelTensor *out = &form->outputs[i];
     uint32_t value = s->step->outputs[i];
+    if (value == PLAN_NONE) return exec_fail(s->exec, s->step, "nobody wants output %u", i);
     Dtype dtype = (Dtype)s->exec->loaded->plan.values[value].dtype;
     if (form->results[i]) return exec_fail(s->exec, s->step, "output %u is made twice", i);
     KernelTensor shape = {.present = true, .dtype = dtype, .rank = rank, .dims = dims};
     RtTensor *result = exec_new_tensor(s->exec, value, &shape);
     if (!result) return exec_name_step(s->exec, s->step);
     form->results[i] = result;
-    Dtype wide = out->dtype;
-    *out = result->tensor;
-    if (wide == dtype) return true;
-    out->dtype = wide;
-    out->data = step_workspace(&s->call, out->count * kernel_element_size(wide));
+    out->rank = rank;
+    out->dims = form->row->flags & KERNEL_SIZES ? result->tensor.dims : dims;
+    out->count = result->tensor.count;
+    out->data = result->tensor.data;
+    if (out->dtype == dtype) return true;
+    out->data = step_workspace(&s->call, out->count * kernel_element_size(out->dtype));
     return out->data || exec_name_step(s->exec, s->step);
 }
 

@@ -90,6 +90,8 @@ if(TARGET demi)
                     ARGS --library $<TARGET_FILE:demi_shared> --to ${to} --io ${io})
             endforeach()
         endforeach()
+        demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            TIMEOUT 600 PROCESSORS 2)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)
