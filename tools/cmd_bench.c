@@ -348,7 +348,7 @@ static bool bench(Job *job, Err *err) {
     Words folders;
     Session *s = &job->session;
     const char *trace = parsed_value(job->parsed, "trace");
-    if (!session_data_folders(job->program, job->parsed, &folders, err)) return false;
+    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err)) return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
     if (!session_find_inputs(s, job->program, job->parsed, folder, "0", err) ||
         !session_bind(s, err) || !warm_up(job, err) || !measure(job, err) || !profile(job, err))
