@@ -3,6 +3,9 @@
 # includes this where tests are on. They need the pinned Python packages and the data that
 # tools/test fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
 # Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
+if(DEMI_SANITIZE_THREADS)
+    return() # for the test `threads` alone
+endif()
 set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
 if(NOT DEMI_PYTHON)
     message(STATUS "No DEMI_PYTHON: tools/test sets it and registers the Python tests")
