@@ -80,7 +80,7 @@ if(TARGET demi)
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
-            TIMEOUT 600 PROCESSORS 2)
+            --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
