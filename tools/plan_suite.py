@@ -132,8 +132,9 @@ def runs(runner: runtime.PlanRunner, feeds: dict[str, object]) -> Iterator[list[
 class Runner:
     """Runs one model and says what is wrong, and at which stage; one lives in each worker."""
 
-    def __init__(self, library: str, to: str, io: str, numerics: str) -> None:
-        self.the, self.to, self.io = runtime.Library(library), to, io
+    def __init__(self, libraries: list[str], to: str, io: str, numerics: str) -> None:
+        self.the, self.runs_in = (runtime.Library(library) for library in libraries)
+        self.to, self.io = to, io
         self.numerics = "faithful" if to else numerics
         self.judge = differs_low(to) if to else differs
 
@@ -144,7 +145,8 @@ class Runner:
             converted = self.the.convert(data, self.to, self.io) if self.to else None
             if converted == data:
                 return "", "same"
-            runner = runtime.PlanRunner(self.the, self.the.compile(converted or data, self.numerics))
+            plan = self.the.compile(converted or data, self.numerics)
+            runner = runtime.PlanRunner(self.runs_in, plan)
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
@@ -187,6 +189,7 @@ def built_library() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", default=built_library(), help="demi's shared library")
+    parser.add_argument("--runtime", help="a library that runs the plans, if another than compiles them")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
     parser.add_argument("--to", choices=["float16", "bfloat16"], default="",
@@ -204,7 +207,7 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    setup = (args.library, args.to, args.io, args.numerics)
+    setup = ([args.library, args.runtime or args.library], args.to, args.io, args.numerics)
     for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""

@@ -3,6 +3,9 @@
 # includes this where tests are on. They need the pinned Python packages and the data that
 # tools/test fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
 # Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
+if(DEMI_SANITIZE_THREADS)
+    return() # for the test `threads` alone
+endif()
 set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
 if(NOT DEMI_PYTHON)
     message(STATUS "No DEMI_PYTHON: tools/test sets it and registers the Python tests")
@@ -78,7 +81,7 @@ if(TARGET demi)
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
-            TIMEOUT 600 PROCESSORS 2)
+            --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}

@@ -67,7 +67,7 @@ target_link_libraries(libdemi INTERFACE ${demi_archive} OpenMP::OpenMP_C m ${CMA
 # The same object as a shared library, demi::shared. Its soname carries what an incompatible interface
 # changes: 0.MINOR before 1.0, MAJOR from then on. Tests want it, too, but do not install it.
 option(DEMI_SHARED "Also build and install libdemi as a shared library" OFF)
-if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE))
+if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREADS))
     set_source_files_properties(${demi_object} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
     add_library(demi_shared SHARED ${demi_object})
     add_library(demi::shared ALIAS demi_shared)
@@ -162,7 +162,7 @@ if(DEMI_TESTS)
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
     set_tests_properties(plugin PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
-    if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
+    if(DEMI_INSTALL AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREADS)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh
             ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR} ${CMAKE_C_COMPILER})
         set_tests_properties(link PROPERTIES LABELS link TIMEOUT 600)
