@@ -497,7 +497,7 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 
 /* What `demi compile` runs, by the plan's numerics. */
 #define COMPILE_PIPELINE(numerics)                                                                 \
-    "infer-dtypes,infer-shapes,eliminate-dead,fold-batch-norm{numerics=" numerics "},"             \
+    "infer-dtypes,infer-shapes,eliminate-dead,fold-affine{numerics=" numerics "},"                 \
     "fuse-conv{numerics=" numerics "},"                                                            \
     "fuse-matmul{numerics=" numerics "},eliminate-dead,"                                           \
     "lower-plan{numerics=" numerics ",fold=true}"

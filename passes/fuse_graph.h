@@ -74,7 +74,7 @@ typedef struct FuseActivation {
     const char *name; /* as the fused operators call it; NULL: none */
     float params[2];
     uint32_t param_count;
-    Node *nodes[2]; /* that compute it, in order */
+    Node *nodes[4]; /* that compute it, in order */
     uint32_t node_count;
 } FuseActivation;
 

@@ -85,8 +85,9 @@ class Library:
         if status:
             raise Failed(error)
 
-    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
-        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
+    def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False) -> bytes:
+        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
+                                 keep_values)
         error, handle, pieces = Error(), c_void_p(), []
 
         def take(_, data, size):  # noqa: ANN001, ANN202
