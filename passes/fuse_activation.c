@@ -69,20 +69,12 @@ static const char *gated_name(const Fuse *fuse, const Node *gate, FuseActivation
     return swish ? "HardSwish" : NULL;
 }
 
-/* True where `value` is a constant of that one number, to within float's rounding, that broadcasts
- * without raising the rank of `to`. */
-static bool is_number(const Value *value, const Value *to, float number) {
-    float have;
-    return value && constant_scalar(value, &have) && fabsf(have - number) <= 1e-6f * number &&
-           (fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(to)));
-}
-
 /* The node behind `value` that divides by 6; NULL where there is none. */
 static Node *find_sixth(const Value *value) {
     Node *node = fuse_reader(value);
     bool sixth = (fuse_is(node, "Div") && node->inputs[0].value == value &&
-                  is_number(fuse_other(node, value), value, 6)) ||
-                 (fuse_is(node, "Mul") && is_number(fuse_other(node, value), value, 1.0f / 6));
+                  fuse_is_number(fuse_other(node, value), value, 6)) ||
+                 (fuse_is(node, "Mul") && fuse_is_number(fuse_other(node, value), value, 1.0f / 6));
     return sixth ? node : NULL;
 }
 
@@ -94,7 +86,7 @@ static Node *find_step(const Value *value, const char *op) {
 /* x Clip(x + 3, 0, 6) / 6, from the sum on. */
 static bool find_hard_swish(const Value *value, Node *sum, Node *product, FuseActivation *found) {
     FuseActivation bounds = {0};
-    if (!fuse_is(sum, "Add") || !is_number(fuse_other(sum, value), value, 3)) return false;
+    if (!fuse_is(sum, "Add") || !fuse_is_number(fuse_other(sum, value), value, 3)) return false;
     Node *clip = find_step(sum->outputs[0], "Clip");
     if (!clip || !read_clip(clip, &bounds) || bounds.params[0] != 0 || bounds.params[1] != 6)
         return false;
