@@ -500,7 +500,8 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
     "infer-dtypes,infer-shapes,eliminate-dead,fuse-gelu{numerics=" numerics "},"                   \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
     "fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"                   \
-    "eliminate-dead,lower-plan{numerics=" numerics ",fold=true}"
+    "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \
+    "lower-plan{numerics=" numerics ",fold=true}"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),

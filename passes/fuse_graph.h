@@ -102,6 +102,9 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
 /* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made` too. */
 void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count);
 
+/* The fused MatMul in place of a MatMul or Gemm; NULL where there is none for it. */
+Node *fuse_matmul_alone(Fuse *fuse, Node *product);
+
 /* `made` computes what `root` did, which goes, and all before it that is for nothing then. */
 void fuse_replace_root(Fuse *fuse, Node *made, Node *root);
 
