@@ -110,8 +110,9 @@ class Library:
             self.c.demi_free(handle)
         return b"".join(pieces)
 
-    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
-        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
+    def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False) -> bytes:
+        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
+                                 keep_values)
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
