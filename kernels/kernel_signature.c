@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which operands of an operator have one element type: the table kernel_signatures.def, and the check that
- * a call's operands agree with it. tools/gen_kernel_signatures.py says what the letters mean. */
+/* Which operands of an operator have one element type: the tables kernel_signatures.def and
+ * fused_signatures.def, and the check that a call's operands agree with them.
+ * tools/gen_kernel_signatures.py says what the letters mean. */
 #include <string.h>
 
 #include "kernel.h"
@@ -12,6 +13,7 @@ static const struct SignatureRow {
 } rows[] = {
 #define KERNEL_SIGNATURE(domain, op, since, types) {domain, op, since, types},
 #include "kernel_signatures.def"
+#include "fused_signatures.def"
 #undef KERNEL_SIGNATURE
 };
 

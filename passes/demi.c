@@ -495,6 +495,16 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
     return status;
 }
 
+/* What `demi compile` runs, by the plan's numerics. */
+#define COMPILE_PIPELINE(numerics)                                                                 \
+    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=" numerics "}"
+static const char *const compile_pipelines[] = {
+    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
+    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),
+};
+static const char compile_plainly[] =
+    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful}";
+
 DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiRunOptions *options,
                              DemiReport **report, DemiError *error) {
     Call call = {0};
@@ -503,12 +513,19 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
     return run(&call, &args, report, error);
 }
 
-DemiStatus demi_compile(DemiModel *model, DemiWriteFn write, void *user, DemiError *error) {
-    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
-    options.artifact = write;
-    options.artifact_user = user;
-    return demi_run_pipeline(model, "infer-dtypes,infer-shapes,eliminate-dead,lower-plan", &options,
-                             NULL, error);
+DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
+                        void *user, DemiError *error) {
+    Call call = {0};
+    DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
+    RunArgs args = {.handle = model, .options = DEMI_RUN_OPTIONS_INIT};
+    options_copy(&call, &known, sizeof known, options);
+    args.options.artifact = write;
+    args.options.artifact_user = user;
+    if (known.numerics > DEMI_NUMERICS_FAITHFUL)
+        err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
+    else
+        args.text = known.keep_values ? compile_plainly : compile_pipelines[known.numerics];
+    return run(&call, &args, NULL, error);
 }
 
 /* ---- convert

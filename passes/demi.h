@@ -213,10 +213,27 @@ DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
 
-/* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece. The
- * model is good only for demi_free afterwards. */
-DEMI_API DemiStatus demi_compile(DemiModel *model, DemiWriteFn write, void *user,
-                                 DemiError *error);
+/* What a plan's results may differ in from the model's. */
+typedef enum DemiNumerics {
+    DEMI_NUMERICS_FAST = 0, /* operators are fused where it saves time: 16-bit values between them
+                               are not rounded then, and sums may be made in another order */
+    DEMI_NUMERICS_FAITHFUL = 1, /* every operator's 16-bit result is rounded once, as if nothing was
+                                   fused: what a mixed model is judged by */
+} DemiNumerics;
+
+typedef struct DemiCompileOptions {
+    uint32_t size;
+    DemiNumerics numerics;
+    bool keep_values; /* nothing is fused or computed in advance, so that every value of the model can
+                         be watched; such a plan is faithful */
+} DemiCompileOptions;
+
+#define DEMI_COMPILE_OPTIONS_INIT {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false}
+
+/* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
+ * `options` may be NULL. The model is good only for demi_free afterwards. */
+DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,
+                                 DemiWriteFn write, void *user, DemiError *error);
 
 /* Choices: 0 is what the policy says, else the one marked default. */
 typedef enum DemiTarget {

@@ -8,6 +8,7 @@
  * inferred for that call, and attributes that refer to the function's parameters are looked up in it.
  * Constants go to the plan's data, sparse ones made dense; they are read only when it is written.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "checked.h"
@@ -480,12 +481,26 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
 
 /* ---- the pass ---------------------------------------------------------------------------------- */
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)options;
+static const char *const numerics_names[] = {
+    [PLAN_FAST] = "fast", [PLAN_FAITHFUL] = "faithful", NULL};
+
+typedef struct LowerPlanOptions {
+    int numerics;
+} LowerPlanOptions;
+
+static const PassOption options_table[] = {
+    {"numerics", OPTION_CHOICE, offsetof(LowerPlanOptions, numerics), numerics_names, "fast",
+     "what the plan says of the passes before: faithful where they left all rounding as it was"},
+    {0},
+};
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const LowerPlanOptions *options = opts;
     Model *model = ctx->model;
     Lower l = {.ctx = ctx, .model = model, .err = err};
     uint32_t first;
     plan_builder_init(&l.b, ctx->scratch);
+    l.b.numerics = (PlanNumerics)options->numerics;
     l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
@@ -499,6 +514,8 @@ const PassInfo lower_plan_pass = {
     .summary = "write the model as a plan for demi's runtime",
     .needs = FACT_DTYPES,
     .breaks = FACT_DTYPES, /* bodies of functions have some call's types */
+    .options = options_table,
+    .options_size = sizeof(LowerPlanOptions),
     .idempotent = true,
     .run = run,
 };

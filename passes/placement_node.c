@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "constants.h"
+#include "fused_ops.h"
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"
@@ -254,6 +255,7 @@ static bool reads_dequantized(const Node *node) {
 
 /* One text for all nodes of an operator. */
 static const char *fp32_reason(NodeBuild *b) {
+    if (strcmp(b->schema->domain, FUSED_DOMAIN) == 0) return "it is an fp32 operator";
     const char **reason = &b->p->fp32_reasons[b->schema - ops_at(0)];
     if (!*reason) *reason = text(b, "%s is an fp32 operator%s", b->schema->name, "");
     return *reason;

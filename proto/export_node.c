@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Export of nodes and attributes. */
 #include "export_parts.h"
+#include "fused_ops.h"
 
 /* ---- attributes
  * ---------------------------------------------------------------------------------- */
@@ -122,7 +123,7 @@ static void put_value_name(WireWriter *w, uint32_t number, const Value *value) {
 
 /* Operators that only demi's own runtime knows have no meaning in a file for others. */
 static bool is_exportable(ExportPlan *plan, const Node *node) {
-    if (!sym_equals(node->domain, "demi.fused")) return true;
+    if (!sym_equals(node->domain, FUSED_DOMAIN)) return true;
     node_error(node, plan->w.err, ERR_MODEL,
                "a fused operator (domain demi.fused) can't be written to an ONNX file");
     plan->w.failed = true;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "fused_ops.h"
 #include "text_order.h"
 
 /* One row of `families`. */
@@ -51,6 +52,11 @@ static const OpFamily *family_find(const char *domain, const char *name, size_t 
     return NULL;
 }
 
+/* A fused operator, where the domain is theirs. */
+static const OpSchema *find_fused(const char *domain, const char *name, size_t length) {
+    return domain && text_equals(domain, FUSED_DOMAIN) ? fused_ops_find(name, length) : NULL;
+}
+
 static const OpSchema *family_version(const OpFamily *family, int64_t opset) {
     if (!family) return NULL;
     for (size_t i = family->count; i-- > 0;) {
@@ -61,16 +67,21 @@ static const OpSchema *family_version(const OpFamily *family, int64_t opset) {
 }
 
 const OpSchema *ops_find(const char *domain, const char *name, int64_t opset) {
+    const OpSchema *fused = find_fused(domain, name, strlen(name));
+    if (fused) return fused->since <= opset ? fused : NULL;
     return family_version(family_find(domain, name, strlen(name)), opset);
 }
 
 const OpSchema *ops_find_sym(Sym domain, Sym name, int64_t opset) {
     if (!name || (domain && memchr(domain->text, '\0', domain->length))) return NULL;
+    const OpSchema *fused = find_fused(sym_text(domain), name->text, name->length);
+    if (fused) return fused->since <= opset ? fused : NULL;
     return family_version(family_find(sym_text(domain), name->text, name->length), opset);
 }
 
 bool ops_exists(const char *domain, const char *name) {
-    return family_find(domain, name, strlen(name)) != NULL;
+    const size_t length = strlen(name);
+    return find_fused(domain, name, length) || family_find(domain, name, length);
 }
 
 int64_t ops_latest_opset(const char *domain) {
@@ -82,6 +93,7 @@ int64_t ops_latest_opset(const char *domain) {
         {"ai.onnx.ml", OPS_OPSET_ML},
         {"ai.onnx.preview", OPS_OPSET_PREVIEW},
         {"ai.onnx.preview.training", OPS_OPSET_TRAINING},
+        {FUSED_DOMAIN, FUSED_OPSET},
     };
     for (size_t i = 0; i < sizeof latest / sizeof *latest; i++)
         if (strcmp(latest[i].domain, ops_domain(domain)) == 0) return latest[i].opset;
@@ -139,8 +151,10 @@ const char *ops_nearest_name(const char *domain, const char *name) {
     unsigned limit = (unsigned)(length < 3 ? 2 : length / 3 * 2);
     if (limit < length) limit = (unsigned)length;
     const char *nearest = NULL;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        const OpSchema *schema = &schemas[families[i].first];
+    const size_t published = sizeof families / sizeof *families;
+    for (size_t i = 0; i < published + fused_ops_count(); i++) {
+        const OpSchema *schema =
+            i < published ? &schemas[families[i].first] : fused_ops_at(i - published);
         if (strcmp(schema->domain, ops_domain(domain)) != 0) continue;
         bool begins = length > 3 && name_begins(schema->name, name);
         unsigned distance = begins ? 2 : name_distance(name, schema->name);

@@ -52,13 +52,18 @@ typedef enum PlanSectionKind {
     PLAN_SECTION_COUNT
 } PlanSectionKind;
 
+/* What its results may differ in from the model's: a property of the plan, as it is decided by what
+ * was fused. Faithful: every operator's 16-bit result is rounded once, as if nothing was fused. */
+typedef enum PlanNumerics { PLAN_FAST, PLAN_FAITHFUL, PLAN_NUMERICS_COUNT } PlanNumerics;
+
 typedef struct PlanSection {
     uint64_t offset, count; /* from the file's start, a multiple of 64; of items */
 } PlanSection;
 
 typedef struct PlanHeader {
     char magic[8]; /* PLAN_MAGIC */
-    uint32_t version, header_size;
+    uint16_t version, numerics; /* numerics: a PlanNumerics */
+    uint32_t header_size;
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
     uint64_t source[2]; /* hash of the model's bytes; 0 where unknown */
@@ -161,10 +166,11 @@ typedef struct PlanConstant {
     void *data;
 } PlanConstant;
 
-/* A plan that is being made. Fill `source`; the rest is these functions'. */
+/* A plan that is being made. Fill `source` and `numerics`; the rest is these functions'. */
 typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
+    PlanNumerics numerics;
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
     VEC(PlanGraph) graphs;

@@ -48,6 +48,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         err_hint(c->err, "compile it again");
         return false;
     }
+    if (header->numerics >= PLAN_NUMERICS_COUNT) return damaged(c, "numerics", header->numerics);
     if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
     uint64_t end = sizeof *header;
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {

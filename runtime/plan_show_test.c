@@ -112,7 +112,7 @@ static void fill(PlanBuilder *b) {
 }
 
 static const char expected[] =
-    "plan version 1, 7 values, 2 steps, 2 graphs, 256 bytes of constants\n"
+    "plan version 1, faithful, 7 values, 2 steps, 2 graphs, 256 bytes of constants\n"
     "source 00000000000000010000000000000002\n"
     "values\n"
     "    %0 \"x\" float[N,?,3]\n"
@@ -145,6 +145,7 @@ static void test_text(void **state) {
     Text bytes = {.arena = &arena}, text = {.arena = &arena};
     plan_builder_init(&builder, &arena);
     builder.source[0] = 1, builder.source[1] = 2;
+    builder.numerics = PLAN_FAITHFUL;
     fill(&builder);
     assert_true(plan_write(&builder, collect_plan, &bytes, &err));
     Plan plan;

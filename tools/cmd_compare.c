@@ -397,6 +397,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->program = program;
     job->parsed = parsed;
     job->arena = program->arena;
+    job->a.judges = job->b.judges = true;
     bool ok = find_files(job, err) && find_limit(job, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
               report_plan(parsed, false, &job->plan, err) &&
@@ -419,6 +420,9 @@ const Command command_compare = {
         "value in order of execution that is beyond --max-error, the node that made it, and "
         "the --keep arguments for 'demi convert' that keep the nodes where the difference begins "
         "in float. The exit code is 1 where an output is beyond it.\n"
+        "\n"
+        "Models are compiled --numerics faithful, with nothing fused, unless that option says "
+        "otherwise: their own rounding is what is compared.\n"
         "\n"
         "Instead of a model there may be a folder of values that were saved, by 'demi run "
         "--output-dir' or by anything that writes output_N.pb or NAME.npy, inner values too; that "

@@ -17,6 +17,9 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     {"output", 'o', OPTION_ROW_VALUE, "OUT.plan", NULL, "Where the plan goes."},
+    {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
+     "fast (the default): operators are fused, so that 16-bit values between them are not rounded. "
+     "faithful: every operator's 16-bit result is rounded once, as if nothing was fused."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -57,7 +60,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!report_check_path("output", out, err)) return false;
     Output output = {outfile_create(program->arena, out, err), err};
     if (!output.file) return false;
-    bool ok = session_compile(program, parsed, in, write_plan, &output, err) &&
+    bool ok = session_compile(program, parsed, in, false, (SessionSink){write_plan, &output}, err) &&
               verify(output.file, err) && outfile_commit(output.file, err);
     if (!ok) return false;
     if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
@@ -79,6 +82,8 @@ const Command command_compile = {
         "OUT appears whole or not at all, and was loaded once before it does.",
     .examples = "demi compile model.onnx -o model.plan\n"
                 "demi run model.plan --random 1\n"
+                "# to judge a mixed model by\n"
+                "demi compile model.fp16.onnx -o model.plan --numerics faithful\n"
                 "demi show model.plan\n",
     .arguments = arguments,
     .options = options,

@@ -72,7 +72,7 @@ def excuse(name: str, stage: str, rows: list[tuple[str, str, str]]) -> str:
                  if fnmatch.fnmatch(name, pattern) and stages[kind] == stage), "")
 
 
-def make_runner(library: str):  # noqa: ANN201
+def make_runner(library: str, numerics: str):  # noqa: ANN201
     """In each worker: the function that runs one model and says what is wrong, and at which stage."""
     the = runtime.Library(library)
 
@@ -80,7 +80,7 @@ def make_runner(library: str):  # noqa: ANN201
         data = path.read_bytes()
         model = onnx.load_from_string(data)
         try:
-            runner = runtime.PlanRunner(the, the.compile(data))
+            runner = runtime.PlanRunner(the, the.compile(data, numerics))
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
     parser.add_argument("--operator", help="only models that hold this operator")
+    parser.add_argument("--numerics", choices=runtime.NUMERICS, default="fast")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
@@ -120,7 +121,7 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(), set()
-    for path, result, died in workers.run(paths, make_runner, (args.library,), args.processes):
+    for path, result, died in workers.run(paths, make_runner, (args.library, args.numerics), args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""
         used.add(pattern)

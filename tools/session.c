@@ -27,12 +27,18 @@ static bool take_plan(void *user, const void *bytes, size_t size) {
     return true;
 }
 
-bool session_compile(Program *program, const Parsed *parsed, const char *path, DemiWriteFn write,
-                     void *user, Err *err) {
+bool session_compile(Program *program, const Parsed *parsed, const char *path, bool judges,
+                     SessionSink sink, Err *err) {
     DemiModel *model = NULL;
     DemiError error = DEMI_ERROR_INIT;
+    DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
+    const char *numerics = parsed_value(parsed, "numerics");
+    bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judges;
+    options.numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
+    options.keep_values = faithful && judges;
     if (!console_load(program, parsed, path, &model, err)) return false;
-    bool ok = console_check(demi_compile(model, write, user, &error), &error, err);
+    DemiStatus status = demi_compile(model, &options, sink.write, sink.user, &error);
+    bool ok = console_check(status, &error, err);
     if (!ok) err_file(err, path);
     demi_free(model);
     return ok;
@@ -41,7 +47,8 @@ bool session_compile(Program *program, const Parsed *parsed, const char *path, D
 static bool open_model(Session *s, Program *program, const Parsed *parsed, Err *err) {
     PlanBytes plan = {.arena = program->arena};
     DemiError error = DEMI_ERROR_INIT;
-    if (!session_compile(program, parsed, s->path, take_plan, &plan, err)) return false;
+    SessionSink sink = {take_plan, &plan};
+    if (!session_compile(program, parsed, s->path, s->judges, sink, err)) return false;
     char *start = plan.bytes.items;
     size_t gap = (size_t)(-(uintptr_t)start % PLAN_ALIGN);
     if (gap) memmove(start + gap, start, plan.bytes.count);
@@ -81,7 +88,7 @@ static void find_ios(Session *s, Arena *arena) {
 bool session_open(Session *s, Program *program, const Parsed *parsed, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     uint64_t threads;
-    *s = (Session){.path = path};
+    *s = (Session){.path = path, .judges = s->judges};
     if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
     s->threads = (unsigned)(threads < 1024 ? threads : 1024);
     s->is_plan = session_is_plan(program->arena, path);

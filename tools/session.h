@@ -13,6 +13,8 @@
 
 typedef struct Session {
     const char *path;
+    bool judges; /* set before session_open: without --numerics a model is compiled faithful, and with
+                    every value kept */
     bool is_plan;
     DemiPlan *plan;
     DemiContext *context;
@@ -40,13 +42,15 @@ typedef struct Session {
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
      "Sizes of an input that the model leaves open (1 where nothing says more); also "             \
      "NAME:1,3 and NAME:[1,3]. May be repeated."},                                                 \
+    {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",                                     \
+     "What a model is compiled to, as by demi compile. A plan has its own."},                      \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to compute with; default: as many as there are processors to use."},                 \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on
 
-/* Opens the file; session_close also after a failure. */
+/* Opens the file; the session is all zero or has `judges` set. session_close also after a failure. */
 bool session_open(Session *session, Program *program, const Parsed *parsed, const char *path,
                   Err *err);
 void session_close(Session *session);
@@ -83,8 +87,14 @@ bool session_number(const Parsed *parsed, const char *option, uint64_t least, ui
 bool session_real(const Parsed *parsed, const char *option, double *number, double otherwise,
                   Err *err);
 
-/* Compiles the model at `path` to a plan, handed to `write`. */
-bool session_compile(Program *program, const Parsed *parsed, const char *path, DemiWriteFn write,
-                     void *user, Err *err);
+/* Where a plan goes. */
+typedef struct SessionSink {
+    DemiWriteFn write;
+    void *user;
+} SessionSink;
+
+/* Compiles the model at `path`, by --numerics; `judges` is Session's. */
+bool session_compile(Program *program, const Parsed *parsed, const char *path, bool judges,
+                     SessionSink sink, Err *err);
 
 #endif

@@ -8,10 +8,7 @@ static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
 
 /* numpy.matmul: the last two axes are matrices, those before broadcast; a vector is a row on the
  * left, a column on the right, and its axis is missing from the result. */
-bool shape_matmul(ShapeCall *call) {
-    const ShapeOperand *a = shape_ranked(call, 0);
-    const ShapeOperand *b = shape_ranked(call, call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1);
-    if (!a || !b) return true;
+static bool multiply(ShapeCall *call, const ShapeOperand *a, const ShapeOperand *b) {
     if (a->rank == 0 || b->rank == 0) return shape_invalid(call, "a scalar is no matrix");
     ShapeNum inner = a->dims[a->rank - 1];
     if (!shape_unify(call, &inner, b->dims[b->rank > 1 ? b->rank - 2 : 0])) return false;
@@ -27,6 +24,34 @@ bool shape_matmul(ShapeCall *call) {
     if (a->rank > 1) dims[at++] = a->dims[a->rank - 2];
     if (b->rank > 1) dims[at] = b->dims[b->rank - 1];
     return true;
+}
+
+bool shape_matmul(ShapeCall *call) {
+    const ShapeOperand *a = shape_ranked(call, 0);
+    const ShapeOperand *b = shape_ranked(call, call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1);
+    return !a || !b || multiply(call, a, b);
+}
+
+/* The operand with its last two axes exchanged. */
+static bool turn(ShapeCall *call, ShapeOperand *operand) {
+    if (operand->rank < 2) return shape_invalid(call, "a vector can't be transposed");
+    ShapeNum *dims = ARENA_ARRAY(call->arena, ShapeNum, operand->rank);
+    for (uint32_t i = 0; i < operand->rank; i++) dims[i] = operand->dims[i];
+    dims[operand->rank - 2] = operand->dims[operand->rank - 1];
+    dims[operand->rank - 1] = operand->dims[operand->rank - 2];
+    operand->dims = dims;
+    return true;
+}
+
+/* demi.fused */
+bool shape_fused_matmul(ShapeCall *call) {
+    const ShapeGemmAttrs *attrs = call->attrs;
+    const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);
+    if (!a || !b) return true;
+    ShapeOperand left = *a, right = *b;
+    if ((attrs->trans_a && !turn(call, &left)) || (attrs->trans_b && !turn(call, &right)))
+        return false;
+    return multiply(call, &left, &right);
 }
 
 bool shape_gemm(ShapeCall *call) {

@@ -56,7 +56,12 @@ class ContextOptions(ctypes.Structure):
                 ("seed", c_uint64), ("step_limit", c_uint64)]
 
 
+class CompileOptions(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool)]
+
+
 NONE, TENSOR, SEQUENCE = 0, 1, 2
+NUMERICS = ["fast", "faithful"]
 STRING = 8
 WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
 
@@ -81,7 +86,8 @@ class Library:
         if status:
             raise Failed(error)
 
-    def compile(self, model: bytes) -> bytes:
+    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
+        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
         error, handle, pieces = Error(), c_void_p(), []
 
         def take(_, data, size):  # noqa: ANN001, ANN202
@@ -91,7 +97,8 @@ class Library:
         self.check(self.c.demi_load_memory(model, c_size_t(len(model)), None, byref(handle),
                                            byref(error)), error)
         try:
-            self.check(self.c.demi_compile(handle, WRITE(take), None, byref(error)), error)
+            self.check(self.c.demi_compile(handle, byref(options), WRITE(take), None,
+                                           byref(error)), error)
         finally:
             self.c.demi_free(handle)
         return b"".join(pieces)

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Schemas made of fused_ops.def. */
+#include "fused_ops.h"
+
+#include <string.h>
+
+enum { FLOAT_TYPES = 1 << DTYPE_FLOAT | 1 << DTYPE_FLOAT16 | 1 << DTYPE_BFLOAT16, VARS = 6 };
+
+static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
+static const OpTypeVar vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                     {"T4", &floats}, {"T5", &floats}, {"T6", &floats}};
+
+#define LIST(...)             __VA_ARGS__
+#define SINGLE(text, var)     {text, NULL, var, OP_SINGLE, true, 0}
+#define OPTIONAL(text, var)   {text, NULL, var, OP_OPTIONAL, true, 0}
+#define NONE(text, type)      {text, ATTR_##type, false, false, 0, {0}}
+#define INT(text, default_)   {text, ATTR_INT, false, true, 0, {.i = (default_)}}
+#define FLOAT(text, default_) {text, ATTR_FLOAT, false, true, 0, {.f = (default_)}}
+#define TEXT(text, default_)  {text, ATTR_STRING, false, true, 0, {.s = (default_)}}
+
+#define OP(name, id, least_in, least_out, inputs, outputs, attrs)                                  \
+    static const OpParam id##_inputs[] = {LIST inputs};                                            \
+    static const OpParam id##_outputs[] = {LIST outputs};                                          \
+    static const OpAttr id##_attrs[] = {LIST attrs};
+#include "fused_ops.def"
+#undef OP
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const OpSchema schemas[] = {
+#define OP(text, id, least_in, least_out, list_in, list_out, list_attrs)                           \
+    {.domain = FUSED_DOMAIN,                                                                       \
+     .name = text,                                                                                 \
+     .since = FUSED_OPSET,                                                                         \
+     .until = INT32_MAX,                                                                           \
+     .determinism = OP_DETERMINISTIC,                                                              \
+     .min_input = least_in,                                                                        \
+     .max_input = COUNT(id##_inputs),                                                              \
+     .min_output = least_out,                                                                      \
+     .max_output = COUNT(id##_outputs),                                                            \
+     .input_count = COUNT(id##_inputs),                                                            \
+     .output_count = COUNT(id##_outputs),                                                          \
+     .var_count = COUNT(id##_inputs) + COUNT(id##_outputs),                                        \
+     .attr_count = COUNT(id##_attrs),                                                              \
+     .inputs = id##_inputs,                                                                        \
+     .outputs = id##_outputs,                                                                      \
+     .vars = vars,                                                                                 \
+     .attrs = id##_attrs},
+#include "fused_ops.def"
+#undef OP
+};
+
+const OpSchema *fused_ops_find(const char *name, size_t length) {
+    for (size_t i = 0; i < COUNT(schemas); i++)
+        if (strlen(schemas[i].name) == length && memcmp(schemas[i].name, name, length) == 0)
+            return &schemas[i];
+    return NULL;
+}
+
+size_t fused_ops_count(void) {
+    return COUNT(schemas);
+}
+
+const OpSchema *fused_ops_at(size_t index) {
+    return &schemas[index];
+}
