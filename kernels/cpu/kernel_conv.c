@@ -35,7 +35,8 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                                       .b = {conv->x, inputs, w->in, 1},
                                       .c = conv->y,
                                       .bias = conv->bias,
-                                      .bias_batches = w->groups};
+                                      .bias_batches = w->groups,
+                                      .epilogue = conv->epilogue};
         gemm_matrices(call, &product);
         return;
     }
@@ -50,12 +51,13 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                           .b = &columns,
                           .c = conv->y,
                           .bias = conv->bias,
-                          .bias_batches = w->groups};
+                          .bias_batches = w->groups,
+                          .epilogue = conv->epilogue};
     gemm_run(call, &product);
 }
 
-bool kernel_conv(KernelCall *call) {
-    const ConvAttrs *attrs = call->attrs;
+bool conv_run(KernelCall *call, const Epilogue *epilogue) {
+    const ConvAttrs *attrs = call->attrs; /* or a struct that begins with it */
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
     KernelTensor *y = &call->outputs[0];
     Window window;
@@ -72,7 +74,8 @@ bool kernel_conv(KernelCall *call) {
                                .y = y->data,
                                .images = (uint64_t)x->dims[0],
                                .channels = (uint64_t)w->dims[1],
-                               .filters = (uint64_t)w->dims[0] / window.groups};
+                               .filters = (uint64_t)w->dims[0] / window.groups,
+                               .epilogue = epilogue};
     if (x->dtype == DTYPE_DOUBLE)
         conv_double(call, &conv);
     else if (x->dtype != DTYPE_FLOAT)
@@ -82,4 +85,8 @@ bool kernel_conv(KernelCall *call) {
     else
         conv_gemm(call, &conv);
     return true;
+}
+
+bool kernel_conv(KernelCall *call) {
+    return conv_run(call, NULL);
 }
