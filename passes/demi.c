@@ -497,7 +497,8 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 
 /* What `demi compile` runs, by the plan's numerics. */
 #define COMPILE_PIPELINE(numerics)                                                                 \
-    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=" numerics "}"
+    "infer-dtypes,infer-shapes,eliminate-dead,fuse-conv{numerics=" numerics "},"                   \
+    "fuse-matmul{numerics=" numerics "},eliminate-dead,lower-plan{numerics=" numerics "}"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),

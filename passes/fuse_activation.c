@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Activations in a graph, in the spellings that fused kernels know; see fuse_graph.h.
+ *
+ *     Relu, Sigmoid, Tanh, HardSwish, LeakyRelu, HardSigmoid, Clip by constant bounds
+ *     Gelu (also demi.fused's), Swish with alpha 1
+ *     Mul (x, Sigmoid (x))                          Silu
+ *     Mul (x, HardSigmoid <1/6, 1/2> (x))           HardSwish
+ */
+#include <float.h>
+#include <math.h>
+
+#include "constants.h"
+#include "fuse_graph.h"
+
+/* Bounds of version 6 have float's largest numbers as defaults; a bound must be a constant. */
+static bool read_clip(const Node *clip, FuseActivation *found) {
+    int64_t opset = fuse_opset(clip);
+    float wide = opset >= 6 && opset < 11 ? FLT_MAX : HUGE_VALF;
+    found->param_count = 2;
+    if (opset < 11)
+        return fuse_attr_float(clip, "min", -wide, &found->params[0]) &&
+               fuse_attr_float(clip, "max", wide, &found->params[1]);
+    found->params[0] = -HUGE_VALF, found->params[1] = HUGE_VALF;
+    for (uint32_t i = 0; i < 2; i++) {
+        const Value *bound = fuse_input(clip, i + 1);
+        if (bound && !constant_scalar(bound, &found->params[i])) return false;
+    }
+    return true;
+}
+
+static bool read_hard_sigmoid(const Node *node, FuseActivation *found) {
+    found->param_count = 2;
+    return fuse_attr_float(node, "alpha", 0.2f, &found->params[0]) &&
+           fuse_attr_float(node, "beta", 0.5f, &found->params[1]);
+}
+
+/* What the node itself is; its parameters go to *found. NULL where it is no activation. */
+static const char *name_of(const Node *node, FuseActivation *found) {
+    static const char *const plain[] = {"Relu", "Sigmoid", "Tanh", "HardSwish"};
+    float alpha;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (fuse_is(node, plain[i])) return plain[i];
+    if (fuse_is(node, "LeakyRelu")) {
+        found->param_count = 1;
+        return fuse_attr_float(node, "alpha", 0.01f, &found->params[0]) ? "LeakyRelu" : NULL;
+    }
+    if (fuse_is(node, "HardSigmoid")) return read_hard_sigmoid(node, found) ? "HardSigmoid" : NULL;
+    if (fuse_is(node, "Clip")) return read_clip(node, found) ? "Clip" : NULL;
+    if (fuse_is(node, "Swish"))
+        return fuse_attr_float(node, "alpha", 1, &alpha) && alpha == 1 ? "Silu" : NULL;
+    bool fused = sym_equals(node->domain, FUSED_DOMAIN) && sym_equals(node->op_type, "Gelu") &&
+                 !node_attr(node, "to");
+    if (!fused && !fuse_is(node, "Gelu")) return NULL;
+    if (fuse_attr_is(node, "approximate", "none", true)) return "Gelu";
+    return fuse_attr_is(node, "approximate", "tanh", false) ? "GeluTanh" : NULL;
+}
+
+/* x times a gate of x: both read x, and nothing else does. */
+static const char *gated_name(const Fuse *fuse, const Node *gate, FuseActivation *found) {
+    const float sixth = 1.0f / 6;
+    if (fuse_is(gate, "Sigmoid")) return "Silu";
+    if (!fuse_is(gate, "HardSigmoid") || !read_hard_sigmoid(gate, found)) return NULL;
+    float slack = fuse->faithful ? 0 : 1e-6f;
+    bool swish = fabsf(found->params[0] - sixth) <= slack && found->params[1] == 0.5f;
+    found->param_count = 0;
+    return swish ? "HardSwish" : NULL;
+}
+
+static bool find_gated(const Fuse *fuse, const Value *value, FuseActivation *found) {
+    if (value->use_count != 2 || !fuse_is_inner(value)) return false;
+    Node *gate = value->uses->node, *product = value->uses->next->node;
+    if (fuse_is(gate, "Mul")) {
+        Node *swap = gate;
+        gate = product, product = swap;
+    }
+    if (gate == product || !fuse_is(product, "Mul") || gate->output_count != 1 ||
+        !gate->outputs[0] || fuse_other(product, value) != gate->outputs[0] ||
+        fuse_reader(gate->outputs[0]) != product)
+        return false;
+    found->name = gated_name(fuse, gate, found);
+    found->nodes[0] = gate, found->nodes[1] = product;
+    found->node_count = 2;
+    return found->name != NULL;
+}
+
+bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *found) {
+    *found = (FuseActivation){0};
+    if (!fuse_takes(value) || (fuse->faithful && type_dtype(value->type) != DTYPE_FLOAT))
+        return false;
+    Node *reader = fuse_reader(value);
+    if (!reader) return find_gated(fuse, value, found);
+    if (fuse_input(reader, 0) != value || reader->output_count != 1 || !reader->outputs[0])
+        return false;
+    found->name = name_of(reader, found);
+    found->nodes[0] = reader;
+    found->node_count = 1;
+    return found->name != NULL && !isnan(found->params[0]) && !isnan(found->params[1]);
+}
+
+void fuse_set_activation(Node *node, const FuseActivation *activation) {
+    if (!activation->name) return;
+    node_set_attr_string(node, "activation", activation->name);
+    if (activation->param_count)
+        node_set_attr_floats(node, "activation_params", activation->params,
+                             activation->param_count);
+}

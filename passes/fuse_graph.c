@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What fusing passes ask of graphs and do to them; see fuse_graph.h. */
+#include "fuse_graph.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const char *const numerics_names[] = {"fast", "faithful", NULL};
+
+const PassOption fuse_options[] = {
+    {"numerics", OPTION_CHOICE, offsetof(FuseOptions, numerics), numerics_names, "fast",
+     "faithful: fuse only what rounds as the operators do one by one"},
+    {0},
+};
+
+/* ---- walking ------------------------------------------------------------------------------------
+ */
+
+static bool stands(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) return node->outputs[i]->producer == node;
+    return false;
+}
+
+void fuse_each(PassCtx *ctx, const FuseOptions *options, void (*visit)(Fuse *fuse, Node *node)) {
+    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1};
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        const Graph *graph = graphs.items[i];
+        if (!graph_is_within(graph, ctx->model->graph)) continue;
+        Node **nodes = ARENA_ARRAY(ctx->scratch, Node *, graph->node_count + 1);
+        size_t count = 0;
+        for (Node *node = graph->first; node; node = node->next) nodes[count++] = node;
+        for (size_t k = 0; k < count; k++)
+            if (stands(nodes[k])) visit(&fuse, nodes[k]);
+    }
+    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+}
+
+/* ---- questions ----------------------------------------------------------------------------------
+ */
+
+bool fuse_is(const Node *node, const char *op) {
+    return node && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
+           !model_find_function(node->graph->model, node);
+}
+
+int64_t fuse_opset(const Node *node) {
+    return opset_version(node->graph->opsets, NULL);
+}
+
+Value *fuse_input(const Node *node, uint32_t i) {
+    return i < node->input_count ? node->inputs[i].value : NULL;
+}
+
+bool fuse_is_inner(const Value *value) {
+    if (value->referenced) return false;
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!use->node || use->node->graph != value->graph) return false;
+    return true;
+}
+
+Node *fuse_reader(const Value *value) {
+    return value->use_count == 1 && fuse_is_inner(value) ? value->uses->node : NULL;
+}
+
+Value *fuse_other(const Node *node, const Value *value) {
+    if (node->input_count != 2) return NULL;
+    Value *a = node->inputs[0].value, *b = node->inputs[1].value;
+    if (a == b) return NULL;
+    return a == value ? b : b == value ? a : NULL;
+}
+
+bool fuse_takes(const Value *value) {
+    if (!value->type || value->type->kind != TYPE_TENSOR) return false;
+    Dtype dtype = type_dtype(value->type);
+    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
+static const Type *shaped(const Value *value) {
+    const Type *type = value->type;
+    return type && type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
+}
+
+bool fuse_same_shape(const Value *a, const Value *b) {
+    const Type *x = shaped(a), *y = shaped(b);
+    bool same = x && y && x->rank == y->rank;
+    for (uint32_t i = 0; same && i < x->rank; i++) {
+        const Dim *p = &x->dims[i], *q = &y->dims[i];
+        same = p->kind == q->kind &&
+               ((p->kind == DIM_KNOWN && p->size == q->size) ||
+                (p->kind == DIM_SYMBOL && p->symbol == q->symbol && !sym_is_empty(p->symbol)));
+    }
+    return same;
+}
+
+int64_t fuse_rank(const Value *value) {
+    const Type *type = shaped(value);
+    return type ? (int64_t)type->rank : -1;
+}
+
+int64_t fuse_dim(const Value *value, int64_t axis) {
+    int64_t rank = fuse_rank(value);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return -1;
+    const Dim *dim = &value->type->dims[axis];
+    return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
+}
+
+bool fuse_attr_float(const Node *node, const char *name, float otherwise, float *number) {
+    const Attr *attr = node_attr(node, name);
+    *number = attr ? attr->v.f : otherwise;
+    return !attr || (attr->type == ATTR_FLOAT && !attr->ref);
+}
+
+bool fuse_attr_is(const Node *node, const char *name, const char *text, bool by_default) {
+    const Attr *attr = node_attr(node, name);
+    if (!attr) return by_default;
+    return attr->type == ATTR_STRING && !attr->ref && attr->v.s.size == strlen(text) &&
+           memcmp(attr->v.s.data, text, attr->v.s.size) == 0;
+}
+
+/* ---- making -------------------------------------------------------------------------------------
+ */
+
+Node *fuse_new(Fuse *fuse, Node *at, const char *op, const Node *like, uint32_t inputs) {
+    Model *model = fuse->ctx->model;
+    Sym domain = sym_intern_cstr(&model->syms, FUSED_DOMAIN);
+    if (opset_version(at->graph->opsets, domain) != FUSED_OPSET)
+        model_import_opset(model, at->graph->opsets, domain, FUSED_OPSET);
+    Node *node = node_new(at->graph, at, sym_intern_cstr(&model->syms, op), domain);
+    node->name = like->name;
+    node_resize_inputs(node, inputs);
+    node_resize_outputs(node, 1);
+    return node;
+}
+
+static Value *new_value(Fuse *fuse, Graph *graph, const char *stem, const Type *type) {
+    Value *value = value_new(graph, sym_fresh(&fuse->ctx->model->syms, stem));
+    value_set_type(value, type);
+    return value;
+}
+
+Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2], const Type *type) {
+    Model *model = fuse->ctx->model;
+    Node *node = node_new(at->graph, at, sym_intern_cstr(&model->syms, op), NULL);
+    node_resize_inputs(node, operands[1] ? 2 : 1);
+    node_resize_outputs(node, 1);
+    for (uint32_t i = 0; i < node->input_count; i++) node_set_input(node, i, operands[i]);
+    const char *stem = arena_printf(fuse->ctx->scratch, "%s_%s", node_label(at), op);
+    Value *value = new_value(fuse, at->graph, stem, type);
+    node_set_output(node, 0, value);
+    return value;
+}
+
+Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t count) {
+    Arena *arena = &fuse->ctx->model->arena;
+    const int64_t length = count;
+    Dim *dim = ARENA_NEW(arena, Dim);
+    *dim = (Dim){.kind = DIM_KNOWN, .size = length};
+    Value *value = new_value(fuse, graph, "shape", type_new_shaped(arena, DTYPE_INT64, dim, 1));
+    value_set_init(value, tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
+    return value;
+}
+
+void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count) {
+    Node *last = old[count - 1];
+    Value *result = last->outputs[0];
+    uint32_t inputs = made->input_count;
+    while (inputs && !made->inputs[inputs - 1].value) inputs--;
+    node_resize_inputs(made, inputs);
+    node_set_output(last, 0, NULL);
+    node_set_output(made, 0, result);
+    while (count-- > 0) node_remove_unswept(old[count]);
+    fuse->ctx->counts->rewrites++;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fuse-matmul: what follows a matrix product goes into its kernel.
+ *
+ *   act(Add(Add(MatMul(A, B), bias), Z))  ->  demi.fused.MatMul(A, B, bias, Z) {activation}
+ *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB, …}
+ *
+ * Each part may be absent; the adds come in any order. `bias` has one element a column (all other dims
+ * 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1. The
+ * activations are fuse_activation.c's. Faithful: an activation of a float32 result without C alone.
+ */
+#include "fuse_graph.h"
+#include "passes.h"
+
+typedef struct Chain {
+    Node *nodes[8]; /* the product first */
+    size_t count;
+    Value *bias, *residual; /* NULL: none */
+    FuseActivation activation;
+} Chain;
+
+static const Value *result_of(const Chain *chain) {
+    return chain->nodes[chain->count - 1]->outputs[0];
+}
+
+/* True where `value`, added to the product y, is one number a column. */
+static bool is_columns(const Value *value, const Value *y) {
+    int64_t rank = fuse_rank(value), columns = fuse_dim(y, -1);
+    if (rank < 1 || rank > fuse_rank(y) || columns < 1) return false;
+    for (int64_t i = 0; i < rank; i++)
+        if (fuse_dim(value, i) != (i == rank - 1 ? columns : 1)) return false;
+    return true;
+}
+
+/* Gives what is added its place; false where it has none. */
+static bool take_term(Chain *chain, Value *term, const Value *y) {
+    const Value *b = fuse_input(chain->nodes[0], 1);
+    if (type_dtype(term->type) != type_dtype(y->type)) return false;
+    if (!chain->bias && fuse_rank(b) >= 2 && is_columns(term, y)) chain->bias = term;
+    else if (!chain->residual && fuse_same_shape(term, y)) chain->residual = term;
+    else return false;
+    return true;
+}
+
+static bool take_add(Chain *chain) {
+    const Value *y = result_of(chain);
+    Node *add = fuse_reader(y);
+    if (!fuse_is(add, "Add") || !add->outputs[0]) return false;
+    Value *other = fuse_other(add, y);
+    if (fuse_opset(add) < 7 && node_attr_int(add, "broadcast", 0)) return false;
+    if (!other || !take_term(chain, other, y)) return false;
+    chain->nodes[chain->count++] = add;
+    return true;
+}
+
+/* C, and whether the rest of Gemm is what a fused product can do. */
+static bool take_gemm(const Fuse *fuse, Chain *chain) {
+    const Node *gemm = chain->nodes[0];
+    Value *c = fuse_input(gemm, 2);
+    float alpha, beta;
+    if (!fuse_attr_float(gemm, "alpha", 1, &alpha) || !fuse_attr_float(gemm, "beta", 1, &beta))
+        return false;
+    if (!c) return true;
+    return !fuse->faithful && beta == 1 && fuse_opset(gemm) >= 7 &&
+           take_term(chain, c, gemm->outputs[0]);
+}
+
+static void copy_gemm(Node *made, const Node *gemm) {
+    float alpha;
+    if (fuse_attr_float(gemm, "alpha", 1, &alpha) && alpha != 1)
+        node_set_attr_float(made, "alpha", alpha);
+    if (node_attr_int(gemm, "transA", 0)) node_set_attr_int(made, "transA", 1);
+    if (node_attr_int(gemm, "transB", 0)) node_set_attr_int(made, "transB", 1);
+}
+
+static void visit(Fuse *fuse, Node *product) {
+    Chain chain = {.nodes = {product}, .count = 1};
+    bool gemm = fuse_is(product, "Gemm");
+    if ((!gemm && !fuse_is(product, "MatMul")) || product->input_count < 2 ||
+        !fuse_takes(product->outputs[0]) || (gemm && !take_gemm(fuse, &chain)))
+        return;
+    while (!fuse->faithful && take_add(&chain)) continue;
+    if (fuse_find_activation(fuse, result_of(&chain), &chain.activation))
+        for (uint32_t i = 0; i < chain.activation.node_count; i++)
+            chain.nodes[chain.count++] = chain.activation.nodes[i];
+    else chain.activation.name = NULL;
+    if (chain.count == 1) return;
+    Node *made = fuse_new(fuse, chain.nodes[chain.count - 1], "MatMul", product, 4);
+    node_set_input(made, 0, fuse_input(product, 0));
+    node_set_input(made, 1, fuse_input(product, 1));
+    node_set_input(made, 2, chain.bias);
+    node_set_input(made, 3, chain.residual);
+    if (gemm) copy_gemm(made, product);
+    fuse_set_activation(made, &chain.activation);
+    fuse_replace(fuse, made, chain.nodes, chain.count);
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)err;
+    fuse_each(ctx, options, visit);
+    return true;
+}
+
+const PassInfo fuse_matmul_pass = {
+    .name = "fuse-matmul",
+    .summary = "fuse matrix products with bias, residual and activation, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = fuse_options,
+    .options_size = sizeof(FuseOptions),
+    .idempotent = true,
+    .run = run,
+};
