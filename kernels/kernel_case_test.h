@@ -90,7 +90,7 @@ static inline void case_out(KernelCase *c, Dtype dtype, uint32_t rank, const int
 }
 
 static inline bool case_run(KernelCase *c) {
-    return c->call.row->run(&c->call);
+    return kernel_run_once(&c->call);
 }
 static inline void case_end(KernelCase *c) {
     arena_free(&c->arena);

@@ -8,8 +8,12 @@
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
     bool kernel_##function(KernelCall *call);                                                      \
     extern const AttrLayout kernel_layout_##layout;
+#define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
+    KERNEL(domain, op, since, function, layout, types, flags)                                      \
+    extern const KernelPrepare kernel_prepare_##prepare;
 #include "kernels.def"
 #undef KERNEL
+#undef KERNEL_PREPARED
 
 /* No attributes. */
 extern const AttrLayout kernel_layout_none;

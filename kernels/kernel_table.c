@@ -9,9 +9,13 @@
 
 static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags, #function},
+    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags, #function, NULL},
+#define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
+    {domain, op,        since,     kernel_##function, &kernel_layout_##layout,                     \
+     types,  flags,     #function, &kernel_prepare_##prepare},
 #include "kernels.def"
 #undef KERNEL
+#undef KERNEL_PREPARED
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
@@ -71,6 +75,53 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
 }
 
 char *kernel_chars(KernelCall *call, uint64_t size) { return call->host->chars(call, size); }
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static void *from_scratch(KernelCall *call, uint64_t size) {
+    enum { ALIGN = 64 };
+    char *bytes = arena_array(call->scratch, size + ALIGN, 1);
+    return bytes + (ALIGN - (uintptr_t)bytes % ALIGN) % ALIGN;
+}
+
+void *kernel_workspace(KernelCall *call, uint64_t size) {
+    bool asks = call->host && call->host->workspace;
+    return asks ? call->host->workspace(call, size) : from_scratch(call, size);
+}
+
+void *kernel_keep(KernelCall *call, uint64_t size) {
+    bool asks = call->host && call->host->keep;
+    return asks ? call->host->keep(call, size) : from_scratch(call, size);
+}
+
+const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
+                         uint64_t size) {
+    if (!kernel_is_constant(call, i)) return NULL;
+    if (call->host && call->host->share) return call->host->share(call, i, pack, variant, size);
+    KernelPackJob job = {&call->inputs[i], from_scratch(call, size), size, variant};
+    return pack(call, &job) ? job.to : NULL;
+}
+
+const KernelTensor *kernel_constant(KernelCall *call, uint32_t i) {
+    if (!kernel_is_constant(call, i)) return NULL;
+    bool asks = call->host && call->host->constant;
+    return asks ? call->host->constant(call, i) : &call->inputs[i];
+}
+
+void kernel_set_unread(KernelCall *call, uint32_t i) {
+    if (call->host && call->host->set_unread) call->host->set_unread(call, i);
+}
+
+bool kernel_run_once(KernelCall *call) {
+    const KernelPrepare *prepare = call->row->prepare;
+    KernelReady ready = prepare ? prepare->make(call) : KERNEL_READY;
+    bool ok = ready == KERNEL_READY && call->row->run(call);
+    if (prepare && prepare->release && call->prepared) prepare->release(call->prepared);
+    call->prepared = NULL;
+    return ok || (ready == KERNEL_DECLINED && kernel_fail(call, "%s declines", call->row->name));
+}
+
+/* ---- checks ------------------------------------------------------------------------------------ */
 
 bool kernel_fail(KernelCall *call, const char *format, ...) {
     char text[320];

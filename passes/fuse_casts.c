@@ -215,10 +215,20 @@ static void visit(Fuse *f, Node *cast) {
     } while (!fuse_twin(f, cast));
 }
 
-static void number_nodes(Fuse *f, const Graph *graph) {
-    uint32_t position = 0;
-    for (const Node *node = graph->first; node; node = node->next)
-        f->position[node->id] = position++;
+typedef VEC(Node *) NodeList;
+
+/* Lists the casts, outer graphs first: most nodes are none, and need not be looked at again. */
+static NodeList list_casts(Fuse *f) {
+    NodeList casts = {0};
+    GraphList graphs = model_graphs(f->ctx->model, f->ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        uint32_t position = 0;
+        for (Node *node = graphs.items[i]->first; node; node = node->next) {
+            f->position[node->id] = position++;
+            if (node_is_cast(node)) VEC_PUSH(f->ctx->scratch, &casts, node);
+        }
+    }
+    return casts;
 }
 
 bool fuse_casts(PassCtx *ctx, FuseRules rules) {
@@ -226,13 +236,9 @@ bool fuse_casts(PassCtx *ctx, FuseRules rules) {
     uint64_t rewrites = ctx->counts->rewrites;
     fuse.seen = ARENA_ARRAY(ctx->scratch, Seen *, ctx->model->value_count);
     fuse.position = ARENA_ARRAY(ctx->scratch, uint32_t, ctx->model->node_count);
-    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++) number_nodes(&fuse, graphs.items[i]);
-    for (size_t i = 0; i < graphs.count; i++)
-        for (Node *node = graphs.items[i]->first, *next; node; node = next) {
-            next = node->next; /* the passes above remove node itself or something before it */
-            if (node_is_cast(node)) visit(&fuse, node);
-        }
+    NodeList casts = list_casts(&fuse);
+    for (size_t i = 0; i < casts.count; i++)
+        if (stands(casts.items[i])) visit(&fuse, casts.items[i]); /* else removed with another */
     return ctx->counts->rewrites != rewrites;
 }
 

@@ -148,7 +148,7 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     const Attr *attr = node_attr(node, rule->attr);
     if (attr && attr->ref) return;
     /* Without the attribute, the output is as its first operand is, or float. */
-    bool low_input = node->input_count && placement_is_low(r->p, r->p->use_vars[node->id][0]);
+    bool low_input = node->input_count && placement_is_low(r->p, *placement_node_vars(r->p, node));
     if (!attr && low == low_input) return;
     if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
     if (low || !attr)
@@ -178,7 +178,7 @@ static void realise_node(Realise *r, Node *node) {
      * leaves that to the kernels. */
     bool attention = r->p->request.policy != POLICY_FAST &&
                      sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
-                     placement_is_low(r->p, r->p->use_vars[node->id][0]);
+                     placement_is_low(r->p, *placement_node_vars(r->p, node));
     if (attention && op_schema_attr(schema, "softmax_precision") &&
         !node_attr(node, "softmax_precision")) {
         node_set_attr_int(node, "softmax_precision", DTYPE_FLOAT);
@@ -188,7 +188,7 @@ static void realise_node(Realise *r, Node *node) {
 
 static void declare_outputs(Realise *r, Graph *graph) {
     for (size_t i = 0; i < graph->outputs.count; i++)
-        if (placement_is_low(r->p, r->p->output_vars[graph->id][i])) {
+        if (placement_is_low(r->p, *placement_output_var(r->p, graph, i))) {
             graph_declare_output(graph, (uint32_t)i, r->target);
             mark_interface(graph, graph->outputs.items[i]->decl);
         }
@@ -220,8 +220,8 @@ static bool is_free(Realise *r, VarId var) {
 }
 
 static bool is_settled(Realise *r, const Node *node) {
-    const VarId *uses = r->p->use_vars[node->id];
-    for (uint32_t i = 0; uses && i < node->input_count; i++)
+    const VarId *uses = placement_node_vars(r->p, node);
+    for (uint32_t i = 0; i < node->input_count; i++)
         if (is_free(r, uses[i])) return false;
     return true;
 }

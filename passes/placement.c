@@ -18,14 +18,6 @@ bool placement_is_low(Placement *p, VarId var) {
     return var != VAR_NONE && p->vars.items[placement_root(p, var)].low;
 }
 
-VarId placement_use_var(const Placement *p, const Use *use) {
-    if (use->node)
-        return use->node->id < p->node_count && p->use_vars[use->node->id]
-                   ? p->use_vars[use->node->id][use->index]
-                   : VAR_NONE;
-    return p->output_vars[use_graph(use)->id][use->index];
-}
-
 VarId placement_new_var(Placement *p, const Node *node) {
     PlaceVar var = {.tie = (VarId)p->vars.count, .node = node, .culprit = VAR_NONE};
     VEC_PUSH(p->scratch, &p->vars, var);
@@ -127,10 +119,9 @@ static void build_values(Placement *p, Graph *graph) {
     for (Node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) note_value(p, node->outputs[i]);
-    p->output_vars[graph->id] = ARENA_ARRAY(p->scratch, VarId, graph->outputs.count);
     for (size_t i = 0; i < graph->outputs.count; i++)
-        p->output_vars[graph->id][i] =
-            value_holds_float(graph->outputs.items[i]->use.value) ? VAR_FP32 : VAR_NONE;
+        if (value_holds_float(graph->outputs.items[i]->use.value))
+            *placement_output_var(p, graph, i) = VAR_FP32;
 }
 
 static void build_main_io(Placement *p) {
@@ -142,7 +133,7 @@ static void build_main_io(Placement *p) {
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.items[i]->use.value;
         VarId var = io_var(p, value, p->request.low_outputs ? &p->request.low_outputs[i] : NULL);
-        p->output_vars[graph->id][i] = var;
+        *placement_output_var(p, graph, i) = var;
         /* An input that is an output has one name, so it has one type. */
         if (value->input && value->graph == graph)
             placement_tie(p, var, p->value_vars[value->id]);
@@ -162,7 +153,7 @@ static void build_formals(Placement *p, const Function *function) {
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;
         if (!value_holds_float(value)) continue;
-        VarId var = p->output_vars[body->id][i] = placement_new_var(p, NULL);
+        VarId var = *placement_output_var(p, body, i) = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
         if (value->input) placement_tie(p, var, p->value_vars[value->id]);
     }
@@ -191,12 +182,11 @@ static void tie_sequences(Placement *p) {
 static void build_training(Placement *p) {
     for (size_t i = 0; i < p->graphs.count; i++) {
         const Graph *graph = p->graphs.items[i];
+        if (!p->training[graph->id]) continue;
         for (const Node *node = graph->first; node; node = node->next) {
-            if (p->use_vars[node->id]) continue;
-            VarId *uses = ARENA_ARRAY(p->scratch, VarId, node->input_count);
+            VarId *uses = placement_node_vars(p, node);
             for (uint32_t k = 0; k < node->input_count; k++)
                 uses[k] = value_holds_float(node->inputs[k].value) ? VAR_FP32 : VAR_NONE;
-            p->use_vars[node->id] = uses;
         }
     }
 }
@@ -213,7 +203,7 @@ static bool is_training(const Model *model, const Graph *graph) {
 
 /* A node's variable is flexible where all it reads is: judged in the graph's order. */
 static void mark_flexible(Placement *p, const Node *node) {
-    const VarId *uses = p->use_vars[node->id];
+    const VarId *uses = placement_node_vars(p, node);
     for (uint32_t o = 0; o < node->output_count; o++) {
         const Value *out = node->outputs[o];
         VarId var = out ? p->value_vars[out->id] : VAR_NONE;
@@ -231,15 +221,15 @@ static void mark_flexible(Placement *p, const Node *node) {
 
 static void init_tables(Placement *p) {
     p->value_count = p->model->value_count;
-    p->node_count = p->model->node_count;
+    p->use_count = p->model->use_count;
     p->graph_count = p->model->graph_count;
     p->value_vars = ARENA_ARRAY(p->scratch, VarId, p->value_count);
     for (uint32_t i = 0; i < p->value_count; i++) p->value_vars[i] = VAR_NONE;
     p->values = ARENA_ARRAY(p->scratch, Value *, p->value_count);
     p->constant = ARENA_ARRAY(p->scratch, bool, p->value_count);
     p->flexible = ARENA_ARRAY(p->scratch, bool, p->value_count);
-    p->use_vars = ARENA_ARRAY(p->scratch, VarId *, p->node_count);
-    p->output_vars = ARENA_ARRAY(p->scratch, VarId *, p->graph_count);
+    p->use_vars = ARENA_ARRAY(p->scratch, VarId, p->use_count);
+    for (uint32_t i = 0; i < p->use_count; i++) p->use_vars[i] = VAR_NONE;
     p->training = ARENA_ARRAY(p->scratch, bool, p->graph_count);
     p->fp32_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
     p->graphs = model_graphs(p->model, p->scratch);

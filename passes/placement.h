@@ -74,10 +74,9 @@ typedef struct Placement {
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
     const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
                              a guard */
-    VarId **use_vars;   /* [node_count] -> [input_count] */
-    VarId **output_vars; /* [graph_count] -> [outputs.count] */
+    VarId *use_vars;    /* [use_count]: what a use's precision follows */
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
-    uint32_t value_count, node_count, graph_count; /* sizes of these tables */
+    uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
     CensusMemo *census; /* may be NULL */
 } Placement;
@@ -129,8 +128,20 @@ VarId placement_root(Placement *placement, VarId var);
 /* True where the decision for var is low; false for VAR_NONE. */
 bool placement_is_low(Placement *placement, VarId var);
 
-/* The variable that a use's precision follows. */
-VarId placement_use_var(const Placement *placement, const Use *use);
+/* The variable that a use's precision follows; VAR_NONE for uses made later. */
+static inline VarId placement_use_var(const Placement *placement, const Use *use) {
+    return use->id < placement->use_count ? placement->use_vars[use->id] : VAR_NONE;
+}
+
+/* Those of a node's inputs: [input_count], of nodes that were there when the problem was built. */
+static inline VarId *placement_node_vars(const Placement *placement, const Node *node) {
+    return node->input_count ? &placement->use_vars[node->inputs[0].id] : NULL;
+}
+
+/* That of a graph's output. */
+static inline VarId *placement_output_var(const Placement *placement, const Graph *graph, size_t i) {
+    return &placement->use_vars[graph->outputs.items[i]->use.id];
+}
 
 /* ---- for placement_build's own files ---- */
 

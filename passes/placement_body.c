@@ -40,11 +40,11 @@ static VarId outer_var(const BodyBuild *b, size_t slot) {
 }
 
 static void tie_outputs(BodyBuild *b) {
-    VarId *inner = b->p->output_vars[b->body->id];
     for (size_t i = 0; i < b->body->outputs.count; i++) {
-        if (inner[i] == VAR_NONE || i < (size_t)b->slots->body_output) continue;
+        VarId *inner = placement_output_var(b->p, b->body, i);
+        if (*inner == VAR_NONE || i < (size_t)b->slots->body_output) continue;
         VarId var = outer_var(b, i - (size_t)b->slots->body_output);
-        if (var != VAR_NONE) inner[i] = var;
+        if (var != VAR_NONE) *inner = var;
     }
 }
 
@@ -57,7 +57,7 @@ void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs
                        .node = node,
                        .slots = op_body_slots(schema, sym_text(attr->name)),
                        .body = attr->v.g,
-                       .uses = p->use_vars[node->id],
+                       .uses = placement_node_vars(p, node),
                        .outputs = outputs};
         if (!b.slots) continue;
         int64_t scans = node_attr_int(node, "num_scan_inputs", 0);
@@ -81,7 +81,7 @@ static VarId untyped_formal(Placement *p, const Node *node, VarId *memo) {
 
 void placement_build_call(Placement *p, const Node *node, const Function *function) {
     const Graph *body = function->body;
-    VarId *uses = p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
+    VarId *uses = placement_node_vars(p, node);
     const char *why = p->request.excluded ? p->request.excluded[node->id] : NULL;
     VarId untyped = VAR_NONE;
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -93,7 +93,7 @@ void placement_build_call(Placement *p, const Node *node, const Function *functi
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!value_holds_float(node->outputs[i])) continue;
-        VarId var = i < body->outputs.count ? p->output_vars[body->id][i] : VAR_FP32;
+        VarId var = i < body->outputs.count ? *placement_output_var(p, body, i) : VAR_FP32;
         if (var == VAR_NONE) var = untyped_formal(p, node, &untyped);
         p->value_vars[node->outputs[i]->id] = var;
         if (why) placement_pin(p, var, NOTE_EXCLUDED, why);

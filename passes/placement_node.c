@@ -295,11 +295,10 @@ static const char *unknown_reason(Placement *p, const Node *node, const OpSchema
 /* An operator we know nothing of: what it reads and gives keeps its type. */
 static void build_unknown(Placement *p, const Node *node, const OpSchema *schema) {
     const char *excluded = p->request.excluded ? p->request.excluded[node->id] : NULL;
-    VarId *uses = p->use_vars[node->id], var = VAR_NONE;
+    VarId *uses = placement_node_vars(p, node), var = VAR_NONE;
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++) {
         bool input = i < node->input_count;
         const Value *value = input ? node->inputs[i].value : node->outputs[i - node->input_count];
-        if (input) uses[i] = VAR_NONE;
         if (!value_holds_float(value)) continue;
         if (var == VAR_NONE) {
             var = placement_new_var(p, node);
@@ -322,14 +321,13 @@ static bool build_constant(Placement *p, const Node *node) {
 }
 
 void placement_build_node(Placement *p, const Node *node) {
-    p->use_vars[node->id] = ARENA_ARRAY(p->scratch, VarId, node->input_count);
     if (build_constant(p, node)) return;
     const OpSchema *schema = node_schema(node);
     if (!schema || schema->deprecated) {
         build_unknown(p, node, schema);
         return;
     }
-    NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = p->use_vars[node->id]};
+    NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = placement_node_vars(p, node)};
     OpClassAnswer answer = op_class_of(node, p->request.classes);
     b.pin = class_reason(&b, answer);
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;

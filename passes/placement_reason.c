@@ -249,7 +249,7 @@ static NodeNote var_note(PlacementReasons *r, const Node *node, VarId var) {
 
 /* The variables of a node, operand by operand; VAR_NONE where one holds no float32. */
 static VarId operand_at(const Placement *p, const Node *node, uint32_t i) {
-    if (i < node->input_count) return p->use_vars[node->id][i];
+    if (i < node->input_count) return placement_use_var(p, &node->inputs[i]);
     const Value *out = node->outputs[i - node->input_count];
     return out ? p->value_vars[out->id] : VAR_NONE;
 }

@@ -116,7 +116,8 @@ void node_resize_inputs(Node *node, uint32_t count) {
     if (count == node->input_count) return;
     for (uint32_t i = count; i < node->input_count; i++) use_unlink(&node->inputs[i]);
     if (count > node->input_count) {
-        Use *grown = ARENA_ARRAY(&node->graph->model->arena, Use, count);
+        Model *model = node->graph->model;
+        Use *grown = ARENA_ARRAY(&model->arena, Use, count);
         for (uint32_t i = 0; i < count; i++) {
             if (i < node->input_count) {
                 grown[i] = node->inputs[i];
@@ -124,6 +125,7 @@ void node_resize_inputs(Node *node, uint32_t count) {
             }
             grown[i].node = node;
             grown[i].index = i;
+            grown[i].id = model->use_count++;
         }
         node->inputs = grown;
     }
@@ -308,6 +310,7 @@ GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl) {
     output->decl = decl;
     output->graph = graph;
     output->use.index = (uint32_t)graph->outputs.count;
+    output->use.id = graph->model->use_count++;
     use_link(&output->use, value);
     VEC_PUSH(arena, &graph->outputs, output);
     model_touch(graph->model);

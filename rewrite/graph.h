@@ -126,6 +126,8 @@ typedef struct Use {
     Value *value;    /* what is read; NULL: an omitted input */
     Node *node;      /* the reader, or NULL for a graph output; use_graph knows its graph */
     uint32_t index;  /* input index of node, or output index of graph */
+    uint32_t id;     /* < model->use_count; dense, for side tables of passes: a node's inputs have
+                        numbers in a row */
     struct Use *prev, *next; /* among the value's uses */
 } Use;
 
@@ -367,7 +369,7 @@ typedef struct TrainingInfo {
 struct Model {
     Arena arena; /* owns everything below */
     SymTable syms;
-    uint32_t value_count, node_count, graph_count; /* ids given out so far */
+    uint32_t value_count, node_count, use_count, graph_count; /* ids given out so far */
     uint64_t edits;                   /* changes made since it was read */
     const Source *source; /* the file it was read from; NULL where made or read as text */
     int64_t ir_version;

@@ -15,8 +15,9 @@
 
 #include "checked.h"
 #include "error_fill.h"
-#include "exec.h"
+#include "exec_memory.h"
 #include "processors.h"
+#include "step_form.h"
 
 struct DemiPlan {
     Arena arena;
@@ -100,6 +101,7 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
         err_hint(err, "compile it again");
     }
     ok = ok && plan_load(&plan->loaded, &plan->arena, err);
+    if (ok && !(plan->loaded.share = plan_share_new())) ok = err_out_of_memory(err);
     if (ok) {
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
         plan->inputs = ios_of(plan, main->inputs, &plan->input_count);
@@ -163,6 +165,7 @@ DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
 
 void demi_plan_free(DemiPlan *plan) {
     if (!plan) return;
+    plan_share_free(plan->loaded.share);
     arena_free(&plan->arena);
     if (plan->map) munmap(plan->map, plan->map_size);
     free(plan);
@@ -216,6 +219,8 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->step_limit = options->step_limit ? options->step_limit : UINT64_MAX;
     pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
     exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
+    exec->placed = ARENA_ARRAY(&context->arena, Buffer, plan->value_count);
+    exec->memos = ARENA_ARRAY(&context->arena, StepMemo, plan->step_count);
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
     set_constants(exec);
@@ -248,6 +253,13 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
 
 void demi_context_free(DemiContext *context) {
     if (!context) return;
+    uint32_t steps = context->exec.memos ? context->plan->loaded.plan.step_count : 0;
+    for (uint32_t i = 0; i < steps; i++)
+        for (StepForm *form = context->exec.memos[i].forms, *next; form; form = next) {
+            next = form->next;
+            step_form_free(&context->exec, form);
+        }
+    exec_memory_free(&context->exec);
     pool_free(&context->exec.pool);
     arena_free(&context->exec.scratch);
     arena_free(&context->exec.run);
@@ -417,6 +429,22 @@ static void collect_outputs(DemiContext *context) {
     context->output_count = (uint32_t)context->plan->output_count;
 }
 
+/* The last run's values, all but constants. */
+static void clear_values(Exec *exec) {
+    const LoadedPlan *loaded = exec->loaded;
+    for (uint32_t i = 0; i < loaded->plan.value_count; i++)
+        if (!loaded->constants[i].present) rt_value_clear(&exec->pool, &exec->values[i]);
+}
+
+/* With memory at hand for small things; what jumps lands in the caller. */
+static void run(DemiContext *context) {
+    Exec *exec = &context->exec;
+    exec->pool.peak = exec->pool.used;
+    if (!bind_inputs(context)) return;
+    exec_memory_begin(exec);
+    if (exec_graph(exec, 0)) collect_outputs(context);
+}
+
 DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     Exec *exec = &context->exec;
     MemTrap trap;
@@ -424,8 +452,11 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->output_count = 0;
     exec->depth = 0;
     exec->steps = 0;
+    clear_values(exec);
     if (setjmp(trap.env)) {
         err_out_of_memory(&context->err);
+        step_form_drop(exec);
+        exec_drop_results(exec);
     } else {
         arena_free(&exec->run);
         arena_free(&context->result);
@@ -434,9 +465,9 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
         arena_init(&context->result, &trap);
         exec->scratch.budget = exec->pool.budget;
         exec->run.budget = exec->pool.budget;
-        exec->pool.peak = exec->pool.used;
-        if (bind_inputs(context) && exec_graph(exec, 0)) collect_outputs(context);
+        run(context);
     }
+    exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);
     return end(&context->err, error);
 }
@@ -495,6 +526,7 @@ DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
                               DemiError *error) {
     Err err = {0};
     MemTrap trap;
+    exec_memory_forget(&context->exec); /* watched steps never work in place */
     if (setjmp(trap.env)) {
         err_out_of_memory(&err);
         return end(&err, error);

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The executor: one step after the other; see exec.h.
- *
- * A kernel step: operands as tensors, output shapes by the operator's shape function (from dims and
- * the contents of small operands, which are at hand now), memory, and the first kernel that takes the
- * dtypes. Where none does, operands are widened and results rounded once, so a float kernel serves
- * 16-bit types as a GPU with float accumulation would.
- */
+/* The executor: one step after the other; see exec.h. exec_kernel.c runs the steps that have kernels,
+ * others handle whole values. */
 #define _DEFAULT_SOURCE /* clock_gettime */
 #include "exec.h"
 
@@ -14,16 +9,17 @@
 #include <string.h>
 #include <time.h>
 
-#include "element_convert.h"
+#include "exec_memory.h"
 
-enum { SMALL_FLOATS = 64, DEPTH_LIMIT = 128 };
+enum { DEPTH_LIMIT = 128 };
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-static void name_step(Exec *exec, const LoadedStep *step) {
-    if (!exec->err || exec->err->node[0]) return;
+bool exec_name_step(Exec *exec, const LoadedStep *step) {
+    if (!exec->err || exec->err->node[0]) return false;
     snprintf(exec->err->node, sizeof exec->err->node, "%s", step->name);
     snprintf(exec->err->op_type, sizeof exec->err->op_type, "%s", step->op);
+    return false;
 }
 
 bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...) {
@@ -33,8 +29,7 @@ bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     err_set(exec->err, ERR_MODEL, "%s", text);
-    name_step(exec, step);
-    return false;
+    return exec_name_step(exec, step);
 }
 
 /* ---- operands ---------------------------------------------------------------------------------- */
@@ -82,253 +77,6 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
     return otherwise;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------------ */
-
-static bool read_items(const KernelTensor *tensor, ShapeNum *items) {
-    bool real = dtype_is_float(tensor->dtype);
-    for (uint64_t i = 0; i < tensor->count; i++)
-        if (real) items[i] = (ShapeNum){.kind = SHAPE_REAL, .real = kernel_real(tensor, i)};
-    return real;
-}
-
-static void shape_operand(Exec *exec, const KernelTensor *tensor, ShapeOperand *operand) {
-    *operand = (ShapeOperand){.present = tensor->present, .has_rank = true,
-                              .dtype = tensor->dtype, .rank = tensor->rank};
-    if (!tensor->present) return;
-    ShapeNum *dims = ARENA_ARRAY(&exec->scratch, ShapeNum, tensor->rank);
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        dims[i] = (ShapeNum){SHAPE_KNOWN, {tensor->dims[i]}};
-    operand->dims = dims;
-    bool integers = dtype_is_integer(tensor->dtype) || tensor->dtype == DTYPE_BOOL;
-    bool floats = tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_DOUBLE;
-    uint64_t most = integers ? SHAPE_ITEM_LIMIT : floats ? SMALL_FLOATS : 0;
-    if (tensor->rank > 1 || tensor->count > most || dtype_bits(tensor->dtype) < 8) return;
-    ShapeNum *items = ARENA_ARRAY(&exec->scratch, ShapeNum, tensor->count + 1);
-    if (!read_items(tensor, items)) {
-        KernelCall call = {.scratch = &exec->scratch};
-        const int64_t *numbers = kernel_ints(&call, tensor);
-        for (uint64_t i = 0; i < tensor->count; i++)
-            items[i] = (ShapeNum){SHAPE_KNOWN, {numbers[i]}};
-    }
-    operand->items = items;
-    operand->item_count = (uint32_t)tensor->count;
-}
-
-static bool infer_shapes(Exec *exec, const LoadedStep *step, KernelCall *call) {
-    if (!step->shape) return exec_fail(exec, step, "it has no shape function");
-    ShapeOperand *inputs = ARENA_ARRAY(&exec->scratch, ShapeOperand, call->input_count);
-    ShapeOperand *outputs = ARENA_ARRAY(&exec->scratch, ShapeOperand, call->output_count);
-    for (uint32_t i = 0; i < call->input_count; i++)
-        shape_operand(exec, &call->inputs[i], &inputs[i]);
-    for (uint32_t i = 0; i < call->output_count; i++)
-        outputs[i].present = call->outputs[i].present;
-    ShapeCall shape = {.arena = &exec->scratch, .attrs = step->shape_attrs, .inputs = inputs,
-                       .outputs = outputs, .input_count = call->input_count,
-                       .output_count = call->output_count};
-    if (!shape_infer(step->shape, &shape)) return exec_fail(exec, step, "%s", shape.reason);
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        if (!outputs[i].present) continue;
-        int64_t *dims = ARENA_ARRAY(&exec->scratch, int64_t, outputs[i].rank + 1);
-        bool known = outputs[i].has_rank;
-        for (uint32_t k = 0; known && k < outputs[i].rank; k++) {
-            known = outputs[i].dims[k].kind == SHAPE_KNOWN;
-            dims[k] = outputs[i].dims[k].value;
-        }
-        if (!known) return exec_fail(exec, step, "the shape of output %u can't be told", i);
-        call->outputs[i].rank = outputs[i].rank;
-        call->outputs[i].dims = dims;
-    }
-    return true;
-}
-
-/* ---- kernels ----------------------------------------------------------------------------------- */
-
-typedef struct StepCall {
-    KernelCall call;
-    KernelHost host;
-    Exec *exec;
-    const LoadedStep *step;
-    RtTensor **results; /* [output_count]: in the plan's dtypes */
-    Dtype *dtypes;      /* [output_count]: those the kernel writes */
-} StepCall;
-
-static bool takes(const KernelRow *row, Dtype dtype) { return row->types >> dtype & 1; }
-
-static Dtype given(const KernelRow *row, Dtype dtype) {
-    return takes(row, dtype) || row->flags & KERNEL_BYTES ? dtype : element_wide(dtype);
-}
-
-static bool row_serves(const KernelRow *row, const KernelCall *call, bool widened) {
-    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
-        const KernelTensor *t =
-            i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
-        if (!t->present) continue;
-        if (!widened && !takes(row, t->dtype) && !(row->flags & KERNEL_BYTES)) return false;
-        if (widened && !takes(row, given(row, t->dtype)) && !(row->flags & KERNEL_BYTES))
-            return false;
-    }
-    return true;
-}
-
-static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *call) {
-    for (int widened = 0; widened < 2; widened++)
-        for (size_t i = 0; i < step->row_count; i++)
-            if (row_serves(&step->rows[i], call, widened)) return &step->rows[i];
-    return NULL;
-}
-
-static bool widen_inputs(StepCall *s, KernelTensor *inputs) {
-    for (uint32_t i = 0; i < s->call.input_count; i++) {
-        KernelTensor *t = &inputs[i];
-        Dtype wide = t->present ? given(s->call.row, t->dtype) : t->dtype;
-        if (!t->present || wide == t->dtype) continue;
-        void *data = arena_array(&s->exec->scratch, t->count + 1, kernel_element_size(wide));
-        element_convert(wide, data, t->dtype, t->data, t->count);
-        t->data = data;
-        t->dtype = wide;
-    }
-    return true;
-}
-
-/* Memory for output i, its dims being known: the result's own, or a wider array to round from. */
-static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
-    KernelTensor *out = &s->call.outputs[i];
-    Dtype dtype = (Dtype)s->dtypes[i];
-    if (s->results[i]) return exec_fail(s->exec, s->step, "output %u is made twice", i);
-    RtTensor *result = rt_tensor_new(&s->exec->pool, dtype, rank, dims, s->exec->err);
-    if (!result) {
-        name_step(s->exec, s->step);
-        return false;
-    }
-    s->results[i] = result;
-    *out = result->tensor;
-    Dtype wide = given(s->call.row, dtype);
-    if (wide == dtype) return true;
-    out->dtype = wide;
-    out->data = arena_array(&s->exec->scratch, out->count + 1, kernel_element_size(wide));
-    return true;
-}
-
-static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims) {
-    StepCall *s = (StepCall *)((char *)call - offsetof(StepCall, call));
-    return make_output(s, i, rank, dims);
-}
-
-static char *host_chars(KernelCall *call, uint64_t size) {
-    StepCall *s = (StepCall *)((char *)call - offsetof(StepCall, call));
-    return arena_array(&s->exec->run, size, 1);
-}
-
-static bool collect(StepCall *s, KernelTensor *inputs) {
-    Exec *exec = s->exec;
-    const LoadedStep *step = s->step;
-    for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
-        RtValue *value = exec_input(exec, step, i);
-        if (!value) continue;
-        if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is no tensor", i);
-        inputs[i] = value->tensor->tensor;
-    }
-    for (uint32_t i = 0; i < step->plan->outputs.count; i++) {
-        if (step->outputs[i] == PLAN_NONE) continue;
-        Dtype dtype = (Dtype)exec->loaded->plan.values[step->outputs[i]].dtype;
-        if (!kernel_element_size(dtype))
-            return exec_fail(exec, step, "the type of output %u is unknown", i);
-        s->call.outputs[i] = (KernelTensor){.present = true, .dtype = dtype};
-        s->dtypes[i] = dtype;
-    }
-    return true;
-}
-
-static void finish(StepCall *s, bool ok) {
-    for (uint32_t i = 0; i < s->call.output_count; i++) {
-        RtTensor *result = s->results[i];
-        if (!result) continue;
-        RtValue value = {.state = RT_TENSOR, .tensor = result};
-        if (!ok) {
-            rt_value_clear(&s->exec->pool, &value);
-            continue;
-        }
-        const KernelTensor *out = &s->call.outputs[i];
-        if (out->dtype != result->tensor.dtype)
-            element_convert(result->tensor.dtype, result->tensor.data, out->dtype, out->data,
-                            out->count);
-        exec_output(s->exec, s->step, i, value);
-    }
-}
-
-/* Output 0 is input 0 under another shape: nothing is copied. */
-static bool run_view(StepCall *s) {
-    RtTensor *source = exec_input(s->exec, s->step, 0)->tensor;
-    const KernelTensor *out = &s->call.outputs[0];
-    uint64_t count = 1;
-    for (uint32_t i = 0; i < out->rank; i++) count *= (uint64_t)out->dims[i];
-    if (count != source->tensor.count)
-        return exec_fail(s->exec, s->step, "%llu elements can't become %llu",
-                         (unsigned long long)source->tensor.count, (unsigned long long)count);
-    RtTensor *view = rt_tensor_view(&s->exec->pool, source, out->rank, out->dims, s->exec->err);
-    if (!view) return false;
-    exec_output(s->exec, s->step, 0, (RtValue){.state = RT_TENSOR, .tensor = view});
-    return true;
-}
-
-static bool is_view(const StepCall *s) {
-    const KernelCall *call = &s->call;
-    return call->row->flags & KERNEL_VIEW && call->output_count && call->input_count &&
-           call->outputs[0].present && call->inputs[0].present &&
-           call->outputs[0].dtype == call->inputs[0].dtype &&
-           (call->output_count == 1 || !call->outputs[1].present);
-}
-
-static bool run_row(StepCall *s, KernelTensor *inputs) {
-    bool sizes = s->call.row->flags & KERNEL_SIZES;
-    if (!sizes && !infer_shapes(s->exec, s->step, &s->call)) return false;
-    if (!sizes && is_view(s)) return run_view(s);
-    for (uint32_t i = 0; !sizes && i < s->call.output_count; i++) {
-        const KernelTensor shape = s->call.outputs[i];
-        if (shape.present && !make_output(s, i, shape.rank, shape.dims)) return false;
-    }
-    bool ok = widen_inputs(s, inputs) && s->call.row->run(&s->call);
-    if (!ok) name_step(s->exec, s->step);
-    for (uint32_t i = 0; ok && i < s->call.output_count; i++)
-        if (s->call.outputs[i].present && !s->results[i])
-            ok = exec_fail(s->exec, s->step, "output %u was not made", i);
-    return ok;
-}
-
-bool exec_kernel(Exec *exec, const LoadedStep *step) {
-    uint32_t in = step->plan->inputs.count, out = step->plan->outputs.count;
-    KernelTensor *inputs = ARENA_ARRAY(&exec->scratch, KernelTensor, in + 1);
-    StepCall s = {.host = {.output = host_output, .chars = host_chars},
-                  .exec = exec,
-                  .step = step,
-                  .results = ARENA_ARRAY(&exec->scratch, RtTensor *, out + 1),
-                  .dtypes = ARENA_ARRAY(&exec->scratch, Dtype, out + 1)};
-    s.call = (KernelCall){.attrs = step->kernel_attrs,
-                          .inputs = inputs,
-                          .outputs = ARENA_ARRAY(&exec->scratch, KernelTensor, out + 1),
-                          .input_count = in,
-                          .output_count = out,
-                          .opset = step->opset,
-                          .threads = exec->threads,
-                          .seed = exec->seed++,
-                          .scratch = &exec->scratch,
-                          .text = &exec->run,
-                          .err = exec->err,
-                          .host = &s.host};
-    if (!collect(&s, inputs)) return false;
-    if (!step->types || !kernel_signature_agrees(step->types, &s.call))
-        return exec_fail(exec, step, "its operands' types are none that it can have together");
-    s.call.row = choose_row(step, &s.call);
-    if (!s.call.row) {
-        const char *dtype = in && inputs[0].present ? dtype_name(inputs[0].dtype) : "these types";
-        return exec_fail(exec, step, "demi has no kernel of it for %s", dtype);
-    }
-    exec->row = s.call.row;
-    bool ok = run_row(&s, inputs);
-    finish(&s, ok);
-    return ok;
-}
-
 /* ---- graphs ------------------------------------------------------------------------------------ */
 
 static double now(void) {
@@ -341,13 +89,13 @@ static bool run_step(Exec *exec, const LoadedStep *step) {
     if (exec->steps++ >= exec->step_limit) {
         err_set(exec->err, ERR_ENV, "more than %llu steps",
                 (unsigned long long)exec->step_limit);
-        name_step(exec, step);
-        return false;
+        return exec_name_step(exec, step);
     }
     double start = exec->after ? now() : 0;
     bool ok = step->exec ? step->exec(exec, step) : exec_kernel(exec, step);
     if (!ok) return false;
     if (exec->after) exec->after(exec->after_data, step, start, now() - start);
+    if (exec->depth == 1) exec_memory_note(exec, step);
     for (uint32_t i = 0; i < step->dead_count; i++)
         rt_value_clear(&exec->pool, &exec->values[step->dead[i]]);
     return true;

@@ -2,8 +2,9 @@
 /* Running a plan: what the executor's files share.
  *
  * A LoadedPlan is a checked plan with everything looked up that does not depend on data: kernels,
- * attribute structs, when a value is read last. It is immutable and shared. An Exec is one run's state
- * and belongs to one thread. Steps run in order; a step that holds graphs (If, Loop, Scan,
+ * attribute structs, when a value is read last. It is immutable and shared. An Exec is one context's
+ * state and belongs to one thread: what it found out in one run (step_form.h, exec_memory.h) is there
+ * for the next. Steps run in order; a step that holds graphs (If, Loop, Scan,
  * SequenceMap) runs them by exec_graph.
  */
 #ifndef DEMI_EXEC_H
@@ -11,6 +12,7 @@
 
 #include "kernel.h"
 #include "plan.h"
+#include "plan_share.h"
 #include "shape.h"
 #include "value_store.h"
 
@@ -32,6 +34,9 @@ struct LoadedStep {
     const void *shape_attrs, *kernel_attrs;
     const PlainAttr *attrs; /* [plan->attrs.count] */
     const uint32_t *inputs, *outputs; /* value numbers, PLAN_NONE where omitted */
+    const bool *constant, *ends; /* [inputs]: it is a constant; nobody reads it after this step */
+    const uint32_t *varying; /* [varying_count]: inputs that are neither constant nor omitted */
+    uint32_t varying_count;
     const uint32_t *dead; /* [dead_count]: values that nobody reads after this step */
     uint32_t dead_count;
 };
@@ -41,14 +46,28 @@ typedef struct LoadedPlan {
     LoadedStep *steps;      /* [plan.step_count] */
     KernelTensor *constants; /* [plan.value_count]; not present where a value is none */
     bool *kept;             /* [plan.value_count]: a graph's output, which steps do not drop */
+    uint32_t *last;         /* [plan.value_count]: the step after which it is dropped; of those that
+                               are not, plan.step_count */
+    PlanShare *share;       /* the one thing that changes, behind a lock */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
 bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err);
 
+typedef struct StepForm StepForm;
+typedef struct StepCall StepCall;
+typedef struct ShapeSet ShapeSet;
+
+/* What a context knows of a step. */
+typedef struct StepMemo {
+    StepForm *forms;  /* the one used last first */
+    uint8_t contents; /* a FormContents: what its shape was once found to depend on */
+} StepMemo;
+
 struct Exec {
     const LoadedPlan *loaded;
     RtValue *values; /* [value_count] */
+    StepMemo *memos; /* [step_count] */
     Pool pool;
     Arena scratch;   /* emptied after every step, of inner graphs too */
     Arena run;       /* emptied before every run: strings */
@@ -57,6 +76,17 @@ struct Exec {
     unsigned depth;  /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
     const KernelRow *row; /* the kernel that ran last */
+    /* the step in progress, for when it is jumped out of */
+    StepCall *making;
+    StepForm *running;
+    uint32_t result_count;
+    Buffer *workspace; /* by sibling */
+    /* exec_memory.c's */
+    ShapeSet *sets, *set; /* the one used last first; that of this run, NULL between runs */
+    Buffer *placed;       /* [value_count] */
+    char *piece;          /* [piece_size] */
+    uint64_t piece_size;
+    bool is_planned;      /* this run uses the places of `set` */
     /* Called after each step, before values that end with it go; may be NULL. */
     void (*after)(void *data, const LoadedStep *step, double start, double seconds);
     void *after_data;
@@ -83,12 +113,16 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
 /* ERR_MODEL with step and operator. Returns false. */
 bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Says in the error, if it does not say so yet, which step failed. Returns false. */
+bool exec_name_step(Exec *exec, const LoadedStep *step);
 /* The tensor of operand i; NULL with the error set where it is none. */
 RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i);
 /* An integer scalar (or the first element). False with the error set. */
 bool exec_scalar(Exec *exec, const LoadedStep *step, const RtTensor *tensor, int64_t *value);
-/* Runs the step by its kernels. */
+/* Runs the step by its kernels (exec_kernel.c). */
 bool exec_kernel(Exec *exec, const LoadedStep *step);
+/* Ends what a kernel step had that was jumped out of. */
+void exec_drop_results(Exec *exec);
 
 /* ---- moving slices (exec_slices.c); results have one reference, NULL with the error set ---- */
 

@@ -125,6 +125,20 @@ static FoundOp *find_ops(Loader *l) {
     return found;
 }
 
+static void load_operands(Loader *l, LoadedStep *step) {
+    uint32_t count = step->plan->inputs.count, varying = 0;
+    bool *constant = ARENA_ARRAY(l->arena, bool, count);
+    uint32_t *list = ARENA_ARRAY(l->arena, uint32_t, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (step->inputs[i] == PLAN_NONE) continue;
+        constant[i] = l->loaded->constants[step->inputs[i]].present;
+        if (!constant[i]) list[varying++] = i;
+    }
+    step->constant = constant;
+    step->varying = list;
+    step->varying_count = varying;
+}
+
 static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     const Plan *plan = &l->loaded->plan;
     LoadedStep *step = &l->loaded->steps[number];
@@ -145,6 +159,7 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     for (uint32_t i = 0; i < step->plan->attrs.count; i++)
         load_attr(l, &plan->attrs[step->plan->attrs.first + i], &attrs[i]);
     step->attrs = attrs;
+    load_operands(l, step);
     if (step->rows) step->kernel_attrs = fill(l, step->rows->layout, step);
     if (step->shape) step->shape_attrs = fill(l, step->shape->layout, step);
 }
@@ -210,6 +225,25 @@ static void find_lifetimes(Loader *l, Lifetimes *t) {
     }
 }
 
+/* What each step drops, and which of its inputs those are. */
+static void note_ends(Loader *l, LoadedStep *step) {
+    uint32_t count = step->plan->inputs.count;
+    bool *ends = ARENA_ARRAY(l->arena, bool, count);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < step->dead_count; k++)
+            if (step->inputs[i] == step->dead[k]) ends[i] = true;
+    step->ends = ends;
+}
+
+/* A result that nobody reads ends with the step that makes it. */
+static void note_unread(const Plan *plan, Lifetimes *t) {
+    for (uint32_t s = 0; s < plan->step_count; s++)
+        for (uint32_t i = 0; i < plan->steps[s].outputs.count; i++) {
+            uint32_t value = plan->operands[plan->steps[s].outputs.first + i];
+            if (value != PLAN_NONE && t->last[value] == PLAN_NONE) t->last[value] = s;
+        }
+}
+
 static void load_lifetimes(Loader *l) {
     const Plan *plan = &l->loaded->plan;
     Lifetimes t = {.graph_of = ARENA_ARRAY(l->arena, uint32_t, plan->value_count),
@@ -221,6 +255,7 @@ static void load_lifetimes(Loader *l) {
     l->loaded->kept = ARENA_ARRAY(l->arena, bool, plan->value_count);
     place_values(plan, &t);
     find_lifetimes(l, &t);
+    note_unread(plan, &t);
     uint32_t *counts = ARENA_ARRAY(l->arena, uint32_t, plan->step_count);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < plan->value_count; i++) {
@@ -233,6 +268,10 @@ static void load_lifetimes(Loader *l) {
             if (!step->dead) step->dead = ARENA_ARRAY(l->arena, uint32_t, counts[t.last[i]]);
             ((uint32_t *)(uintptr_t)step->dead)[step->dead_count++] = i;
         }
+    for (uint32_t i = 0; i < plan->step_count; i++) note_ends(l, &l->loaded->steps[i]);
+    l->loaded->last = t.last;
+    for (uint32_t i = 0; i < plan->value_count; i++)
+        if (t.last[i] == PLAN_NONE || l->loaded->kept[i]) t.last[i] = plan->step_count;
 }
 
 bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {

@@ -31,16 +31,41 @@ void pool_free(Pool *pool) {
     pool->used = 0;
 }
 
-/* Four classes to a power of two, so that at most a fifth of a buffer is waste. */
+bool pool_charge(Pool *pool, uint64_t size) {
+    if (pool->used > pool->budget || size > pool->budget - pool->used) return false;
+    if (pool->used + pool->kept > pool->budget - size) pool_trim(pool);
+    pool->used += size;
+    if (pool->used > pool->peak) pool->peak = pool->used;
+    return true;
+}
+
+void pool_discharge(Pool *pool, uint64_t size) { pool->used -= size; }
+
+/* Four classes to a power of two, so that at most a fifth of a buffer is waste: class 4 n + k holds
+ * SMALLEST * 2^n * (1 + k / 4) bytes. */
 static uint32_t class_of(uint64_t size, uint64_t *rounded) {
-    uint32_t number = 0;
-    for (uint64_t step = SMALLEST; number + 4 <= POOL_CLASSES; step *= 2, number += 4)
-        for (uint32_t k = 0; k < 4; k++)
-            if (size <= step + step / 4 * k) {
-                *rounded = step + step / 4 * k;
-                return number + k;
-            }
-    return POOL_CLASSES;
+    *rounded = SMALLEST;
+    if (size <= SMALLEST) return 0;
+    if (size > UINT64_C(1) << 44) return POOL_CLASSES;
+    unsigned top = 63 - (unsigned)__builtin_clzll(size - 1); /* size - 1 in [2^top, 2^(top + 1)) */
+    uint64_t quarter = (UINT64_C(1) << top) / 4;
+    uint32_t k = (uint32_t)((size - 1 - (UINT64_C(1) << top)) / quarter) + 1; /* 1 .. 4 */
+    *rounded = (UINT64_C(1) << top) + k * quarter;
+    return 4 * (top - 6) + k;
+}
+
+static void link_buffer(Buffer **list, Buffer *buffer) {
+    buffer->refs = 1;
+    buffer->prev = NULL;
+    buffer->next = *list;
+    if (*list) (*list)->prev = buffer;
+    *list = buffer;
+}
+
+static void unlink_buffer(Buffer **list, Buffer *buffer) {
+    if (buffer->next) buffer->next->prev = buffer->prev;
+    if (buffer->prev) buffer->prev->next = buffer->next;
+    else *list = buffer->next;
 }
 
 Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
@@ -66,11 +91,8 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
         buffer->size = rounded;
         buffer->size_class = number;
     }
-    buffer->refs = 1;
-    buffer->prev = NULL;
-    buffer->next = pool->live;
-    if (pool->live) pool->live->prev = buffer;
-    pool->live = buffer;
+    link_buffer(&pool->live, buffer);
+    buffer->owner = UINT32_MAX;
     pool->used += buffer->size;
     if (pool->used > pool->peak) pool->peak = pool->used;
     return buffer;
@@ -80,13 +102,27 @@ void *buffer_data(Buffer *buffer) { return (char *)buffer + HEADER; }
 
 void buffer_unref(Pool *pool, Buffer *buffer) {
     if (!buffer || --buffer->refs) return;
-    if (buffer->next) buffer->next->prev = buffer->prev;
-    if (buffer->prev) buffer->prev->next = buffer->next;
-    else pool->live = buffer->next;
+    if (buffer->size_class == BUFFER_PLACED) {
+        unlink_buffer(&pool->placed, buffer);
+        return;
+    }
+    unlink_buffer(&pool->live, buffer);
     pool->used -= buffer->size;
     pool->kept += buffer->size;
     buffer->next = pool->free[buffer->size_class];
     pool->free[buffer->size_class] = buffer;
+}
+
+void buffer_unref_all(Pool *pool, Buffer *first) {
+    for (Buffer *buffer = first, *next; buffer; buffer = next) {
+        next = buffer->sibling;
+        buffer_unref(pool, buffer);
+    }
+}
+
+void buffer_place(Pool *pool, Buffer *buffer) {
+    buffer->size_class = BUFFER_PLACED;
+    link_buffer(&pool->placed, buffer);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
@@ -120,6 +156,18 @@ RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *d
         return NULL;
     }
     tensor->tensor.data = buffer_data(tensor->buffer);
+    return tensor;
+}
+
+RtTensor *rt_tensor_in(Pool *pool, const KernelTensor *like, Buffer *buffer, Err *err) {
+    RtTensor *tensor = tensor_shell(pool, like->dtype, like->rank, like->dims, err);
+    if (!tensor) {
+        buffer_unref(pool, buffer);
+        return NULL;
+    }
+    tensor->tensor.count = like->count;
+    tensor->tensor.data = like->data;
+    tensor->buffer = buffer;
     return tensor;
 }
 

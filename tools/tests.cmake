@@ -76,12 +76,22 @@ if(TARGET demi)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     if(TARGET demi_shared)
-        demi_python_test(plan_suite plan_suite.py --library $<TARGET_FILE:demi_shared>
+        demi_python_test(plan_suite plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
             --library $<TARGET_FILE:demi_shared> LABELS quick)
+        demi_python_test(faithful faithful_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            PROCESSORS 2)
+        foreach(to float16 bfloat16)
+            foreach(io keep low)
+                demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2
+                    ARGS --library $<TARGET_FILE:demi_shared> --to ${to} --io ${io})
+            endforeach()
+        endforeach()
+        demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            TIMEOUT 600 PROCESSORS 2)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

@@ -16,10 +16,11 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
     tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c
-    tools/compare_runs.c tools/show_plan.c)
+    tools/compare_runs.c tools/output_error.c tools/check_numbers.c tools/show_plan.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
     demi_base m)
+demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
@@ -74,6 +75,7 @@ if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE))
     target_link_libraries(demi_shared PRIVATE OpenMP::OpenMP_C m ${CMAKE_DL_LIBS})
     set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    demi_use_onednn(demi_shared)
 endif()
 
 # The example of a plug-in, which tests load.

@@ -65,6 +65,24 @@ static inline float mish_float(float x) {
 PLAIN(mish, mish_float(x), x *tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))), WITHOUT_ATTRS)
 
 PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)), WITH_ATTRS)
+/* Swish of the first operand times the second, which has its shape. */
+#define TIMES(T)                                                                                   \
+    for (uint64_t i = 0; i < out->count; i++) ((T *)out->data)[i] *= ((const T *)by->data)[i]
+
+bool kernel_swiglu(KernelCall *call) {
+    if (!kernel_needs(call, 2, 1)) return false;
+    const KernelTensor *by = &call->inputs[1], *out = &call->outputs[0];
+    bool same = by->rank == out->rank && by->dtype == out->dtype;
+    for (uint32_t i = 0; same && i < by->rank; i++) same = by->dims[i] == out->dims[i];
+    if (!same) return kernel_fail(call, "its operands have not the same type and shape");
+    if (!kernel_swish(call)) return false;
+    if (out->dtype == DTYPE_FLOAT)
+        TIMES(float);
+    else
+        TIMES(double);
+    return true;
+}
+
 PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
 PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
 

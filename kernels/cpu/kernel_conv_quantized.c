@@ -4,6 +4,7 @@
  * x_scale * w_scale[m] / y_scale, rounds to nearest even, adds y's zero point and saturates.
  */
 #include "conv_columns.h"
+#include "conv_quantized.h"
 #include "kernel_functions.h"
 #include "quantized.h"
 
@@ -12,11 +13,6 @@ typedef struct ConvAttrs {
 } ConvAttrs;
 
 KERNEL_LAYOUT(conv_quantized, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
-
-/* Operand numbers, which differ between the two. */
-typedef struct Operands {
-    uint32_t w, x_zero, w_zero;
-} Operands;
 
 static bool is_byte(const KernelTensor *t) {
     return t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8;
@@ -36,8 +32,7 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
     return true;
 }
 
-/* The sums [images, filters, outputs]; NULL with the error set. */
-static bool conv_sums(KernelCall *call, const Operands *at, const int32_t *bias, int32_t *sums) {
+bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
     const ConvAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
@@ -78,17 +73,23 @@ static bool conv_sums(KernelCall *call, const Operands *at, const int32_t *bias,
     return true;
 }
 
-bool kernel_conv_integer(KernelCall *call) {
+const ConvBytes conv_integer_operands = {1, 2, 3}, qlinear_conv_operands = {3, 2, 5};
+
+bool conv_integer_by(KernelCall *call, ConvSums *conv_sums) {
     KernelTensor *y = &call->outputs[0];
     if (y->dtype != DTYPE_INT32) return kernel_fail(call, "the result is no int32");
-    return conv_sums(call, &(Operands){1, 2, 3}, NULL, y->data);
+    return conv_sums(call, &conv_integer_operands, NULL, y->data);
+}
+
+bool kernel_conv_integer(KernelCall *call) {
+    return conv_integer_by(call, conv_byte_sums);
 }
 
 static bool is_float(const KernelTensor *t, uint64_t count) {
     return t && t->dtype == DTYPE_FLOAT && (t->count == 1 || t->count == count);
 }
 
-bool kernel_qlinear_conv(KernelCall *call) {
+bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     KernelTensor *y = &call->outputs[0];
     const KernelTensor *w = kernel_input(call, 3), *bias = kernel_input(call, 8);
     const KernelTensor *x_scale = kernel_input(call, 1), *w_scale = kernel_input(call, 4);
@@ -102,7 +103,7 @@ bool kernel_qlinear_conv(KernelCall *call) {
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");
     int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count + 1);
-    if (!conv_sums(call, &(Operands){3, 2, 5}, bias ? bias->data : NULL, sums)) return false;
+    if (!conv_sums(call, &qlinear_conv_operands, bias ? bias->data : NULL, sums)) return false;
     if (y->count == 0) return true;
     double zero = y_zero ? kernel_real(y_zero, 0) : 0;
     double of_all = kernel_real(x_scale, 0) / kernel_real(y_scale, 0);
@@ -114,4 +115,8 @@ bool kernel_qlinear_conv(KernelCall *call) {
                         sums + i * plane, (uint8_t *)y->data + i * plane, plane);
     }
     return true;
+}
+
+bool kernel_qlinear_conv(KernelCall *call) {
+    return qlinear_conv_by(call, conv_byte_sums);
 }

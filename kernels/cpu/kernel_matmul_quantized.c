@@ -11,15 +11,8 @@
 #include <string.h>
 
 #include "kernel_functions.h"
-#include "matmul_batches.h"
+#include "matmul_quantized.h"
 #include "quantized.h"
-
-/* Numbers per row or column ("line") of a matrix: [batches, lines], or one for all. */
-typedef struct Lines {
-    bool one;
-    double *items;
-    uint64_t lines;
-} Lines;
 
 static bool fits_lines(const KernelTensor *t, const KernelTensor *matrix, uint32_t axis) {
     if (t->rank != matrix->rank) return false;
@@ -102,18 +95,11 @@ static bool zeros_fit(KernelCall *call, uint32_t i, const KernelTensor *matrix) 
                        dtype_name(matrix->dtype));
 }
 
-typedef struct Factors {
-    const KernelTensor *a, *b;
-    MatmulBatches s;
-} Factors;
-
-/* int32 sums of int8 or uint8 matrices. */
-static void byte_sums(KernelCall *call, const Factors *f, const Lines *a_zero, const Lines *b_zero,
-                      int32_t *sums) {
+bool matmul_byte_sums(KernelCall *call, const ByteFactors *f, int32_t *sums) {
     const MatmulBatches *s = &f->s;
     uint64_t width = quantized_width(s->k);
-    int16_t *a = widen(call, f->a, a_zero, true, width),
-            *b = widen(call, f->b, b_zero, false, s->n);
+    int16_t *a = widen(call, f->a, &f->a_zero, true, width),
+            *b = widen(call, f->b, &f->b_zero, false, s->n);
     uint64_t *a_at = ARENA_ARRAY(call->scratch, uint64_t, s->batches + 1);
     for (uint64_t i = 0; s->k && i < s->batches; i++) a_at[i] = s->a[i] / s->k * (width / 2);
     const GemmMatrix rows = {(const void *)a, a_at, width / 2, 1};
@@ -128,20 +114,23 @@ static void byte_sums(KernelCall *call, const Factors *f, const Lines *a_zero, c
                           .b = &columns,
                           .c = sums};
     gemm_run(call, &product);
+    return true;
+}
+
+bool matmul_integer_by(KernelCall *call, ByteSums *sums) {
+    KernelTensor *y = &call->outputs[0];
+    ByteFactors f = {.a = &call->inputs[0], .b = &call->inputs[1]};
+    if (!is_byte(f.a) || !is_byte(f.b) || y->dtype != DTYPE_INT32)
+        return kernel_fail(call, "operands are not of 8 bits");
+    if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 2, f.a, true, &f.a_zero) ||
+        !lines_make(call, 3, f.b, false, &f.b_zero) || !zeros_fit(call, 2, f.a) ||
+        !zeros_fit(call, 3, f.b))
+        return false;
+    return y->count == 0 || sums(call, &f, y->data);
 }
 
 bool kernel_matmul_integer(KernelCall *call) {
-    KernelTensor *y = &call->outputs[0];
-    Factors f = {.a = &call->inputs[0], .b = &call->inputs[1]};
-    Lines a_zero, b_zero;
-    if (!is_byte(f.a) || !is_byte(f.b) || y->dtype != DTYPE_INT32)
-        return kernel_fail(call, "operands are not of 8 bits");
-    if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 2, f.a, true, &a_zero) ||
-        !lines_make(call, 3, f.b, false, &b_zero) || !zeros_fit(call, 2, f.a) ||
-        !zeros_fit(call, 3, f.b))
-        return false;
-    if (y->count) byte_sums(call, &f, &a_zero, &b_zero, y->data);
-    return true;
+    return matmul_integer_by(call, matmul_byte_sums);
 }
 
 /* ---- QLinearMatMul --------------------------------------------------------------------------- */
@@ -155,7 +144,7 @@ static uint64_t matrix_of(const uint64_t *starts, uint64_t batch, uint64_t size)
     return size ? starts[batch] / size : 0;
 }
 
-static void store_bytes(KernelCall *call, const Factors *f, const Scales *scales,
+static void store_bytes(KernelCall *call, const ByteFactors *f, const Scales *scales,
                         const int32_t *sums) {
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
@@ -186,8 +175,7 @@ static float *less_zero(KernelCall *call, const KernelTensor *t, const Lines *ze
 }
 
 /* Operands of which one is no 8-bit integer: everything in float. */
-static void run_floats(KernelCall *call, const Factors *f, const Lines *a_zero, const Lines *b_zero,
-                       const Scales *scales) {
+static void run_floats(KernelCall *call, const ByteFactors *f, const Scales *scales) {
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
     float *sums = ARENA_ARRAY(call->scratch, float, y->count);
@@ -195,8 +183,8 @@ static void run_floats(KernelCall *call, const Factors *f, const Lines *a_zero, 
                             .m = s->m,
                             .n = s->n,
                             .k = s->k,
-                            .a = {less_zero(call, f->a, a_zero, true), s->a, s->k, 1},
-                            .b = {less_zero(call, f->b, b_zero, false), s->b, s->n, 1},
+                            .a = {less_zero(call, f->a, &f->a_zero, true), s->a, s->k, 1},
+                            .b = {less_zero(call, f->b, &f->b_zero, false), s->b, s->n, 1},
                             .c = sums};
     gemm_matrices(call, &g);
     for (uint64_t i = 0; i < y->count; i++) {
@@ -212,16 +200,15 @@ static void run_floats(KernelCall *call, const Factors *f, const Lines *a_zero, 
     }
 }
 
-bool kernel_qlinear_matmul(KernelCall *call) {
+bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
     KernelTensor *y = &call->outputs[0];
     const KernelTensor *b = kernel_input(call, 3);
     if (!b) return kernel_fail(call, "b is missing");
-    Factors f = {.a = &call->inputs[0], .b = b};
-    Lines a_zero, b_zero;
+    ByteFactors f = {.a = &call->inputs[0], .b = b};
     Scales scales;
     if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 1, f.a, true, &scales.a) ||
-        !lines_make(call, 2, f.a, true, &a_zero) || !lines_make(call, 4, b, false, &scales.b) ||
-        !lines_make(call, 5, b, false, &b_zero) || !lines_make(call, 6, y, true, &scales.y) ||
+        !lines_make(call, 2, f.a, true, &f.a_zero) || !lines_make(call, 4, b, false, &scales.b) ||
+        !lines_make(call, 5, b, false, &f.b_zero) || !lines_make(call, 6, y, true, &scales.y) ||
         !lines_make(call, 7, y, true, &scales.y_zero) || !zeros_fit(call, 2, f.a) ||
         !zeros_fit(call, 5, b))
         return false;
@@ -232,11 +219,15 @@ bool kernel_qlinear_matmul(KernelCall *call) {
         return kernel_fail(call, "several scales or zero points for a vector");
     if (y->count == 0) return true;
     if (!is_byte(f.a) || !is_byte(b) || !is_byte(y)) {
-        run_floats(call, &f, &a_zero, &b_zero, &scales);
+        run_floats(call, &f, &scales);
         return true;
     }
     int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count);
-    byte_sums(call, &f, &a_zero, &b_zero, sums);
+    if (!byte_sums(call, &f, sums)) return false;
     store_bytes(call, &f, &scales, sums);
     return true;
+}
+
+bool kernel_qlinear_matmul(KernelCall *call) {
+    return qlinear_matmul_by(call, matmul_byte_sums);
 }

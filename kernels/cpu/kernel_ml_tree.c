@@ -118,6 +118,7 @@ static bool length_is(KernelCall *call, const char *what, uint64_t count, uint64
 
 static bool numeric(KernelCall *call, const AttrTensor *tensor) {
     return !tensor->data || (KERNEL_NUMBERS >> tensor->data->dtype & 1) ||
+           tensor->data->dtype == DTYPE_FLOAT16 ||
            kernel_fail(call, "an attribute holds %s", dtype_name(tensor->data->dtype));
 }
 

@@ -92,16 +92,26 @@ void sym_table_init(SymTable *table, Arena *arena) {
     key_fill(table);
 }
 
+typedef struct Key {
+    const char *text;
+    size_t length;
+    uint32_t hash;
+} Key;
+
+/* Names are looked at only where the hash says so: they lie further away than slots. */
+static bool holds(const SymTable *table, const SymSlot *slot, Key key) {
+    if (slot->hash != key.hash || !slot->number) return false;
+    Sym sym = table->names[slot->number - 1];
+    return sym->length == key.length &&
+           (key.length == 0 || memcmp(sym->text, key.text, key.length) == 0);
+}
+
 /* The slot that holds these bytes, or the free slot where they belong. capacity must not be 0. */
-static SymSlot *slot_of(const SymTable *table, const char *text, size_t length, uint32_t hash) {
+static SymSlot *slot_of(const SymTable *table, Key key) {
     size_t mask = table->capacity - 1;
-    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    for (size_t i = key.hash & mask;; i = (i + 1) & mask) {
         SymSlot *slot = &table->slots[i];
-        if (!slot->number) return slot;
-        if (slot->hash != hash) continue;
-        Sym sym = table->names[slot->number - 1];
-        if (sym->length != length) continue;
-        if (length == 0 || memcmp(sym->text, text, length) == 0) return slot;
+        if (!slot->number || holds(table, slot, key)) return slot;
     }
 }
 
@@ -124,7 +134,7 @@ void sym_reserve(SymTable *table, size_t count) {
     count += table->count;
     size_t capacity = table->capacity ? table->capacity : 64;
     while (capacity / 4 * 3 < count) capacity *= 2;
-    if (!table->recent) table->recent = ARENA_ARRAY(table->arena, Sym, SYM_RECENT);
+    if (!table->recent) table->recent = ARENA_ARRAY(table->arena, SymSlot, SYM_RECENT);
     if (capacity > table->capacity) slots_grow(table, capacity);
     if (count <= table->room) return;
     size_t room = count < 2 * table->room ? 2 * table->room : count;
@@ -149,14 +159,13 @@ Sym sym_intern(SymTable *table, const char *text, size_t length) {
     if (table->count == table->room || table->count >= table->capacity / 4 * 3)
         sym_reserve(table, 1);
     uint32_t hash = hash_bytes(table, text, length);
-    Sym *recent = &table->recent[hash & (SYM_RECENT - 1)];
-    if (*recent && (*recent)->length == length &&
-        (length == 0 || memcmp((*recent)->text, text, length) == 0))
-        return *recent;
-    SymSlot *slot = slot_of(table, text, length, hash);
+    SymSlot *recent = &table->recent[hash & (SYM_RECENT - 1)];
+    if (holds(table, recent, (Key){text, length, hash})) return table->names[recent->number - 1];
+    SymSlot *slot = slot_of(table, (Key){text, length, hash});
     slot->hash = hash;
-    *recent = slot->number ? table->names[slot->number - 1] : add(table, slot, text, length);
-    return *recent;
+    Sym sym = slot->number ? table->names[slot->number - 1] : add(table, slot, text, length);
+    *recent = *slot;
+    return sym;
 }
 
 Sym sym_intern_cstr(SymTable *table, const char *text) {
@@ -165,7 +174,8 @@ Sym sym_intern_cstr(SymTable *table, const char *text) {
 
 Sym sym_find(const SymTable *table, const char *text, size_t length) {
     if (!table->capacity) return NULL;
-    const SymSlot *slot = slot_of(table, text, length, hash_bytes(table, text, length));
+    const Key key = {text, length, hash_bytes(table, text, length)};
+    const SymSlot *slot = slot_of(table, key);
     return slot->number ? table->names[slot->number - 1] : NULL;
 }
 

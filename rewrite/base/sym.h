@@ -39,7 +39,7 @@ typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
-    Sym *recent;    /* [SYM_RECENT] by hash: what was met last, so that most look-ups stay near */
+    SymSlot *recent; /* [SYM_RECENT] by hash: what was met last, so that most look-ups stay near */
     SymSlot *slots; /* [capacity]: open addressing, a power of two */
     size_t capacity;
     SymSuffix *suffixes; /* [suffix_capacity]: as slots, by stem */

@@ -60,6 +60,14 @@ class CompileOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool)]
 
 
+class ConvertOptions(ctypes.Structure):
+    """The beginning of DemiConvertOptions: what is not there has its default."""
+
+    _fields_ = [("size", c_uint32), ("to", c_int), ("io", c_int)]
+
+
+TARGETS = {"float16": 1, "bfloat16": 2}
+IO = {"keep": 1, "low": 2}
 NONE, TENSOR, SEQUENCE = 0, 1, 2
 NUMERICS = ["fast", "faithful"]
 STRING = 8
@@ -86,8 +94,8 @@ class Library:
         if status:
             raise Failed(error)
 
-    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
-        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
+    def _loaded(self, model: bytes, use) -> bytes:  # noqa: ANN001
+        """What use(handle, write, error) writes of the model."""
         error, handle, pieces = Error(), c_void_p(), []
 
         def take(_, data, size):  # noqa: ANN001, ANN202
@@ -97,11 +105,24 @@ class Library:
         self.check(self.c.demi_load_memory(model, c_size_t(len(model)), None, byref(handle),
                                            byref(error)), error)
         try:
-            self.check(self.c.demi_compile(handle, byref(options), WRITE(take), None,
-                                           byref(error)), error)
+            use(handle, WRITE(take), error)
         finally:
             self.c.demi_free(handle)
         return b"".join(pieces)
+
+    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
+        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
+        return self._loaded(model, lambda handle, write, error: self.check(
+            self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
+
+    def convert(self, model: bytes, to: str, io: str = "keep") -> bytes:
+        """To float16 or bfloat16, inputs and outputs kept or low."""
+        def use(handle, write, error) -> None:  # noqa: ANN001
+            options = ConvertOptions(ctypes.sizeof(ConvertOptions), TARGETS[to], IO[io])
+            self.check(self.c.demi_convert(handle, byref(options), None, byref(error)), error)
+            self.check(self.c.demi_save_callback(handle, write, None, None, byref(error)), error)
+
+        return self._loaded(model, use)
 
 
 class PlanRunner:

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Chains of primitives; see onednn_chain.h. */
+#include "onednn_chain.h"
+
+#include <string.h>
+
+enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+void *onednn_chain_new(KernelCall *call, uint64_t size) {
+    const Onednn *lib = onednn_get();
+    OnednnChain *chain = lib ? kernel_keep(call, size) : NULL;
+    if (!chain) return NULL;
+    chain->lib = lib;
+    call->prepared = chain; /* before anything is opened: release closes it */
+    chain->failed =
+        lib->stream_create(&chain->stream, lib->engine, dnnl_stream_default_flags) != dnnl_success;
+    return chain;
+}
+
+void onednn_chain_release(void *prepared) {
+    OnednnChain *chain = prepared;
+    const Onednn *lib = chain->lib;
+    for (int i = 0; i < chain->step_count; i++) {
+        if (chain->steps[i].primitive) lib->primitive_destroy(chain->steps[i].primitive);
+        if (chain->steps[i].desc) lib->primitive_desc_destroy(chain->steps[i].desc);
+    }
+    for (int i = 0; i < chain->memory_count; i++) lib->memory_destroy(chain->memories[i]);
+    for (int i = 0; i < chain->desc_count; i++) lib->memory_desc_destroy(chain->descs[i]);
+    if (chain->stream) lib->stream_destroy(chain->stream);
+}
+
+static const_dnnl_memory_desc_t keep_desc(OnednnChain *chain, dnnl_status_t status,
+                                          dnnl_memory_desc_t desc) {
+    if (status != dnnl_success) {
+        chain->failed = true;
+        return NULL;
+    }
+    chain->descs[chain->desc_count++] = desc;
+    return desc;
+}
+
+static bool full(OnednnChain *chain, int count, int most) {
+    if (count >= most) chain->failed = true;
+    return chain->failed;
+}
+
+const_dnnl_memory_desc_t onednn_desc(OnednnChain *chain, dnnl_data_type_t type, int rank,
+                                     const dnnl_dim_t *dims, const dnnl_dim_t *strides) {
+    dnnl_dims_t sizes = {0}, steps = {0}; /* the interface declares so many */
+    dnnl_memory_desc_t desc = NULL;
+    if (full(chain, chain->desc_count, CHAIN_DESCS)) return NULL;
+    dnnl_dim_t step = 1;
+    for (int i = rank; i-- > 0; step *= dims[i]) {
+        sizes[i] = dims[i];
+        steps[i] = strides ? strides[i] : step;
+    }
+    dnnl_status_t status =
+        chain->lib->memory_desc_create_with_strides(&desc, rank, sizes, type, steps);
+    return keep_desc(chain, status, desc);
+}
+
+const_dnnl_memory_desc_t onednn_desc_any(OnednnChain *chain, dnnl_data_type_t type, int rank,
+                                         const dnnl_dim_t *dims) {
+    dnnl_dims_t sizes = {0};
+    dnnl_memory_desc_t desc = NULL;
+    if (full(chain, chain->desc_count, CHAIN_DESCS)) return NULL;
+    for (int i = 0; i < rank; i++) sizes[i] = dims[i];
+    dnnl_status_t status = chain->lib->memory_desc_create_with_tag(&desc, rank, sizes, type,
+                                                                   dnnl_format_tag_any);
+    return keep_desc(chain, status, desc);
+}
+
+int onednn_given(OnednnChain *chain, const_dnnl_memory_desc_t desc) {
+    int number = chain->memory_count;
+    if (full(chain, number, CHAIN_MEMORIES)) return CHAIN_NONE;
+    dnnl_status_t status = chain->lib->memory_create(&chain->memories[number], desc,
+                                                     chain->lib->engine, DNNL_MEMORY_NONE);
+    if (status != dnnl_success) {
+        chain->failed = true;
+        return CHAIN_NONE;
+    }
+    chain->offsets[number] = UINT64_MAX;
+    chain->memory_count++;
+    return number;
+}
+
+int onednn_within(OnednnChain *chain, const_dnnl_memory_desc_t desc) {
+    int number = onednn_given(chain, desc);
+    if (number == CHAIN_NONE) return number;
+    chain->offsets[number] = chain->workspace;
+    uint64_t size = chain->lib->memory_desc_get_size(desc);
+    chain->workspace += (size + CHAIN_ALIGN - 1) / CHAIN_ALIGN * CHAIN_ALIGN;
+    return number;
+}
+
+int onednn_alias(OnednnChain *chain, const_dnnl_memory_desc_t desc, int memory) {
+    int number = onednn_given(chain, desc);
+    if (number != CHAIN_NONE) chain->offsets[number] = chain->offsets[memory];
+    return number;
+}
+
+const_dnnl_memory_desc_t onednn_desc_part(OnednnChain *chain, const_dnnl_memory_desc_t whole,
+                                          const dnnl_dims_t dims, const dnnl_dims_t offsets) {
+    dnnl_memory_desc_t desc = NULL;
+    if (full(chain, chain->desc_count, CHAIN_DESCS)) return NULL;
+    dnnl_status_t status = chain->lib->memory_desc_create_submemory(&desc, whole, dims, offsets);
+    return keep_desc(chain, status, desc);
+}
+
+dnnl_primitive_attr_t onednn_attr(OnednnChain *chain) {
+    dnnl_primitive_attr_t attr = NULL;
+    if (chain->failed || chain->lib->primitive_attr_create(&attr) != dnnl_success ||
+        chain->lib->primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) !=
+            dnnl_success)
+        chain->failed = true;
+    return attr;
+}
+
+bool onednn_step(OnednnChain *chain, dnnl_status_t status, dnnl_primitive_desc_t desc) {
+    if (status != dnnl_success) chain->failed = true;
+    if (full(chain, chain->step_count, CHAIN_STEPS)) {
+        if (desc) chain->lib->primitive_desc_destroy(desc);
+        return false;
+    }
+    ChainStep *step = &chain->steps[chain->step_count++];
+    step->desc = desc;
+    if (chain->lib->primitive_create(&step->primitive, desc) != dnnl_success) {
+        step->primitive = NULL;
+        chain->failed = true;
+    }
+    return !chain->failed;
+}
+
+static ChainStep *last(const OnednnChain *chain) {
+    return (ChainStep *)(uintptr_t)&chain->steps[chain->step_count - 1];
+}
+
+void onednn_args(OnednnChain *chain, const ChainArg *args, int count) {
+    if (chain->failed) return;
+    ChainStep *step = last(chain);
+    for (int i = 0; i < count; i++)
+        if (args[i].memory != CHAIN_NONE)
+            step->args[step->count++] =
+                (dnnl_exec_arg_t){args[i].arg, chain->memories[args[i].memory]};
+    const_dnnl_memory_desc_t scratch =
+        chain->lib->primitive_desc_query_md(step->desc, dnnl_query_scratchpad_md, 0);
+    if (!scratch || chain->lib->memory_desc_get_size(scratch) == 0) return;
+    int number = onednn_within(chain, scratch);
+    if (number == CHAIN_NONE) return;
+    step->args[step->count++] =
+        (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, chain->memories[number]};
+}
+
+const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t what) {
+    return chain->failed ? NULL
+                         : chain->lib->primitive_desc_query_md(last(chain)->desc, what, 0);
+}
+
+const char *onednn_name(const OnednnChain *chain) {
+    const char *name = "";
+    if (!chain->failed)
+        chain->lib->primitive_desc_query(last(chain)->desc, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+void onednn_reorder(OnednnChain *chain, const_dnnl_memory_desc_t from_desc, int from,
+                    const_dnnl_memory_desc_t to_desc, int to) {
+    const Onednn *lib = chain->lib;
+    dnnl_primitive_attr_t attr = onednn_attr(chain);
+    dnnl_primitive_desc_t desc = NULL;
+    if (chain->failed) return;
+    dnnl_status_t status = lib->reorder_primitive_desc_create(&desc, from_desc, lib->engine,
+                                                              to_desc, lib->engine, attr);
+    lib->primitive_attr_destroy(attr);
+    if (!onednn_step(chain, status, desc)) return;
+    const ChainArg args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    onednn_args(chain, args, 2);
+}
+
+/* ---- weights ----------------------------------------------------------------------------------- */
+
+bool onednn_copy(const OnednnChain *chain, const_dnnl_memory_desc_t from_desc, const void *from,
+                 const_dnnl_memory_desc_t to_desc, void *to) {
+    const Onednn *lib = chain->lib;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t source = NULL, target = NULL;
+    bool ok = lib->reorder_primitive_desc_create(&desc, from_desc, lib->engine, to_desc,
+                                                 lib->engine, NULL) == dnnl_success &&
+              lib->primitive_create(&primitive, desc) == dnnl_success &&
+              lib->memory_create(&source, from_desc, lib->engine, (void *)(uintptr_t)from) ==
+                  dnnl_success &&
+              lib->memory_create(&target, to_desc, lib->engine, to) == dnnl_success;
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}};
+    ok = ok && lib->primitive_execute(primitive, chain->stream, 2, args) == dnnl_success &&
+         lib->stream_wait(chain->stream) == dnnl_success;
+    if (target) lib->memory_destroy(target);
+    if (source) lib->memory_destroy(source);
+    if (primitive) lib->primitive_destroy(primitive);
+    if (desc) lib->primitive_desc_destroy(desc);
+    return ok;
+}
+
+static uint64_t mix(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+uint64_t onednn_layout_hash(const OnednnChain *chain, const_dnnl_memory_desc_t desc) {
+    const Onednn *lib = chain->lib;
+    const char *name = onednn_name(chain);
+    const dnnl_query_t lists[] = {dnnl_query_dims, dnnl_query_strides, dnnl_query_padded_dims,
+                                  dnnl_query_inner_blks, dnnl_query_inner_idxs};
+    const dnnl_query_t counts[] = {dnnl_query_ndims_s32, dnnl_query_inner_nblks_s32};
+    uint64_t hash = mix(UINT64_C(14695981039346656037), name, strlen(name));
+    int rank = 0, blocks = 0;
+    lib->memory_desc_query(desc, counts[0], &rank);
+    lib->memory_desc_query(desc, counts[1], &blocks);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const dnnl_dims_t *list = NULL;
+        int count = i < 3 ? rank : blocks;
+        if (lib->memory_desc_query(desc, lists[i], &list) == dnnl_success && list)
+            hash = mix(hash, *list, (size_t)count * sizeof **list);
+    }
+    return hash;
+}
+
+/* KernelPack: job->variant is the hash of pack_to. */
+static bool pack(KernelCall *call, const KernelPackJob *job) {
+    const OnednnChain *chain = call->prepared;
+    int before = onednn_enter(chain->lib, call->threads);
+    bool ok = onednn_copy(chain, chain->pack_from, job->from->data, chain->pack_to, job->to);
+    onednn_leave(chain->lib, before);
+    return ok;
+}
+
+const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_desc_t from) {
+    OnednnChain *chain = call->prepared;
+    if (chain->failed || !kernel_is_constant(call, i)) return NULL;
+    chain->pack_from = from;
+    chain->pack_to = onednn_wanted(chain, dnnl_query_weights_md);
+    return kernel_share(call, i, pack, onednn_layout_hash(chain, chain->pack_to),
+                        chain->lib->memory_desc_get_size(chain->pack_to));
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
+    const Onednn *lib = chain->lib;
+    for (int i = 0; i < chain->memory_count; i++)
+        if (chain->offsets[i] != UINT64_MAX) onednn_set(chain, i, onednn_at(chain, i, workspace));
+    int before = onednn_enter(lib, call->threads);
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < chain->step_count && status == dnnl_success; i++) {
+        const ChainStep *step = &chain->steps[i];
+        status = lib->primitive_execute(step->primitive, chain->stream, step->count, step->args);
+    }
+    if (status == dnnl_success) status = lib->stream_wait(chain->stream);
+    onednn_leave(lib, before);
+    if (status == dnnl_success) return true;
+    return err_set(call->err, ERR_ENV, "oneDNN %s failed (status %d)", lib->text, (int)status);
+}
+
+bool onednn_sums_exactly(const OnednnChain *chain, uint64_t depth) {
+    enum { FLOAT_EXACT = 1 << 24 };
+    return depth <= FLOAT_EXACT / (UINT8_MAX * -INT8_MIN) ||
+           strncmp(onednn_name(chain), "brg", 3) == 0;
+}
+
+void onednn_flip(void *to, const void *from, uint64_t count) {
+    unsigned char *target = to;
+    const unsigned char *source = from;
+    for (uint64_t i = 0; i < count; i++) target[i] = source[i] ^ 128;
+}
+
+bool onednn_dims(const KernelTensor *tensor, dnnl_dims_t dims) {
+    if (tensor->rank > RANK_MOST || tensor->count > INT32_MAX) return false;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        dims[i] = tensor->dims[i];
+        if (dims[i] < 1 || dims[i] > INT32_MAX) return false;
+    }
+    return true;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Primitives of oneDNN that run one after the other, what a prepared row keeps: say a change of layout,
+ * a convolution, a change back.
+ *
+ * A chain is made once, by functions that may be called in a row: after one fails the others do nothing
+ * and `failed` stays set, so that the row declines. Memory objects have no memory of their own: what a
+ * call gives is set before each run, the rest and the primitives' scratchpads are one workspace.
+ */
+#ifndef DEMI_ONEDNN_CHAIN_H
+#define DEMI_ONEDNN_CHAIN_H
+
+#include "kernel.h"
+#include "onednn_load.h"
+
+enum { CHAIN_DESCS = 16, CHAIN_MEMORIES = 16, CHAIN_STEPS = 5, CHAIN_ARGS = 6, CHAIN_NONE = -1 };
+
+typedef struct ChainStep {
+    dnnl_primitive_desc_t desc; /* what is queried of it lives as long */
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[CHAIN_ARGS];
+    int count;
+} ChainStep;
+
+typedef struct OnednnChain {
+    const Onednn *lib;
+    bool failed;
+    dnnl_stream_t stream;
+    dnnl_memory_desc_t descs[CHAIN_DESCS];
+    dnnl_memory_t memories[CHAIN_MEMORIES];
+    uint64_t offsets[CHAIN_MEMORIES]; /* in the workspace; UINT64_MAX: given */
+    ChainStep steps[CHAIN_STEPS];
+    int desc_count, memory_count, step_count;
+    uint64_t workspace;
+    const_dnnl_memory_desc_t pack_from, pack_to; /* what onednn_pack changes */
+} OnednnChain;
+
+/* One argument of a primitive: DNNL_ARG_…, and the number of a memory; CHAIN_NONE leaves it out. */
+typedef struct ChainArg {
+    int arg, memory;
+} ChainArg;
+
+/* A chain in kernel_keep's memory of `size` bytes, of whose struct it is the first member; sets
+ * call->prepared. NULL: decline. */
+void *onednn_chain_new(KernelCall *call, uint64_t size);
+/* KernelPrepare.release of structs that begin with a chain. */
+void onednn_chain_release(void *prepared);
+
+/* A tensor in memory: with these strides in elements, or row-major (NULL). */
+const_dnnl_memory_desc_t onednn_desc(OnednnChain *chain, dnnl_data_type_t type, int rank,
+                                     const dnnl_dim_t *dims, const dnnl_dim_t *strides);
+/* One whose layout oneDNN chooses. */
+const_dnnl_memory_desc_t onednn_desc_any(OnednnChain *chain, dnnl_data_type_t type, int rank,
+                                         const dnnl_dim_t *dims);
+
+/* Memory that the calls give, or within the workspace. */
+int onednn_given(OnednnChain *chain, const_dnnl_memory_desc_t desc);
+int onednn_within(OnednnChain *chain, const_dnnl_memory_desc_t desc);
+
+/* Attributes of all primitives here: the scratchpad is the caller's. To be destroyed. */
+dnnl_primitive_attr_t onednn_attr(OnednnChain *chain);
+
+/* The next step, of a descriptor that was made with onednn_attr (`status`: how that ended); takes it
+ * over. False where it failed. */
+bool onednn_step(OnednnChain *chain, dnnl_status_t status, dnnl_primitive_desc_t desc);
+/* Gives the last step its arguments. */
+void onednn_args(OnednnChain *chain, const ChainArg *args, int count);
+/* A layout of the last step: dnnl_query_src_md, … */
+const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t what);
+/* The last step's implementation, "brg:avx512_core". */
+const char *onednn_name(const OnednnChain *chain);
+
+/* A step that copies memory `from`, of layout `from_desc`, to memory `to`. */
+void onednn_reorder(OnednnChain *chain, const_dnnl_memory_desc_t from_desc, int from,
+                    const_dnnl_memory_desc_t to_desc, int to);
+
+/* A memory of that layout in the place of `memory`, which is within the workspace. */
+int onednn_alias(OnednnChain *chain, const_dnnl_memory_desc_t desc, int memory);
+/* The part of `whole` that begins at `offsets`. */
+const_dnnl_memory_desc_t onednn_desc_part(OnednnChain *chain, const_dnnl_memory_desc_t whole,
+                                          const dnnl_dims_t dims, const dnnl_dims_t offsets);
+
+/* The constant input i, of layout `from`, as the last step wants its weights, in memory of the plan's. NULL: it
+ * is not constant, or that can't be done. */
+const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_desc_t from);
+
+/* Copies from one layout to another, now. False where oneDNN can't. */
+bool onednn_copy(const OnednnChain *chain, const_dnnl_memory_desc_t from_desc, const void *from,
+                 const_dnnl_memory_desc_t to_desc, void *to);
+/* A number that differs where layouts or implementations do. */
+uint64_t onednn_layout_hash(const OnednnChain *chain, const_dnnl_memory_desc_t desc);
+
+static inline void onednn_set(OnednnChain *chain, int memory, const void *data) {
+    if (memory != CHAIN_NONE)
+        chain->lib->memory_set_data_handle(chain->memories[memory], (void *)(uintptr_t)data);
+}
+/* Where memory of the workspace is in `workspace`. */
+static inline void *onednn_at(const OnednnChain *chain, int memory, void *workspace) {
+    return (char *)workspace + chain->offsets[memory];
+}
+
+/* Runs all steps in `workspace`, kernel_workspace's of chain->workspace bytes; memories that are given
+ * have been set. False with the error set. */
+bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace);
+
+/* True where the last step sums products of unsigned and signed bytes to int32 without a rounding:
+ * some implementations go through float, which has them exactly up to 2^24 only. */
+bool onednn_sums_exactly(const OnednnChain *chain, uint64_t depth);
+
+/* to[i] = from[i] ^ 128: between uint8 and int8, with the zero point moved by 128. */
+void onednn_flip(void *to, const void *from, uint64_t count);
+
+/* Dims as oneDNN takes them. False where one is 0 or beyond what its 32-bit arithmetic can do. */
+bool onednn_dims(const KernelTensor *tensor, dnnl_dims_t dims);
+
+#endif

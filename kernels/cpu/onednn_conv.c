@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Conv by oneDNN, of float and of bfloat16 (float sums, rounded once).
+ *
+ * oneDNN is asked for the layout it likes, and data goes there and back by a reorder each, but for
+ * windows of one element over planes that are not tiny: those are fastest as the matrix product that
+ * they are on data as it lies. Constant weights are reordered once for all contexts of a plan.
+ * What a window may be is decided here, more narrowly than by oneDNN; the rest is the own rows'.
+ */
+#include "kernel_functions.h"
+#include "onednn_chain.h"
+#include "onednn_rules.h"
+#include "window.h"
+
+enum { SPATIAL_MOST = 3, PLAIN_COLUMNS = 128 };
+
+typedef struct OnednnConv {
+    OnednnChain chain; /* first: onednn_chain_release */
+    int x, w, bias, y;
+    const void *weights; /* packed; NULL: the call's */
+} OnednnConv;
+
+/* A convolution in oneDNN's terms. */
+typedef struct ConvShape {
+    int rank; /* of x and y */
+    dnnl_data_type_t type;
+    dnnl_dims_t x, w, y, bias, strides, dilations, begin, end; /* w: with groups in front if grouped */
+    bool grouped, has_bias, plain;
+} ConvShape;
+
+static bool data_type(Dtype dtype, dnnl_data_type_t *type) {
+    *type = dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+    return dtype == DTYPE_BFLOAT16 || dtype == DTYPE_FLOAT;
+}
+
+/* Padding is less than a window, as kernels of oneDNN expect, and all numbers are small. */
+static bool axis_suits(const WindowAxis *axis) {
+    int64_t span = (axis->taps - 1) * axis->dilation + 1;
+    return axis->taps < INT16_MAX && axis->dilation < INT16_MAX && axis->stride < INT16_MAX &&
+           axis->begin < span && axis->end < span && axis->in + axis->begin + axis->end < INT32_MAX;
+}
+
+static bool shape_axes(const Window *w, ConvShape *shape) {
+    if (w->rank < 1 || w->rank > SPATIAL_MOST) return false;
+    shape->plain = true;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowAxis *axis = &w->axes[i];
+        if (!axis_suits(axis)) return false;
+        shape->strides[i] = axis->stride;
+        shape->dilations[i] = axis->dilation - 1;
+        shape->begin[i] = axis->begin;
+        shape->end[i] = axis->end;
+        shape->plain = shape->plain && axis->taps == 1 && axis->stride == 1 && !axis->begin &&
+                       !axis->end;
+    }
+    return true;
+}
+
+static bool shape_make(KernelCall *call, const Window *window, ConvShape *shape) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
+    const KernelTensor *y = &call->outputs[0];
+    dnnl_dims_t plain;
+    if (!data_type(x->dtype, &shape->type) || w->dtype != x->dtype || y->dtype != x->dtype ||
+        (bias && bias->dtype != x->dtype) || !onednn_dims(x, shape->x) ||
+        !onednn_dims(y, shape->y) || !onednn_dims(w, plain) || !shape_axes(window, shape))
+        return false;
+    shape->rank = (int)x->rank;
+    shape->has_bias = bias != NULL;
+    shape->grouped = window->groups > 1;
+    shape->plain = shape->plain && !shape->grouped && window->out >= PLAIN_COLUMNS;
+    dnnl_dim_t groups = (dnnl_dim_t)window->groups;
+    shape->bias[0] = shape->y[1];
+    int at = 0;
+    if (shape->grouped) shape->w[at++] = groups;
+    shape->w[at++] = plain[0] / groups;
+    for (int i = 1; i < shape->rank; i++) shape->w[at++] = plain[i];
+    return true;
+}
+
+static dnnl_primitive_desc_t conv_desc(OnednnConv *conv, const ConvShape *s,
+                                       const_dnnl_memory_desc_t x, const_dnnl_memory_desc_t y,
+                                       dnnl_status_t *status) {
+    OnednnChain *chain = &conv->chain;
+    const Onednn *lib = chain->lib;
+    dnnl_primitive_desc_t desc = NULL;
+    const_dnnl_memory_desc_t w = onednn_desc_any(chain, s->type, s->rank + s->grouped, s->w);
+    const_dnnl_memory_desc_t bias =
+        s->has_bias ? onednn_desc(chain, s->type, 1, s->bias, NULL) : NULL;
+    dnnl_primitive_attr_t attr = onednn_attr(chain);
+    if (chain->failed) return NULL;
+    *status = lib->convolution_forward_primitive_desc_create(
+        &desc, lib->engine, dnnl_forward_inference, dnnl_convolution_direct, x, w, bias, y,
+        s->strides, s->dilations, s->begin, s->end, attr);
+    lib->primitive_attr_destroy(attr);
+    return desc;
+}
+
+/* Memory of the layout that the convolution wants: the call's own, or one in the workspace. */
+static int operand(OnednnChain *chain, const_dnnl_memory_desc_t plain,
+                   const_dnnl_memory_desc_t wanted, int given) {
+    if (chain->failed || chain->lib->memory_desc_equal(plain, wanted)) return given;
+    return onednn_within(chain, wanted);
+}
+
+/* The weights: packed once, or reordered at each call. */
+static int weights(KernelCall *call, OnednnConv *conv, const_dnnl_memory_desc_t plain,
+                   const_dnnl_memory_desc_t wanted) {
+    OnednnChain *chain = &conv->chain;
+    conv->weights = onednn_pack_shared(call, 1, plain);
+    if (conv->weights) {
+        kernel_set_unread(call, 1);
+        return conv->w = onednn_given(chain, wanted);
+    }
+    conv->w = onednn_given(chain, plain);
+    return operand(chain, plain, wanted, conv->w);
+}
+
+/* Steps run in the order they are made in, but what the convolution wants is known only once it is
+ * made: its reorders are made after it and moved before it. */
+static void move_last_before(OnednnChain *chain, int place) {
+    ChainStep moved = chain->steps[chain->step_count - 1];
+    for (int i = chain->step_count - 1; i > place; i--) chain->steps[i] = chain->steps[i - 1];
+    chain->steps[place] = moved;
+}
+
+static void chain_make(KernelCall *call, OnednnConv *conv, const ConvShape *s) {
+    OnednnChain *chain = &conv->chain;
+    dnnl_status_t status = dnnl_runtime_error;
+    const_dnnl_memory_desc_t x = onednn_desc(chain, s->type, s->rank, s->x, NULL);
+    const_dnnl_memory_desc_t y = onednn_desc(chain, s->type, s->rank, s->y, NULL);
+    const_dnnl_memory_desc_t any_x = s->plain ? x : onednn_desc_any(chain, s->type, s->rank, s->x);
+    const_dnnl_memory_desc_t any_y = s->plain ? y : onednn_desc_any(chain, s->type, s->rank, s->y);
+    const_dnnl_memory_desc_t w = onednn_desc(chain, s->type, s->rank + s->grouped, s->w, NULL);
+    dnnl_primitive_desc_t desc = conv_desc(conv, s, any_x, any_y, &status);
+    if (!onednn_step(chain, status, desc)) return;
+    const_dnnl_memory_desc_t like_x = onednn_wanted(chain, dnnl_query_src_md);
+    const_dnnl_memory_desc_t like_w = onednn_wanted(chain, dnnl_query_weights_md);
+    const_dnnl_memory_desc_t like_y = onednn_wanted(chain, dnnl_query_dst_md);
+    conv->x = onednn_given(chain, x);
+    conv->y = onednn_given(chain, y);
+    conv->bias = CHAIN_NONE;
+    int to_x = operand(chain, x, like_x, conv->x), to_w = weights(call, conv, w, like_w);
+    int from_y = operand(chain, y, like_y, conv->y);
+    if (s->has_bias) conv->bias = onednn_given(chain, onednn_desc(chain, s->type, 1, s->bias, NULL));
+    const ChainArg args[] = {{DNNL_ARG_SRC, to_x},
+                             {DNNL_ARG_WEIGHTS, to_w},
+                             {DNNL_ARG_BIAS, conv->bias},
+                             {DNNL_ARG_DST, from_y}};
+    onednn_args(chain, args, 4);
+    int before = 0;
+    if (!chain->failed && to_x != conv->x) {
+        onednn_reorder(chain, x, conv->x, like_x, to_x);
+        move_last_before(chain, before++);
+    }
+    if (!chain->failed && to_w != conv->w) {
+        onednn_reorder(chain, w, conv->w, like_w, to_w);
+        move_last_before(chain, before);
+    }
+    if (!chain->failed && from_y != conv->y) onednn_reorder(chain, like_y, from_y, y, conv->y);
+}
+
+static OnednnWork work_of(const KernelCall *call, const Window *window) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    return (OnednnWork){.family = ONEDNN_CONV,
+                        .dtype = x->dtype,
+                        .batches = (uint64_t)x->dims[0],
+                        .groups = window->groups,
+                        .rows = (uint64_t)w->dims[0] / window->groups,
+                        .columns = window->out,
+                        .depth = (uint64_t)w->dims[1] * window->taps,
+                        .constant = kernel_is_constant(call, 1)};
+}
+
+static KernelReady make(KernelCall *call) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    Window window;
+    ConvShape shape = {.rank = 0};
+    const Onednn *lib = onednn_allowed(call, ONEDNN_CONV, x->dtype);
+    if (!lib) return KERNEL_DECLINED;
+    if (!window_make(call, attrs, w, &window) ||
+        !window_check_conv(call, &window, x, w, kernel_input(call, 2)))
+        return KERNEL_FAILED;
+    const OnednnWork work = work_of(call, &window);
+    if (!shape_make(call, &window, &shape) || !onednn_preferred(call, &work))
+        return KERNEL_DECLINED;
+    OnednnConv *conv = onednn_chain_new(call, sizeof *conv);
+    if (!conv) return KERNEL_DECLINED;
+    int before = onednn_enter(lib, call->threads);
+    chain_make(call, conv, &shape);
+    onednn_leave(lib, before);
+    return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_onednn_conv = {make, onednn_chain_release};
+
+bool kernel_onednn_conv(KernelCall *call) {
+    OnednnConv *conv = call->prepared;
+    OnednnChain *chain = &conv->chain;
+    const KernelTensor *bias = kernel_input(call, 2);
+    void *workspace = kernel_workspace(call, chain->workspace + 1);
+    if (!workspace) return false;
+    onednn_set(chain, conv->x, call->inputs[0].data);
+    onednn_set(chain, conv->w, conv->weights ? conv->weights : call->inputs[1].data);
+    onednn_set(chain, conv->bias, bias ? bias->data : NULL);
+    onednn_set(chain, conv->y, call->outputs[0].data);
+    return onednn_chain_run(call, chain, workspace);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MatMul and Gemm by oneDNN, of float and of bfloat16 (float sums, rounded once).
+ *
+ * A second matrix that is constant and one for all batches is packed once for all contexts of a plan;
+ * other operands are read as they lie. Batches that are broadcast in part, Gemm's factors, and
+ * addends of rows are left to the own rows.
+ */
+#include "kernel_functions.h"
+#include "matmul_batches.h"
+#include "onednn_chain.h"
+#include "onednn_rules.h"
+
+typedef struct OnednnMatmul {
+    OnednnChain chain; /* first: onednn_chain_release */
+    int a, b, bias, y;
+    const void *weights; /* packed; NULL: the call's */
+} OnednnMatmul;
+
+/* y[batches, m, n] = a[batches, m, k] * b[batches, k, n] + bias[n]; steps are of rows and columns. */
+typedef struct Product {
+    Dtype dtype;
+    uint64_t batches, m, n, k;
+    dnnl_dim_t a_row, a_column, b_row, b_column;
+    bool has_bias;
+} Product;
+
+static bool small(uint64_t a, uint64_t b, uint64_t c) {
+    return a && b && c && a <= INT32_MAX && b <= INT32_MAX && c <= INT32_MAX &&
+           a * b <= INT32_MAX && (a * b) * c <= INT32_MAX;
+}
+
+static bool sizes_suit(const Product *p) {
+    return small(p->batches, p->m, p->k) && small(p->batches, p->k, p->n) &&
+           small(p->batches, p->m, p->n);
+}
+
+static OnednnWork work_of(const KernelCall *call, const Product *p) {
+    return (OnednnWork){.family = ONEDNN_MATMUL,
+                        .dtype = p->dtype,
+                        .batches = p->batches,
+                        .groups = 1,
+                        .rows = p->m,
+                        .columns = p->n,
+                        .depth = p->k,
+                        .constant = kernel_is_constant(call, 1) && p->batches == 1};
+}
+
+/* [batches, rows, columns]; without the first where there is one batch. */
+static const_dnnl_memory_desc_t matrices(OnednnMatmul *mm, const Product *p, const uint64_t *size,
+                                         const dnnl_dim_t *step) {
+    dnnl_dims_t dims = {(dnnl_dim_t)p->batches, (dnnl_dim_t)size[0], (dnnl_dim_t)size[1]};
+    dnnl_dims_t steps = {(dnnl_dim_t)(size[0] * size[1]), step[0], step[1]};
+    int skip = p->batches == 1;
+    dnnl_data_type_t type = p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+    return onednn_desc(&mm->chain, type, 3 - skip, dims + skip, steps + skip);
+}
+
+static const_dnnl_memory_desc_t bias_desc(OnednnMatmul *mm, const Product *p) {
+    const uint64_t size[] = {1, p->n};
+    const dnnl_dim_t step[] = {(dnnl_dim_t)p->n, 1};
+    return p->has_bias ? matrices(mm, p, size, step) : NULL;
+}
+
+static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
+    OnednnChain *chain = &mm->chain;
+    const Onednn *lib = chain->lib;
+    const uint64_t a_size[] = {p->m, p->k}, b_size[] = {p->k, p->n}, y_size[] = {p->m, p->n};
+    const dnnl_dim_t a_step[] = {p->a_row, p->a_column}, b_step[] = {p->b_row, p->b_column};
+    const dnnl_dim_t y_step[] = {(dnnl_dim_t)p->n, 1};
+    const dnnl_dims_t any = {(dnnl_dim_t)p->k, (dnnl_dim_t)p->n};
+    bool packed = kernel_is_constant(call, 1) && p->batches == 1;
+    const_dnnl_memory_desc_t a = matrices(mm, p, a_size, a_step), y = matrices(mm, p, y_size, y_step);
+    const_dnnl_memory_desc_t b = matrices(mm, p, b_size, b_step), bias = bias_desc(mm, p);
+    const_dnnl_memory_desc_t wanted =
+        packed ? onednn_desc_any(chain, p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32, 2, any)
+               : b;
+    dnnl_primitive_attr_t attr = onednn_attr(chain);
+    dnnl_primitive_desc_t desc = NULL;
+    if (chain->failed) return;
+    dnnl_status_t status =
+        lib->matmul_primitive_desc_create(&desc, lib->engine, a, wanted, bias, y, attr);
+    lib->primitive_attr_destroy(attr);
+    if (!onednn_step(chain, status, desc)) return;
+    mm->weights = packed ? onednn_pack_shared(call, 1, b) : NULL;
+    if (mm->weights) kernel_set_unread(call, 1);
+    if (packed && !mm->weights) chain->failed = true; /* past the budget */
+    mm->a = onednn_given(chain, a);
+    mm->b = onednn_given(chain, onednn_wanted(chain, dnnl_query_weights_md));
+    mm->y = onednn_given(chain, y);
+    mm->bias = p->has_bias ? onednn_given(chain, bias) : CHAIN_NONE;
+    const ChainArg args[] = {{DNNL_ARG_SRC, mm->a},
+                             {DNNL_ARG_WEIGHTS, mm->b},
+                             {DNNL_ARG_BIAS, mm->bias},
+                             {DNNL_ARG_DST, mm->y}};
+    onednn_args(chain, args, 4);
+}
+
+static KernelReady make(KernelCall *call, const Product *p) {
+    const Onednn *lib = onednn_allowed(call, ONEDNN_MATMUL, p->dtype);
+    const OnednnWork work = work_of(call, p);
+    if (!lib || !sizes_suit(p) || !onednn_preferred(call, &work)) return KERNEL_DECLINED;
+    OnednnMatmul *mm = onednn_chain_new(call, sizeof *mm);
+    if (!mm) return KERNEL_DECLINED;
+    int before = onednn_enter(lib, call->threads);
+    chain_make(call, mm, p);
+    onednn_leave(lib, before);
+    return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
+}
+
+static bool run(KernelCall *call, const void *bias) {
+    OnednnMatmul *mm = call->prepared;
+    OnednnChain *chain = &mm->chain;
+    void *workspace = kernel_workspace(call, chain->workspace + 1);
+    if (!workspace) return false;
+    onednn_set(chain, mm->a, call->inputs[0].data);
+    onednn_set(chain, mm->b, mm->weights ? mm->weights : call->inputs[1].data);
+    onednn_set(chain, mm->bias, bias);
+    onednn_set(chain, mm->y, call->outputs[0].data);
+    return onednn_chain_run(call, chain, workspace);
+}
+
+static bool one_type(const KernelCall *call) {
+    Dtype dtype = call->inputs[0].dtype;
+    const KernelTensor *c = kernel_input(call, 2);
+    return (dtype == DTYPE_FLOAT || dtype == DTYPE_BFLOAT16) && call->inputs[1].dtype == dtype &&
+           call->outputs[0].dtype == dtype && (!c || c->dtype == dtype);
+}
+
+/* ---- MatMul ------------------------------------------------------------------------------------ */
+
+/* Each batch's matrices follow the last one's. */
+static bool in_order(const MatmulBatches *s) {
+    for (uint64_t i = 0; i < s->batches; i++)
+        if (s->a[i] != i * s->m * s->k || s->b[i] != i * s->k * s->n) return false;
+    return true;
+}
+
+static KernelReady make_matmul(KernelCall *call) {
+    MatmulBatches s;
+    if (!one_type(call) || !onednn_allowed(call, ONEDNN_MATMUL, call->inputs[0].dtype))
+        return KERNEL_DECLINED;
+    if (!matmul_batches(call, &call->inputs[0], &call->inputs[1], &call->outputs[0], &s))
+        return KERNEL_FAILED;
+    if (call->outputs[0].count == 0 || !in_order(&s)) return KERNEL_DECLINED;
+    const Product p = {.dtype = call->inputs[0].dtype,
+                       .batches = s.batches,
+                       .m = s.m,
+                       .n = s.n,
+                       .k = s.k,
+                       .a_row = (dnnl_dim_t)s.k,
+                       .a_column = 1,
+                       .b_row = (dnnl_dim_t)s.n,
+                       .b_column = 1};
+    return make(call, &p);
+}
+
+const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release};
+
+bool kernel_onednn_matmul(KernelCall *call) { return run(call, NULL); }
+
+/* ---- Gemm -------------------------------------------------------------------------------------- */
+
+/* Those of kernel_layout_gemm. */
+typedef struct GemmAttrs {
+    int64_t trans_a, trans_b;
+    float alpha, beta;
+} GemmAttrs;
+
+/* C is one row for all rows of the result, or there is none. */
+static bool addend_suits(const KernelCall *call, const GemmAttrs *attrs, bool *has) {
+    const KernelTensor *c = kernel_input(call, 2), *y = &call->outputs[0];
+    *has = c && attrs->beta != 0;
+    if (!*has) return true;
+    return attrs->beta == 1 && c->rank >= 1 && c->rank <= 2 && (c->rank == 1 || c->dims[0] == 1) &&
+           c->dims[c->rank - 1] == y->dims[1];
+}
+
+static KernelReady make_gemm(KernelCall *call) {
+    const GemmAttrs *attrs = call->attrs;
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
+    bool ta = attrs->trans_a != 0, tb = attrs->trans_b != 0, has_bias;
+    if (!one_type(call) || a->rank != 2 || b->rank != 2 || y->rank != 2 || attrs->alpha != 1 ||
+        a->dims[ta] != y->dims[0] || b->dims[!tb] != y->dims[1] || a->dims[!ta] != b->dims[tb] ||
+        !addend_suits(call, attrs, &has_bias))
+        return KERNEL_DECLINED; /* what is wrong the own row says */
+    const Product p = {.dtype = a->dtype,
+                       .batches = 1,
+                       .m = (uint64_t)y->dims[0],
+                       .n = (uint64_t)y->dims[1],
+                       .k = (uint64_t)a->dims[!ta],
+                       .a_row = ta ? 1 : a->dims[1],
+                       .a_column = ta ? a->dims[1] : 1,
+                       .b_row = tb ? 1 : b->dims[1],
+                       .b_column = tb ? b->dims[1] : 1,
+                       .has_bias = has_bias};
+    return make(call, &p);
+}
+
+const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chain_release};
+
+bool kernel_onednn_gemm(KernelCall *call) {
+    OnednnMatmul *mm = call->prepared;
+    return run(call, mm->bias == CHAIN_NONE ? NULL : kernel_input(call, 2)->data);
+}

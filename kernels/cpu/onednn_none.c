@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rows of oneDNN's in a build without its headers: they decline. Compiled instead of all other
+ * onednn_*.c (tools/cmake/onednn.cmake). */
+#include "kernel_functions.h"
+#include "onednn.h"
+
+const char *onednn_version(void) { return NULL; }
+const char *onednn_problem(void) { return "demi was built without oneDNN"; }
+const char *onednn_built_with(void) { return NULL; }
+
+static KernelReady decline(KernelCall *call) {
+    (void)call;
+    return KERNEL_DECLINED;
+}
+
+/* Never called, as nothing gets ready. */
+static bool refuse(KernelCall *call) { return kernel_fail(call, "%s", onednn_problem()); }
+
+#define ABSENT(name)                                                                               \
+    const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL};                            \
+    bool kernel_onednn_##name(KernelCall *call) { return refuse(call); }
+
+ABSENT(conv)
+ABSENT(conv_integer)
+ABSENT(gemm)
+ABSENT(matmul)
+ABSENT(matmul_integer)
+ABSENT(qlinear_conv)
+ABSENT(qlinear_matmul)

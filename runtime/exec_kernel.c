@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A kernel step: its form (which kernel, what dims), memory for the outputs, the call. What the kernel
+ * does not take is widened before and results are rounded once after, so a float kernel serves 16-bit
+ * types as a GPU with float accumulation would. */
+#include <string.h>
+
+#include "element_convert.h"
+#include "exec_memory.h"
+#include "step_form.h"
+
+/* ---- the host's side of a call ----------------------------------------------------------------- */
+
+void *step_workspace(KernelCall *call, uint64_t size) {
+    Exec *exec = step_call_of(call)->exec;
+    Buffer *buffer = buffer_new(&exec->pool, size, call->err);
+    if (!buffer) return NULL;
+    buffer->sibling = exec->workspace;
+    exec->workspace = buffer;
+    return buffer_data(buffer);
+}
+
+void step_workspace_free(Exec *exec) {
+    buffer_unref_all(&exec->pool, exec->workspace);
+    exec->workspace = NULL;
+}
+
+/* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or with
+ * KERNEL_SIZES the result's. */
+static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
+    StepForm *form = s->form;
+    KernelTensor *out = &form->outputs[i];
+    uint32_t value = s->step->outputs[i];
+    if (value == PLAN_NONE) return exec_fail(s->exec, s->step, "nobody wants output %u", i);
+    Dtype dtype = (Dtype)s->exec->loaded->plan.values[value].dtype;
+    if (form->results[i]) return exec_fail(s->exec, s->step, "output %u is made twice", i);
+    KernelTensor shape = {.present = true, .dtype = dtype, .rank = rank, .dims = dims};
+    RtTensor *result = exec_new_tensor(s->exec, value, &shape);
+    if (!result) return exec_name_step(s->exec, s->step);
+    form->results[i] = result;
+    out->rank = rank;
+    out->dims = form->row->flags & KERNEL_SIZES ? result->tensor.dims : dims;
+    out->count = result->tensor.count;
+    out->data = result->tensor.data;
+    if (out->dtype == dtype) return true;
+    out->data = step_workspace(&s->call, out->count * kernel_element_size(out->dtype));
+    return out->data || exec_name_step(s->exec, s->step);
+}
+
+static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims) {
+    return make_output(step_call_of(call), i, rank, dims);
+}
+
+static char *host_chars(KernelCall *call, uint64_t size) {
+    return arena_array(&step_call_of(call)->exec->run, size, 1);
+}
+
+static const KernelHost running = {
+    .output = host_output, .chars = host_chars, .workspace = step_workspace};
+
+void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form) {
+    s->exec = exec;
+    s->step = step;
+    s->form = form;
+    s->call = (KernelCall){.row = form->row,
+                           .attrs = step->kernel_attrs,
+                           .inputs = form->inputs,
+                           .outputs = form->outputs,
+                           .input_count = step->plan->inputs.count,
+                           .output_count = step->plan->outputs.count,
+                           .opset = step->opset,
+                           .threads = exec->threads,
+                           .scratch = &exec->scratch,
+                           .text = &exec->run,
+                           .err = exec->err,
+                           .prepared = form->prepared,
+                           .constant = step->constant,
+                           .host = &running};
+}
+
+/* ---- operands ---------------------------------------------------------------------------------- */
+
+static bool set_inputs(StepCall *s) {
+    const LoadedStep *step = s->step;
+    StepForm *form = s->form;
+    for (uint32_t k = 0; k < step->varying_count; k++) {
+        uint32_t i = step->varying[k];
+        form->inputs[i].data = s->exec->values[step->inputs[i]].tensor->tensor.data;
+    }
+    for (uint32_t i = 0; form->widens && i < s->call.input_count; i++) {
+        KernelTensor *to = &form->inputs[i];
+        if (!form->late[i]) continue;
+        const KernelTensor *from = &s->exec->values[step->inputs[i]].tensor->tensor;
+        to->data = step_workspace(&s->call, to->count * kernel_element_size(to->dtype));
+        if (!to->data) return exec_name_step(s->exec, s->step);
+        element_convert(to->dtype, to->data, from->dtype, from->data, from->count);
+    }
+    return true;
+}
+
+/* Output 0 in the tensor of an input that ends here and that nobody else holds. A watcher wants to see
+ * inputs as they were. */
+static bool take_place(StepCall *s) {
+    StepForm *form = s->form;
+    if (form->in_place == PLAN_NONE || s->exec->after) return false;
+    RtValue *value = &s->exec->values[s->step->inputs[form->in_place]];
+    RtTensor *tensor = value->tensor;
+    if (tensor->refs != 1 || !tensor->buffer || tensor->buffer->refs != 1) return false;
+    *value = (RtValue){.state = RT_UNSET};
+    form->results[0] = tensor;
+    return true;
+}
+
+static bool set_outputs(StepCall *s) {
+    StepForm *form = s->form;
+    bool placed = take_place(s);
+    for (uint32_t i = 0; i < s->call.output_count; i++) {
+        KernelTensor *out = &form->outputs[i];
+        if (!out->present) continue;
+        if (i == 0 && placed) {
+            bool as_is = out->dtype == form->results[0]->tensor.dtype;
+            out->data = as_is ? form->results[0]->tensor.data
+                              : step_workspace(&s->call,
+                                               out->count * kernel_element_size(out->dtype));
+            if (!out->data) return exec_name_step(s->exec, s->step);
+        } else if (!make_output(s, i, out->rank, out->dims)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* KERNEL_SIZES: the kernel gives the dims by kernel_output. */
+static void clear_outputs(StepCall *s) {
+    for (uint32_t i = 0; i < s->call.output_count; i++) {
+        KernelTensor *out = &s->form->outputs[i];
+        *out = (KernelTensor){.present = out->present, .dtype = out->dtype};
+    }
+}
+
+/* ---- the call ---------------------------------------------------------------------------------- */
+
+void exec_drop_results(Exec *exec) {
+    StepForm *form = exec->running;
+    exec->running = NULL;
+    for (uint32_t i = 0; form && i < exec->result_count; i++) {
+        RtValue value = {.state = RT_TENSOR, .tensor = form->results[i]};
+        if (form->results[i]) rt_value_clear(&exec->pool, &value);
+        form->results[i] = NULL;
+    }
+    step_workspace_free(exec);
+}
+
+static void give_results(StepCall *s) {
+    StepForm *form = s->form;
+    for (uint32_t i = 0; i < s->call.output_count; i++) {
+        RtTensor *result = form->results[i];
+        const KernelTensor *out = &form->outputs[i];
+        if (!result) continue;
+        form->results[i] = NULL;
+        if (out->dtype != result->tensor.dtype)
+            element_convert(result->tensor.dtype, result->tensor.data, out->dtype, out->data,
+                            out->count);
+        exec_output(s->exec, s->step, i, (RtValue){.state = RT_TENSOR, .tensor = result});
+    }
+}
+
+static bool call_row(StepCall *s) {
+    bool sizes = s->form->row->flags & KERNEL_SIZES;
+    if (sizes) clear_outputs(s);
+    bool ok = set_inputs(s) && (sizes || set_outputs(s)) && s->form->row->run(&s->call);
+    if (!ok) return exec_name_step(s->exec, s->step);
+    for (uint32_t i = 0; sizes && i < s->call.output_count; i++)
+        if (s->form->outputs[i].present && !s->form->results[i])
+            return exec_fail(s->exec, s->step, "output %u was not made", i);
+    return true;
+}
+
+/* Output 0 is input 0 under another shape: nothing is copied. */
+static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
+    RtTensor *source = exec->values[step->inputs[0]].tensor;
+    const KernelTensor *out = &form->outputs[0];
+    RtTensor *view = rt_tensor_view(&exec->pool, source, out->rank, out->dims, exec->err);
+    if (!view) return exec_name_step(exec, step);
+    exec_output(exec, step, 0, (RtValue){.state = RT_TENSOR, .tensor = view});
+    return true;
+}
+
+bool exec_kernel(Exec *exec, const LoadedStep *step) {
+    uint64_t seed = exec->seed++;
+    StepForm *form = step_form_get(exec, step);
+    if (!form) return exec_name_step(exec, step);
+    exec->row = form->row;
+    if (form->is_view) return run_view(exec, step, form);
+    StepCall s;
+    step_call_init(&s, exec, step, form);
+    s.call.seed = seed;
+    exec->running = form;
+    exec->result_count = s.call.output_count;
+    bool ok = call_row(&s);
+    if (ok) give_results(&s);
+    exec_drop_results(exec);
+    return ok;
+}

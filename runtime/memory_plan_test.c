@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The memory plan: on random lifetimes no two blocks that live together overlap, the size is that of the
+ * furthest end, and is close to the bound; cases whose best is known come out best. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "memory_plan.h"
+
+static uint64_t random_state;
+
+static uint32_t random_below(uint32_t most) {
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((random_state >> 33) % most);
+}
+
+static void check(const MemoryBlock *blocks, size_t count, uint64_t size) {
+    uint64_t furthest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const MemoryBlock *a = &blocks[i];
+        assert_int_equal(a->offset % MEMORY_ALIGN, 0);
+        assert_true(a->offset + a->size <= size);
+        uint64_t end = a->offset + (a->size ? a->size + 63 : 64) / 64 * 64;
+        if (end > furthest) furthest = end;
+        for (size_t k = 0; k < i; k++) {
+            const MemoryBlock *b = &blocks[k];
+            if (a->last < b->first || b->last < a->first) continue;
+            if (a->offset < b->offset + b->size && b->offset < a->offset + a->size)
+                fail_msg("blocks %zu and %zu overlap", k, i);
+        }
+    }
+    assert_int_equal(furthest, size);
+}
+
+/* Plans random lifetimes; the size relative to the bound. */
+static double try_random(uint64_t seed) {
+    enum { MOST = 120 };
+    static MemoryBlock blocks[MOST];
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    random_state = seed;
+    uint32_t count = 1 + random_below(MOST), steps = 1 + random_below(60);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = random_below(steps);
+        uint32_t most = random_below(4) ? 4 : steps; /* most live shortly, some long */
+        uint32_t left = steps - first;
+        blocks[i] = (MemoryBlock){.size = random_below(random_below(2) ? 300 : 100000),
+                                  .first = first,
+                                  .last = first + random_below(left < most ? left : most)};
+    }
+    uint64_t size = memory_plan(blocks, count, &arena);
+    uint64_t bound = memory_plan_bound(blocks, count, &arena);
+    check(blocks, count, size);
+    assert_true(size >= bound);
+    arena_free(&arena);
+    return (double)size / (double)bound;
+}
+
+static void test_random(void **state) {
+    (void)state;
+    double total = 0;
+    enum { TRIES = 400 };
+    for (uint64_t seed = 0; seed < TRIES; seed++) {
+        double relative = try_random(seed);
+        assert_true(relative < 1.5);
+        total += relative;
+    }
+    assert_true(total / TRIES < 1.05);
+}
+
+static void test_known(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    /* a chain needs two buffers, and a residual around it a third */
+    MemoryBlock chain[] = {{.size = 1024, .first = 0, .last = 1},
+                           {.size = 1024, .first = 1, .last = 2},
+                           {.size = 1024, .first = 2, .last = 3},
+                           {.size = 1024, .first = 3, .last = 4}};
+    assert_int_equal(memory_plan(chain, 4, &arena), 2048);
+    assert_int_equal(memory_plan_bound(chain, 4, &arena), 2048);
+    MemoryBlock residual[] = {{.size = 1000, .first = 0, .last = 3},
+                              {.size = 2000, .first = 1, .last = 2},
+                              {.size = 2000, .first = 2, .last = 3}};
+    assert_int_equal(memory_plan(residual, 3, &arena), 1024 + 2048 + 2048);
+    /* the gap that a dead one leaves is used, the smallest that fits */
+    MemoryBlock gaps[] = {{.size = 4096, .first = 0, .last = 1},
+                          {.size = 2048, .first = 0, .last = 9},
+                          {.size = 1024, .first = 2, .last = 3}};
+    assert_int_equal(memory_plan(gaps, 3, &arena), 6144);
+    assert_int_equal(gaps[2].offset, 0);
+    assert_int_equal(memory_plan(NULL, 0, &arena), 0);
+    assert_int_equal(memory_plan_bound(NULL, 0, &arena), 0);
+    MemoryBlock huge[] = {{.size = UINT64_MAX - 63, .first = 0, .last = 1},
+                          {.size = UINT64_MAX - 63, .first = 1, .last = 1}};
+    assert_true(memory_plan(huge, 2, &arena) == UINT64_MAX);
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A list of shared memory under one lock, which is held while an entry is made: contexts that start
+ * together want the same entries, so that waiting costs them nothing. */
+#include "plan_share.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct ShareEntry {
+    struct ShareEntry *next;
+    ShareKey key;
+    void *bytes;
+} ShareEntry;
+
+struct PlanShare {
+    pthread_mutex_t lock;
+    ShareEntry *entries;
+};
+
+PlanShare *plan_share_new(void) {
+    PlanShare *share = calloc(1, sizeof *share);
+    if (share && pthread_mutex_init(&share->lock, NULL) != 0) {
+        free(share);
+        return NULL;
+    }
+    return share;
+}
+
+void plan_share_free(PlanShare *share) {
+    if (!share) return;
+    for (ShareEntry *entry = share->entries, *next; entry; entry = next) {
+        next = entry->next;
+        free(entry->bytes);
+        free(entry);
+    }
+    pthread_mutex_destroy(&share->lock);
+    free(share);
+}
+
+static bool same(const ShareKey *a, const ShareKey *b) {
+    return a->value == b->value && a->dtype == b->dtype && a->pack == b->pack &&
+           a->variant == b->variant && a->size == b->size;
+}
+
+static ShareEntry *make(const ShareKey *key, ShareFill fill, void *data) {
+    ShareEntry *entry = calloc(1, sizeof *entry);
+    if (!entry) return NULL;
+    entry->key = *key;
+    if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
+    if (entry->bytes && fill(data, entry->bytes)) return entry;
+    free(entry->bytes);
+    free(entry);
+    return NULL;
+}
+
+const void *plan_share_get(PlanShare *share, const ShareKey *key, ShareFill fill, void *data) {
+    pthread_mutex_lock(&share->lock);
+    ShareEntry *entry = share->entries;
+    while (entry && !same(&entry->key, key)) entry = entry->next;
+    if (!entry) {
+        entry = make(key, fill, data);
+        if (entry) {
+            entry->next = share->entries;
+            share->entries = entry;
+        }
+    }
+    pthread_mutex_unlock(&share->lock);
+    return entry ? entry->bytes : NULL;
+}

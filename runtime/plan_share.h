@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What constants of a plan were turned into, for all contexts of the plan: packed and widened weights.
+ * Each is made once, by the first that asks, and stays until the plan ends; the one part of a plan
+ * that changes, behind a lock. */
+#ifndef DEMI_PLAN_SHARE_H
+#define DEMI_PLAN_SHARE_H
+
+#include "kernel.h"
+
+typedef struct PlanShare PlanShare;
+
+/* What tells entries apart: see kernel_share. */
+typedef struct ShareKey {
+    uint32_t value; /* the constant */
+    Dtype dtype;
+    KernelPack pack;
+    uint64_t variant, size;
+} ShareKey;
+
+/* Fills `to`, 64-byte aligned. It must return, not jump. */
+typedef bool (*ShareFill)(void *data, void *to);
+
+/* NULL out of memory. */
+PlanShare *plan_share_new(void);
+void plan_share_free(PlanShare *share); /* NULL is fine */
+
+/* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile. NULL
+ * where fill failed or memory ran out. */
+const void *plan_share_get(PlanShare *share, const ShareKey *key, ShareFill fill, void *data);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Running a model beside its reference; see check_numbers.h. */
+#include "check_numbers.h"
+
+#include <string.h>
+
+#include "dtype.h"
+#include "report_out.h"
+
+bool check_numbers_asked(const Parsed *parsed) {
+    return parsed_value(parsed, "data") || parsed_flag(parsed, "random") ||
+           parsed_flag(parsed, "input") || parsed_value(parsed, "max-error") ||
+           parsed_value(parsed, "atol");
+}
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    Arena *arena;
+    CheckNumbers *numbers;
+    Session reference, model;
+    bool low; /* one of both has 16-bit values */
+} Job;
+
+static void note_types(void *user, const DemiStep *step) {
+    Job *job = user;
+    for (size_t i = 0; i < step->output_count; i++) {
+        Dtype dtype = (Dtype)step->outputs[i].dtype;
+        job->low = job->low || (step->outputs[i].kind == DEMI_DATA_TENSOR_KIND &&
+                                dtype_is_float(dtype) && dtype_bits(dtype) < 32);
+    }
+}
+
+static bool run_session(Job *job, Session *session, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiStatus status = demi_context_watch(session->context, note_types, job, &error);
+    return console_check(status, &error, err) && session_bind(session, err) &&
+           session_run(session, err);
+}
+
+/* The larger of two differences: what can't be compared first, then NaN and Inf. */
+static bool is_worse(const ValueDiff *a, const ValueDiff *b) {
+    if (!a->mismatch != !b->mismatch) return a->mismatch;
+    if (!a->special != !b->special) return a->special;
+    return a->error > b->error;
+}
+
+/* One set of inputs; folder is NULL for those that options give. */
+static bool run_set(Job *job, const char *folder, Err *err) {
+    CheckNumbers *numbers = job->numbers;
+    OutputReference reference = {job->reference.path, &job->reference};
+    OutputErrors rows = {0};
+    if (!session_find_inputs(&job->reference, job->program, job->parsed, folder, "0", err) ||
+        !session_take_inputs(&job->model, job->program, &job->reference, err) ||
+        !run_session(job, &job->reference, err) || !run_session(job, &job->model, err) ||
+        !output_errors(job->arena, &reference, &job->model, &rows, err))
+        return false;
+    numbers->sets++;
+    for (size_t i = 0; i < rows.count; i++) {
+        WorstOutput row = {folder ? folder : "", rows.items[i]};
+        if (i >= numbers->outputs.count)
+            VEC_PUSH(job->arena, &numbers->outputs, row);
+        else if (is_worse(&row.row.diff, &numbers->outputs.items[i].row.diff))
+            numbers->outputs.items[i] = row;
+    }
+    return true;
+}
+
+static bool run_sets(Job *job, Err *err) {
+    Words folders;
+    bool ok = session_data_folders(job->program, job->parsed, &folders, err);
+    if (ok && folders.count == 0) ok = run_set(job, NULL, err);
+    for (size_t i = 0; ok && i < folders.count; i++) ok = run_set(job, folders.items[i], err);
+    return ok;
+}
+
+bool check_numbers_run(CheckNumbers *numbers, Program *program, const Parsed *parsed,
+                       const CheckPair *pair, Err *err) {
+    Job job = {.program = program, .parsed = parsed, .arena = program->arena, .numbers = numbers};
+    bool ok = limit_find(parsed, false, &numbers->limit, err) &&
+              session_open(&job.reference, program, parsed, pair->reference, err) &&
+              session_open(&job.model, program, parsed, pair->model, err) && run_sets(&job, err) &&
+              limit_find(parsed, job.low, &numbers->limit, err);
+    session_close(&job.reference);
+    session_close(&job.model);
+    for (size_t i = 0; ok && i < numbers->outputs.count; i++)
+        numbers->beyond += limit_beyond(&numbers->limit, &numbers->outputs.items[i].row.diff);
+    return ok;
+}
+
+void check_numbers_print(const CheckNumbers *numbers, Arena *arena, FILE *out) {
+    for (size_t i = 0; i < numbers->outputs.count; i++) {
+        const WorstOutput *worst = &numbers->outputs.items[i];
+        const ValueDiff *diff = &worst->row.diff;
+        fputs("output '", out);
+        report_put(out, worst->row.output, strlen(worst->row.output));
+        fprintf(out, "': %s", output_error_text(arena, diff));
+        if (limit_beyond(&numbers->limit, diff)) fprintf(out, "; beyond %g", numbers->limit.error);
+        if (worst->set[0] && numbers->sets > 1) {
+            fputs(", with ", out);
+            report_put(out, worst->set, strlen(worst->set));
+        }
+        fputc('\n', out);
+    }
+    fprintf(out, "%zu of %zu outputs beyond %g of scale, over %zu set%s of inputs\n",
+            numbers->beyond, numbers->outputs.count, numbers->limit.error, numbers->sets,
+            numbers->sets == 1 ? "" : "s");
+}
+
+void check_numbers_json(const CheckNumbers *numbers, JsonWriter *json) {
+    json_open(json, "numbers", '{');
+    json_number(json, "max_error", numbers->limit.error);
+    json_number(json, "atol", numbers->limit.least);
+    json_unsigned(json, "sets", numbers->sets);
+    json_unsigned(json, "beyond", numbers->beyond);
+    json_open(json, "outputs", '[');
+    for (size_t i = 0; i < numbers->outputs.count; i++) {
+        const WorstOutput *worst = &numbers->outputs.items[i];
+        json_open(json, NULL, '{');
+        json_text(json, "name", worst->row.output);
+        if (worst->set[0]) json_text(json, "set", worst->set);
+        output_error_json(json, &worst->row.diff, &numbers->limit);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
