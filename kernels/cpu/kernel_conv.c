@@ -16,7 +16,7 @@ typedef struct ConvAttrs {
 
 KERNEL_LAYOUT(conv, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
 
-static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
+static bool conv_gemm(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     uint64_t batches = conv->images * w->groups, depth = conv->channels * w->taps;
     uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
@@ -37,8 +37,7 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                                       .bias = conv->bias,
                                       .bias_batches = w->groups,
                                       .epilogue = conv->epilogue};
-        gemm_matrices(call, &product);
-        return;
+        return gemm_matrices(call, &product);
     }
     const ConvColumns columns = conv_columns_make(call, w, conv->x, conv->channels);
     const Gemm product = {.kind = GEMM_FLOAT,
@@ -53,7 +52,7 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                           .bias = conv->bias,
                           .bias_batches = w->groups,
                           .epilogue = conv->epilogue};
-    gemm_run(call, &product);
+    return gemm_run(call, &product);
 }
 
 bool conv_run(KernelCall *call, const Epilogue *epilogue) {
@@ -83,7 +82,7 @@ bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     else if (conv_direct_suits(&conv) && w->count)
         conv_direct(call, &conv);
     else
-        conv_gemm(call, &conv);
+        return conv_gemm(call, &conv);
     return true;
 }
 

@@ -109,7 +109,7 @@ static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epil
                             .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1},
                             .c = y->data,
                             .epilogue = attrs->alpha == 1 ? epilogue : NULL};
-    gemm_matrices(call, &g);
+    if (!gemm_matrices(call, &g)) return false;
     if (attrs->alpha == 1) return true;
     scale(y->data, y->count, attrs->alpha);
     const EpilogueBlock whole = {
