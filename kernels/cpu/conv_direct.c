@@ -75,6 +75,14 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
     }
 }
 
+/* Plane `plane` of y, of all images and groups. */
+static void finish_plane(const ConvOperands *conv, uint64_t plane, float *y) {
+    const uint64_t out = conv->window->out;
+    Epilogue epilogue = *conv->epilogue;
+    if (epilogue.residual) epilogue.residual += plane * out;
+    epilogue_apply(&epilogue, &(EpilogueBlock){.y = y, .y_row = out, .rows = 1, .columns = out});
+}
+
 /* Planes of several groups are copied before the first is used: what was just stored is slow to
  * load in other pieces. */
 typedef struct DirectTask {
@@ -92,10 +100,12 @@ static void run_groups(const Planes *p, const DirectTask *task) {
     if (task->buffer) x = task->buffer;
     for (uint64_t i = 0; i < task->count; i++) {
         uint64_t group = task->first + i;
-        for (uint64_t f = 0; f < conv->filters; f++)
+        for (uint64_t f = 0; f < conv->filters; f++) {
+            float *y = (float *)conv->y + (group * conv->filters + f) * w->out;
             run_filter(p, x + i * conv->channels * task->plane, task->plane,
-                       group % w->groups * conv->filters + f,
-                       (float *)conv->y + (group * conv->filters + f) * w->out);
+                       group % w->groups * conv->filters + f, y);
+            if (conv->epilogue) finish_plane(conv, group * conv->filters + f, y);
+        }
     }
 }
 

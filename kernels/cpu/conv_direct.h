@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions computed window by window rather than as products of matrices: those of many small
- * groups (depthwise ones above all), and those in double. */
+ * groups (depthwise ones above all), and those in double; and what all kinds are given. */
 #ifndef DEMI_CONV_DIRECT_H
 #define DEMI_CONV_DIRECT_H
 
@@ -13,7 +13,11 @@ typedef struct ConvOperands {
     const void *x, *weights, *bias;
     void *y;
     uint64_t images, channels, filters; /* channels and filters of one group */
+    const Epilogue *epilogue; /* of float, or NULL: without a bias; its residual is of y's shape */
 } ConvOperands;
+
+/* Conv on call's first three operands, with that epilogue (which may be NULL, and is of float). */
+bool conv_run(KernelCall *call, const Epilogue *epilogue);
 
 /* float; true where it is the better way: groups of few filters over one or two axes. */
 bool conv_direct_suits(const ConvOperands *conv);

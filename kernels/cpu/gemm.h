@@ -163,10 +163,10 @@ typedef struct Gemm {
     const Epilogue *epilogue;
 } Gemm;
 
-/* Runs it with at most call->threads threads; buffers are from call->scratch. */
-void gemm_run(KernelCall *call, const Gemm *gemm);
+/* Runs it with at most call->threads threads. False with the error set past the memory budget. */
+bool gemm_run(KernelCall *call, const Gemm *gemm);
 
-/* The same with a level's kernels, for tests; false where this machine can't run it. */
+/* The same with a level's kernels; false too where this machine can't run it. */
 bool gemm_run_level(KernelCall *call, const Gemm *gemm, IsaLevel level);
 
 /* ---- matrices in memory ------------------------------------------------------------------------
@@ -182,8 +182,8 @@ typedef struct GemmMatrices {
     const Epilogue *epilogue; /* as Gemm's */
 } GemmMatrices;
 
-/* Products of float matrices; vectors and outer products too, each its own way. */
-void gemm_matrices(KernelCall *call, const GemmMatrices *matrices);
+/* Products of float matrices; vectors and outer products too, each its own way. As gemm_run. */
+bool gemm_matrices(KernelCall *call, const GemmMatrices *matrices);
 
 /* The pack function of a GemmMatrix as B. */
 GemmPack gemm_pack_columns;

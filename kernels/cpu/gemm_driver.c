@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks, threads and buffers of gemm.h.
  *
- * A task is a strip of columns of one batch, and of its rows all or a part. It goes over k in
- * blocks of GEMM_DEPTH: B's block is packed once, then a few rows of A after the other (they stay in
- * the L1 cache) run against it; rows of an A that is turned are copied first. Buffers are made before
- * the threads start, as scratch memory is not to be touched within parallel regions; a task writes
- * elements of C that no other one does.
+ * A thread's share are columns next to each other, or rows, of one batch or more: always the same
+ * ones, so that what the step before left in its cache is where it is needed. It goes over them in
+ * strips of columns, and over k in blocks of GEMM_DEPTH: B's block is packed once, then a few rows of A
+ * after the other (they stay in the L1 cache) run against it; rows of an A that is turned are copied
+ * first. Buffers are made before the threads start; no two threads write one element of C.
  */
-#include <omp.h>
-
 #include "gemm.h"
 
-enum { STRIP = 192, STRIP_LEAST = 96, ROWS_LEAST = 64, ALIGN_ELEMENTS = 16 };
+enum { STRIP = 192, ALIGN_ELEMENTS = 16 };
 enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 
 static const double WORK_PER_THREAD =
@@ -50,57 +48,61 @@ unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks) {
     return threads > tasks ? (tasks ? (unsigned)tasks : 1) : threads;
 }
 
-/* How a product is cut into tasks. */
-typedef struct Cut {
-    const Gemm *gemm;
-    const GemmIsa *isa;
-    const GemmLoops *loops;
-    uint64_t strip, strips; /* columns of one, and how many */
-    uint64_t rows, parts;   /* rows of one part, and how many */
-    uint64_t tasks;
-    uint32_t width;  /* of B's panels */
-    bool copies;     /* A's rows are copied: they are turned */
-    uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
-} Cut;
-
 static uint64_t div_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
 }
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
-
-/* Narrower strips first: more parts of the rows pack the same of B again. */
-static void cut_tasks(Cut *cut, unsigned threads) {
-    const Gemm *g = cut->gemm;
-    uint64_t panels = div_up(g->n, cut->width), columns = panels * cut->width;
-    uint64_t wanted = threads > 1 ? 4 * (uint64_t)threads : 1;
-    uint64_t strips = least(div_up(wanted, g->batches), div_up(columns, STRIP_LEAST));
-    uint64_t fewest = div_up(columns, STRIP);
-    if (strips < fewest) strips = fewest;
-    cut->strip = div_up(panels, strips) * cut->width; /* of about one size each */
-    cut->strips = div_up(g->n, cut->strip);
-    uint64_t have = cut->strips * g->batches, most = div_up(g->m, ROWS_LEAST);
-    cut->parts = have < wanted ? least(div_up(wanted / 2, have), most) : 1;
-    if (!cut->parts) cut->parts = 1;
-    cut->rows = div_up(div_up(g->m, cut->parts), cut->isa->rows) * cut->isa->rows;
-    cut->parts = div_up(g->m, cut->rows);
-    cut->tasks = g->batches * cut->strips * cut->parts;
-}
-
 static uint64_t aligned(uint64_t elements) {
     return div_up(elements, ALIGN_ELEMENTS) * ALIGN_ELEMENTS;
+}
+
+/* How a product is shared out: in units of a vector of columns or a tile's rows. */
+typedef struct Cut {
+    const Gemm *gemm;
+    const GemmIsa *isa;
+    const GemmLoops *loops;
+    unsigned shares;
+    bool by_rows;
+    uint64_t unit, in_batch, units; /* its columns or rows; units of a batch, and of all */
+    uint32_t width;                 /* of B's panels */
+    bool copies;                    /* A's rows are copied: they are turned */
+    uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
+} Cut;
+
+static void cut_units(Cut *cut, bool by_rows) {
+    const Gemm *g = cut->gemm;
+    cut->by_rows = by_rows;
+    cut->unit = by_rows ? cut->isa->rows : cut->isa->lanes;
+    cut->in_batch = div_up(by_rows ? g->m : g->n, cut->unit);
+    cut->units = cut->in_batch * g->batches;
+}
+
+/* Rows times columns of the largest share; packing B costs as much as some rows do. */
+static double cut_cost(const Cut *cut, unsigned threads) {
+    enum { PACK_ROWS = 6 };
+    const Gemm *g = cut->gemm;
+    double largest = (double)div_up(cut->units, threads) * (double)cut->unit;
+    if (!cut->by_rows) return largest * (double)(g->m + PACK_ROWS);
+    double packed = PACK_ROWS * (1 + largest / (double)g->m);
+    return (largest + packed) * (double)g->n;
 }
 
 static Cut cut_make(const Gemm *g, IsaLevel level, unsigned threads) {
     Cut cut = {.gemm = g, .isa = gemm_isa(g->kind, level), .loops = gemm_loops(level)};
     cut.width = cut.isa->vecs * cut.isa->lanes;
-    cut_tasks(&cut, threads);
+    cut_units(&cut, true);
+    double by_rows = cut_cost(&cut, threads);
+    cut_units(&cut, false);
+    if (by_rows < cut_cost(&cut, threads)) cut_units(&cut, true);
+    cut.shares = (unsigned)least(threads, cut.units);
     uint64_t depth = least(g->k, GEMM_DEPTH);
     cut.copies = g->a->column != 1 && g->k > 1;
     cut.a_size = cut.copies ? aligned(depth * cut.isa->rows + GEMM_SLACK) : 0;
     cut.rest_size = aligned(depth * cut.isa->turned_most + GEMM_SLACK);
-    cut.buffer = cut.a_size + cut.rest_size + depth * cut.strip + GEMM_SLACK + ALIGN_ELEMENTS;
+    uint64_t strip = least(div_up(g->n, cut.width) * cut.width, STRIP);
+    cut.buffer = aligned(cut.a_size + cut.rest_size + depth * strip + GEMM_SLACK);
     return cut;
 }
 
@@ -124,7 +126,8 @@ static void fetch_ahead(Ahead *ahead, uint64_t lines) {
 
 typedef struct Strip {
     const Cut *cut;
-    uint64_t batch, column, columns, row, row_end;
+    uint64_t batch, row, row_end;
+    uint64_t column, columns, column_end; /* of the strip; of the share, in this batch */
     uint32_t *a, *b, *last; /* buffers */
     uint32_t rest;          /* columns of the last vector, turned in `last`; 0: they are not */
     Ahead next_a, next_b;   /* the next rows, and the next block */
@@ -166,8 +169,8 @@ static Ahead block_ahead(const Strip *strip, uint64_t k) {
     if (!b || b->column != 1) return (Ahead){0};
     if (k == g->k) {
         k = 0;
-        column += strip->cut->strip;
-        columns = column < g->n ? least(g->n - column, strip->cut->strip) : 0;
+        column += columns;
+        columns = least(strip->column_end - column, columns);
     }
     if (!columns) return (Ahead){0};
     const float *from = b->data + (b->offsets ? b->offsets[strip->batch] : 0) + k * b->row + column;
@@ -254,20 +257,38 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
     }
 }
 
-static void run_task(const Cut *cut, uint64_t task, uint32_t *buffer) {
+/* Columns [column, column_end) of some rows of a batch, in strips of about one size each. */
+static void run_columns(Strip *s) {
+    const Cut *cut = s->cut;
+    const uint64_t depth = cut->gemm->k;
+    uint64_t panels = div_up(s->column_end - s->column, cut->width);
+    uint64_t strips = div_up(panels * cut->width, STRIP);
+    uint64_t strip = div_up(panels, strips) * cut->width;
+    for (; s->column < s->column_end; s->column += strip) {
+        s->columns = least(s->column_end - s->column, strip);
+        for (uint64_t k = 0; k < depth; k += GEMM_DEPTH)
+            run_depth(s, k, least(depth - k, GEMM_DEPTH));
+    }
+}
+
+static void run_share(const Cut *cut, unsigned share, uint32_t *buffer) {
     const Gemm *g = cut->gemm;
-    uint64_t part = task % cut->parts, strip = task / cut->parts % cut->strips;
-    Strip s = {.cut = cut,
-               .batch = task / cut->parts / cut->strips,
-               .row = part * cut->rows,
-               .column = strip * cut->strip};
-    s.columns = least(g->n - s.column, cut->strip);
-    s.row_end = least(s.row + cut->rows, g->m);
-    uintptr_t misaligned = (uintptr_t)buffer % 64 / 4;
-    s.a = buffer + (misaligned ? ALIGN_ELEMENTS - misaligned : 0);
-    s.last = s.a + cut->a_size;
-    s.b = s.last + cut->rest_size;
-    for (uint64_t k = 0; k < g->k; k += GEMM_DEPTH) run_depth(&s, k, least(g->k - k, GEMM_DEPTH));
+    uint64_t first = cut->units * share / cut->shares, last = cut->units * (share + 1) / cut->shares;
+    uint64_t count;
+    for (; first < last; first += count) {
+        uint64_t unit = first % cut->in_batch;
+        count = least(last - first, cut->in_batch - unit);
+        uint64_t from = unit * cut->unit, to = (unit + count) * cut->unit;
+        Strip s = {.cut = cut, .batch = first / cut->in_batch, .row_end = g->m, .column_end = g->n};
+        if (cut->by_rows)
+            s.row = from, s.row_end = least(to, g->m);
+        else
+            s.column = from, s.column_end = least(to, g->n);
+        s.a = buffer;
+        s.last = s.a + cut->a_size;
+        s.b = s.last + cut->rest_size;
+        run_columns(&s);
+    }
 }
 
 /* k == 0: the sum of nothing. */
@@ -293,14 +314,14 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
     unsigned threads = gemm_threads(call, work, UINT64_MAX);
     const Cut cut = cut_make(g, level, threads);
-    if (threads > cut.tasks) threads = (unsigned)cut.tasks;
-    uint32_t *buffers = ARENA_ARRAY(call->scratch, uint32_t, cut.buffer * threads);
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-    for (uint64_t task = 0; task < cut.tasks; task++)
-        run_task(&cut, task, buffers + cut.buffer * (unsigned)omp_get_thread_num());
+    uint32_t *buffers = kernel_workspace(call, cut.buffer * cut.shares * sizeof *buffers);
+    if (!buffers) return false;
+#pragma omp parallel for num_threads(cut.shares) schedule(static, 1) if (cut.shares > 1)
+    for (unsigned share = 0; share < cut.shares; share++)
+        run_share(&cut, share, buffers + cut.buffer * share);
     return true;
 }
 
-void gemm_run(KernelCall *call, const Gemm *gemm) {
-    gemm_run_level(call, gemm, isa_best());
+bool gemm_run(KernelCall *call, const Gemm *gemm) {
+    return gemm_run_level(call, gemm, isa_best());
 }

@@ -119,12 +119,12 @@ static bool run_vector(KernelCall *call, const GemmMatrices *g) {
     return true;
 }
 
-void gemm_matrices(KernelCall *call, const GemmMatrices *g) {
-    if (!g->batches || !g->m || !g->n) return;
+bool gemm_matrices(KernelCall *call, const GemmMatrices *g) {
+    if (!g->batches || !g->m || !g->n) return true;
     if (run_vector(call, g)) {
         const EpilogueBlock whole = {g->c, g->n, 0, 0, g->batches * g->m, g->n};
         if (g->epilogue) epilogue_run(call, g->epilogue, &whole);
-        return;
+        return true;
     }
     const Gemm gemm = {.kind = GEMM_FLOAT,
                        .batches = g->batches,
@@ -140,5 +140,5 @@ void gemm_matrices(KernelCall *call, const GemmMatrices *g) {
                        .bias = g->bias,
                        .bias_batches = g->bias_batches,
                        .epilogue = g->epilogue};
-    gemm_run(call, &gemm);
+    return gemm_run(call, &gemm);
 }

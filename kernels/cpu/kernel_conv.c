@@ -16,7 +16,7 @@ typedef struct ConvAttrs {
 
 KERNEL_LAYOUT(conv, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
 
-static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
+static bool conv_gemm(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     uint64_t batches = conv->images * w->groups, depth = conv->channels * w->taps;
     uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
@@ -35,9 +35,9 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                                       .b = {conv->x, inputs, w->in, 1},
                                       .c = conv->y,
                                       .bias = conv->bias,
-                                      .bias_batches = w->groups};
-        gemm_matrices(call, &product);
-        return;
+                                      .bias_batches = w->groups,
+                                      .epilogue = conv->epilogue};
+        return gemm_matrices(call, &product);
     }
     const ConvColumns columns = conv_columns_make(call, w, conv->x, conv->channels);
     const Gemm product = {.kind = GEMM_FLOAT,
@@ -50,12 +50,13 @@ static void conv_gemm(KernelCall *call, const ConvOperands *conv) {
                           .b = &columns,
                           .c = conv->y,
                           .bias = conv->bias,
-                          .bias_batches = w->groups};
-    gemm_run(call, &product);
+                          .bias_batches = w->groups,
+                          .epilogue = conv->epilogue};
+    return gemm_run(call, &product);
 }
 
-bool kernel_conv(KernelCall *call) {
-    const ConvAttrs *attrs = call->attrs;
+bool conv_run(KernelCall *call, const Epilogue *epilogue) {
+    const ConvAttrs *attrs = call->attrs; /* or a struct that begins with it */
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
     KernelTensor *y = &call->outputs[0];
     Window window;
@@ -72,7 +73,8 @@ bool kernel_conv(KernelCall *call) {
                                .y = y->data,
                                .images = (uint64_t)x->dims[0],
                                .channels = (uint64_t)w->dims[1],
-                               .filters = (uint64_t)w->dims[0] / window.groups};
+                               .filters = (uint64_t)w->dims[0] / window.groups,
+                               .epilogue = epilogue};
     if (x->dtype == DTYPE_DOUBLE)
         conv_double(call, &conv);
     else if (x->dtype != DTYPE_FLOAT)
@@ -80,6 +82,10 @@ bool kernel_conv(KernelCall *call) {
     else if (conv_direct_suits(&conv) && w->count)
         conv_direct(call, &conv);
     else
-        conv_gemm(call, &conv);
+        return conv_gemm(call, &conv);
     return true;
+}
+
+bool kernel_conv(KernelCall *call) {
+    return conv_run(call, NULL);
 }

@@ -69,8 +69,7 @@ bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, 
                           .c = sums,
                           .bias = bias,
                           .bias_batches = window.groups};
-    gemm_run(call, &product);
-    return true;
+    return gemm_run(call, &product);
 }
 
 const ConvBytes conv_integer_operands = {1, 2, 3}, qlinear_conv_operands = {3, 2, 5};

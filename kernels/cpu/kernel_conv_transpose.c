@@ -141,7 +141,7 @@ static void double_columns(const Transposed *t, const double *x, const double *w
         }
 }
 
-static void run_batch(KernelCall *call, const Transposed *t, uint64_t batch, void *columns) {
+static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, void *columns) {
     const Window *w = &t->window;
     uint64_t group = batch % w->groups, rows = t->filters * w->taps;
     size_t size = kernel_element_size(t->x->dtype);
@@ -158,7 +158,7 @@ static void run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
                                 .a = {(const void *)weights, NULL, 1, rows},
                                 .b = {(const void *)x, NULL, w->out, 1},
                                 .c = columns};
-        gemm_matrices(call, &g);
+        if (!gemm_matrices(call, &g)) return false;
     }
     unsigned threads = gemm_threads(call, (double)rows * (double)w->out, t->filters);
     uint64_t stride = 4 * (uint64_t)w->rank + 8;
@@ -176,6 +176,7 @@ static void run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
                               t->bias ? ((const float *)t->bias->data)[at] : 0, index,
                               (float *)t->y->data + plane * w->in);
     }
+    return true;
 }
 
 bool kernel_conv_transpose(KernelCall *call) {
@@ -190,6 +191,6 @@ bool kernel_conv_transpose(KernelCall *call) {
     if (t.channels == 0) t.window.taps = 0;
     void *columns = arena_array(call->scratch, count + 1, size);
     for (uint64_t batch = 0; batch < t.images * w->groups; batch++)
-        run_batch(call, &t, batch, columns);
+        if (!run_batch(call, &t, batch, columns)) return false;
     return true;
 }

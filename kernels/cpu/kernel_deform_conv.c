@@ -108,7 +108,7 @@ static void run_double(const Deform *d, const KernelTensor *w, const KernelTenso
     }
 }
 
-static void run_float(KernelCall *call, const Deform *d, const KernelTensor *w,
+static bool run_float(KernelCall *call, const Deform *d, const KernelTensor *w,
                       const KernelTensor *bias, KernelTensor *y) {
     const Window *window = d->window;
     uint64_t depth = d->channels * window->taps, filters = (uint64_t)w->dims[0] / window->groups;
@@ -127,7 +127,7 @@ static void run_float(KernelCall *call, const Deform *d, const KernelTensor *w,
                           .c = y->data,
                           .bias = bias ? bias->data : NULL,
                           .bias_batches = window->groups};
-    gemm_run(call, &product);
+    return gemm_run(call, &product);
 }
 
 /* True where a tensor is (images, groups * taps * each, outputs …) of x's type. */
@@ -173,9 +173,7 @@ bool kernel_deform_conv(KernelCall *call) {
                       .offset_groups = groups,
                       .offset_channels = (uint64_t)x->dims[1] / groups,
                       .wide = x->dtype == DTYPE_DOUBLE};
-    if (d.wide)
-        run_double(&d, w, bias, y);
-    else
-        run_float(call, &d, w, bias, y);
+    if (!d.wide) return run_float(call, &d, w, bias, y);
+    run_double(&d, w, bias, y);
     return true;
 }

@@ -290,7 +290,7 @@ static bool sort_labels(const Einsum *e, const Operand *a, const Operand *b, con
     return true;
 }
 
-static void multiply(const Einsum *e, const Roles *r, const void *a, const void *b, void *c) {
+static bool multiply(const Einsum *e, const Roles *r, const void *a, const void *b, void *c) {
     uint64_t m = r->rows.size, n = r->columns.size, k = r->inner.size, batches = r->batch.size;
     if (e->dtype == DTYPE_FLOAT) {
         uint64_t *starts = ARENA_ARRAY(e->call->scratch, uint64_t, 2 * batches + 1);
@@ -303,8 +303,7 @@ static void multiply(const Einsum *e, const Roles *r, const void *a, const void 
                                 .a = {a, starts, k, 1},
                                 .b = {b, starts + batches, n, 1},
                                 .c = c};
-        gemm_matrices(e->call, &g);
-        return;
+        return gemm_matrices(e->call, &g);
     }
     size_t size = kernel_element_size(e->dtype);
     for (uint64_t i = 0; k && i < batches; i++) {
@@ -320,6 +319,7 @@ static void multiply(const Einsum *e, const Roles *r, const void *a, const void 
                                 .b_column = 1};
         plain_product(e->call, e->dtype, &p);
     }
+    return true;
 }
 
 /* The operand that has these labels in this order. */
@@ -346,7 +346,7 @@ static bool contract(const Einsum *e, Operand *a, const Operand *b, const bool *
     if (!fits) return kernel_fail(e->call, "an intermediate result is too large");
     const void *first = arrange(e, a, &left, &r.only_a), *second = arrange(e, b, &right, &r.only_b);
     void *product = arena_array(e->call->scratch, result.size + 1, kernel_element_size(e->dtype));
-    if (result.size) multiply(e, &r, first, second, product);
+    if (result.size && !multiply(e, &r, first, second, product)) return false;
     *a = operand_of(e, product, &result);
     return true;
 }

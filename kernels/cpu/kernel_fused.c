@@ -3,6 +3,7 @@
  * into it. All is float here; the host widens 16-bit operands and rounds the result, once. */
 #include <string.h>
 
+#include "conv_direct.h"
 #include "epilogue.h"
 #include "gemm.h"
 #include "kernel_functions.h"
@@ -43,7 +44,7 @@ static bool read_residual(KernelCall *call, Epilogue *epilogue) {
  */
 
 typedef struct FusedConvAttrs {
-    WindowAttrs w; /* first: it is what kernel_conv sees */
+    WindowAttrs w; /* first: it is what conv_run sees */
     ActivationChoice act;
 } FusedConvAttrs;
 KERNEL_LAYOUT(fused_conv, FusedConvAttrs, WINDOW_FIELDS(FusedConvAttrs),
@@ -55,15 +56,8 @@ bool kernel_fused_conv(KernelCall *call) {
     Epilogue epilogue = {0};
     if (!read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue))
         return false;
-    KernelCall conv = *call;
-    conv.input_count = call->input_count < 3 ? call->input_count : 3;
-    if (!kernel_conv(&conv)) return false;
-    /* B is in already: rows do not matter */
-    epilogue.residual_row = y->count;
-    const EpilogueBlock whole = {
-        .y = y->data, .y_row = y->count, .rows = 1, .columns = y->count};
-    epilogue_run(call, &epilogue, &whole);
-    return true;
+    epilogue.residual_row = kernel_span(y, 2, y->rank);
+    return conv_run(call, epilogue_is_empty(&epilogue) ? NULL : &epilogue);
 }
 
 /* ---- MatMul -------------------------------------------------------------------------------------
@@ -89,7 +83,12 @@ static KernelTensor turned(const KernelTensor *tensor, int64_t *dims) {
     return view;
 }
 
-static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs) {
+ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
+    ROW_EACH(count, y[i] = alpha * y[i])
+}
+
+/* The product, and what follows it; with alpha that comes in between. */
+static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epilogue *epilogue) {
     const KernelTensor *y = &call->outputs[0];
     KernelTensor a = call->inputs[0], b = call->inputs[1];
     bool turn_a = attrs->trans_a != 0, turn_b = attrs->trans_b != 0;
@@ -108,13 +107,15 @@ static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs) {
                             .k = s.k,
                             .a = {a.data, s.a, turn_a ? 1 : s.k, turn_a ? s.m : 1},
                             .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1},
-                            .c = y->data};
-    gemm_matrices(call, &g);
+                            .c = y->data,
+                            .epilogue = attrs->alpha == 1 ? epilogue : NULL};
+    if (!gemm_matrices(call, &g)) return false;
+    if (attrs->alpha == 1) return true;
+    scale(y->data, y->count, attrs->alpha);
+    const EpilogueBlock whole = {
+        .y = y->data, .y_row = s.n, .rows = y->count / s.n, .columns = s.n};
+    epilogue_run(call, epilogue, &whole);
     return true;
-}
-
-ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
-    ROW_EACH(count, y[i] = alpha * y[i])
 }
 
 /* Operand 2, one element a column of y, or one for all. */
@@ -139,16 +140,10 @@ bool kernel_fused_matmul(KernelCall *call) {
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
     if (!read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
-        !read_bias(call, &epilogue) || !multiply(call, attrs))
+        !read_bias(call, &epilogue))
         return false;
-    if (y->count == 0) return true;
-    if (attrs->alpha != 1) scale(y->data, y->count, attrs->alpha);
-    uint64_t columns = y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
-    epilogue.residual_row = columns;
-    const EpilogueBlock whole = {
-        .y = y->data, .y_row = columns, .rows = y->count / columns, .columns = columns};
-    epilogue_run(call, &epilogue, &whole);
-    return true;
+    epilogue.residual_row = call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
+    return multiply(call, attrs, &epilogue);
 }
 
 /* ---- LayerNormalization -------------------------------------------------------------------------

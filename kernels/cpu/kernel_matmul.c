@@ -36,8 +36,7 @@ bool kernel_matmul(KernelCall *call) {
                                 .a = {a->data, s.a, s.k, 1},
                                 .b = {b->data, s.b, s.n, 1},
                                 .c = y->data};
-        gemm_matrices(call, &g);
-        return true;
+        return gemm_matrices(call, &g);
     }
     size_t size = kernel_element_size(y->dtype);
     memset(y->data, 0, y->count * size);
@@ -195,7 +194,7 @@ bool kernel_gemm(KernelCall *call) {
                                 .b = {p.b, NULL, p.b_row, p.b_column},
                                 .c = y->data,
                                 .add = first};
-        gemm_matrices(call, &g);
+        if (!gemm_matrices(call, &g)) return false;
     } else {
         plain_product(call, y->dtype, &p);
     }

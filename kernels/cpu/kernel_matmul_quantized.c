@@ -113,8 +113,7 @@ bool matmul_byte_sums(KernelCall *call, const ByteFactors *f, int32_t *sums) {
                           .pack_b = quantized_pack_rows,
                           .b = &columns,
                           .c = sums};
-    gemm_run(call, &product);
-    return true;
+    return gemm_run(call, &product);
 }
 
 bool matmul_integer_by(KernelCall *call, ByteSums *sums) {
@@ -175,7 +174,7 @@ static float *less_zero(KernelCall *call, const KernelTensor *t, const Lines *ze
 }
 
 /* Operands of which one is no 8-bit integer: everything in float. */
-static void run_floats(KernelCall *call, const ByteFactors *f, const Scales *scales) {
+static bool run_floats(KernelCall *call, const ByteFactors *f, const Scales *scales) {
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
     float *sums = ARENA_ARRAY(call->scratch, float, y->count);
@@ -186,7 +185,7 @@ static void run_floats(KernelCall *call, const ByteFactors *f, const Scales *sca
                             .a = {less_zero(call, f->a, &f->a_zero, true), s->a, s->k, 1},
                             .b = {less_zero(call, f->b, &f->b_zero, false), s->b, s->n, 1},
                             .c = sums};
-    gemm_matrices(call, &g);
+    if (!gemm_matrices(call, &g)) return false;
     for (uint64_t i = 0; i < y->count; i++) {
         uint64_t batch = i / (s->m * s->n), row = i / s->n % s->m, column = i % s->n;
         double scale = line(&scales->a, matrix_of(s->a, batch, s->m * s->k), row) *
@@ -198,6 +197,7 @@ static void run_floats(KernelCall *call, const ByteFactors *f, const Scales *sca
         memcpy((char *)y->data + i * kernel_element_size(y->dtype), &bits,
                kernel_element_size(y->dtype));
     }
+    return true;
 }
 
 bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
@@ -218,10 +218,7 @@ bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
     if (vectors && (!scales.y.one || !scales.y_zero.one))
         return kernel_fail(call, "several scales or zero points for a vector");
     if (y->count == 0) return true;
-    if (!is_byte(f.a) || !is_byte(b) || !is_byte(y)) {
-        run_floats(call, &f, &scales);
-        return true;
-    }
+    if (!is_byte(f.a) || !is_byte(b) || !is_byte(y)) return run_floats(call, &f, &scales);
     int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count);
     if (!byte_sums(call, &f, sums)) return false;
     store_bytes(call, &f, &scales, sums);
