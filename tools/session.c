@@ -85,6 +85,17 @@ static void find_ios(Session *s, Arena *arena) {
     }
 }
 
+/* A word of --kernels. Where oneDNN is asked for and can't be had, a line says so, and demi's own run. */
+static DemiKernels kernels_of(const Parsed *parsed) {
+    const char *word = parsed_value(parsed, "kernels");
+    DemiError error = DEMI_ERROR_INIT;
+    if (!word || strcmp(word, "auto") == 0) return DEMI_KERNELS_AUTO;
+    if (strcmp(word, "own") == 0) return DEMI_KERNELS_OWN;
+    if (!demi_onednn_version(&error))
+        fprintf(stderr, "demi: oneDNN can't be used, demi's own kernels run: %s\n", error.message);
+    return DEMI_KERNELS_ONEDNN;
+}
+
 bool session_open(Session *s, Program *program, const Parsed *parsed, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     uint64_t threads;
@@ -98,6 +109,7 @@ bool session_open(Session *s, Program *program, const Parsed *parsed, const char
         find_ios(s, program->arena);
         DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
         options.threads = s->threads;
+        options.kernels = kernels_of(parsed);
         ok = console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
     }
     if (!ok) err_file(err, path);

@@ -53,7 +53,7 @@ class PlanIo(ctypes.Structure):
 
 class ContextOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
-                ("seed", c_uint64), ("step_limit", c_uint64)]
+                ("seed", c_uint64), ("step_limit", c_uint64), ("kernels", c_int)]
 
 
 class CompileOptions(ctypes.Structure):
