@@ -248,6 +248,15 @@ static void print_steps(Job *job, FILE *out) {
     if (rest > 0) fprintf(out, "%10.4f %5.1f%%  all others\n", rest / runs * 1e3, 100 * rest / sum);
 }
 
+static void print_onednn(const Job *job, FILE *out) {
+    DemiError error = DEMI_ERROR_INIT;
+    const char *version = NULL, *kernels = parsed_value(job->parsed, "kernels");
+    bool own = kernels && strcmp(kernels, "own") == 0;
+    if (!own) version = demi_onednn_version(&error);
+    fprintf(out, "oneDNN      %s%s\n", version ? version : "not used: ",
+            version ? "" : own ? "--kernels own" : error.message);
+}
+
 static void print_report(Job *job, FILE *out) {
     const Latency *l = &job->latency;
     const Session *s = &job->session;
@@ -262,6 +271,7 @@ static void print_report(Job *job, FILE *out) {
     fprintf(out, "latency     min %.4g  mean %.4g  p50 %.4g  p90 %.4g  p99 %.4g  max %.4g ms\n",
             l->min * 1e3, l->mean * 1e3, l->p50 * 1e3, l->p90 * 1e3, l->p99 * 1e3, l->max * 1e3);
     fprintf(out, "throughput  %.4g runs/s\n", (double)job->seconds.count / job->total);
+    print_onednn(job, out);
     fprintf(out, "memory      %.1f MB resident at most, %.1f MB of it for values\n",
             (double)job->peak_resident / 1e6, (double)job->peak_values / 1e6);
     print_steps(job, out);

@@ -132,10 +132,11 @@ def runs(runner: runtime.PlanRunner, feeds: dict[str, object]) -> Iterator[list[
 class Runner:
     """Runs one model and says what is wrong, and at which stage; one lives in each worker."""
 
-    def __init__(self, libraries: list[str], to: str, io: str, numerics: str) -> None:
+    def __init__(self, libraries: list[str], to: str, io: str, numerics: str,
+                 kernels: str) -> None:
         self.the, self.runs_in = (runtime.Library(library) for library in libraries)
         self.to, self.io = to, io
-        self.numerics = "faithful" if to else numerics
+        self.numerics, self.kernels = "faithful" if to else numerics, kernels
         self.judge = differs_low(to) if to else differs
 
     def __call__(self, path: pathlib.Path) -> tuple[str, str]:
@@ -146,7 +147,7 @@ class Runner:
             if converted == data:
                 return "", "same"
             plan = self.the.compile(converted or data, self.numerics)
-            runner = runtime.PlanRunner(self.runs_in, plan)
+            runner = runtime.PlanRunner(self.runs_in, plan, kernels=self.kernels)
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
@@ -197,6 +198,7 @@ def main() -> int:
     parser.add_argument("--io", choices=["keep", "low"], default="keep", help="of --to")
     parser.add_argument("--operator", help="only models that hold this operator")
     parser.add_argument("--numerics", choices=runtime.NUMERICS, default="fast")
+    parser.add_argument("--kernels", choices=runtime.KERNELS, default="auto")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
@@ -207,7 +209,10 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    setup = ([args.library, args.runtime or args.library], args.to, args.io, args.numerics)
+    if args.kernels == "onednn" and (problem := runtime.Library(args.library).onednn_problem()):
+        sys.exit(f"oneDNN can't be used: {problem}")
+    setup = ([args.library, args.runtime or args.library], args.to, args.io, args.numerics,
+             args.kernels)
     for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""

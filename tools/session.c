@@ -90,12 +90,24 @@ static void find_ios(Session *s, Arena *arena) {
     }
 }
 
+/* A word of --kernels. Where oneDNN is asked for and can't be had, a line says so, and demi's own run. */
+static DemiKernels kernels_of(const Parsed *parsed) {
+    const char *word = parsed_knows(parsed, "kernels") ? parsed_value(parsed, "kernels") : NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    if (!word || strcmp(word, "auto") == 0) return DEMI_KERNELS_AUTO;
+    if (strcmp(word, "own") == 0) return DEMI_KERNELS_OWN;
+    if (!demi_onednn_version(&error))
+        fprintf(stderr, "demi: oneDNN can't be used, demi's own kernels run: %s\n", error.message);
+    return DEMI_KERNELS_ONEDNN;
+}
+
 static bool make_context(Session *s, Program *program, const Parsed *parsed, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
     uint64_t threads;
     if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
     s->threads = options.threads = (unsigned)(threads < 1024 ? threads : 1024);
+    options.kernels = kernels_of(parsed);
     find_ios(s, program->arena);
     return console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
 }

@@ -46,6 +46,9 @@ typedef struct Session {
      "What a model is compiled to, as by demi compile. A plan has its own."},                      \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to compute with; default: as many as there are processors to use."},                 \
+    {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
+     "Which kernels compute, where there are several: auto, each where it is the faster one (the "  \
+     "default); own, demi's alone; onednn, oneDNN's wherever it can."},                            \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on

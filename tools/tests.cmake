@@ -56,6 +56,7 @@ if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}
         --cc ${CMAKE_C_COMPILER})
     demi_python_test(run run_test.py ${with_demi})
+    demi_python_test(onednn onednn_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
@@ -88,6 +89,10 @@ if(TARGET demi)
             --library $<TARGET_FILE:demi_shared> LABELS quick)
         demi_python_test(faithful faithful_test.py ARGS --library $<TARGET_FILE:demi_shared>
             PROCESSORS 2)
+        if(demi_onednn_headers)
+            demi_python_test(plan_suite_onednn plan_suite.py LABELS full PROCESSORS 2
+                ARGS --library $<TARGET_FILE:demi_shared> --kernels onednn)
+        endif()
         foreach(to float16 bfloat16)
             foreach(io keep low)
                 demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2
