@@ -6,14 +6,18 @@ usage: run_test.py --demi DEMI [unittest arguments]
 """
 
 import argparse
+import io
 import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import zlib
 
 import ml_dtypes
 import numpy as np
@@ -269,10 +273,65 @@ class Inputs(Case):
             self.write("b.npz", bytes(broken))
             done = self.run_demi("run", self.model, "--input", "b.npz", "--quiet")
             self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
-        np.savez_compressed(self.path("c.npz"), x=X)
-        self.assertIn("savez", self.bad(1, "--input", "x=c.npz"))
         self.assertIn("no array 'n'", self.bad(2, "--input", f"n={self.two('two.npz')}"))
         self.assertIn("no input 'y'", self.bad(2, "--input", self.two("two.npz")))
+
+    def test_compressed_npz(self) -> None:
+        np.savez_compressed(self.path("c.npz"), x=X, n=N)
+        done = self.run_demi("run", self.model, "--input", "c.npz", "--output-dir", "c", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.savez(self.path("s.npz"), x=X, n=N)
+        self.run_demi("run", self.model, "--input", "s.npz", "--output-dir", "s", "--quiet")
+        for file in sorted((self.folder / "s").iterdir()):
+            self.assertEqual(file.read_bytes(), (self.folder / "c" / file.name).read_bytes())
+        data = (self.folder / "c.npz").read_bytes()
+        for size in [4, 30, 100, len(data) // 2, len(data) - 30, len(data) - 1]:
+            self.bad(1, "--input", f"x={self.write('b.npz', data[:size])}")
+        rng = np.random.default_rng(1)
+        for _ in range(100):
+            broken = bytearray(data)
+            broken[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+            self.write("b.npz", bytes(broken))
+            done = self.run_demi("run", self.model, "--input", "b.npz", "--quiet")
+            self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
+
+    def archive(self, name: str, packed: bytes, size: int, method: int, crc: int) -> str:
+        """A ZIP archive of one member x.npy that says so of itself."""
+        fields = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0, crc, len(packed), size, 5, 0)
+        local = b"PK\3\4" + fields + b"x.npy" + packed
+        entry = b"PK\1\2" + struct.pack("<H", 20) + fields + struct.pack(
+            "<HHHII", 0, 0, 0, 0, 0) + b"x.npy"
+        end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+        return self.write(name, local + entry + end)
+
+    def test_hostile_npz(self) -> None:
+        """Deflated members that lie, and one that is only large in memory."""
+        file = io.BytesIO()
+        np.save(file, X)
+        plain, crc = file.getvalue(), zlib.crc32(file.getvalue())
+
+        def deflated(data: bytes) -> bytes:
+            packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+            return packer.compress(data) + packer.flush()
+
+        good = deflated(plain)
+        self.archive("g.npz", good, len(plain), 8, crc)
+        self.assertEqual(self.run_demi("run", self.model, "--input", "x=g.npz", "--random", "1",
+                                       "--quiet").returncode, 0)
+        for size in [0, 1, len(plain) - 1, len(plain) + 1, 1 << 20, (1 << 32) - 2]:
+            self.archive("h.npz", good, size, 8, crc)
+            self.bad(1, "--input", "x=h.npz")
+        for packed, size, method, wrong in [
+                (good, len(plain), 8, crc ^ 1), (good[:-1], len(plain), 8, crc),
+                (b"", len(plain), 8, crc), (b"\xff" * 50, len(plain), 8, crc),
+                (plain, len(plain), 12, crc), (plain, len(plain) + 1, 0, crc)]:
+            self.archive("h.npz", packed, size, method, wrong)
+            self.bad(1, "--input", "x=h.npz")
+        bomb = deflated(plain + bytes(200 << 20))
+        self.archive("h.npz", bomb, len(plain) + (200 << 20), 8, 0)
+        start = time.monotonic()
+        self.assertIn("100 times", self.bad(1, "--input", "x=h.npz"))
+        self.assertLess(time.monotonic() - start, 1)
 
     def two(self, name: str) -> str:
         np.savez(self.path(name), x=X, y=X)

@@ -9,6 +9,8 @@ add_custom_command(OUTPUT ${report_page}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
     VERBATIM)
+set(ZLIB_USE_STATIC_LIBS ON)
+find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
 add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
@@ -19,7 +21,7 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/compare_runs.c tools/output_error.c tools/check_numbers.c tools/show_plan.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
-    demi_base m)
+    demi_base ZLIB::ZLIB m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
