@@ -2,10 +2,9 @@
 /* What the machine can do at most, measured: the two lines of a roofline.
  *
  * Arithmetic: every thread multiplies and adds float vectors of the best instruction set in
- * registers, 12 independent chains of them, for about 20 ms; an addition and a multiplication count
- * as two. Memory: every thread reads its own part of 256 MiB, which no cache holds, once to warm up
- * and then three times; the fastest counts. Both are what this process gets now, beside whatever
- * else runs.
+ * registers, 12 independent chains of them, for about 20 ms, of which the fastest stretch of some
+ * tens of microseconds counts; an addition and a multiplication are two. Memory: every thread reads
+ * its own part of 256 MiB, which few caches hold, six times; the fastest counts.
  */
 #ifndef DEMI_MACHINE_PEAK_H
 #define DEMI_MACHINE_PEAK_H

@@ -53,6 +53,7 @@ if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}
         --cc ${CMAKE_C_COMPILER})
     demi_python_test(run run_test.py ${with_demi})
+    demi_python_test(bench bench_test.py ${with_demi})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
