@@ -70,6 +70,7 @@ static bool run_sets(Job *job, Err *err) {
 bool check_numbers_run(CheckNumbers *numbers, Program *program, const Parsed *parsed,
                        const CheckPair *pair, Err *err) {
     Job job = {.program = program, .parsed = parsed, .arena = program->arena, .numbers = numbers};
+    job.reference.judges = job.model.judges = true;
     bool ok = limit_find(parsed, false, &numbers->limit, err) &&
               session_open(&job.reference, program, parsed, pair->reference, err) &&
               session_open(&job.model, program, parsed, pair->model, err) && run_sets(&job, err) &&
