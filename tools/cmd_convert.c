@@ -9,7 +9,7 @@
 #include "report_out.h"
 #include "reproducer.h"
 #include "text_distance.h"
-#include "verify.h"
+#include "convert_verify.h"
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model to convert: an ONNX file, text (.onnxtxt), or '-'."},

@@ -6,7 +6,7 @@
 
 #include "outfile.h"
 #include "report_out.h"
-#include "verify.h"
+#include "convert_verify.h"
 
 static void write_counts(const DemiReport *report, DemiReportList list, const char *key,
                          JsonWriter *json) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "report_out.h"
-#include "verify.h"
+#include "convert_verify.h"
 
 /* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
  * reasons, 4 inputs and outputs, 1 time, 3 advice: 30. */

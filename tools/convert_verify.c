@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calibration, then verification; see verify.h. */
-#include "verify.h"
+/* Calibration, then verification; see convert_verify.h. */
+#include "convert_verify.h"
 
 #include <string.h>
 

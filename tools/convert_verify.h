@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* convert --calibrate, --verify and --max-error: what runs decide about a conversion, and what it is
  * reported to be off by. */
-#ifndef DEMI_VERIFY_H
-#define DEMI_VERIFY_H
+#ifndef DEMI_CONVERT_VERIFY_H
+#define DEMI_CONVERT_VERIFY_H
 
 #include "trial.h"
 
