@@ -458,6 +458,8 @@ static void clear_values(Exec *exec) {
 /* With memory at hand for small things; what jumps lands in the caller. */
 static void run(DemiContext *context) {
     Exec *exec = &context->exec;
+    /* what other shapes left behind: the shapes of now may never ask for it */
+    if (exec->pool.kept > 3 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
     if (!bind_inputs(context)) return;
     exec_memory_begin(exec);
