@@ -59,7 +59,7 @@ static KernelReady make(KernelCall *call) {
     if (!ready) return KERNEL_DECLINED;
     counts.live++;
     counts.made++;
-    if (behaviour == JUMP) arena_alloc(call->scratch, SIZE_MAX / 2);
+    if (behaviour == JUMP) arena_exhausted(call->scratch);
     if (behaviour == FAIL) return kernel_fail(call, "as asked") ? KERNEL_READY : KERNEL_FAILED;
     ready->packed = kernel_share(call, 1, pack, 7, SIZE * SIZE * sizeof(float));
     if (!ready->packed) return KERNEL_DECLINED;
