@@ -10,6 +10,8 @@
 #include <time.h>
 
 #include "exec_memory.h"
+#include "processors.h"
+#include "step_form.h"
 
 enum { DEPTH_LIMIT = 128 };
 
@@ -75,6 +77,40 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
             memcmp(step->attrs[i].name.text, name, strlen(name)) == 0)
             return step->attrs[i].v.i;
     return otherwise;
+}
+
+/* ---- contexts ---------------------------------------------------------------------------------- */
+
+bool exec_init(Exec *exec, const LoadedPlan *loaded, Arena *arena, Err *err) {
+    const Plan *plan = &loaded->plan;
+    *exec = (Exec){.loaded = loaded,
+                   .threads = processors_usable(),
+                   .step_limit = UINT64_MAX,
+                   .err = err};
+    pool_init(&exec->pool, UINT64_MAX);
+    exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
+    exec->placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
+    exec->memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
+    for (uint32_t i = 0; i < plan->value_count; i++) {
+        if (!loaded->constants[i].present) continue;
+        RtTensor *tensor = rt_tensor_borrow(&exec->pool, &loaded->constants[i], err);
+        if (!tensor) return false;
+        exec->values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+    }
+    return true;
+}
+
+void exec_free(Exec *exec) {
+    uint32_t steps = exec->memos ? exec->loaded->plan.step_count : 0;
+    for (uint32_t i = 0; i < steps; i++)
+        for (StepForm *form = exec->memos[i].forms, *next; form; form = next) {
+            next = form->next;
+            step_form_free(exec, form);
+        }
+    exec_memory_free(exec);
+    pool_free(&exec->pool);
+    arena_free(&exec->scratch);
+    arena_free(&exec->run);
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------ */

@@ -94,6 +94,12 @@ struct Exec {
     Err *err;
 };
 
+/* A context's state with nothing but the plan's constants set: tables are in `arena`, threads as many as
+ * there are, any budget and number of steps. False with exec->err set. */
+bool exec_init(Exec *exec, const LoadedPlan *loaded, Arena *arena, Err *err);
+/* Frees all that is not in that arena. Safe on one that is all zero. */
+void exec_free(Exec *exec);
+
 /* Runs a graph whose inputs' values are set; its outputs' values are set then. */
 bool exec_graph(Exec *exec, uint32_t graph);
 

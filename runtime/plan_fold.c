@@ -11,7 +11,7 @@
 #include "attr_layout.h"
 #include "checked.h"
 #include "exec.h"
-#include "processors.h"
+#include "step_form.h"
 
 enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20 };
 
@@ -36,9 +36,10 @@ typedef struct FoldRun {
 
 static void run_free(void *data) {
     FoldRun *run = data;
-    pool_free(&run->exec.pool);
-    arena_free(&run->exec.scratch);
-    arena_free(&run->exec.run);
+    step_form_drop(&run->exec); /* memory may have run out within a step */
+    exec_drop_results(&run->exec);
+    exec_free(&run->exec);
+    plan_share_free(run->loaded.share);
 }
 
 /* ---- what may be executed -----------------------------------------------------------------------
@@ -145,22 +146,43 @@ static bool read_constants(Fold *f, PlanValue *values, const unsigned char **dat
     return true;
 }
 
+/* The builder's operands, and behind them all that the steps make: outputs of the graph, so that nothing
+ * is written over. */
+static const uint32_t *with_outputs(const Fold *f, PlanSpan *outputs) {
+    const PlanBuilder *b = f->b;
+    uint32_t count = 0, at = (uint32_t)b->operands.count;
+    for (uint32_t i = 0; i < f->step_count; i++)
+        count += b->steps.items[f->steps[i]].outputs.count;
+    uint32_t *operands = ARENA_ARRAY(b->arena, uint32_t, b->operands.count + count);
+    memcpy(operands, b->operands.items, b->operands.count * sizeof *operands);
+    for (uint32_t i = 0; i < f->step_count; i++) {
+        PlanSpan made = b->steps.items[f->steps[i]].outputs;
+        for (uint32_t k = 0; k < made.count; k++)
+            if (operands[made.first + k] != PLAN_NONE) operands[at++] = operands[made.first + k];
+    }
+    *outputs = (PlanSpan){(uint32_t)b->operands.count, at - (uint32_t)b->operands.count};
+    return operands;
+}
+
 /* A plan of these steps alone, in the builder's own tables. */
 static bool load_steps(Fold *f, FoldRun *run) {
     PlanBuilder *b = f->b;
+    PlanHeader *header = ARENA_NEW(b->arena, PlanHeader);
     PlanValue *values =
         arena_copy(b->arena, b->values.items, b->values.count * sizeof *values);
     PlanStep *steps = ARENA_ARRAY(b->arena, PlanStep, f->step_count);
     PlanGraph *graph = ARENA_NEW(b->arena, PlanGraph);
     Plan *plan = &run->loaded.plan;
     for (uint32_t i = 0; i < f->step_count; i++) steps[i] = b->steps.items[f->steps[i]];
+    header->numerics = (uint16_t)b->numerics;
     graph->steps.count = f->step_count;
-    *plan = (Plan){.ops = b->ops.items,
+    *plan = (Plan){.header = header,
+                   .ops = b->ops.items,
                    .values = values,
                    .graphs = graph,
                    .steps = steps,
                    .attrs = b->attrs.items,
-                   .operands = b->operands.items,
+                   .operands = with_outputs(f, &graph->outputs),
                    .numbers = b->numbers.items,
                    .floats = b->floats.items,
                    .texts = b->texts.items,
@@ -169,6 +191,8 @@ static bool load_steps(Fold *f, FoldRun *run) {
                    .value_count = (uint32_t)b->values.count,
                    .graph_count = 1,
                    .step_count = f->step_count};
+    run->loaded.share = plan_share_new();
+    if (!run->loaded.share) return err_out_of_memory(f->err);
     return read_constants(f, values, &plan->data) && plan_load(&run->loaded, b->arena, f->err);
 }
 
@@ -195,11 +219,11 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     Exec *exec = &run->exec;
     uint64_t most, made = 0;
     if (!allowed(exec, step, &most)) return;
-    /* sizes are rounded up by a quarter at most, and each tensor has a head */
-    exec->pool.budget = exec->pool.used + most + most / 4 + 4096;
+    /* sizes are rounded up by a quarter at most; as much again for what kernels work with */
+    exec->pool.budget = exec->pool.used + 2 * (most + most / 4);
     run->err = (Err){0};
     bool ok = exec_kernel(exec, step);
-    arena_free(&exec->scratch);
+    arena_reset(&exec->scratch);
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
     f->gone[f->steps[number]] = ok && made <= most;
@@ -208,30 +232,15 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
             rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
 }
 
-static bool set_constants(const Fold *f, FoldRun *run) {
-    for (uint32_t i = 0; i < run->loaded.plan.value_count; i++) {
-        const KernelTensor *constant = &run->loaded.constants[i];
-        if (!constant->present) continue;
-        RtTensor *tensor = rt_tensor_borrow(&run->exec.pool, constant, f->err);
-        if (!tensor) return false;
-        run->exec.values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
-    }
-    return true;
-}
-
 static bool execute_steps(Fold *f) {
     PlanBuilder *b = f->b;
     FoldRun *run = ARENA_NEW(b->arena, FoldRun);
-    run->exec = (Exec){.loaded = &run->loaded,
-                       .values = ARENA_ARRAY(b->arena, RtValue, b->values.count),
-                       .threads = processors_usable(),
-                       .step_limit = UINT64_MAX,
-                       .err = &run->err};
-    pool_init(&run->exec.pool, UINT64_MAX);
+    arena_defer(b->arena, run_free, run);
+    if (!load_steps(f, run)) return false;
+    if (!exec_init(&run->exec, &run->loaded, b->arena, f->err)) return false;
+    run->exec.err = &run->err;
     arena_init(&run->exec.scratch, b->arena->trap);
     arena_init(&run->exec.run, b->arena->trap);
-    arena_defer(b->arena, run_free, run);
-    if (!load_steps(f, run) || !set_constants(f, run)) return false;
     for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);
     f->results = run->exec.values;
     return true;
