@@ -251,7 +251,8 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
  * it has them packed: the host need not keep them widened. Their data may be NULL then. */
 void kernel_set_unread(KernelCall *call, uint32_t i);
 
-/* Prepares, runs and releases: for hosts that keep nothing, such as tests. A row that declines fails. */
+/* Prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row declines, the
+ * operator's rows behind it are asked; where all do, it fails. */
 bool kernel_run_once(KernelCall *call);
 
 /* The host's: how memory that outlives the call is come by. Where a host leaves one of the last five

@@ -112,13 +112,25 @@ void kernel_set_unread(KernelCall *call, uint32_t i) {
     if (call->host && call->host->set_unread) call->host->set_unread(call, i);
 }
 
+/* The row behind, if it is of the same operator and since. */
+static const KernelRow *row_behind(const KernelRow *row) {
+    const KernelRow *next = row + 1;
+    bool same = next < rows + ROW_COUNT && strcmp(next->domain, row->domain) == 0 &&
+                strcmp(next->op, row->op) == 0 && next->since == row->since;
+    return same ? next : NULL;
+}
+
 bool kernel_run_once(KernelCall *call) {
-    const KernelPrepare *prepare = call->row->prepare;
-    KernelReady ready = prepare ? prepare->make(call) : KERNEL_READY;
-    bool ok = ready == KERNEL_READY && call->row->run(call);
-    if (prepare && prepare->release && call->prepared) prepare->release(call->prepared);
-    call->prepared = NULL;
-    return ok || (ready == KERNEL_DECLINED && kernel_fail(call, "%s declines", call->row->name));
+    for (const KernelRow *row = call->row; row; row = row_behind(row)) {
+        const KernelPrepare *prepare = row->prepare;
+        call->row = row;
+        KernelReady ready = prepare ? prepare->make(call) : KERNEL_READY;
+        bool ok = ready == KERNEL_READY && row->run(call);
+        if (prepare && prepare->release && call->prepared) prepare->release(call->prepared);
+        call->prepared = NULL;
+        if (ready != KERNEL_DECLINED) return ok;
+    }
+    return kernel_fail(call, "%s declines", call->row->name);
 }
 
 /* ---- checks ------------------------------------------------------------------------------------ */

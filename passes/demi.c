@@ -497,8 +497,11 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 
 /* What `demi compile` runs, by the plan's numerics. */
 #define COMPILE_PIPELINE(numerics)                                                                 \
-    "infer-dtypes,infer-shapes,eliminate-dead,fuse-conv{numerics=" numerics "},"                   \
-    "fuse-matmul{numerics=" numerics "},eliminate-dead,lower-plan{numerics=" numerics "}"
+    "infer-dtypes,infer-shapes,eliminate-dead,fuse-gelu{numerics=" numerics "},"                   \
+    "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
+    "fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"                   \
+    "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \
+    "lower-plan{numerics=" numerics ",fold=true}"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),

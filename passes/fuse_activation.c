@@ -5,9 +5,12 @@
  *     Gelu (also demi.fused's), Swish with alpha 1
  *     Mul (x, Sigmoid (x))                          Silu
  *     Mul (x, HardSigmoid <1/6, 1/2> (x))           HardSwish
+ *     Mul (x, Clip (x + 3, 0, 6)) / 6               the same, with the division, or a product with 1/6,
+ *                                                   on either side of the product
  */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "constants.h"
 #include "fuse_graph.h"
@@ -66,6 +69,39 @@ static const char *gated_name(const Fuse *fuse, const Node *gate, FuseActivation
     return swish ? "HardSwish" : NULL;
 }
 
+/* The node behind `value` that divides by 6; NULL where there is none. */
+static Node *find_sixth(const Value *value) {
+    Node *node = fuse_reader(value);
+    bool sixth = (fuse_is(node, "Div") && node->inputs[0].value == value &&
+                  fuse_is_number(fuse_other(node, value), value, 6)) ||
+                 (fuse_is(node, "Mul") && fuse_is_number(fuse_other(node, value), value, 1.0f / 6));
+    return sixth ? node : NULL;
+}
+
+static Node *find_step(const Value *value, const char *op) {
+    Node *node = fuse_reader(value);
+    return fuse_is(node, op) && node->outputs[0] ? node : NULL;
+}
+
+/* x Clip(x + 3, 0, 6) / 6, from the sum on. */
+static bool find_hard_swish(const Value *value, Node *sum, Node *product, FuseActivation *found) {
+    FuseActivation bounds = {0};
+    if (!fuse_is(sum, "Add") || !fuse_is_number(fuse_other(sum, value), value, 3)) return false;
+    Node *clip = find_step(sum->outputs[0], "Clip");
+    if (!clip || !read_clip(clip, &bounds) || bounds.params[0] != 0 || bounds.params[1] != 6)
+        return false;
+    Node *sixth = find_sixth(clip->outputs[0]);
+    const Value *gate = sixth ? sixth->outputs[0] : clip->outputs[0];
+    if (fuse_reader(gate) != product || fuse_other(product, value) != gate) return false;
+    Node *after = sixth ? NULL : find_sixth(product->outputs[0]);
+    if (!sixth && !after) return false;
+    Node *const nodes[4] = {sum, clip, sixth ? sixth : product, sixth ? product : after};
+    memcpy(found->nodes, nodes, sizeof nodes);
+    found->node_count = 4;
+    found->name = "HardSwish";
+    return true;
+}
+
 static bool find_gated(const Fuse *fuse, const Value *value, FuseActivation *found) {
     if (value->use_count != 2 || !fuse_is_inner(value)) return false;
     Node *gate = value->uses->node, *product = value->uses->next->node;
@@ -74,7 +110,10 @@ static bool find_gated(const Fuse *fuse, const Value *value, FuseActivation *fou
         gate = product, product = swap;
     }
     if (gate == product || !fuse_is(product, "Mul") || gate->output_count != 1 ||
-        !gate->outputs[0] || fuse_other(product, value) != gate->outputs[0] ||
+        !gate->outputs[0] || !product->outputs[0])
+        return false;
+    if (!fuse->faithful && find_hard_swish(value, gate, product, found)) return true;
+    if (fuse_other(product, value) != gate->outputs[0] ||
         fuse_reader(gate->outputs[0]) != product)
         return false;
     found->name = gated_name(fuse, gate, found);

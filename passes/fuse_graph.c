@@ -2,8 +2,11 @@
 /* What fusing passes ask of graphs and do to them; see fuse_graph.h. */
 #include "fuse_graph.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "constants.h"
 
 static const char *const numerics_names[] = {"fast", "faithful", NULL};
 
@@ -107,6 +110,15 @@ int64_t fuse_dim(const Value *value, int64_t axis) {
     return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
 }
 
+bool fuse_is_number(const Value *value, const Value *to, double number) {
+    float have;
+    if (!value || !constant_scalar(value, &have)) return false;
+    Dtype dtype = type_dtype(value->type);
+    double slack = dtype == DTYPE_FLOAT16 ? 1e-3 : dtype == DTYPE_BFLOAT16 ? 8e-3 : 1e-5;
+    return fabs((double)have - number) <= slack * fabs(number) &&
+           (fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(to)));
+}
+
 bool fuse_attr_float(const Node *node, const char *name, float otherwise, float *number) {
     const Attr *attr = node_attr(node, name);
     *number = attr ? attr->v.f : otherwise;
@@ -163,12 +175,48 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
     return value;
 }
 
+/* Trailing inputs that are omitted are not there at all. */
+static void trim_inputs(Node *node) {
+    uint32_t inputs = node->input_count;
+    while (inputs && !node->inputs[inputs - 1].value) inputs--;
+    node_resize_inputs(node, inputs);
+}
+
+static bool is_dead(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (node->outputs[i]->uses || node->outputs[i]->referenced))
+            return false;
+    return true;
+}
+
+void fuse_replace_root(Fuse *fuse, Node *made, Node *root) {
+    VEC(Node *) dead = {0};
+    Value *result = root->outputs[0];
+    trim_inputs(made);
+    node_set_output(root, 0, NULL);
+    node_set_output(made, 0, result);
+    VEC_PUSH(fuse->ctx->scratch, &dead, root);
+    for (size_t i = 0; i < dead.count; i++) {
+        Node *node = dead.items[i];
+        uint32_t count = node->input_count;
+        Node **before = ARENA_ARRAY(fuse->ctx->scratch, Node *, count + 1);
+        for (uint32_t k = 0; k < count; k++)
+            if (node->inputs[k].value) before[k] = node->inputs[k].value->producer;
+        node_remove_unswept(node);
+        for (uint32_t k = 0; k < count; k++) {
+            bool again = false; /* an operand that is read twice */
+            for (uint32_t j = 0; j < k; j++) again = again || before[j] == before[k];
+            if (before[k] && before[k] != made && !again && before[k]->graph == made->graph && is_dead(before[k]))
+                VEC_PUSH(fuse->ctx->scratch, &dead, before[k]);
+        }
+    }
+    fuse->ctx->counts->rewrites++;
+}
+
 void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count) {
     Node *last = old[count - 1];
     Value *result = last->outputs[0];
-    uint32_t inputs = made->input_count;
-    while (inputs && !made->inputs[inputs - 1].value) inputs--;
-    node_resize_inputs(made, inputs);
+    trim_inputs(made);
     node_set_output(last, 0, NULL);
     node_set_output(made, 0, result);
     while (count-- > 0) node_remove_unswept(old[count]);

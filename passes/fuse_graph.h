@@ -62,6 +62,10 @@ int64_t fuse_dim(const Value *value, int64_t axis);
 /* Its rank; -1 where that is not known. */
 int64_t fuse_rank(const Value *value);
 
+/* True where `value` is a constant of that one number, to within some roundings of its type, and
+ * broadcasts to `to` without raising its rank. */
+bool fuse_is_number(const Value *value, const Value *to, double number);
+
 /* A float attribute, or what holds where it is absent. False where it is a function's parameter. */
 bool fuse_attr_float(const Node *node, const char *name, float otherwise, float *number);
 
@@ -74,7 +78,7 @@ typedef struct FuseActivation {
     const char *name; /* as the fused operators call it; NULL: none */
     float params[2];
     uint32_t param_count;
-    Node *nodes[2]; /* that compute it, in order */
+    Node *nodes[4]; /* that compute it, in order */
     uint32_t node_count;
 } FuseActivation;
 
@@ -97,5 +101,11 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
 
 /* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made` too. */
 void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count);
+
+/* The fused MatMul in place of a MatMul or Gemm; NULL where there is none for it. */
+Node *fuse_matmul_alone(Fuse *fuse, Node *product);
+
+/* `made` computes what `root` did, which goes, and all before it that is for nothing then. */
+void fuse_replace_root(Fuse *fuse, Node *made, Node *root);
 
 #endif

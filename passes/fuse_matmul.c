@@ -72,26 +72,41 @@ static void copy_gemm(Node *made, const Node *gemm) {
     if (node_attr_int(gemm, "transB", 0)) node_set_attr_int(made, "transB", 1);
 }
 
-static void visit(Fuse *fuse, Node *product) {
-    Chain chain = {.nodes = {product}, .count = 1};
+/* True where the node is a product that a fused one can stand for, with Gemm's C as a term. */
+static bool begin(const Fuse *fuse, Node *product, Chain *chain) {
+    *chain = (Chain){.nodes = {product}, .count = 1};
     bool gemm = fuse_is(product, "Gemm");
-    if ((!gemm && !fuse_is(product, "MatMul")) || product->input_count < 2 ||
-        !fuse_takes(product->outputs[0]) || (gemm && !take_gemm(fuse, &chain)))
-        return;
+    return (gemm || fuse_is(product, "MatMul")) && product->input_count >= 2 &&
+           fuse_takes(product->outputs[0]) && (!gemm || take_gemm(fuse, chain));
+}
+
+static Node *make(Fuse *fuse, const Chain *chain) {
+    const Node *product = chain->nodes[0];
+    Node *made = fuse_new(fuse, chain->nodes[chain->count - 1], "MatMul", product, 4);
+    node_set_input(made, 0, fuse_input(product, 0));
+    node_set_input(made, 1, fuse_input(product, 1));
+    node_set_input(made, 2, chain->bias);
+    node_set_input(made, 3, chain->residual);
+    if (fuse_is(product, "Gemm")) copy_gemm(made, product);
+    fuse_set_activation(made, &chain->activation);
+    fuse_replace(fuse, made, chain->nodes, chain->count);
+    return made;
+}
+
+Node *fuse_matmul_alone(Fuse *fuse, Node *product) {
+    Chain chain;
+    return begin(fuse, product, &chain) ? make(fuse, &chain) : NULL;
+}
+
+static void visit(Fuse *fuse, Node *product) {
+    Chain chain;
+    if (!begin(fuse, product, &chain)) return;
     while (!fuse->faithful && take_add(&chain)) continue;
     if (fuse_find_activation(fuse, result_of(&chain), &chain.activation))
         for (uint32_t i = 0; i < chain.activation.node_count; i++)
             chain.nodes[chain.count++] = chain.activation.nodes[i];
     else chain.activation.name = NULL;
-    if (chain.count == 1) return;
-    Node *made = fuse_new(fuse, chain.nodes[chain.count - 1], "MatMul", product, 4);
-    node_set_input(made, 0, fuse_input(product, 0));
-    node_set_input(made, 1, fuse_input(product, 1));
-    node_set_input(made, 2, chain.bias);
-    node_set_input(made, 3, chain.residual);
-    if (gemm) copy_gemm(made, product);
-    fuse_set_activation(made, &chain.activation);
-    fuse_replace(fuse, made, chain.nodes, chain.count);
+    if (chain.count > 1) make(fuse, &chain);
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {

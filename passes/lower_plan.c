@@ -6,7 +6,8 @@
  * Every node becomes a step, in the graph's order, and every graph of a node a graph of the plan.
  * Calls of the model's functions are replaced by their bodies, each call's on its own: types are
  * inferred for that call, and attributes that refer to the function's parameters are looked up in it.
- * Constants go to the plan's data, sparse ones made dense; they are read only when it is written.
+ * Constants go to the plan's data, sparse ones made dense; they are read only when it is written, but
+ * for those that fold=true computes with (runtime/plan_fold.c).
  */
 #include <stddef.h>
 #include <string.h>
@@ -486,11 +487,14 @@ static const char *const numerics_names[] = {
 
 typedef struct LowerPlanOptions {
     int numerics;
+    bool fold;
 } LowerPlanOptions;
 
 static const PassOption options_table[] = {
     {"numerics", OPTION_CHOICE, offsetof(LowerPlanOptions, numerics), numerics_names, "fast",
      "what the plan says of the passes before: faithful where they left all rounding as it was"},
+    {"fold", OPTION_BOOL, offsetof(LowerPlanOptions, fold), NULL, NULL,
+     "execute what depends on constants alone, and store the results"},
     {0},
 };
 
@@ -506,6 +510,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
+    if (options->fold && !plan_fold(&l.b, err)) return false;
     return plan_write(&l.b, ctx->artifact->write, ctx->artifact->data, err);
 }
 

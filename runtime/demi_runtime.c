@@ -15,6 +15,7 @@
 
 #include "checked.h"
 #include "error_fill.h"
+#include "onednn.h"
 #include "exec_memory.h"
 #include "processors.h"
 #include "step_form.h"
@@ -215,6 +216,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->loaded = &context->plan->loaded;
     exec->err = &context->err;
     exec->threads = options->threads ? options->threads : processors_usable();
+    exec->provider = (KernelProvider)options->kernels;
     exec->seed = options->seed;
     exec->step_limit = options->step_limit ? options->step_limit : UINT64_MAX;
     pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
@@ -226,6 +228,19 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     set_constants(exec);
 }
 
+_Static_assert((int)DEMI_KERNELS_OWN == (int)KERNEL_PROVIDER_OWN &&
+                   (int)DEMI_KERNELS_ONEDNN == (int)KERNEL_PROVIDER_ONEDNN,
+               "they are one choice");
+
+const char *demi_onednn_version(DemiError *error) {
+    Err err = {0};
+    const char *version = onednn_version();
+    if (version) return version;
+    err_set(&err, ERR_ENV, "%s", onednn_problem());
+    end(&err, error);
+    return NULL;
+}
+
 DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *given,
                             DemiContext **context, DemiError *error) {
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
@@ -233,6 +248,10 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
     MemTrap trap;
     *context = NULL;
     if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    if ((unsigned)options.kernels >= KERNEL_PROVIDER_COUNT) {
+        err_set(&err, ERR_USAGE, "kernels is %d", (int)options.kernels);
+        return end(&err, error);
+    }
     DemiContext *volatile made = calloc(1, sizeof *made);
     if (!made) {
         err_out_of_memory(&err);

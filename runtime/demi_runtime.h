@@ -108,6 +108,18 @@ DEMI_API bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io);
 
 typedef struct DemiContext DemiContext;
 
+/* Whose kernels run where there are several. */
+typedef enum DemiKernels {
+    DEMI_KERNELS_AUTO = 0,   /* each where it was measured to be better */
+    DEMI_KERNELS_OWN = 1,    /* demi's own alone */
+    DEMI_KERNELS_ONEDNN = 2, /* oneDNN's wherever it can; where it is not usable, demi's own */
+} DemiKernels;
+
+/* The version of oneDNN that is there to be used, "3.2.0"; NULL with the reason in *error where there is
+ * none. Opens the library (libdnnl.so.3, where the system looks for libraries) unless a context already
+ * did; it stays open as long as the program runs. */
+DEMI_API const char *demi_onednn_version(DemiError *error);
+
 typedef struct DemiContextOptions {
     uint32_t size;
     uint32_t threads;       /* 0: as many as there are processors to use */
@@ -115,9 +127,10 @@ typedef struct DemiContextOptions {
     uint64_t seed;          /* for random operators that have none */
     uint64_t step_limit;    /* most steps a run may take, those of loops counted each time; 0: any
                                number. A loop of a model that is not trusted may never end */
+    DemiKernels kernels;
 } DemiContextOptions;
 
-#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0, 0}
+#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO}
 
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);

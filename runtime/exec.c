@@ -109,7 +109,7 @@ bool exec_graph(Exec *exec, uint32_t graph) {
     bool ok = true;
     for (uint32_t i = 0; ok && i < plan->steps.count; i++) {
         ok = run_step(exec, &exec->loaded->steps[plan->steps.first + i]);
-        arena_free(&exec->scratch);
+        arena_reset(&exec->scratch);
     }
     exec->depth--;
     return ok;

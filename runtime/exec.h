@@ -72,6 +72,7 @@ struct Exec {
     Arena scratch;   /* emptied after every step, of inner graphs too */
     Arena run;       /* emptied before every run: strings */
     unsigned threads;
+    KernelProvider provider;
     uint64_t seed;
     unsigned depth;  /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */

@@ -69,6 +69,8 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .output_count = step->plan->outputs.count,
                            .opset = step->opset,
                            .threads = exec->threads,
+                           .provider = exec->provider,
+                           .faithful = exec->loaded->plan.header->numerics == PLAN_FAITHFUL,
                            .scratch = &exec->scratch,
                            .text = &exec->run,
                            .err = exec->err,

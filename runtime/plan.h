@@ -197,6 +197,11 @@ uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count)
 /* Gives value `value` constant data of `size` bytes, read when the plan is written. */
 void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read, void *data);
 
+/* Executes steps whose operands are all constant, and drops what nothing reads any more (plan_fold.c
+ * says what is left alone). All must be in the builder; results lie in its arena. False where a
+ * constant can't be read. */
+bool plan_fold(PlanBuilder *builder, Err *err);
+
 /* The whole plan, handed to `write` piece by piece. */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
 bool plan_write(PlanBuilder *builder, PlanWriteFn write, void *data, Err *err);

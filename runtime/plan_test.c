@@ -1,56 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans are untrusted: whatever bit of one is flipped, and wherever it is cut, it is refused with a
  * reason or runs to an end without touching memory that is not its own (run under sanitizers). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "plan_make_test.h"
 
 #include "attr_layout.h"
 #include "demi_runtime.h"
-#include "plan.h"
-
-typedef struct Image {
-    unsigned char *data; /* 64-byte aligned */
-    size_t size, room;
-} Image;
-
-static bool append(void *data, const void *bytes, size_t size, Err *err) {
-    Image *to = data;
-    (void)err;
-    assert_true(to->size + size <= to->room);
-    memcpy(to->data + to->size, bytes, size);
-    to->size += size;
-    return true;
-}
-
-static bool read_memory(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
-    (void)err;
-    memcpy(buffer, (const char *)data + offset, size);
-    return true;
-}
-
-static uint32_t add_value(PlanBuilder *b, const char *name, Dtype dtype, const int64_t *dims,
-                          uint32_t rank) {
-    PlanValue value = {.name = plan_add_text(b, name, strlen(name)), .dtype = (uint8_t)dtype,
-                       .rank = rank, .dims = plan_add_numbers(b, dims, rank),
-                       .data = PLAN_NO_DATA};
-    VEC_PUSH(b->arena, &b->values, value);
-    return (uint32_t)b->values.count - 1;
-}
-
-static void add_step(PlanBuilder *b, const char *op, PlanSpan inputs, PlanSpan outputs,
-                     PlanSpan attrs) {
-    PlanStep step = {.op = plan_add_op(b, "", op, 21), .name = plan_add_text(b, op, strlen(op)),
-                     .inputs = inputs, .outputs = outputs, .attrs = attrs};
-    VEC_PUSH(b->arena, &b->steps, step);
-}
-
-static PlanSpan one(PlanBuilder *b, uint32_t value) { return plan_add_operands(b, &value, 1); }
 
 static PlanAttr graph_attr(PlanBuilder *b, const char *name, int64_t graph) {
     return (PlanAttr){.name = plan_add_text(b, name, strlen(name)), .kind = PLAIN_GRAPH,
@@ -58,7 +12,8 @@ static PlanAttr graph_attr(PlanBuilder *b, const char *name, int64_t graph) {
 }
 
 /* main(float[2,3] x, bool c): r = Reshape(x, {3, 2}); y = If(c) { Reshape(r, {6}) } else { r } */
-static void build(PlanBuilder *b, int64_t *shapes) {
+static void build(PlanBuilder *b, void *data) {
+    int64_t *shapes = data;
     const int64_t two_three[] = {2, 3}, unknown[] = {-1}, length[] = {2}, single[] = {1};
     uint32_t x = add_value(b, "x", DTYPE_FLOAT, two_three, 2);
     uint32_t c = add_value(b, "c", DTYPE_BOOL, NULL, 0);
@@ -84,19 +39,7 @@ static void build(PlanBuilder *b, int64_t *shapes) {
 
 static Image make(void) {
     static int64_t shapes[] = {3, 2, 6};
-    Image bytes = {.data = aligned_alloc(64, 1 << 16), .room = 1 << 16};
-    MemTrap trap;
-    Arena arena;
-    PlanBuilder builder;
-    Err err = {0};
-    assert_non_null(bytes.data);
-    if (setjmp(trap.env)) fail();
-    arena_init(&arena, &trap);
-    plan_builder_init(&builder, &arena);
-    build(&builder, shapes);
-    assert_true(plan_write(&builder, append, &bytes, &err));
-    arena_free(&arena);
-    return bytes;
+    return make_image(build, shapes);
 }
 
 /* The run's status; *rank is the output's where it succeeds. */

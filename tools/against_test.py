@@ -175,7 +175,7 @@ def judge_numbers(demi: Demi) -> list[str]:
         ([reference, "--against", reference, "--policy", "float16"], 1, "by the policy: "),
         ([made, "--against", reference, "--policy", "nowhere"], 2, "--policy takes a file"),
         ([made, "--against", reference, "--max-error", "x"], 2, "bad value of option"),
-        ([made, "--against", reference, "--data", demi.folder / "none"], 2, "--data"),
+        ([made, "--against", reference, "--data", demi.folder / "none"], 2, "folder"),
         ([made, "--max-error", "1"], 2, "nothing to compare with"),
         ([made, "--policy", "float16"], 2, "nothing to compare with"),
         (["-", "--against", reference, "--random", "1"], 2, "can't be read twice"),

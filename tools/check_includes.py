@@ -39,6 +39,7 @@ THIRD_PARTY = [
     (r"jansson\.h", r"passes/policy(_test)?\.c|tools/.*"),
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
     (r"omp\.h", r"kernels/.*"),
+    (r"zlib\.h", r"tools/.*"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/.*"),
     (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
 ]

@@ -38,13 +38,6 @@ static bool run_session(Job *job, Session *session, Err *err) {
            session_run(session, err);
 }
 
-/* The larger of two differences: what can't be compared first, then NaN and Inf. */
-static bool is_worse(const ValueDiff *a, const ValueDiff *b) {
-    if (!a->mismatch != !b->mismatch) return a->mismatch;
-    if (!a->special != !b->special) return a->special;
-    return a->error > b->error;
-}
-
 /* One set of inputs; folder is NULL for those that options give. */
 static bool run_set(Job *job, const char *folder, Err *err) {
     CheckNumbers *numbers = job->numbers;
@@ -60,7 +53,7 @@ static bool run_set(Job *job, const char *folder, Err *err) {
         WorstOutput row = {folder ? folder : "", rows.items[i]};
         if (i >= numbers->outputs.count)
             VEC_PUSH(job->arena, &numbers->outputs, row);
-        else if (is_worse(&row.row.diff, &numbers->outputs.items[i].row.diff))
+        else if (output_error_is_worse(&row.row.diff, &numbers->outputs.items[i].row.diff))
             numbers->outputs.items[i] = row;
     }
     return true;
@@ -68,7 +61,7 @@ static bool run_set(Job *job, const char *folder, Err *err) {
 
 static bool run_sets(Job *job, Err *err) {
     Words folders;
-    bool ok = session_data_folders(job->program, job->parsed, &folders, err);
+    bool ok = session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err);
     if (ok && folders.count == 0) ok = run_set(job, NULL, err);
     for (size_t i = 0; ok && i < folders.count; i++) ok = run_set(job, folders.items[i], err);
     return ok;
@@ -77,6 +70,7 @@ static bool run_sets(Job *job, Err *err) {
 bool check_numbers_run(CheckNumbers *numbers, Program *program, const Parsed *parsed,
                        const CheckPair *pair, Err *err) {
     Job job = {.program = program, .parsed = parsed, .arena = program->arena, .numbers = numbers};
+    job.reference.judges = job.model.judges = true;
     bool ok = limit_find(parsed, false, &numbers->limit, err) &&
               session_open(&job.reference, program, parsed, pair->reference, err) &&
               session_open(&job.model, program, parsed, pair->model, err) && run_sets(&job, err) &&

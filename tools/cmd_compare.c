@@ -242,7 +242,7 @@ static bool find_inputs(Job *job, Err *err) {
     Words folders;
     Session *first = job->folder ? &job->b : &job->a;
     const char *save = parsed_value(job->parsed, "save-inputs");
-    if (!session_data_folders(job->program, job->parsed, &folders, err)) return false;
+    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err)) return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
     return session_find_inputs(first, job->program, job->parsed, folder, "0", err) &&
            (!save || session_save_inputs(first, job->program, save, err)) &&

@@ -9,6 +9,7 @@
 #include "report_out.h"
 #include "reproducer.h"
 #include "text_distance.h"
+#include "convert_verify.h"
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model to convert: an ONNX file, text (.onnxtxt), or '-'."},
@@ -68,6 +69,7 @@ static const OptionRow options[] = {
     {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
      "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of 2 "
      "(or a policy's range_margin) takes it past the new type's range, it stays float."},
+    VERIFY_OPTIONS,
     {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
      "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "
      "repeated."},
@@ -114,6 +116,7 @@ typedef struct Job {
     DemiModel *model;
     DemiReport *report;
     ReportTitle title;
+    Verified verified;
 } Job;
 
 static bool fill_options(Job *job, Err *err) {
@@ -219,7 +222,8 @@ static bool print_reports(Job *job, Err *err) {
         parsed_flag(job->parsed, "why") && !job->output && !parsed_flag(job->parsed, "dry-run");
     job->title = (ReportTitle){.input = job->input,
                                .output = job->output,
-                               .seconds = console_seconds() - job->program->started};
+                               .seconds = console_seconds() - job->program->started,
+                               .verified = &job->verified};
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
@@ -265,7 +269,8 @@ static bool run_job(Job *job, Err *err) {
     const char *page = parsed_value(parsed, "report");
     if (page && !report_check_path("report", page, err)) return false;
     if (!report_plan(parsed, to_output, &job->plan, err)) return false;
-    return console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
+    return verify_run(job->program, parsed, job->input, &job->options, &job->verified, err) &&
+           console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {

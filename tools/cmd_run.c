@@ -262,7 +262,7 @@ static bool judge(const Job *job, Err *err) {
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static bool run_all(Job *job, Err *err) {
-    if (!session_data_folders(job->program, job->parsed, &job->folders, err)) return false;
+    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &job->folders, err)) return false;
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);
     for (size_t r = 0; r < job->run_count; r++) {

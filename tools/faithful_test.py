@@ -63,7 +63,7 @@ def one_node(the: runtime.Library, name: str, row: tuple, to: str, operands: int
     graph = helper.make_graph([node], "one", [make(n, low, [None]) for n in names],
                               [make("y", result or low, [None])])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", row[0])], ir_version=10)
-    return runtime.PlanRunner(the, the.compile(model.SerializeToString()))
+    return runtime.PlanRunner(the, the.compile(model.SerializeToString(), "faithful"))
 
 
 def unary(the: runtime.Library, name: str, to: str) -> str:
@@ -113,7 +113,7 @@ def made(the: runtime.Library, index: int, to: str) -> str:
     node = helper.make_node(name, list(feeds), ["y"], **attributes)
     graph = helper.make_graph([node], "one", inputs, [make("y", kind, exact.shape)])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    got = runtime.PlanRunner(the, the.compile(model.SerializeToString())).run(feeds)[0]
+    got = runtime.PlanRunner(the, the.compile(model.SerializeToString(), "faithful")).run(feeds)[0]
     if got.shape != exact.shape:
         return f"shape {got.shape}, expected {exact.shape}"
     good = judged(name, got, exact, to, units) if kind == low else got == exact
@@ -166,7 +166,7 @@ def run_model(the: runtime.Library, path: pathlib.Path, to: str) -> tuple[str, s
         except engines.CannotRun as error:
             return "", f"the evaluator: {error}"
         try:
-            got = runtime.PlanRunner(the, the.compile(low.SerializeToString())).run(feeds)
+            got = runtime.PlanRunner(the, the.compile(low.SerializeToString(), "faithful")).run(feeds)
         except runtime.Failed as error:
             return str(error), ""
         for a, b in zip(flat(got), flat(list(want))):

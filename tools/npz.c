@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading of .npz: a ZIP archive (APPNOTE.TXT 4.3, with the 64-bit extension that NumPy writes)
- * whose members are .npy files. Only its directory and stored members are read; every offset is
- * checked against the file's size by source_read. */
+ * whose members are .npy files, stored or deflated. Every offset is checked against the file's size
+ * by source_read. What a deflated member claims to become is not believed: it must be no more than
+ * deflate can make of its bytes, and where it is large, than data that is worth the name shrinks
+ * to.
+ */
 #include <string.h>
+#include <zlib.h>
 
 #include "npy.h"
 
@@ -14,6 +18,12 @@ enum {
     LOCAL_SIZE = 30,
     MOST_COMMENT = 65535,
     MOST_MEMBERS = 1 << 16,
+    STORED = 0, /* methods */
+    DEFLATED = 8,
+    MOST_RATIO = 1032,       /* no byte of deflate becomes more */
+    SMALL_MEMBER = 64 << 20, /* up to that any ratio is fine */
+    MOST_LARGE_RATIO = 100,
+    CHUNK = 64 << 10,
 };
 
 static uint64_t get(const unsigned char *p, unsigned bytes) {
@@ -90,27 +100,99 @@ bool npz_list(Arena *arena, const Source *source, NpzMembers *members, Err *err)
         widen(entry + ENTRY_SIZE + name, extra, (uint64_t *[3]){&full, &packed, &local});
         char *text = arena_copy(arena, entry + ENTRY_SIZE, name);
         if (name > 4 && memcmp(text + name - 4, ".npy", 4) == 0) text[name - 4] = '\0';
-        NpzMember member = {text, local, full, get(entry + 10, 2) == 0 && packed == full};
+        NpzMember member = {.name = text,
+                            .header = local,
+                            .size = full,
+                            .packed = packed,
+                            .method = (uint32_t)get(entry + 10, 2),
+                            .crc = (uint32_t)get(entry + 16, 4)};
         VEC_PUSH(arena, members, member);
         at += whole;
     }
     return true;
 }
 
-bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes *bytes, Err *err) {
-    unsigned char local[LOCAL_SIZE];
-    if (!member->stored) {
-        err_set(err, ERR_MODEL, "the archive's '%s' is compressed", member->name);
-        err_hint(err, "demi reads archives of numpy.savez, not of savez_compressed");
+/* ---- members -------------------------------------------------------------------------------- */
+
+static void *take_memory(void *arena, unsigned count, unsigned size) {
+    return arena_array(arena, count, size);
+}
+
+/* The arena's end frees it. */
+static void keep_memory(void *arena, void *memory) {
+    (void)arena;
+    (void)memory;
+}
+
+/* Gives the stream the next bytes of the member, which lie from `at` on. */
+static bool feed(z_stream *stream, const Source *source, uint64_t at, const NpzMember *member,
+                 unsigned char *chunk, Err *err) {
+    uint64_t left = member->packed - stream->total_in;
+    if (stream->avail_in || !left) return true;
+    stream->avail_in = (uInt)(left < CHUNK ? left : CHUNK);
+    stream->next_in = chunk;
+    return source_read(source, at + stream->total_in, chunk, stream->avail_in, err);
+}
+
+static bool inflate_all(z_stream *stream, const Source *source, uint64_t at,
+                        const NpzMember *member, Err *err) {
+    unsigned char chunk[CHUNK], *out = stream->next_out;
+    for (int status = Z_OK; status != Z_STREAM_END;) {
+        uint64_t left = member->size - stream->total_out;
+        stream->avail_out = (uInt)(left < CHUNK ? left : CHUNK);
+        unsigned room = stream->avail_out;
+        if (!feed(stream, source, at, member, chunk, err)) return false;
+        unsigned before = stream->avail_in;
+        status = inflate(stream, Z_NO_FLUSH);
+        if (status == Z_STREAM_END) break;
+        /* more than it said, less than it said, or nonsense */
+        if (status != Z_OK || (stream->avail_in == before && stream->avail_out == room))
+            return broken(err);
+    }
+    uLong crc = crc32(0, NULL, 0);
+    for (uint64_t done = 0; done < member->size; done += CHUNK) {
+        uint64_t left = member->size - done;
+        crc = crc32(crc, out + done, (uInt)(left < CHUNK ? left : CHUNK));
+    }
+    return (stream->total_out == member->size && crc == member->crc) || broken(err);
+}
+
+static bool read_deflated(Arena *arena, const Source *source, uint64_t at, const NpzMember *member,
+                          Bytes *bytes, Err *err) {
+    z_stream stream = {.zalloc = take_memory, .zfree = keep_memory, .opaque = arena};
+    if (member->size / MOST_RATIO > member->packed) return broken(err);
+    if (member->size > SMALL_MEMBER && member->size / MOST_LARGE_RATIO > member->packed) {
+        err_set(err, ERR_MODEL, "the archive's '%s' would become more than %d times as large",
+                member->name, MOST_LARGE_RATIO);
+        err_hint(err, "numpy.savez stores it as it is");
         return false;
     }
+    unsigned char *data = arena_alloc(arena, (size_t)member->size + 1);
+    *bytes = (Bytes){data, (size_t)member->size};
+    stream.next_out = data;
+    /* without zlib's own header */
+    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+        return err_set(err, ERR_ENV, "zlib does not work: %s", zlibVersion());
+    return inflate_all(&stream, source, at, member, err);
+}
+
+bool npz_read(Arena *arena, const Source *source, const NpzMember *member, Bytes *bytes, Err *err) {
+    unsigned char local[LOCAL_SIZE];
     if (member->header > source->size || source->size - member->header < LOCAL_SIZE)
         return broken(err);
     if (!source_read(source, member->header, local, sizeof local, err)) return false;
     uint64_t start = member->header + LOCAL_SIZE + get(local + 26, 2) + get(local + 28, 2);
     if (memcmp(local, "PK\x03\x04", 4) != 0 || start > source->size ||
-        member->size > source->size - start)
+        member->packed > source->size - start)
         return broken(err);
+    if (member->method == DEFLATED) return read_deflated(arena, source, start, member, bytes, err);
+    if (member->method != STORED) {
+        err_set(err, ERR_MODEL, "the archive's '%s' is compressed by method %u", member->name,
+                member->method);
+        err_hint(err, "demi reads what numpy.savez and savez_compressed write");
+        return false;
+    }
+    if (member->packed != member->size) return broken(err);
     unsigned char *data = arena_alloc(arena, (size_t)member->size + 1);
     *bytes = (Bytes){data, (size_t)member->size};
     return source_read(source, start, data, member->size, err);

@@ -174,6 +174,10 @@ const Words *parsed_list(const Parsed *parsed, const char *name) {
     return &parsed->values[row - parsed->command->options];
 }
 
+bool parsed_knows(const Parsed *parsed, const char *name) {
+    return find_row(parsed->command, name, strlen(name)) != NULL;
+}
+
 const char *parsed_value(const Parsed *parsed, const char *name) {
     const Words *list = parsed_list(parsed, name);
     return list->count ? list->items[list->count - 1] : NULL;

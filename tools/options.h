@@ -101,6 +101,9 @@ const Words *parsed_list(const Parsed *parsed, const char *name);
 const char *parsed_value(const Parsed *parsed, const char *name);
 bool parsed_flag(const Parsed *parsed, const char *name);
 
+/* True where it is in the table: for what several commands share. */
+bool parsed_knows(const Parsed *parsed, const char *name);
+
 /* The argument i, or NULL. */
 const char *parsed_argument(const Parsed *parsed, size_t i);
 

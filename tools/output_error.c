@@ -71,6 +71,12 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
     return false;
 }
 
+bool output_error_is_worse(const ValueDiff *a, const ValueDiff *b) {
+    if (!a->mismatch != !b->mismatch) return a->mismatch;
+    if (!a->special != !b->special) return a->special;
+    return a->error > b->error;
+}
+
 /* ---- saying it ------------------------------------------------------------------------------ */
 
 const char *output_error_text(Arena *arena, const ValueDiff *diff) {

@@ -35,6 +35,9 @@ typedef VEC(OutputError) OutputErrors;
 bool output_errors(Arena *arena, const OutputReference *reference, const Session *session,
                    OutputErrors *rows, Err *err);
 
+/* Is a the worse of two differences? What can't be compared first, then NaN and Inf. */
+bool output_error_is_worse(const ValueDiff *a, const ValueDiff *b);
+
 /* What is wrong with a value that is beyond its limit, as a phrase. */
 const char *output_error_text(Arena *arena, const ValueDiff *diff);
 

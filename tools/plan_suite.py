@@ -132,9 +132,11 @@ def runs(runner: runtime.PlanRunner, feeds: dict[str, object]) -> Iterator[list[
 class Runner:
     """Runs one model and says what is wrong, and at which stage; one lives in each worker."""
 
-    def __init__(self, library: str, to: str, io: str, numerics: str) -> None:
-        self.the, self.to, self.io = runtime.Library(library), to, io
-        self.numerics = "faithful" if to else numerics
+    def __init__(self, libraries: list[str], to: str, io: str, numerics: str,
+                 kernels: str) -> None:
+        self.the, self.runs_in = (runtime.Library(library) for library in libraries)
+        self.to, self.io = to, io
+        self.numerics, self.kernels = "faithful" if to else numerics, kernels
         self.judge = differs_low(to) if to else differs
 
     def __call__(self, path: pathlib.Path) -> tuple[str, str]:
@@ -144,7 +146,8 @@ class Runner:
             converted = self.the.convert(data, self.to, self.io) if self.to else None
             if converted == data:
                 return "", "same"
-            runner = runtime.PlanRunner(self.the, self.the.compile(converted or data, self.numerics))
+            plan = self.the.compile(converted or data, self.numerics)
+            runner = runtime.PlanRunner(self.runs_in, plan, kernels=self.kernels)
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
@@ -187,6 +190,7 @@ def built_library() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", default=built_library(), help="demi's shared library")
+    parser.add_argument("--runtime", help="a library that runs the plans, if another than compiles them")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
     parser.add_argument("--to", choices=["float16", "bfloat16"], default="",
@@ -194,6 +198,7 @@ def main() -> int:
     parser.add_argument("--io", choices=["keep", "low"], default="keep", help="of --to")
     parser.add_argument("--operator", help="only models that hold this operator")
     parser.add_argument("--numerics", choices=runtime.NUMERICS, default="fast")
+    parser.add_argument("--kernels", choices=runtime.KERNELS, default="auto")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
@@ -204,7 +209,10 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    setup = (args.library, args.to, args.io, args.numerics)
+    if args.kernels == "onednn" and (problem := runtime.Library(args.library).onednn_problem()):
+        sys.exit(f"oneDNN can't be used: {problem}")
+    setup = ([args.library, args.runtime or args.library], args.to, args.io, args.numerics,
+             args.kernels)
     for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""

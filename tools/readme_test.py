@@ -25,7 +25,7 @@ COMMANDS = ["convert", "opt", "show", "check", "diff", "compile", "run", "bench"
 # Options in README.md that are other programs', or those of scripts.
 FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx", "--preset",
            "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target",
-           "--verbose", "--quick", "--help", "--modelopt", "--peers"}
+           "--verbose", "--quick", "--help", "--modelopt", "--peers", "--cold"}
 
 
 def output_of(*words: str, code: int = 0, cwd: pathlib.Path = ROOT) -> str:

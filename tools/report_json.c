@@ -6,6 +6,7 @@
 
 #include "outfile.h"
 #include "report_out.h"
+#include "convert_verify.h"
 
 static void write_counts(const DemiReport *report, DemiReportList list, const char *key,
                          JsonWriter *json) {
@@ -136,6 +137,7 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
     write_types(report, DEMI_REPORT_OUTPUTS, "outputs", json);
     write_passes(report, json);
     write_advice(report, json);
+    if (title->verified) verify_json(title->verified, json);
     write_nodes(report, json);
     json_close(json, '}');
 }

@@ -13,6 +13,7 @@
 typedef struct ReportTitle {
     const char *input, *output; /* output: NULL where nothing is written */
     double seconds;             /* from start to end, reading and writing included */
+    const struct Verified *verified; /* NULL, or what running it has shown */
 } ReportTitle;
 
 /* The before/after table: at most 30 lines. */

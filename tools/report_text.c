@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report_out.h"
+#include "convert_verify.h"
 
 /* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
  * reasons, 4 inputs and outputs, 1 time, 3 advice: 30. */
@@ -172,6 +173,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     print_reasons(report, out);
     print_io(report, DEMI_REPORT_INPUTS, MOST_IO, out);
     print_io(report, DEMI_REPORT_OUTPUTS, MOST_IO, out);
+    if (title->verified) verify_print(title->verified, out);
     fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
     print_advice(report, out);
 }

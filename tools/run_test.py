@@ -1,38 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of compile, run, bench, compare and show of plans from outside: values in every file
+"""Tests of compile, run, compare and show of plans from outside: values in every file
 format, inputs that do not fit, and reports.
 
 usage: run_test.py --demi DEMI [unittest arguments]
 """
 
-import argparse
+import io
 import json
 import os
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
-import unittest
+import struct
+import time
+import zlib
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BACKEND = ROOT / "build/data/backend"
-DEMI = "demi"
+from suite import command_case
+from suite.command_case import BACKEND, MODEL, Case
 
-MODEL = """<ir_version: 8, opset_import: ["" : 17]>
-g (float[N,3] x, int64[M] n) => (float[N,3] y, int64[M] m)
-<float[3] w = {1, -2, 0.5}>
-{
-    ["/mul"] h = Mul (x, w)
-    ["/act"] y = Abs (h)
-    ["/neg"] m = Neg (n)
-}
-"""
 STEPS = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[4] x) => (float[4] y)
 <float[4] big = {3000, 1, 2, 5}>
@@ -65,54 +52,6 @@ def random_floats(seed: int, name: str, shape: tuple[int, ...]) -> np.ndarray:
     h = random_bits(seed, name, int(np.prod(shape)))
     parts = sum(((h >> np.uint64(16 * i)) & np.uint64(0xffff)).astype(np.float64) for i in range(4))
     return ((parts - 131070.0) / 37837.227).reshape(shape)
-
-
-class Case(unittest.TestCase):
-    def setUp(self) -> None:
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.model = self.write("model.onnxtxt", MODEL)
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def write(self, name: str, data: str | bytes) -> str:
-        path = self.folder / name
-        path.write_bytes(data.encode() if isinstance(data, str) else data)
-        return str(path)
-
-    def npy(self, name: str, array: np.ndarray) -> str:
-        np.save(self.path(name), array)
-        return self.path(name)
-
-    def pb(self, name: str, message) -> str:  # noqa: ANN001
-        return self.write(name, message.SerializeToString())
-
-    def run_demi(self, *words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([DEMI, *map(str, words)], capture_output=True, timeout=120,
-                              cwd=self.folder, text=True, errors="replace")
-
-    def ok(self, *words: str) -> str:
-        done = self.run_demi(*words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout
-
-    def fails(self, code: int, *words: str) -> str:
-        """Expects the exit code, one line of error, and no file left behind."""
-        before = sorted(os.listdir(self.folder))
-        done = self.run_demi(*words)
-        lines = done.stderr.splitlines()
-        self.assertEqual((done.returncode, len(lines)), (code, 1), done.stderr)
-        self.assertTrue(lines[0].startswith("demi: "), lines)
-        self.assertEqual(sorted(os.listdir(self.folder)), before)
-        return lines[0]
-
-    def outputs(self, *words: str) -> dict[str, np.ndarray]:
-        """Runs with --output-dir and reads NAME.npy."""
-        out = self.folder / "outputs"
-        shutil.rmtree(out, ignore_errors=True)
-        self.ok("run", *words, "--output-dir", str(out))
-        return {p.stem: np.load(p) for p in out.glob("*.npy")}
 
 
 X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
@@ -269,10 +208,65 @@ class Inputs(Case):
             self.write("b.npz", bytes(broken))
             done = self.run_demi("run", self.model, "--input", "b.npz", "--quiet")
             self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
-        np.savez_compressed(self.path("c.npz"), x=X)
-        self.assertIn("savez", self.bad(1, "--input", "x=c.npz"))
         self.assertIn("no array 'n'", self.bad(2, "--input", f"n={self.two('two.npz')}"))
         self.assertIn("no input 'y'", self.bad(2, "--input", self.two("two.npz")))
+
+    def test_compressed_npz(self) -> None:
+        np.savez_compressed(self.path("c.npz"), x=X, n=N)
+        done = self.run_demi("run", self.model, "--input", "c.npz", "--output-dir", "c", "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.savez(self.path("s.npz"), x=X, n=N)
+        self.run_demi("run", self.model, "--input", "s.npz", "--output-dir", "s", "--quiet")
+        for file in sorted((self.folder / "s").iterdir()):
+            self.assertEqual(file.read_bytes(), (self.folder / "c" / file.name).read_bytes())
+        data = (self.folder / "c.npz").read_bytes()
+        for size in [4, 30, 100, len(data) // 2, len(data) - 30, len(data) - 1]:
+            self.bad(1, "--input", f"x={self.write('b.npz', data[:size])}")
+        rng = np.random.default_rng(1)
+        for _ in range(100):
+            broken = bytearray(data)
+            broken[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+            self.write("b.npz", bytes(broken))
+            done = self.run_demi("run", self.model, "--input", "b.npz", "--quiet")
+            self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
+
+    def archive(self, name: str, packed: bytes, size: int, method: int, crc: int) -> str:
+        """A ZIP archive of one member x.npy that says so of itself."""
+        fields = struct.pack("<HHHHHIIIHH", 20, 0, method, 0, 0, crc, len(packed), size, 5, 0)
+        local = b"PK\3\4" + fields + b"x.npy" + packed
+        entry = b"PK\1\2" + struct.pack("<H", 20) + fields + struct.pack(
+            "<HHHII", 0, 0, 0, 0, 0) + b"x.npy"
+        end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+        return self.write(name, local + entry + end)
+
+    def test_hostile_npz(self) -> None:
+        """Deflated members that lie, and one that is only large in memory."""
+        file = io.BytesIO()
+        np.save(file, X)
+        plain, crc = file.getvalue(), zlib.crc32(file.getvalue())
+
+        def deflated(data: bytes) -> bytes:
+            packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+            return packer.compress(data) + packer.flush()
+
+        good = deflated(plain)
+        self.archive("g.npz", good, len(plain), 8, crc)
+        self.assertEqual(self.run_demi("run", self.model, "--input", "x=g.npz", "--random", "1",
+                                       "--quiet").returncode, 0)
+        for size in [0, 1, len(plain) - 1, len(plain) + 1, 1 << 20, (1 << 32) - 2]:
+            self.archive("h.npz", good, size, 8, crc)
+            self.bad(1, "--input", "x=h.npz")
+        for packed, size, method, wrong in [
+                (good, len(plain), 8, crc ^ 1), (good[:-1], len(plain), 8, crc),
+                (b"", len(plain), 8, crc), (b"\xff" * 50, len(plain), 8, crc),
+                (plain, len(plain), 12, crc), (plain, len(plain) + 1, 0, crc)]:
+            self.archive("h.npz", packed, size, method, wrong)
+            self.bad(1, "--input", "x=h.npz")
+        bomb = deflated(plain + bytes(200 << 20))
+        self.archive("h.npz", bomb, len(plain) + (200 << 20), 8, 0)
+        start = time.monotonic()
+        self.assertIn("100 times", self.bad(1, "--input", "x=h.npz"))
+        self.assertLess(time.monotonic() - start, 1)
 
     def two(self, name: str) -> str:
         np.savez(self.path(name), x=X, y=X)
@@ -473,55 +467,6 @@ class Plans(Case):
                 self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
 
 
-class Bench(Case):
-    def test_json_has_the_fields(self) -> None:
-        report = json.loads(self.ok("bench", self.model, "--runs", "5", "--quiet", "--json=-"))
-        self.assertEqual(set(report["latency_ms"]), {"min", "mean", "p50", "p90", "p99", "max"})
-        latency = report["latency_ms"]
-        self.assertTrue(0 < latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
-                        <= latency["max"])
-        self.assertEqual(report["runs"], 5)
-        for key in ["throughput_per_s", "peak_rss_bytes", "threads", "isa"]:
-            self.assertTrue(report[key])
-        self.assertEqual([s["name"] for s in report["steps"]], ["/mul", "/act", "/neg"])
-        self.assertEqual(report["steps"][0]["bytes"], 4 * (3 + 3 + 3))
-        for step in report["steps"]:
-            self.assertEqual(set(step), {"name", "op_type", "kernel", "ms", "flops", "bytes",
-                                         "calls"})
-
-    def test_flops(self) -> None:
-        for name, flops in [("test_matmul_2d", 2 * 3 * 4 * 3),
-                            ("test_basic_conv_with_padding", 2 * 25 * 9)]:
-            folder = BACKEND / "node" / name
-            if not folder.exists():
-                self.skipTest("no backend data: tools/test fetches them")
-            report = json.loads(self.ok("bench", folder / "model.onnx", "--data", folder,
-                                        "--runs=1", "--quiet", "--json=-"))
-            self.assertEqual(report["steps"][0]["flops"], flops)
-
-    def test_text_and_other_spellings(self) -> None:
-        out = self.ok("bench", self.model, "--iterations=3", "--warmUp=1", "--threads", "1",
-                      "--shape", "x=2x3", "--steps", "2")
-        for part in ["1 thread,", "3 runs", "input       x float[2,3]", "p99", "runs/s",
-                     "all others"]:
-            self.assertIn(part, out)
-
-    def test_duration(self) -> None:
-        report = json.loads(self.ok("bench", self.model, "--duration", "0.05", "--quiet",
-                                    "--json=-"))
-        self.assertGreaterEqual(report["runs"], 10)
-
-    def test_trace(self) -> None:
-        self.ok("bench", self.model, "--runs", "2", "--trace", "t.json", "--quiet")
-        with open(self.path("t.json")) as file:
-            events = json.load(file)["traceEvents"]
-        self.assertEqual([e["name"] for e in events], ["/mul", "/act", "/neg"])
-        for event in events:
-            self.assertEqual(event["ph"], "X")
-            self.assertGreaterEqual(event["ts"], 0)
-        self.fails(2, "bench", self.model, "--trace", "t.onnx")
-
-
 class Compare(Case):
     def setUp(self) -> None:
         super().setUp()
@@ -627,8 +572,4 @@ class Compare(Case):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    args, rest = parser.parse_known_args()
-    DEMI = os.path.abspath(args.demi)
-    unittest.main(argv=[sys.argv[0], *rest])
+    command_case.main(__doc__)

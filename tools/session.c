@@ -27,28 +27,33 @@ static bool take_plan(void *user, const void *bytes, size_t size) {
     return true;
 }
 
-bool session_compile(Program *program, const Parsed *parsed, const char *path, bool judges,
-                     SessionSink sink, Err *err) {
-    DemiModel *model = NULL;
+static bool compile(DemiModel *model, const Parsed *parsed, bool judges, SessionSink sink,
+                    Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
-    const char *numerics = parsed_value(parsed, "numerics");
+    const char *numerics = parsed_knows(parsed, "numerics") ? parsed_value(parsed, "numerics") : NULL;
     bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judges;
     options.numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options.keep_values = faithful && judges;
-    if (!console_load(program, parsed, path, &model, err)) return false;
     DemiStatus status = demi_compile(model, &options, sink.write, sink.user, &error);
-    bool ok = console_check(status, &error, err);
+    return console_check(status, &error, err);
+}
+
+bool session_compile(Program *program, const Parsed *parsed, const char *path, bool judges,
+                     SessionSink sink, Err *err) {
+    DemiModel *model = NULL;
+    if (!console_load(program, parsed, path, &model, err)) return false;
+    bool ok = compile(model, parsed, judges, sink, err);
     if (!ok) err_file(err, path);
     demi_free(model);
     return ok;
 }
 
-static bool open_model(Session *s, Program *program, const Parsed *parsed, Err *err) {
+static bool make_plan(Session *s, Program *program, const Parsed *parsed, DemiModel *model,
+                      Err *err) {
     PlanBytes plan = {.arena = program->arena};
     DemiError error = DEMI_ERROR_INIT;
-    SessionSink sink = {take_plan, &plan};
-    if (!session_compile(program, parsed, s->path, s->judges, sink, err)) return false;
+    if (!compile(model, parsed, s->judges, (SessionSink){take_plan, &plan}, err)) return false;
     char *start = plan.bytes.items;
     size_t gap = (size_t)(-(uintptr_t)start % PLAN_ALIGN);
     if (gap) memmove(start + gap, start, plan.bytes.count);
@@ -85,21 +90,48 @@ static void find_ios(Session *s, Arena *arena) {
     }
 }
 
+/* A word of --kernels. Where oneDNN is asked for and can't be had, a line says so, and demi's own run. */
+static DemiKernels kernels_of(const Parsed *parsed) {
+    const char *word = parsed_knows(parsed, "kernels") ? parsed_value(parsed, "kernels") : NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    if (!word || strcmp(word, "auto") == 0) return DEMI_KERNELS_AUTO;
+    if (strcmp(word, "own") == 0) return DEMI_KERNELS_OWN;
+    if (!demi_onednn_version(&error))
+        fprintf(stderr, "demi: oneDNN can't be used, demi's own kernels run: %s\n", error.message);
+    return DEMI_KERNELS_ONEDNN;
+}
+
+static bool make_context(Session *s, Program *program, const Parsed *parsed, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    uint64_t threads;
+    if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
+    s->threads = options.threads = (unsigned)(threads < 1024 ? threads : 1024);
+    options.kernels = kernels_of(parsed);
+    find_ios(s, program->arena);
+    return console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
+}
+
+bool session_open_model(Session *s, Program *program, const Parsed *parsed, DemiModel *model,
+                        Err *err) {
+    bool ok = make_plan(s, program, parsed, model, err) && make_context(s, program, parsed, err);
+    if (!ok) err_file(err, s->path);
+    return ok;
+}
+
 bool session_open(Session *s, Program *program, const Parsed *parsed, const char *path, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    uint64_t threads;
+    DemiModel *model = NULL;
     *s = (Session){.path = path, .judges = s->judges};
-    if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
-    s->threads = (unsigned)(threads < 1024 ? threads : 1024);
     s->is_plan = session_is_plan(program->arena, path);
-    bool ok = s->is_plan ? console_check(demi_plan_load(path, &s->plan, &error), &error, err)
-                         : open_model(s, program, parsed, err);
-    if (ok) {
-        find_ios(s, program->arena);
-        DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
-        options.threads = s->threads;
-        ok = console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
+    if (!s->is_plan) {
+        bool ok = console_load(program, parsed, path, &model, err) &&
+                  session_open_model(s, program, parsed, model, err);
+        demi_free(model);
+        return ok;
     }
+    bool ok = console_check(demi_plan_load(path, &s->plan, &error), &error, err) &&
+              make_context(s, program, parsed, err);
     if (!ok) err_file(err, path);
     return ok;
 }

@@ -46,6 +46,9 @@ typedef struct Session {
      "What a model is compiled to, as by demi compile. A plan has its own."},                      \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to compute with; default: as many as there are processors to use."},                 \
+    {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
+     "Which kernels compute, where there are several: auto, each where it is the faster one (the "  \
+     "default); own, demi's alone; onednn, oneDNN's wherever it can."},                            \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on
@@ -55,11 +58,16 @@ bool session_open(Session *session, Program *program, const Parsed *parsed, cons
                   Err *err);
 void session_close(Session *session);
 
+/* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before and
+ * for messages. */
+bool session_open_model(Session *session, Program *program, const Parsed *parsed, DemiModel *model,
+                        Err *err);
+
 /* Does the file begin like a plan? */
 bool session_is_plan(Arena *arena, const char *path);
 
-/* The folders that --data means, at least one; none without --data. */
-bool session_data_folders(Program *program, const Parsed *parsed, Words *folders, Err *err);
+/* The folders of inputs that `data` means, --data's: itself or those in it; none where it is NULL. */
+bool session_data_folders(Program *program, const char *data, Words *folders, Err *err);
 
 /* Fills `values` from the options and `folder` (NULL: none). Without --random, `random_seed` (a
  * number as text) is used instead; NULL: what nothing gives is an error that lists the inputs. */

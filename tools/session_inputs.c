@@ -159,8 +159,8 @@ static bool take_input(Finder *f, const char *word) {
 }
 
 static bool take_files(Finder *f) {
-    const Words *words = parsed_list(f->parsed, "input");
-    for (size_t i = 0; i < words->count; i++)
+    const Words *words = parsed_knows(f->parsed, "input") ? parsed_list(f->parsed, "input") : NULL;
+    for (size_t i = 0; words && i < words->count; i++)
         if (!take_input(f, words->items[i])) return false;
     return true;
 }
@@ -183,8 +183,7 @@ static int by_number(const void *a, const void *b) {
     return m != n ? (m < n ? -1 : 1) : strcmp(x, y);
 }
 
-bool session_data_folders(Program *program, const Parsed *parsed, Words *folders, Err *err) {
-    const char *data = parsed_value(parsed, "data");
+bool session_data_folders(Program *program, const char *data, Words *folders, Err *err) {
     *folders = (Words){0};
     if (!data) return true;
     if (is_data(program->arena, data)) {
@@ -202,7 +201,7 @@ bool session_data_folders(Program *program, const Parsed *parsed, Words *folders
     if (dir) closedir(dir);
     if (folders->count) qsort(folders->items, folders->count, sizeof *folders->items, by_number);
     if (folders->count) return true;
-    err_set(err, ERR_USAGE, dir ? "the folder has no test data" : "'--data' needs a folder");
+    err_set(err, ERR_USAGE, dir ? "the folder has no test data" : "inputs are read from a folder");
     err_file(err, data);
     err_hint(err,
              "test data are files input_0.pb, input_1.pb, ..., or folders test_data_set_0, ... "

@@ -7,7 +7,7 @@
 # environment lacks something that we may not install.
 
 SETUP_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libprotobuf-dev
-    protobuf-c-compiler libprotobuf-c-dev libjansson-dev"
+    protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev"
 SETUP_FETCH_PACKAGES="ca-certificates python3-venv"
 SETUP_TEST_PACKAGES="clang libclang-rt-14-dev libomp-dev libcmocka-dev"
 

@@ -10,11 +10,12 @@
 
 /* How operations follow from the shapes of operands. */
 typedef enum CostRule {
-    COST_CONV,   /* every output element: the weights of one output channel */
-    COST_DECONV, /* every input element: the weights of one input channel */
-    COST_MATMUL, /* every output element: the last dim of the left operand */
-    COST_GEMM,   /* every output element: what the left operand has for a row of the output */
-    COST_LAYER,  /* every step of time and sample: all weights */
+    COST_CONV,      /* every output element: the weights of one output channel */
+    COST_DECONV,    /* every input element: the weights of one input channel */
+    COST_MATMUL,    /* every output element: the left operand's dim that is not the output's */
+    COST_GEMM,      /* every output element: what the left operand has for a row of the output */
+    COST_LAYER,     /* every step of time and sample: all weights */
+    COST_ATTENTION, /* every query element and output element: all keys, those of the past too */
 } CostRule;
 
 static const struct CostRow {
@@ -33,6 +34,7 @@ static const struct CostRow {
     {"LSTM", COST_LAYER, 0, 1},
     {"GRU", COST_LAYER, 0, 1},
     {"RNN", COST_LAYER, 0, 1},
+    {"Attention", COST_ATTENTION, 0, 1},
 };
 
 static double count_of(const DemiData *value, uint32_t from) {
@@ -51,6 +53,26 @@ static double bytes_of(const DemiData *value) {
     return bytes;
 }
 
+/* The last one, or of a transposed left operand the one before. */
+static double inner_dim(const DemiData *left, const DemiData *out) {
+    uint32_t rank = left->rank;
+    if (rank < 2 || out->rank < 2) return rank ? (double)left->dims[rank - 1] : 0;
+    bool plain = left->dims[rank - 2] == out->dims[out->rank - 2];
+    return (double)left->dims[plain ? rank - 1 : rank - 2];
+}
+
+/* Keys are [batch, length, hidden] or [batch, heads, length, size]; the past is of the latter form.
+ */
+static double key_count(const DemiStep *step) {
+    enum { KEY = 1, PAST = 4 };
+    const DemiData *key = &step->inputs[KEY];
+    double count = key->rank >= 3 ? (double)key->dims[key->rank - 2] : 0;
+    if (step->input_count > PAST && step->inputs[PAST].kind == DEMI_DATA_TENSOR_KIND &&
+        step->inputs[PAST].rank == 4)
+        count += (double)step->inputs[PAST].dims[2];
+    return count;
+}
+
 static double multiplications(const DemiStep *step, const struct CostRow *row) {
     if (step->input_count <= row->weights || step->output_count == 0) return 0;
     const DemiData *left = &step->inputs[row->left], *weights = &step->inputs[row->weights];
@@ -60,10 +82,11 @@ static double multiplications(const DemiStep *step, const struct CostRow *row) {
     switch (row->rule) {
     case COST_CONV: return results * count_of(weights, 1);
     case COST_DECONV: return count_of(left, 0) * count_of(weights, 1);
-    case COST_MATMUL: return left->rank ? results * (double)left->dims[left->rank - 1] : 0;
+    case COST_MATMUL: return results * inner_dim(left, out);
     case COST_GEMM:
         return out->rank == 2 && out->dims[0] ? results * count_of(left, 0) / (double)out->dims[0]
                                               : 0;
+    case COST_ATTENTION: return (count_of(left, 0) + results) * key_count(step);
     case COST_LAYER: {
         double all = count_of(weights, 0);
         if (step->input_count > 2) all += count_of(&step->inputs[2], 0);

@@ -7,8 +7,8 @@
 
 typedef struct StepCost {
     double bytes; /* of all its operands and results, each once */
-    double flops; /* of convolutions, matrix products and recurrent layers, an addition and a
-                     multiplication as two; 0 for all others */
+    double flops; /* of convolutions, matrix products, attention and recurrent layers, an addition
+                     and a multiplication as two; 0 for all others */
 } StepCost;
 
 StepCost step_cost(const DemiStep *step);

@@ -3,6 +3,9 @@
 # includes this where tests are on. They need the pinned Python packages and the data that
 # tools/test fetches: it passes DEMI_PYTHON; a build without it has the C tests alone.
 # Labels: `full` tests are left out by tools/test --quick, `quick` ones by tools/test.
+if(DEMI_SANITIZE_THREADS)
+    return() # for the test `threads` alone
+endif()
 set(DEMI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements-test.txt")
 if(NOT DEMI_PYTHON)
     message(STATUS "No DEMI_PYTHON: tools/test sets it and registers the Python tests")
@@ -53,10 +56,13 @@ if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}
         --cc ${CMAKE_C_COMPILER})
     demi_python_test(run run_test.py ${with_demi})
+    demi_python_test(onednn onednn_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
+    demi_python_test(bench bench_test.py ${with_demi})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
     demi_python_test(against against_test.py ${with_demi} LABELS full PROCESSORS 2)
+    demi_python_test(verify verify_test.py ${with_demi})
     demi_python_test(against_sample against_test.py ${with_demi} --sample 100 LABELS quick)
     demi_python_test(legality legality_test.py ${with_demi})
     demi_python_test(reasons reasons_test.py ${with_demi} LABELS full PROCESSORS 2)
@@ -77,13 +83,17 @@ if(TARGET demi)
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
-            TIMEOUT 600 PROCESSORS 2)
+            --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
             --library $<TARGET_FILE:demi_shared> LABELS quick)
         demi_python_test(faithful faithful_test.py ARGS --library $<TARGET_FILE:demi_shared>
             PROCESSORS 2)
+        if(demi_onednn_headers)
+            demi_python_test(plan_suite_onednn plan_suite.py LABELS full PROCESSORS 2
+                ARGS --library $<TARGET_FILE:demi_shared> --kernels onednn)
+        endif()
         foreach(to float16 bfloat16)
             foreach(io keep low)
                 demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2

@@ -9,17 +9,20 @@ add_custom_command(OUTPUT ${report_page}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
     VERBATIM)
+set(ZLIB_USE_STATIC_LIBS ON)
+find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
 add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
     tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
-    tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c
-    tools/compare_runs.c tools/output_error.c tools/check_numbers.c tools/show_plan.c)
+    tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
+    tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/output_error.c
+    tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
-    demi_base m)
+    demi_base ZLIB::ZLIB m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
@@ -66,7 +69,7 @@ target_link_libraries(libdemi INTERFACE ${demi_archive} OpenMP::OpenMP_C m ${CMA
 # The same object as a shared library, demi::shared. Its soname carries what an incompatible interface
 # changes: 0.MINOR before 1.0, MAJOR from then on. Tests want it, too, but do not install it.
 option(DEMI_SHARED "Also build and install libdemi as a shared library" OFF)
-if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE))
+if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREADS))
     set_source_files_properties(${demi_object} PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
     add_library(demi_shared SHARED ${demi_object})
     add_library(demi::shared ALIAS demi_shared)
@@ -161,7 +164,7 @@ if(DEMI_TESTS)
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
     set_tests_properties(plugin PROPERTIES LABELS python)
     # A program linked with an archive of instrumented objects would need the sanitizers' own libraries.
-    if(DEMI_INSTALL AND NOT DEMI_SANITIZE)
+    if(DEMI_INSTALL AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREADS)
         add_test(NAME link COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/link_test.sh
             ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR} ${CMAKE_C_COMPILER})
         set_tests_properties(link PROPERTIES LABELS link TIMEOUT 600)

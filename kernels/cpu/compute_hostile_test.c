@@ -91,8 +91,14 @@ static bool run(Bench *b, const char *op) {
                        .threads = 2,
                        .scratch = &b->arena,
                        .err = &b->err};
+    Err other = {.code = ERR_NONE};
+    KernelCall by_onednn = call;
+    by_onednn.provider = KERNEL_PROVIDER_ONEDNN;
+    by_onednn.err = &other;
+    call.provider = KERNEL_PROVIDER_OWN;
     bool ok = kernel_run_once(&call);
     assert_true(ok || b->err.what[0]);
+    assert_int_equal(ok, kernel_run_once(&by_onednn));
     arena_free(&b->arena);
     return ok;
 }

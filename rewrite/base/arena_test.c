@@ -47,6 +47,28 @@ static void test_memory_is_zeroed_aligned_and_apart(void **state) {
     arena_free(&arena);
 }
 
+static void test_reset_gives_zeroed_memory(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    for (size_t round = 0; round < 200; round++) {
+        for (size_t i = 0; i < round; i++) {
+            size_t size = i * round % 3000 + (i == 50 ? 400000 : 0);
+            unsigned char *block = arena_alloc(&arena, size);
+            assert_true(is_zero(block, size));
+            memset(block, 255, size);
+        }
+        arena_reset(&arena);
+        assert_true(arena.used <= 1 << 18);
+        assert_true(arena.large == NULL);
+    }
+    arena_free(&arena);
+    assert_true(arena.used == 0);
+    arena_reset(&arena);
+}
+
 /* Large blocks between small ones cost their own size, not a new chunk of small ones each. */
 static void test_large_blocks_waste_nothing(void **state) {
     (void)state;
@@ -289,6 +311,7 @@ static void test_checked_sizes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(test_reset_gives_zeroed_memory),
         cmocka_unit_test(test_large_blocks_waste_nothing),
         cmocka_unit_test(test_large_blocks_end_early),
         cmocka_unit_test(test_resize_keeps_contents),

@@ -47,3 +47,14 @@ function(demi_use_onednn target)
         set_property(TARGET ${target} APPEND PROPERTY LINK_OPTIONS LINKER:--enable-new-dtags)
     endif()
 endfunction()
+
+# After demi_folder(kernels): tests whose subject it is. The sanitizers' dlopen does not see a RUNPATH.
+function(demi_test_onednn)
+    foreach(test ${ARGN})
+        demi_use_onednn(${test})
+        if(demi_onednn_folder)
+            set_tests_properties(${test} PROPERTIES
+                ENVIRONMENT "LD_LIBRARY_PATH=${demi_onednn_folder}:$ENV{LD_LIBRARY_PATH}")
+        endif()
+    endforeach()
+endfunction()

@@ -53,7 +53,7 @@ class PlanIo(ctypes.Structure):
 
 class ContextOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
-                ("seed", c_uint64), ("step_limit", c_uint64)]
+                ("seed", c_uint64), ("step_limit", c_uint64), ("kernels", c_int)]
 
 
 class CompileOptions(ctypes.Structure):
@@ -70,6 +70,7 @@ TARGETS = {"float16": 1, "bfloat16": 2}
 IO = {"keep": 1, "low": 2}
 NONE, TENSOR, SEQUENCE = 0, 1, 2
 NUMERICS = ["fast", "faithful"]
+KERNELS = ["auto", "own", "onednn"]
 STRING = 8
 WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
 
@@ -94,6 +95,12 @@ class Library:
         if status:
             raise Failed(error)
 
+    def onednn_problem(self) -> str:
+        """Why oneDNN can't be used; empty where it can."""
+        error = Error()
+        self.c.demi_onednn_version.restype = c_char_p
+        return "" if self.c.demi_onednn_version(byref(error)) else str(Failed(error))
+
     def _loaded(self, model: bytes, use) -> bytes:  # noqa: ANN001
         """What use(handle, write, error) writes of the model."""
         error, handle, pieces = Error(), c_void_p(), []
@@ -110,8 +117,9 @@ class Library:
             self.c.demi_free(handle)
         return b"".join(pieces)
 
-    def compile(self, model: bytes, numerics: str = "fast") -> bytes:
-        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics), False)
+    def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False) -> bytes:
+        options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
+                                 keep_values)
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
@@ -129,7 +137,7 @@ class PlanRunner:
     """A plan, of bytes or a file, and a context of it."""
 
     def __init__(self, library: Library, plan: bytes | pathlib.Path, threads: int = 1,
-                 memory: int = 1 << 30) -> None:
+                 memory: int = 1 << 30, kernels: str = "auto") -> None:
         self.library, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
         if isinstance(plan, bytes):
@@ -137,7 +145,8 @@ class PlanRunner:
         else:
             library.check(library.c.demi_plan_load(str(plan).encode(), byref(self.plan),
                                                    byref(error)), error)
-        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0)
+        options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0,
+                                 KERNELS.index(kernels))
         library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
                                                  byref(error)), error)
 

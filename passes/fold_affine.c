@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fold-affine: what scales and shifts a convolution's channels goes into its weights.
+ *
+ *   BatchNormalization(Conv(X, W, B), S, bias, mean, var)
+ *       ->  Conv(X, W * k, (B - mean) * k + bias),  k = S / sqrt(var + epsilon)
+ *   Mul(Conv(X, W, B), k)    ->  Conv(X, W * k, B * k)
+ *   Add(Conv(X, W, B), s)    ->  Conv(X, W, B + s)
+ *
+ * and chains of these. The new weights are nodes, computed in float32 from constants and rounded once;
+ * they become constants when the plan is folded. All operands but X are constant and hold one number a
+ * channel or (of Mul and Add) one for all; what lies between is read by nothing else; a normalisation is
+ * inference by channel with one output; the new weights are finite in the type of the old ones. Opset 7
+ * and up. Not in faithful plans, as the weights are rounded anew.
+ */
+#include <math.h>
+
+#include "constants.h"
+#include "fuse_graph.h"
+#include "passes.h"
+
+enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
+
+typedef struct Affine {
+    Fuse *fuse;
+    Node *conv;
+    uint64_t channels;
+    const float *peak, *b; /* [channels]: the largest weight's size, and B or NULL */
+    float *k, *shift;      /* [channels]: what the chain so far comes to */
+    Value *weights, *bias; /* the nodes for that, in float32; NULL where there are none yet */
+} Affine;
+
+/* ---- constants ----------------------------------------------------------------------------------
+ */
+
+static float *read_floats(const Affine *a, const Value *value, uint64_t *count) {
+    Arena *scratch = a->fuse->ctx->scratch;
+    if (!value || !value_is_constant(value) || !fuse_takes(value)) return NULL;
+    const Tensor *tensor = constant_tensor(value, scratch);
+    if (!tensor || !tensor_check(tensor, NULL)) return NULL;
+    *count = tensor_count(tensor);
+    float *items = ARENA_ARRAY(scratch, float, *count + 1);
+    return tensor_read_floats(tensor, 0, *count, items, NULL) ? items : NULL;
+}
+
+/* One number a channel from a constant vector of them. */
+static float *read_channels(const Affine *a, const Value *value) {
+    uint64_t count;
+    float *items = read_floats(a, value, &count);
+    return items && fuse_rank(value) == 1 && count == a->channels ? items : NULL;
+}
+
+/* The same from what broadcasts to [N, channels, …] without changing that shape. */
+static float *read_broadcast(const Affine *a, const Value *value) {
+    uint64_t count;
+    int64_t rank = value ? fuse_rank(value) : -1, of = fuse_rank(a->conv->inputs[1].value);
+    float *items = read_floats(a, value, &count);
+    if (!items || rank < 0 || rank > of) return NULL;
+    if (count == 1) {
+        float *each = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+        for (uint64_t c = 0; c < a->channels; c++) each[c] = items[0];
+        return each;
+    }
+    bool fits = count == a->channels && rank >= of - 1 &&
+                fuse_dim(value, rank - (of - 1)) == (int64_t)count;
+    return fits ? items : NULL;
+}
+
+static float largest(Dtype dtype) {
+    return dtype == DTYPE_FLOAT16 ? 65504 : 3.3895314e38f; /* bfloat16's */
+}
+
+/* Follows the chain by one more step, y = k x + shift; false where the result would not be finite. */
+static bool compose(Affine *a, const float *k, const float *shift) {
+    const float most = largest(type_dtype(a->conv->inputs[1].value->type));
+    float *new_k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+    float *new_shift = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+    for (uint64_t c = 0; c < a->channels; c++) {
+        new_k[c] = k ? a->k[c] * k[c] : a->k[c];
+        new_shift[c] = (k ? a->shift[c] * k[c] : a->shift[c]) + (shift ? shift[c] : 0);
+        if (!(fabsf((a->b ? a->b[c] : 0) * new_k[c] + new_shift[c]) <= most)) return false;
+        if (!(a->peak[c] * fabsf(new_k[c]) <= most)) return false; /* nor is it NaN */
+    }
+    a->k = new_k;
+    a->shift = new_shift;
+    return true;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------
+ */
+
+static Value *cast(Affine *a, Node *at, Value *value, Dtype to) {
+    if (type_dtype(value->type) == to) return value;
+    const Type *type = type_with_dtype(&a->fuse->ctx->model->arena, value->type, to);
+    Value *result = fuse_make(a->fuse, at, "Cast", (Value *const[2]){value, NULL}, type);
+    node_set_attr_int(result->producer, "to", to);
+    return result;
+}
+
+/* x op y, of x's shape */
+static Value *compute(Affine *a, Node *at, const char *op, Value *x, Value *y) {
+    return fuse_make(a->fuse, at, op, (Value *const[2]){x, y}, x->type);
+}
+
+static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uint32_t rank) {
+    Model *model = a->fuse->ctx->model;
+    Dim *shape = ARENA_ARRAY(&model->arena, Dim, rank + 1);
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        shape[i] = (Dim){.kind = DIM_KNOWN, .size = dims[i]};
+        count *= (uint64_t)dims[i];
+    }
+    Value *value = value_new(a->conv->graph, sym_fresh(&model->syms, "affine"));
+    value_set_type(value, type_new_shaped(&model->arena, DTYPE_FLOAT, shape, rank));
+    value_set_init(value, tensor_new_raw(&model->arena, DTYPE_FLOAT, dims, rank, items,
+                                         count * sizeof *items));
+    return value;
+}
+
+/* The value as [-1, 1, …], `rank` long; one number stays as it is. */
+static Value *reshape(Affine *a, Node *at, Value *value, uint32_t rank) {
+    Arena *arena = &a->fuse->ctx->model->arena;
+    if ((uint32_t)fuse_rank(value) == rank && fuse_dim(value, 0) == (int64_t)a->channels)
+        return value;
+    int64_t *shape = ARENA_ARRAY(a->fuse->ctx->scratch, int64_t, rank), count = 1;
+    Dim *dims = ARENA_ARRAY(arena, Dim, rank);
+    for (int64_t i = 0; i < fuse_rank(value); i++) count *= fuse_dim(value, i);
+    for (uint32_t i = 0; i < rank; i++) {
+        shape[i] = i ? 1 : -1;
+        dims[i] = (Dim){.kind = DIM_KNOWN, .size = i ? 1 : count};
+    }
+    Value *const operands[2] = {value, fuse_new_ints(a->fuse, at->graph, shape, rank)};
+    return fuse_make(a->fuse, at, "Reshape", operands,
+                     type_new_shaped(arena, DTYPE_FLOAT, dims, rank));
+}
+
+/* The weights as they are, when it is known that they will change. */
+static void start(Affine *a, Node *at) {
+    if (a->weights) return;
+    a->weights = cast(a, at, a->conv->inputs[1].value, DTYPE_FLOAT);
+    if (a->b) a->bias = cast(a, at, a->conv->inputs[2].value, DTYPE_FLOAT);
+}
+
+static void scale(Affine *a, Node *at, Value *k) {
+    uint32_t rank = (uint32_t)fuse_rank(a->weights);
+    a->weights = compute(a, at, "Mul", a->weights, reshape(a, at, k, rank));
+    if (a->bias) a->bias = compute(a, at, "Mul", a->bias, reshape(a, at, k, 1));
+}
+
+static void shift(Affine *a, Node *at, Value *by) {
+    const int64_t channels = (int64_t)a->channels;
+    if (!a->bias) {
+        const float *zeros = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+        a->bias = new_floats(a, zeros, &channels, 1);
+    }
+    a->bias = compute(a, at, "Add", a->bias, reshape(a, at, by, 1));
+}
+
+/* ---- steps of a chain ---------------------------------------------------------------------------
+ */
+
+static bool is_inference(const Node *norm) {
+    for (uint32_t i = 1; i < norm->output_count; i++)
+        if (norm->outputs[i]) return false;
+    return norm->input_count == OPERANDS && node_attr_int(norm, "training_mode", 0) == 0 &&
+           (fuse_opset(norm) >= 9 || node_attr_int(norm, "spatial", 1) != 0);
+}
+
+static bool take_norm(Affine *a, Node *norm) {
+    const float *factors[OPERANDS];
+    float epsilon;
+    if (!is_inference(norm) || !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon)) return false;
+    for (uint32_t i = SCALE; i < OPERANDS; i++)
+        if (!(factors[i] = read_channels(a, fuse_input(norm, i)))) return false;
+    float *k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+    float *by = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+    for (uint64_t c = 0; c < a->channels; c++) {
+        k[c] = factors[SCALE][c] / sqrtf(factors[VAR][c] + epsilon);
+        by[c] = factors[BIAS][c] - factors[MEAN][c] * k[c];
+    }
+    if (!compose(a, k, by)) return false;
+    start(a, norm);
+    Value *in[OPERANDS];
+    for (uint32_t i = SCALE; i < OPERANDS; i++)
+        in[i] = cast(a, norm, norm->inputs[i].value, DTYPE_FLOAT);
+    Value *var = compute(a, norm, "Add", in[VAR], new_floats(a, &epsilon, NULL, 0));
+    Value *factor = compute(a, norm, "Div", in[SCALE], compute(a, norm, "Sqrt", var, NULL));
+    shift(a, norm, compute(a, norm, "Neg", in[MEAN], NULL));
+    scale(a, norm, factor);
+    shift(a, norm, in[BIAS]);
+    return true;
+}
+
+static bool take_step(Affine *a, Node *node, const Value *x) {
+    if (fuse_is(node, "BatchNormalization")) return fuse_input(node, 0) == x && take_norm(a, node);
+    bool mul = fuse_is(node, "Mul");
+    if (!mul && !fuse_is(node, "Add")) return false;
+    Value *by = fuse_other(node, x);
+    const float *items = by ? read_broadcast(a, by) : NULL;
+    if (!items || !compose(a, mul ? items : NULL, mul ? NULL : items)) return false;
+    start(a, node);
+    by = cast(a, node, by, DTYPE_FLOAT);
+    if (mul) scale(a, node, by);
+    else shift(a, node, by);
+    return true;
+}
+
+/* ---- the pass -----------------------------------------------------------------------------------
+ */
+
+/* The largest size of each channel's weights; infinite where one is NaN. */
+static const float *find_peaks(const Affine *a, const Value *w) {
+    uint64_t count;
+    Arena *scratch = a->fuse->ctx->scratch;
+    float *items = read_floats(a, w, &count);
+    float *peak = ARENA_ARRAY(scratch, float, a->channels);
+    if (!items) return NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        float size = fabsf(items[i]), *most = &peak[i / (count / a->channels)];
+        if (!(size <= *most)) *most = isnan(size) ? HUGE_VALF : size;
+    }
+    arena_release(scratch, items, (size_t)(count + 1) * sizeof *items);
+    return peak;
+}
+
+static bool begin(Affine *a, Fuse *fuse, Node *conv) {
+    *a = (Affine){.fuse = fuse, .conv = conv};
+    const Value *w = fuse_input(conv, 1), *b = fuse_input(conv, 2);
+    if (!w || fuse_opset(conv) < 7 || fuse_rank(w) < 2 || fuse_dim(w, 0) < 1) return false;
+    a->channels = (uint64_t)fuse_dim(w, 0);
+    a->peak = find_peaks(a, w);
+    a->b = b ? read_channels(a, b) : NULL;
+    a->k = ARENA_ARRAY(fuse->ctx->scratch, float, a->channels);
+    a->shift = ARENA_ARRAY(fuse->ctx->scratch, float, a->channels);
+    for (uint64_t c = 0; c < a->channels; c++) a->k[c] = 1;
+    return a->peak && (!b || a->b);
+}
+
+/* True where the node may become the chain's next step: looked at before anything large is read. */
+static bool may_follow(const Node *node) {
+    return node && node->output_count && node->outputs[0] &&
+           (fuse_is(node, "BatchNormalization") || fuse_is(node, "Mul") || fuse_is(node, "Add"));
+}
+
+static void visit(Fuse *fuse, Node *conv) {
+    Affine a;
+    Node *chain[MOST_STEPS];
+    size_t count = 0;
+    Node *next = fuse_is(conv, "Conv") ? fuse_reader(conv->outputs[0]) : NULL;
+    if (fuse->faithful || !may_follow(next) || !begin(&a, fuse, conv)) return;
+    const Value *y = conv->outputs[0];
+    while (count < MOST_STEPS && may_follow(next) && take_step(&a, next, y)) {
+        chain[count++] = next;
+        y = next->outputs[0];
+        next = fuse_reader(y);
+    }
+    if (count == 0) return;
+    Node *last = chain[count - 1];
+    Value *result = last->outputs[0];
+    Dtype dtype = type_dtype(conv->inputs[1].value->type);
+    node_move_before(conv, last); /* behind what computes its weights */
+    node_resize_inputs(conv, a.bias ? 3 : 2);
+    node_set_input(conv, 1, cast(&a, conv, a.weights, dtype));
+    if (a.bias) node_set_input(conv, 2, cast(&a, conv, a.bias, dtype));
+    node_set_output(last, 0, NULL);
+    while (count-- > 0) node_remove_unswept(chain[count]);
+    node_set_output(conv, 0, result);
+    fuse->ctx->counts->rewrites++;
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)err;
+    fuse_each(ctx, options, visit);
+    return true;
+}
+
+const PassInfo fold_affine_pass = {
+    .name = "fold-affine",
+    .summary = "compute normalisations, scales and shifts into convolutions' weights, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = fuse_options,
+    .options_size = sizeof(FuseOptions),
+    .idempotent = true,
+    .run = run,
+};

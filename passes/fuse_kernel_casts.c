@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fuse-kernel-casts: casts between float types go into the kernels around them.
+ *
+ *   Cast(kernel(x))                      ->  kernel(x) {to}
+ *   kernel(Cast(x, float)), x in 16 bit  ->  kernel(x)
+ *
+ * Kernels are Conv, MatMul, Gemm, LayerNormalization and Gelu, fused or not; they become demi.fused's.
+ * A result that is cast is read by nothing else, and so is the result of a cast that is read. Only casts
+ * that widen are read: rounding an operand once for all kernels is what makes 16-bit kernels fast.
+ * Constants are left to be converted when compiling. Faithful: a result that is float is rounded once
+ * either way, and widening is exact; a cast of a 16-bit result stays, as it would no longer be rounded.
+ */
+#include "constants.h"
+#include "fuse_graph.h"
+#include "op_types.h"
+#include "passes.h"
+
+static bool is_fused(const Node *node) {
+    return sym_equals(node->domain, FUSED_DOMAIN);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------
+ */
+
+/* The fused node of that name in place of one of ai.onnx; operand i of it is `operands[i]` of that
+ * one, -1 none. */
+static Node *convert(Fuse *fuse, Node *node, const char *op, const int8_t operands[4]) {
+    Node *made = fuse_new(fuse, node, op, node, 4);
+    node_share_lists(made, node);
+    for (uint32_t i = 0; i < 4; i++)
+        if (operands[i] >= 0)
+            node_set_input(made, i, fuse_input(node, (uint32_t)operands[i]));
+    node_remove_attr(made, "stash_type");
+    fuse_replace(fuse, made, &node, 1);
+    return made;
+}
+
+static bool all_taken(const Node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && !fuse_takes(node->inputs[i].value)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (i || !fuse_takes(node->outputs[i]))) return false;
+    return node->output_count && node->outputs[0];
+}
+
+/* True where the node has a kernel that reads and writes any float type. */
+static bool is_kernel(const Node *node) {
+    static const char *const plain[] = {"Conv", "MatMul", "Gemm", "LayerNormalization", "Gelu"};
+    if (!node || is_fused(node)) return node != NULL;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (fuse_is(node, plain[i])) return all_taken(node);
+    return false;
+}
+
+/* The kernel as a node of demi.fused; NULL where there is none for it after all. */
+static Node *as_fused(Fuse *fuse, Node *node) {
+    static const int8_t conv[4] = {0, 1, 2, -1}, norm[4] = {0, -1, 1, 2}, gelu[4] = {0, -1, -1, -1};
+    if (is_fused(node)) return node;
+    if (fuse_is(node, "Conv")) return convert(fuse, node, "Conv", conv);
+    if (fuse_is(node, "LayerNormalization"))
+        return convert(fuse, node, "LayerNormalization", norm);
+    if (fuse_is(node, "Gelu")) return convert(fuse, node, "Gelu", gelu);
+    return fuse_matmul_alone(fuse, node);
+}
+
+/* ---- casts --------------------------------------------------------------------------------------
+ */
+
+static bool fuse_write(Fuse *fuse, Node *cast) {
+    Value *y = cast->inputs[0].value, *result = cast->outputs[0];
+    Node *kernel = y->producer;
+    bool exact = type_dtype(y->type) == DTYPE_FLOAT;
+    if (!is_kernel(kernel) || y->output_index != 0 || kernel->graph != cast->graph ||
+        fuse_reader(y) != cast || (!exact && (fuse->faithful || node_attr(kernel, "to"))))
+        return false; /* the second of two casts may undo what its author meant the first to round */
+    Dtype to = type_dtype(result->type);
+    kernel = as_fused(fuse, kernel);
+    if (!kernel) return false;
+    node_set_attr_int(kernel, "to", to);
+    node_set_output(cast, 0, NULL);
+    node_remove_unswept(cast);
+    node_set_output(kernel, 0, result);
+    return true;
+}
+
+/* An output's type is the first operand's where nothing else is said. */
+static bool may_read(const Node *kernel, const Value *value) {
+    bool second = kernel->output_count > 1 && kernel->outputs[1];
+    return is_kernel(kernel) && !(second && fuse_input(kernel, 0) == value);
+}
+
+static bool fuse_read(Fuse *fuse, Node *cast) {
+    Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
+    Node *kernel = fuse_reader(wide);
+    if (type_dtype(wide->type) != DTYPE_FLOAT || value_is_constant(x) || !kernel ||
+        !may_read(kernel, wide))
+        return false;
+    kernel = as_fused(fuse, kernel);
+    if (!kernel) return false;
+    Dtype dtype = type_dtype(kernel->outputs[0]->type);
+    for (uint32_t i = 0; i < kernel->input_count; i++) {
+        if (kernel->inputs[i].value != wide) continue;
+        node_set_input(kernel, i, x);
+        if (i == 0 && !node_attr(kernel, "to")) node_set_attr_int(kernel, "to", dtype);
+    }
+    node_remove_unswept(cast);
+    return true;
+}
+
+static void visit(Fuse *fuse, Node *cast) {
+    if (!node_is_cast(cast) || !fuse_takes(cast->inputs[0].value) ||
+        !fuse_takes(cast->outputs[0]) || model_find_function(fuse->ctx->model, cast) ||
+        type_dtype(cast->inputs[0].value->type) == type_dtype(cast->outputs[0]->type))
+        return;
+    if (!fuse_write(fuse, cast) && !fuse_read(fuse, cast)) return;
+    fuse->ctx->counts->casts_fused++;
+    fuse->ctx->counts->rewrites++;
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    (void)err;
+    fuse_each(ctx, options, visit);
+    return true;
+}
+
+const PassInfo fuse_kernel_casts_pass = {
+    .name = "fuse-kernel-casts",
+    .summary = "fuse casts into kernels that read or write the other type, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = fuse_options,
+    .options_size = sizeof(FuseOptions),
+    .idempotent = true,
+    .run = run,
+};

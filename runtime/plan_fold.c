@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Constants of a plan that is being made: steps of the main graph whose operands are all constant are
+ * executed now, by the kernels that would execute them in every run, and their results stored instead.
+ *
+ * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ from
+ * run to run, those that fail, and those whose results are more than twice their operands and 1 MiB:
+ * such are cheaper to make than to read. What no step reads any more is dropped from the plan.
+ */
+#include <string.h>
+
+#include "attr_layout.h"
+#include "checked.h"
+#include "exec.h"
+#include "processors.h"
+
+enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20 };
+
+typedef struct Fold {
+    PlanBuilder *b;
+    Err *err;
+    bool *constant;   /* [value_count]: known now, if no step before fails */
+    bool *read;       /* [value_count]: by a step that may be executed */
+    uint32_t *steps;  /* [step_count]: numbers of such steps, in order */
+    uint32_t step_count;
+    bool *gone;       /* [builder's step count]: executed */
+    RtValue *results; /* [value_count] */
+} Fold;
+
+/* What runs here may run out of memory at any place: this ends with the builder's arena. Results are
+ * read from it when the plan is written. */
+typedef struct FoldRun {
+    LoadedPlan loaded;
+    Exec exec;
+    Err err; /* of a step that fails: it will do so when the plan runs */
+} FoldRun;
+
+static void run_free(void *data) {
+    FoldRun *run = data;
+    pool_free(&run->exec.pool);
+    arena_free(&run->exec.scratch);
+    arena_free(&run->exec.run);
+}
+
+/* ---- what may be executed -----------------------------------------------------------------------
+ */
+
+static bool text_is(const PlanBuilder *b, uint32_t text, const char *name) {
+    PlanSpan span = b->texts.items[text];
+    return span.count == strlen(name) && memcmp(b->chars.items + span.first, name, span.count) == 0;
+}
+
+static bool differs_each_run(const PlanBuilder *b, const PlanOp *op) {
+    static const char *const random[] = {"Bernoulli",        "Dropout",       "Multinomial",
+                                         "RandomNormal",     "RandomNormalLike",
+                                         "RandomUniform",    "RandomUniformLike"};
+    for (size_t i = 0; i < sizeof random / sizeof *random; i++)
+        if (text_is(b, op->name, random[i])) return true;
+    return false;
+}
+
+/* True where the operator is computed by kernels, which take and make tensors. */
+static bool has_kernels(const PlanBuilder *b, const PlanOp *op) {
+    PlanSpan domain = b->texts.items[op->domain], name = b->texts.items[op->name];
+    const char *where = arena_copy(b->arena, b->chars.items + domain.first, domain.count);
+    return !exec_find(where, arena_copy(b->arena, b->chars.items + name.first, name.count));
+}
+
+static bool may_execute(const Fold *f, const PlanStep *step) {
+    const PlanBuilder *b = f->b;
+    const PlanOp *op = &b->ops.items[step->op];
+    bool any = false;
+    for (uint32_t i = 0; i < step->inputs.count; i++) {
+        uint32_t value = b->operands.items[step->inputs.first + i];
+        if (value != PLAN_NONE && !f->constant[value]) return false;
+    }
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        uint32_t number = b->operands.items[step->outputs.first + i];
+        if (number == PLAN_NONE) continue;
+        const PlanValue *value = &b->values.items[number];
+        if (value->kind != PLAN_TENSOR || value->dtype == DTYPE_STRING ||
+            !kernel_element_size(value->dtype))
+            return false;
+        any = true;
+    }
+    return any && !differs_each_run(b, op) && has_kernels(b, op);
+}
+
+static void find_steps(Fold *f) {
+    const PlanBuilder *b = f->b;
+    PlanSpan steps = b->graphs.items[0].steps;
+    for (size_t i = 0; i < b->values.count; i++)
+        f->constant[i] = b->values.items[i].data != PLAN_NO_DATA;
+    for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
+        const PlanStep *step = &b->steps.items[s];
+        if (!may_execute(f, step)) continue;
+        f->steps[f->step_count++] = s;
+        for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
+            bool input = i < step->inputs.count;
+            uint32_t at = input ? step->inputs.first + i
+                                : step->outputs.first + i - step->inputs.count;
+            uint32_t value = b->operands.items[at];
+            if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
+        }
+        for (uint32_t i = 0; i < step->attrs.count; i++) {
+            const PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
+            if (attr->kind == PLAIN_TENSOR) f->read[attr->value] = true;
+        }
+    }
+}
+
+/* ---- executing them -----------------------------------------------------------------------------
+ */
+
+/* The builder's constant of a value; there is one for each, in order of their data. */
+static const PlanConstant *constant_of(const PlanBuilder *b, const PlanValue *value) {
+    size_t low = 0, high = b->constants.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (b->constants.items[middle].offset < value->data) low = middle + 1;
+        else high = middle;
+    }
+    while (b->constants.items[low].size != value->size) low++; /* empty ones lie where others do */
+    return &b->constants.items[low];
+}
+
+/* Data of the constants that are read, and where it lies. */
+static bool read_constants(Fold *f, PlanValue *values, const unsigned char **data) {
+    PlanBuilder *b = f->b;
+    uint64_t total = 0, at = 0;
+    for (size_t i = 0; i < b->values.count; i++) {
+        if (values[i].data == PLAN_NO_DATA) continue;
+        if (!f->read[i]) values[i].data = PLAN_NO_DATA;
+        else total += values[i].size + PLAN_ALIGN;
+    }
+    unsigned char *memory = arena_alloc(b->arena, (size_t)total + PLAN_ALIGN);
+    memory += -(uintptr_t)memory % PLAN_ALIGN;
+    for (size_t i = 0; i < b->values.count; i++) {
+        if (values[i].data == PLAN_NO_DATA) continue;
+        const PlanConstant *constant = constant_of(b, &values[i]);
+        if (!constant->read(constant->data, 0, memory + at, constant->size, f->err)) return false;
+        values[i].data = at;
+        at += (constant->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    }
+    *data = memory;
+    return true;
+}
+
+/* A plan of these steps alone, in the builder's own tables. */
+static bool load_steps(Fold *f, FoldRun *run) {
+    PlanBuilder *b = f->b;
+    PlanValue *values =
+        arena_copy(b->arena, b->values.items, b->values.count * sizeof *values);
+    PlanStep *steps = ARENA_ARRAY(b->arena, PlanStep, f->step_count);
+    PlanGraph *graph = ARENA_NEW(b->arena, PlanGraph);
+    Plan *plan = &run->loaded.plan;
+    for (uint32_t i = 0; i < f->step_count; i++) steps[i] = b->steps.items[f->steps[i]];
+    graph->steps.count = f->step_count;
+    *plan = (Plan){.ops = b->ops.items,
+                   .values = values,
+                   .graphs = graph,
+                   .steps = steps,
+                   .attrs = b->attrs.items,
+                   .operands = b->operands.items,
+                   .numbers = b->numbers.items,
+                   .floats = b->floats.items,
+                   .texts = b->texts.items,
+                   .chars = b->chars.items,
+                   .op_count = (uint32_t)b->ops.count,
+                   .value_count = (uint32_t)b->values.count,
+                   .graph_count = 1,
+                   .step_count = f->step_count};
+    return read_constants(f, values, &plan->data) && plan_load(&run->loaded, b->arena, f->err);
+}
+
+static uint64_t bytes_of(const RtValue *value) {
+    const KernelTensor *tensor = &value->tensor->tensor;
+    return tensor->count * kernel_element_size(tensor->dtype);
+}
+
+/* Bytes that the step's results may have; false where an operand is not known after all. */
+static bool allowed(const Exec *exec, const LoadedStep *step, uint64_t *bytes) {
+    uint64_t operands = 0;
+    for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
+        if (step->inputs[i] == PLAN_NONE) continue;
+        const RtValue *value = &exec->values[step->inputs[i]];
+        if (value->state != RT_TENSOR) return false;
+        operands += bytes_of(value);
+    }
+    *bytes = RESULT_FACTOR * operands + RESULT_BYTES;
+    return true;
+}
+
+static void execute(Fold *f, FoldRun *run, uint32_t number) {
+    const LoadedStep *step = &run->loaded.steps[number];
+    Exec *exec = &run->exec;
+    uint64_t most, made = 0;
+    if (!allowed(exec, step, &most)) return;
+    /* sizes are rounded up by a quarter at most, and each tensor has a head */
+    exec->pool.budget = exec->pool.used + most + most / 4 + 4096;
+    run->err = (Err){0};
+    bool ok = exec_kernel(exec, step);
+    arena_free(&exec->scratch);
+    for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
+        if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
+    f->gone[f->steps[number]] = ok && made <= most;
+    for (uint32_t i = 0; i < step->plan->outputs.count; i++)
+        if (step->outputs[i] != PLAN_NONE && !f->gone[f->steps[number]])
+            rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
+}
+
+static bool set_constants(const Fold *f, FoldRun *run) {
+    for (uint32_t i = 0; i < run->loaded.plan.value_count; i++) {
+        const KernelTensor *constant = &run->loaded.constants[i];
+        if (!constant->present) continue;
+        RtTensor *tensor = rt_tensor_borrow(&run->exec.pool, constant, f->err);
+        if (!tensor) return false;
+        run->exec.values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+    }
+    return true;
+}
+
+static bool execute_steps(Fold *f) {
+    PlanBuilder *b = f->b;
+    FoldRun *run = ARENA_NEW(b->arena, FoldRun);
+    run->exec = (Exec){.loaded = &run->loaded,
+                       .values = ARENA_ARRAY(b->arena, RtValue, b->values.count),
+                       .threads = processors_usable(),
+                       .step_limit = UINT64_MAX,
+                       .err = &run->err};
+    pool_init(&run->exec.pool, UINT64_MAX);
+    arena_init(&run->exec.scratch, b->arena->trap);
+    arena_init(&run->exec.run, b->arena->trap);
+    arena_defer(b->arena, run_free, run);
+    if (!load_steps(f, run) || !set_constants(f, run)) return false;
+    for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);
+    f->results = run->exec.values;
+    return true;
+}
+
+/* ---- the plan without them ----------------------------------------------------------------------
+ */
+
+static bool read_result(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+    const KernelTensor *tensor = data;
+    (void)err;
+    memcpy(buffer, (const char *)tensor->data + offset, size);
+    return true;
+}
+
+/* Steps that are left move together; all that are gone are of the main graph. */
+static void drop_steps(Fold *f) {
+    PlanBuilder *b = f->b;
+    uint32_t *before = ARENA_ARRAY(b->arena, uint32_t, b->steps.count + 1); /* left before each */
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < b->steps.count; i++) {
+        before[i] = left;
+        if (!f->gone[i]) b->steps.items[left++] = b->steps.items[i];
+    }
+    before[b->steps.count] = left;
+    b->steps.count = left;
+    for (size_t g = 0; g < b->graphs.count; g++) {
+        PlanSpan *steps = &b->graphs.items[g].steps;
+        uint32_t end = before[steps->first + steps->count];
+        steps->first = before[steps->first];
+        steps->count = end - steps->first;
+    }
+}
+
+typedef void (*ValueVisitor)(uint32_t *value, uint32_t *numbers);
+
+static void each_operand(PlanBuilder *b, PlanSpan span, ValueVisitor visit, uint32_t *numbers) {
+    for (uint32_t i = 0; i < span.count; i++)
+        if (b->operands.items[span.first + i] != PLAN_NONE)
+            visit(&b->operands.items[span.first + i], numbers);
+}
+
+/* Every place of the plan that names a value. */
+static void each_value(PlanBuilder *b, ValueVisitor visit, uint32_t *numbers) {
+    for (size_t s = 0; s < b->steps.count; s++) {
+        const PlanStep *step = &b->steps.items[s];
+        each_operand(b, step->inputs, visit, numbers);
+        each_operand(b, step->outputs, visit, numbers);
+        for (uint32_t i = 0; i < step->attrs.count; i++) {
+            PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
+            if (attr->kind != PLAIN_TENSOR) continue;
+            uint32_t value = (uint32_t)attr->value;
+            visit(&value, numbers);
+            attr->value = value;
+        }
+    }
+    for (size_t g = 0; g < b->graphs.count; g++) {
+        const PlanGraph *graph = &b->graphs.items[g];
+        each_operand(b, graph->inputs, visit, numbers);
+        each_operand(b, graph->outputs, visit, numbers);
+        each_operand(b, graph->defaults, visit, numbers);
+    }
+}
+
+static void note_used(uint32_t *value, uint32_t *numbers) {
+    numbers[*value] = 0;
+}
+static void renumber(uint32_t *value, uint32_t *numbers) {
+    *value = numbers[*value];
+}
+
+/* Value `from` becomes number `to`, with the data it has or was found to have. */
+static void move_value(Fold *f, uint32_t from, uint32_t to, const PlanConstant *constant) {
+    PlanBuilder *b = f->b;
+    PlanValue value = b->values.items[from];
+    const RtValue *result = &f->results[from];
+    bool known = value.data == PLAN_NO_DATA && result->state == RT_TENSOR;
+    if (known) {
+        const KernelTensor *tensor = &result->tensor->tensor;
+        value.rank = tensor->rank;
+        value.dims = plan_add_numbers(b, tensor->dims, tensor->rank);
+    }
+    b->values.items[to] = value;
+    if (known)
+        plan_set_data(b, to, bytes_of(result), read_result, &result->tensor->tensor);
+    else if (constant)
+        plan_set_data(b, to, constant->size, constant->read, constant->data);
+}
+
+static void drop_values(Fold *f) {
+    PlanBuilder *b = f->b;
+    uint32_t *numbers = ARENA_ARRAY(b->arena, uint32_t, b->values.count), left = 0;
+    const PlanConstant **constants =
+        ARENA_ARRAY(b->arena, const PlanConstant *, b->values.count);
+    for (size_t i = 0; i < b->values.count; i++) numbers[i] = PLAN_NONE;
+    each_value(b, note_used, numbers);
+    for (size_t i = 0; i < b->values.count; i++) {
+        if (numbers[i] != PLAN_NONE) numbers[i] = left++;
+        if (b->values.items[i].data != PLAN_NO_DATA)
+            constants[i] = constant_of(b, &b->values.items[i]);
+    }
+    memset(&b->constants, 0, sizeof b->constants); /* the old ones stay in the arena */
+    b->data_size = 0;
+    for (uint32_t i = 0; i < b->values.count; i++)
+        if (numbers[i] != PLAN_NONE) move_value(f, i, numbers[i], constants[i]);
+    b->values.count = left;
+    each_value(b, renumber, numbers);
+}
+
+bool plan_fold(PlanBuilder *builder, Err *err) {
+    Arena *arena = builder->arena;
+    Fold f = {.b = builder,
+              .err = err,
+              .constant = ARENA_ARRAY(arena, bool, builder->values.count),
+              .read = ARENA_ARRAY(arena, bool, builder->values.count),
+              .steps = ARENA_ARRAY(arena, uint32_t, builder->steps.count),
+              .gone = ARENA_ARRAY(arena, bool, builder->steps.count)};
+    find_steps(&f);
+    if (f.step_count == 0) return true;
+    if (!execute_steps(&f)) return false;
+    drop_steps(&f);
+    drop_values(&f);
+    return true;
+}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`convert --calibrate`, `--verify` and `--max-error`: what a run of the model decides about it.
+
+One model has a product that leaves float16's range between nodes, for certain inputs only; another is
+deep and ill-conditioned, so that what is kept in float matters.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+DEMI = ""
+
+
+def save(path: pathlib.Path, nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray],
+         shape: list[object], out: list[object]) -> None:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, shape)],
+                              [info("y", TensorProto.FLOAT, out)],
+                              [numpy_helper.from_array(w, n) for n, w in weights.items()])
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]),
+              path)
+
+
+def overflowing(path: pathlib.Path) -> None:
+    """y = (x W) V, where x W reaches 1e6 though no constant is large."""
+    eye = np.eye(8, dtype=np.float32)
+    save(path, [helper.make_node("MatMul", ["x", "w"], ["t"], name="up"),
+                helper.make_node("MatMul", ["t", "v"], ["u"], name="down"),
+                helper.make_node("MatMul", ["u", "i"], ["y"], name="last")],
+         {"w": eye * 1000, "v": eye / 1000, "i": eye}, ["N", 8], ["N", 8])
+
+
+def deep(path: pathlib.Path) -> None:
+    """24 products, one of them with a difference of nearly equal halves in front of it."""
+    rng = np.random.default_rng(7)
+    weights, nodes, last = {}, [], "x"
+    for i in range(24):
+        weights[f"w{i}"] = (rng.standard_normal((32, 32)) / np.sqrt(32)).astype(np.float32)
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"t{i}"], name=f"mm{i}"))
+        nodes.append(helper.make_node("Tanh", [f"t{i}"], [f"a{i}"], name=f"tanh{i}"))
+        last = f"a{i}"
+    weights["big"] = np.float32(30) * np.ones((32, 32), np.float32)
+    nodes += [helper.make_node("MatMul", [last, "big"], ["s"], name="sum"),
+              helper.make_node("MatMul", ["s", "w0"], ["y"], name="end")]
+    save(path, nodes, weights, ["N", 32], ["N", 32])
+
+
+class Verify(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.at = pathlib.Path(folder.name)
+        overflowing(self.at / "over.onnx")
+        deep(self.at / "deep.onnx")
+
+    def run_demi(self, *words: object) -> subprocess.CompletedProcess:
+        return subprocess.run([DEMI, *map(str, words)], cwd=self.at, capture_output=True, text=True,
+                              check=False)
+
+    def convert(self, name: str, *words: object) -> dict:
+        done = self.run_demi("convert", name, "-o", "out.onnx", "--json=-", "--quiet", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def fails(self, code: int, text: str, *words: object) -> None:
+        (self.at / "out.onnx").unlink(missing_ok=True)
+        done = self.run_demi("convert", *words, "-o", "out.onnx")
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1)
+        self.assertIn(text, done.stderr)
+        self.assertFalse((self.at / "out.onnx").exists())
+
+    def data(self, name: str, *values: np.ndarray) -> str:
+        for i, value in enumerate(values):
+            folder = self.at / name / f"test_data_set_{i}"
+            folder.mkdir(parents=True)
+            tensor = numpy_helper.from_array(value.astype(np.float32), "x")
+            (folder / "input_0.pb").write_bytes(tensor.SerializeToString())
+        return name
+
+    def test_measured_ranges_pin(self):
+        large = self.data("large", np.ones((1, 8)), np.full((2, 8), 1000))
+        report = self.convert("over.onnx", "--calibrate", large, "--verify", large)
+        nodes = {n["name"]: n for n in report["nodes"]}
+        self.assertEqual(nodes["up"]["dtype"], "float")
+        self.assertIn("'t' reached 1e+06", nodes["up"]["reason"])
+        self.assertEqual(nodes["last"]["dtype"], "float16")
+        self.assertEqual(report["calibration"]["sets"], 2)
+        self.assertLess(report["verification"]["error"], 2e-3)
+        # without the ranges the same inputs overflow
+        report = self.convert("over.onnx", "--verify", large)
+        self.assertEqual(report["verification"]["error"], "inf"
+                         if isinstance(report["verification"]["error"], str) else None)
+        self.assertTrue(report["verification"]["outputs"][0]["special"])
+
+    def test_small_inputs_pin_nothing(self):
+        small = self.data("small", np.ones((1, 8)))
+        report = self.convert("over.onnx", "--calibrate", small)
+        self.assertEqual({n["dtype"] for n in report["nodes"]}, {"float16"})
+
+    def test_the_error_of_a_bounded_conversion_is_what_compare_says(self):
+        free = self.convert("deep.onnx", "--verify", "random", "--random", 3)["verification"]
+        bound = free["error"] / 4
+        report = self.convert("deep.onnx", "--verify", "random", "--random=3", "--max-error", bound)
+        found = report["verification"]
+        self.assertLessEqual(found["error"], bound)
+        self.assertGreater(found["kept"], 0)
+        low = sum(n["dtype"] == "float16" for n in report["nodes"])
+        self.assertGreater(low, 0)
+        done = self.run_demi("compare", "deep.onnx", "out.onnx", "--random", 3, "--json=-", "--quiet",
+                             "--max-error", 1)
+        error = json.loads(done.stdout)["outputs"][0]["error"]
+        self.assertAlmostEqual(error, found["error"], delta=1e-9)
+
+    def test_a_loose_bound_keeps_nothing(self):
+        report = self.convert("deep.onnx", "--verify", "random", "--max-error", 1)
+        self.assertEqual((report["verification"]["kept"], report["verification"]["trials"]), (0, 1))
+        self.convert("deep.onnx")
+        plain = (self.at / "out.onnx").read_bytes()
+        self.convert("deep.onnx", "--verify", "random")
+        self.assertEqual(plain, (self.at / "out.onnx").read_bytes())
+
+    def test_text(self):
+        done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify", "random")
+        self.assertRegex(done.stdout, r"verified y: off by [0-9.e-]+ of the largest magnitude")
+        self.assertIn("on 1 set of inputs", done.stdout)
+        self.assertFalse((self.at / "out.onnx").exists())
+
+    def test_refusals(self):
+        self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",
+                   "--max-error", "1e-9")
+        self.fails(2, "--verify", "deep.onnx", "--max-error", "0.1")
+        self.fails(2, "not negative", "deep.onnx", "--verify", "random", "--max-error", "-1")
+        self.fails(2, "has to be a file", "-", "--verify", "random")
+        self.fails(2, "folder", "deep.onnx", "--verify", "nowhere")
+        self.fails(2, "folder", "deep.onnx", "--calibrate", "nowhere")
+        self.data("odd", np.ones((1, 5)))
+        self.fails(2, "input 'x'", "deep.onnx", "--calibrate", "odd")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--demi", required=True)
+    args, rest = parser.parse_known_args()
+    DEMI = str(pathlib.Path(args.demi).resolve())
+    unittest.main(argv=["verify_test", *rest])
