@@ -3,6 +3,7 @@
 #include "kernel_broadcast.h"
 
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 
 KERNEL_LAYOUT(broadcast, BroadcastAttrs, KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
               KERNEL_INT(BroadcastAttrs, broadcast, "broadcast", 0));
@@ -55,7 +56,8 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
     /* two dims more, in front, for outputs of rank 0 and 1 */
     uint64_t *dims = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
     uint64_t *strides[BROADCAST_OPERANDS];
-    *plan = (Broadcast){.count = count, .tiles = out->count ? 1 : 0};
+    *plan = (Broadcast){
+        .count = count, .tiles = out->count ? 1 : 0, .threads = call->threads};
     dims[0] = dims[1] = 1;
     for (uint32_t i = 0; i < count; i++) {
         strides[i] = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
@@ -74,21 +76,49 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
     return true;
 }
 
-void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context) {
-    uint32_t outer = plan->rank - 2;
-    BroadcastTile tile = {.rows = plan->dims[outer], .columns = plan->dims[outer + 1]};
+/* Rows of all tiles, and their columns. */
+typedef struct BroadcastPart {
+    uint64_t row, row_end, column, column_end;
+} BroadcastPart;
+
+static void run_part(const Broadcast *plan, BroadcastPart part, BroadcastFunction function,
+                     const void *context) {
+    const uint32_t outer = plan->rank - 2;
+    const uint64_t rows = plan->dims[outer];
+    BroadcastTile tile = {.columns = part.column_end - part.column};
     for (uint32_t i = 0; i < plan->count; i++) {
         tile.row_step[i] = plan->strides[i][outer];
         tile.step[i] = plan->strides[i][outer + 1];
     }
-    for (uint64_t t = 0; t < plan->tiles; t++) {
-        uint64_t place[BROADCAST_OPERANDS] = {0}, rest = t;
+    for (; part.row < part.row_end; part.row += tile.rows) {
+        uint64_t place[BROADCAST_OPERANDS], rest = part.row / rows, first = part.row % rows;
+        tile.rows = rows - first;
+        if (tile.rows > part.row_end - part.row) tile.rows = part.row_end - part.row;
+        for (uint32_t i = 0; i < plan->count; i++)
+            place[i] = first * tile.row_step[i] + part.column * tile.step[i];
         for (uint32_t k = outer; k-- > 0; rest /= plan->dims[k])
             for (uint32_t i = 0; i < plan->count; i++)
                 place[i] += rest % plan->dims[k] * plan->strides[i][k];
         for (uint32_t i = 0; i < plan->count; i++)
             tile.at[i] = plan->data[i] + place[i] * plan->size[i];
         function(&tile, context);
+    }
+}
+
+void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context) {
+    const uint64_t rows = plan->tiles * plan->dims[plan->rank - 2];
+    const uint64_t columns = plan->dims[plan->rank - 1];
+    if (!plan->tiles) return;
+    const unsigned parts = kernel_parts(plan->threads, rows * columns, 1);
+    const bool by_rows = rows >= parts;
+    const uint64_t count = by_rows ? rows : columns, grain = by_rows ? 1 : KERNEL_PART_GRAIN;
+#pragma omp parallel for num_threads(parts) if (parts > 1)
+    for (unsigned part = 0; part < parts; part++) {
+        uint64_t first = kernel_part_begin(count, grain, part, parts);
+        uint64_t end = kernel_part_begin(count, grain, part + 1, parts);
+        const BroadcastPart piece = by_rows ? (BroadcastPart){first, end, 0, columns}
+                                            : (BroadcastPart){0, rows, first, end};
+        if (end > first) run_part(plan, piece, function, context);
     }
 }
 

@@ -28,6 +28,7 @@ typedef struct Broadcast {
     const uint64_t *strides[BROADCAST_OPERANDS]; /* [rank] each, in elements; 0: repeated */
     char *data[BROADCAST_OPERANDS];
     size_t size[BROADCAST_OPERANDS]; /* of an element, in bytes */
+    unsigned threads;                /* most to use */
 } Broadcast;
 
 /* Operand k's element of row r and column c is at[k][r * row_step[k] + c * step[k]], in elements;
@@ -45,7 +46,7 @@ typedef void (*BroadcastFunction)(const BroadcastTile *tile, const void *context
 bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, uint32_t count,
                            Broadcast *plan);
 
-/* Calls `function` for all tiles. */
+/* Calls `function` for all tiles, or parts of them, from several threads at once where that pays. */
 void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context);
 
 /* Attributes of binary operators before version 7: B is aligned to A at `axis`. */

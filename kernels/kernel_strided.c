@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernel_parts.h"
+
 /* Elements are moved as numbers of their size, whatever their type. */
 typedef uint8_t __attribute__((may_alias)) Unit1;
 typedef uint16_t __attribute__((may_alias)) Unit2;
@@ -16,7 +18,7 @@ typedef struct __attribute__((may_alias)) Unit16 {
 enum { TILE = 16 }; /* of a transposition: lines of 64 bytes on both sides, few pages */
 
 StridedWalk strided_new(KernelCall *call, uint32_t rank) {
-    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank)};
+    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank), call->threads};
     for (uint32_t i = 0; i < rank; i++) walk.axes[i].count = 1;
     return walk;
 }
@@ -130,25 +132,57 @@ static void order_for_tiles(StridedWalk *walk) {
     }
 }
 
+/* Two innermost axes at all places of the others. */
+typedef struct Planes {
+    const StridedAxis *axes; /* [outer] */
+    uint32_t outer;
+    StridedAxis rows, columns;
+    PlaneCopy copy;
+    int64_t size; /* of an element */
+    char *to;
+    const char *from;
+} Planes;
+
+/* Rows [row, end) of all planes. */
+static void copy_rows(const Planes *p, int64_t row, int64_t end) {
+    while (row < end) {
+        int64_t rest = row / p->rows.count, first = row % p->rows.count;
+        int64_t target = first * p->rows.to, source = first * p->rows.from;
+        for (uint32_t i = p->outer; i-- > 0; rest /= p->axes[i].count) {
+            int64_t at = rest % p->axes[i].count;
+            target += at * p->axes[i].to;
+            source += at * p->axes[i].from;
+        }
+        StridedAxis rows = p->rows;
+        rows.count -= first;
+        if (rows.count > end - row) rows.count = end - row;
+        p->copy(p->to + target * p->size, p->from + source * p->size, rows, p->columns);
+        row += rows.count;
+    }
+}
+
 void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     if (!simplify(walk)) return;
     if (walk->rank > 2) order_for_tiles(walk);
     StridedAxis *axes = walk->axes, one = {1, 0, 0};
-    uint32_t outer = walk->rank > 2 ? walk->rank - 2 : 0;
-    StridedAxis rows = walk->rank > 1 ? axes[walk->rank - 2] : one;
-    StridedAxis columns = walk->rank ? axes[walk->rank - 1] : (StridedAxis){1, 1, 1};
-    PlaneCopy copy = plane_of(size);
-    int64_t bytes = (int64_t)size, planes = 1;
-    for (uint32_t i = 0; i < outer; i++) planes *= axes[i].count;
-    for (int64_t plane = 0; plane < planes; plane++) {
-        int64_t rest = plane, target = 0, source = 0;
-        for (uint32_t i = outer; i-- > 0; rest /= axes[i].count) {
-            int64_t at = rest % axes[i].count;
-            target += at * axes[i].to;
-            source += at * axes[i].from;
-        }
-        copy((char *)to + target * bytes, (const char *)from + source * bytes, rows, columns);
-    }
+    const Planes p = {
+        .axes = axes,
+        .outer = walk->rank > 2 ? walk->rank - 2 : 0,
+        .rows = walk->rank > 1 ? axes[walk->rank - 2] : one,
+        .columns = walk->rank ? axes[walk->rank - 1] : (StridedAxis){1, 1, 1},
+        .copy = plane_of(size),
+        .size = (int64_t)size,
+        .to = to,
+        .from = from,
+    };
+    int64_t count = p.rows.count;
+    for (uint32_t i = 0; i < p.outer; i++) count *= axes[i].count;
+    const uint64_t rows = (uint64_t)count;
+    const unsigned parts = kernel_parts(walk->threads, rows * (uint64_t)p.columns.count, 1);
+#pragma omp parallel for num_threads(parts) if (parts > 1)
+    for (unsigned part = 0; part < parts; part++)
+        copy_rows(&p, (int64_t)kernel_part_begin(rows, TILE, part, parts),
+                  (int64_t)kernel_part_begin(rows, TILE, part + 1, parts));
 }
 
 void strided_fill(KernelTensor *tensor, const void *element) {

@@ -12,9 +12,10 @@
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
+#include "kernel_parts.h"
 #include "kernel_reals.h"
 
-enum { NORM_LANES = 32 };
+enum { NORM_LANES = 32, NORM_WEIGHT = 4 };
 
 /* Rows of n elements. scale and bias begin anew with each row (step 0) or go on (step n). */
 typedef struct NormRows {
@@ -75,6 +76,34 @@ static bool statistic(KernelCall *call, uint32_t i, uint64_t rows, void **data) 
     return *data != NULL;
 }
 
+/* Rows [row, row + rows) of a job on elements of that size. */
+static NormRows some_rows(const NormRows *job, uint64_t row, uint64_t rows, size_t size) {
+    NormRows part = *job;
+    part.rows = rows;
+    part.x = (const char *)job->x + row * job->n * size;
+    part.y = (char *)job->y + row * job->n * size;
+    part.scale = (const char *)job->scale + row * job->scale_step * size;
+    if (job->bias) part.bias = (const char *)job->bias + row * job->bias_step * size;
+    if (job->means) part.means = (char *)job->means + row * size;
+    if (job->inverses) part.inverses = (char *)job->inverses + row * size;
+    return part;
+}
+
+static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
+    const unsigned parts = kernel_parts(call->threads, job->rows * job->n, NORM_WEIGHT);
+    const size_t size = kernel_element_size(dtype);
+#pragma omp parallel for num_threads(parts) if (parts > 1)
+    for (unsigned i = 0; i < parts; i++) {
+        uint64_t row = kernel_part_begin(job->rows, 1, i, parts);
+        uint64_t end = kernel_part_begin(job->rows, 1, i + 1, parts);
+        const NormRows part = some_rows(job, row, end - row, size);
+        if (dtype == DTYPE_FLOAT)
+            norm_rows_float(&part);
+        else
+            norm_rows_double(&part);
+    }
+}
+
 static bool norm_rows(KernelCall *call, bool rms) {
     const LayerNormAttrs *attrs = call->attrs;
     const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
@@ -99,10 +128,7 @@ static bool norm_rows(KernelCall *call, bool rms) {
         (!statistic(call, 1, job.rows, &job.means) || !statistic(call, 2, job.rows, &job.inverses)))
         return false;
     if (job.n == 0 && !job.means && !job.inverses) return true; /* however many rows */
-    if (dtype == DTYPE_FLOAT)
-        norm_rows_float(&job);
-    else
-        norm_rows_double(&job);
+    run_rows(call, &job, dtype);
     kernel_reals_done(y, job.y, dtype);
     if (job.means) kernel_reals_done(&call->outputs[1], job.means, dtype);
     if (job.inverses) kernel_reals_done(&call->outputs[2], job.inverses, dtype);

@@ -10,6 +10,7 @@
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
+#include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
@@ -18,6 +19,8 @@ typedef struct SoftAttrs {
 } SoftAttrs;
 KERNEL_LAYOUT(soft_matrix, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", 1));
 KERNEL_LAYOUT(soft_axis, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", -1));
+
+enum { SOFT_WEIGHT = 4 };
 
 typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
 
