@@ -165,6 +165,7 @@ static void chain_make(KernelCall *call, BytesConv *conv, const BytesShape *s, u
         chain->failed = true;
         return;
     }
+    onednn_refuse_reference(chain);
     if (!onednn_sums_exactly(chain, depth)) {
         chain->failed = true;
         return;
