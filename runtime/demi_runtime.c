@@ -432,7 +432,7 @@ static void clear_values(Exec *exec) {
 static void run(DemiContext *context) {
     Exec *exec = &context->exec;
     /* what other shapes left behind: the shapes of now may never ask for it */
-    if (exec->pool.kept > 3 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
+    if (exec->pool.kept > 2 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
     if (!bind_inputs(context)) return;
     exec_memory_begin(exec);
