@@ -124,6 +124,15 @@ static double pool_bin(const KernelTensor *in, uint64_t base, const RoiAxis axes
     return most || !(count > 1) ? total : total / count;
 }
 
+/* A sampling_ratio may ask for any number of samples: a bin takes no more than a few for each element of
+ * the map. */
+static bool check_samples(KernelCall *call, const RoiAxis axes[2], const uint64_t bins[2],
+                          uint64_t area) {
+    double samples = (double)axes[0].first[bins[0]] * (double)axes[1].first[bins[1]];
+    double most = (double)bins[0] * (double)bins[1] * (16 * (double)area + 0x1p16);
+    return samples <= most || kernel_fail(call, "a region would need %g samples", samples);
+}
+
 static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
@@ -136,7 +145,8 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
     uint64_t channels = (uint64_t)in->dims[1], area = kernel_span(in, 2, 4);
     RoiAxis axes[2];
     if (!roi_axis(call, (const double[]){corner[1], corner[3]}, in->dims[2], high, &axes[0]) ||
-        !roi_axis(call, (const double[]){corner[0], corner[2]}, in->dims[3], wide, &axes[1]))
+        !roi_axis(call, (const double[]){corner[0], corner[2]}, in->dims[3], wide, &axes[1]) ||
+        !check_samples(call, axes, (const uint64_t[]){high, wide}, area))
         return false;
     for (uint64_t c = 0; c < channels; c++)
         for (uint64_t i = 0; i < high * wide; i++) {
