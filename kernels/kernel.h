@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kernels: what computes an operator, on plain data.
  *
- * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct, and
- * nothing of graphs or plans. The host (runtime/) has already
+ * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct,
+ * and nothing of graphs or plans. The host (runtime/) has already
  *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
- *  - checked that operands which the operator's definition gives one type have it, and that all are of
- *    dtypes that the row takes; converted those that it does not take: 16-bit and smaller floats to float, 2- and 4-bit integers to 8-bit ones. A kernel
- *    written for float thereby serves float16 and bfloat16 with one rounding of its result.
- * Shapes, attributes and index data are the file's, so a kernel checks what its arithmetic relies on
- * and fails with kernel_fail; it never reads or writes outside of its tensors.
+ *  - checked that operands which the operator's definition gives one type have it, and that all are
+ *    of dtypes that the row takes;
+ *  - converted those that it does not take: 16-bit and smaller floats to float, 2- and 4-bit
+ *    integers to 8-bit ones. A kernel written for float thereby serves float16 and bfloat16 with
+ *    one rounding of its result.
+ *
+ * Shapes, attributes and index data are the file's, so a kernel checks what its arithmetic relies
+ * on and fails with kernel_fail; it never reads or writes outside of its tensors.
  *
  * Memory: elements of every dtype fill whole bytes here, those of 2, 4 and 6 bits one byte each, in
  * its low bits. Data is 64-byte aligned; that of empty tensors may not be read. Inputs are never
  * written. Several kernels may run at once on one plan: kernels hold no state.
  *
  * Preparing. Steps run again and again with the same shapes and weights. A row may name a
- * KernelPrepare, whose `make` the host calls once for a step and the dtypes and dims of its operands;
- * what it leaves in call->prepared (a library's primitive, tables, packed weights) the host hands to
- * every later call of the step that has the same dtypes, dims and constants. Two kinds of memory:
+ * KernelPrepare, whose `make` the host calls once for a step and the dtypes and dims of its
+ * operands; what it leaves in call->prepared (a library's primitive, tables, packed weights) the
+ * host hands to every later call of the step that has the same dtypes, dims and constants. Two
+ * kinds of memory:
  *  - kernel_keep: of the context, gone with what was prepared;
- *  - kernel_share: what a constant becomes, say packed or widened weights: made once a plan, used by
- *    all contexts and threads, gone with the plan.
+ *  - kernel_share: what a constant becomes, say packed or widened weights: made once a plan, used
+ *    by all contexts and threads, gone with the plan.
+ *
  * What only one call needs is kernel_workspace's. All count against the memory budget.
  */
 #ifndef DEMI_KERNEL_H
@@ -60,19 +65,19 @@ typedef bool (*KernelFunction)(KernelCall *call);
 typedef enum KernelReady {
     KERNEL_FAILED,   /* with the error set: these operands are wrong for the operator */
     KERNEL_READY,    /* the row's function may run; call->prepared is what it wants, perhaps NULL */
-    KERNEL_DECLINED, /* not by this row (a library or an instruction is missing, too little memory, or
-                        another row is better at such shapes): the host looks at the rows behind */
+    KERNEL_DECLINED, /* not by this row (a library or an instruction is missing, too little memory,
+                        another row is better at such shapes): the host asks the rows behind */
 } KernelReady;
 
 /* How a row gets ready. */
 typedef struct KernelPrepare {
-    /* Sees the call as the row's function will: its attributes, dtypes and dims, those of outputs too
-     * unless the row says KERNEL_SIZES. Nothing has data yet; kernel_constant gives that of constants.
-     * Sets call->prepared, to memory of kernel_keep's. */
+    /* Sees the call as the row's function will: its attributes, dtypes and dims, those of outputs
+     * too unless the row says KERNEL_SIZES. Nothing has data yet; kernel_constant gives that of
+     * constants. Sets call->prepared, to memory of kernel_keep's. */
     KernelReady (*make)(KernelCall *call);
     /* Ends what call->prepared holds beside memory. It is called for every call->prepared that make
-     * set, even where make then failed or ran out of memory, so set it before anything is opened. May
-     * be NULL. */
+     * set, even where make then failed or ran out of memory, so set it before anything is opened.
+     * May be NULL. */
     void (*release)(void *prepared);
 } KernelPrepare;
 
@@ -90,14 +95,14 @@ enum {
     KERNEL_BYTES = 2, /* looks at elements as so many bytes: all dtypes are taken as they are */
     KERNEL_VIEW = 4,  /* output 0 has input 0's elements in their order: the host may let them share
                          memory and not call the function at all */
-    KERNEL_INPLACE = 8, /* element i of output 0 depends on no element but i of those inputs that have
-                           its dtype and dims, and is written after they are read: output 0 may lie
-                           where one of them does, or several that are the same tensor. Other inputs
-                           never overlap it */
+    KERNEL_INPLACE = 8, /* element i of output 0 depends on no element but i of those inputs that
+                           have its dtype and dims, and is written after they are read: output 0 may
+                           lie where one of them does, or several that are the same tensor. Other
+                           inputs never overlap it */
 };
 
 #define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
-#define KERNEL_FLOATS (KERNEL_TYPE(FLOAT) | KERNEL_TYPE(DOUBLE))
+#define KERNEL_FLOATS     (KERNEL_TYPE(FLOAT) | KERNEL_TYPE(DOUBLE))
 #define KERNEL_SIGNED                                                                              \
     (KERNEL_TYPE(INT8) | KERNEL_TYPE(INT16) | KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64))
 #define KERNEL_UNSIGNED                                                                            \
@@ -106,12 +111,13 @@ enum {
 #define KERNEL_WIDE_INTS                                                                           \
     (KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64) | KERNEL_TYPE(UINT32) | KERNEL_TYPE(UINT64))
 #define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
-#define KERNEL_BOOL KERNEL_TYPE(BOOL)
-#define KERNEL_STRING KERNEL_TYPE(STRING)
+#define KERNEL_BOOL    KERNEL_TYPE(BOOL)
+#define KERNEL_STRING  KERNEL_TYPE(STRING)
 #define KERNEL_COMPLEX (KERNEL_TYPE(COMPLEX64) | KERNEL_TYPE(COMPLEX128))
-#define KERNEL_ANY UINT64_MAX
+#define KERNEL_ANY     UINT64_MAX
 
-/* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs. */
+/* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs.
+ */
 struct KernelRow {
     const char *domain, *op; /* "" for ai.onnx */
     int32_t since;           /* of operator versions from this one on, until the operator's next */
@@ -119,7 +125,7 @@ struct KernelRow {
     const AttrLayout *layout; /* the same for all rows of one operator and since */
     uint64_t types;           /* KERNEL_TYPE bits: dtypes it takes and gives without conversion */
     uint32_t flags;
-    const char *name; /* of the function, for profiles */
+    const char *name;             /* of the function, for profiles */
     const KernelPrepare *prepare; /* NULL: there is nothing to prepare */
 };
 
@@ -129,16 +135,16 @@ struct KernelCall {
     const KernelTensor *inputs; /* [input_count] */
     KernelTensor *outputs;      /* [output_count]; dtype set, with KERNEL_SIZES nothing else */
     uint32_t input_count, output_count;
-    int64_t opset;   /* the operator's version, where one function serves several */
+    int64_t opset;    /* the operator's version, where one function serves several */
     unsigned threads; /* most threads to use */
     KernelProvider provider;
-    bool faithful; /* 16-bit results are to be those of the own rows, to the last bit */
-    uint64_t seed;   /* for random operators without a seed of their own: differs from run to run */
-    Arena *scratch;  /* freed after the call; not to be touched within parallel regions */
-    Arena *text;     /* what new string elements point to: lives until the next run */
+    bool faithful;  /* 16-bit results are to be those of the own rows, to the last bit */
+    uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
+    Arena *scratch; /* freed after the call; not to be touched within parallel regions */
+    Arena *text;    /* what new string elements point to: lives until the next run */
     Err *err;
-    void *prepared;       /* what the row's prepare made; this context's alone */
-    const bool *constant; /* [input_count]: see kernel_is_constant; NULL: none is */
+    void *prepared;                /* what the row's prepare made; this context's alone */
+    const bool *constant;          /* [input_count]: see kernel_is_constant; NULL: none is */
     const struct KernelHost *host; /* the host's own; kernel_output uses it */
 };
 
@@ -148,8 +154,9 @@ const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, 
 size_t kernel_row_count(void);
 const KernelRow *kernel_row(size_t index);
 
-/* Which operands of the operator have one element type (kernel_signatures.def), and whether a call's do: the
- * host asks before it runs a kernel, so that kernels may rely on it. NULL for unknown operators. */
+/* Which operands of the operator have one element type (kernel_signatures.def), and whether a
+ * call's do: the host asks before it runs a kernel, so that kernels may rely on it. NULL for
+ * unknown operators. */
 const char *kernel_signature_find(const char *domain, const char *op, int64_t opset);
 bool kernel_signature_agrees(const char *types, const KernelCall *call);
 
@@ -205,16 +212,17 @@ void kernel_set_real(KernelTensor *tensor, uint64_t i, double value);
 /* Product of dims[from, to). */
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);
 
-/* Memory for the text of new strings, zeroed, of any alignment: it lives until the next run begins, so
- * KernelStrings in outputs may point to it. (They may point into the text of inputs and attributes
- * just as well, which lives as long.) Out of memory jumps, as with arenas. */
+/* Memory for the text of new strings, zeroed, of any alignment: it lives until the next run begins,
+ * so KernelStrings in outputs may point to it. (They may point into the text of inputs and
+ * attributes just as well, which lives as long.) Out of memory jumps, as with arenas. */
 char *kernel_chars(KernelCall *call, uint64_t size);
 
-/* `size` bytes for this call alone, 64-byte aligned, not zeroed, kept by the host for the next call:
- * what large scratch memory is taken from. NULL with the error set past the memory budget. */
+/* `size` bytes for this call alone, 64-byte aligned, not zeroed, kept by the host for the next
+ * call: what large scratch memory is taken from. NULL with the error set past the memory budget. */
 void *kernel_workspace(KernelCall *call, uint64_t size);
 
-/* ---- preparing --------------------------------------------------------------------------------- */
+/* ---- preparing ---------------------------------------------------------------------------------
+ */
 
 /* True where input i is a constant of the plan, whose elements never change. */
 static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {
@@ -222,16 +230,18 @@ static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {
 }
 
 /* For `make`: input i with its elements, which are widened now where they need to be;
- * NULL where it is no constant, or with the error set past the memory budget. Valid until make returns. */
+ * NULL where it is no constant, or with the error set past the memory budget. Valid until make
+ * returns. */
 const KernelTensor *kernel_constant(KernelCall *call, uint32_t i);
 
 /* For `make`: `size` zeroed bytes, 64-byte aligned, that live as long as call->prepared. NULL past
  * the memory budget, without an error: make goes without, declines, or fails. */
 void *kernel_keep(KernelCall *call, uint64_t size);
 
-/* Writes the `size` bytes that the constant `from`, which is input i, becomes to `to` (64-byte aligned,
- * not zeroed). They must be the same in every context, whatever its threads. It may use scratch and
- * workspace memory, but nothing of the call that `variant` does not tell. False: it can't be done. */
+/* Writes the `size` bytes that the constant `from`, which is input i, becomes to `to` (64-byte
+ * aligned, not zeroed). They must be the same in every context, whatever its threads. It may use
+ * scratch and workspace memory, but nothing of the call that `variant` does not tell. False: it
+ * can't be done. */
 typedef struct KernelPackJob {
     const KernelTensor *from;
     void *to;
@@ -239,24 +249,24 @@ typedef struct KernelPackJob {
 } KernelPackJob;
 typedef bool (*KernelPack)(KernelCall *call, const KernelPackJob *job);
 
-/* For `make`: what `pack` makes of the constant input i, in memory that all contexts of the plan share.
- * Made where it is not there yet; one thread packs, others that want it wait. It is known by the
- * constant, its dtype, `pack`, `variant` and size: `variant` says what the bytes depend on besides
- * (groups, a layout, an instruction set). NULL past the memory budget or where pack failed, without
- * an error. */
+/* For `make`: what `pack` makes of the constant input i, in memory that all contexts of the plan
+ * share. Made where it is not there yet; one thread packs, others that want it wait. It is known by
+ * the constant, its dtype, `pack`, `variant` and size: `variant` says what the bytes depend on
+ * besides (groups, a layout, an instruction set). NULL past the memory budget or where pack failed,
+ * without an error. */
 const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
 
-/* For `make`: says that the row's function will not read the elements of the constant input i, because
- * it has them packed: the host need not keep them widened. Their data may be NULL then. */
+/* For `make`: says that the row's function will not read the elements of the constant input i,
+ * because it has them packed: the host need not keep them widened. Their data may be NULL then. */
 void kernel_set_unread(KernelCall *call, uint32_t i);
 
-/* Prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row declines, the
- * operator's rows behind it are asked; where all do, it fails. */
+/* Prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row declines,
+ * the operator's rows behind it are asked; where all do, it fails. */
 bool kernel_run_once(KernelCall *call);
 
-/* The host's: how memory that outlives the call is come by. Where a host leaves one of the last five
- * NULL, or there is none, memory comes from call->scratch and nothing is shared. */
+/* The host's: how memory that outlives the call is come by. Where a host leaves one of the last
+ * five NULL, or there is none, memory comes from call->scratch and nothing is shared. */
 struct KernelHost {
     bool (*output)(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
     char *(*chars)(KernelCall *call, uint64_t size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows that say KERNEL_INPLACE: with output 0 in the memory of an input of its dims and dtype, they give
- * the bits that they give apart; for every type that they take, and other operands of several shapes. */
+/* Rows that say KERNEL_INPLACE: with output 0 in the memory of an input of its dims and dtype, they
+ * give the bits that they give apart; for every type that they take, and other operands of several
+ * shapes. */
 #include "kernel_case_test.h"
 
 enum { MOST_ELEMENTS = 60, SHAPES = 6 };
@@ -8,23 +9,29 @@ enum { MOST_ELEMENTS = 60, SHAPES = 6 };
 static const struct {
     uint32_t rank;
     int64_t dims[3];
-} shapes[SHAPES] = {{3, {3, 4, 5}}, {0, {0}}, {1, {5}}, {2, {4, 1}}, {3, {3, 1, 5}}, {3, {1, 1, 1}}};
+} shapes[SHAPES] = {{3, {3, 4, 5}}, {0, {0}},       {1, {5}},
+                    {2, {4, 1}},    {3, {3, 1, 5}}, {3, {1, 1, 1}}};
 
 /* Bits that are numbers of the dtype, the same each time for one seed. */
 static void fill(KernelTensor *tensor, uint64_t seed) {
     size_t size = kernel_element_size(tensor->dtype);
     memset(tensor->data, 0, tensor->count * size);
     for (uint64_t i = 0; i < tensor->count; i++) {
-        double value = (double)((i * 7 + seed * 5) % 23) - (dtype_is_float(tensor->dtype) ? 9.5 : 3);
-        if (tensor->dtype == DTYPE_BOOL) ((uint8_t *)tensor->data)[i] = (i * 7 + seed) % 3 == 0;
-        else if (tensor->dtype != DTYPE_STRING) kernel_set_real(tensor, i, value);
+        double value =
+            (double)((i * 7 + seed * 5) % 23) - (dtype_is_float(tensor->dtype) ? 9.5 : 3);
+        if (tensor->dtype == DTYPE_BOOL)
+            ((uint8_t *)tensor->data)[i] = (i * 7 + seed) % 3 == 0;
+        else if (tensor->dtype != DTYPE_STRING)
+            kernel_set_real(tensor, i, value);
     }
 }
 
-/* The dtypes of the inputs for a type of 'A', by the signature; how many there are, 0 for none such. */
+/* The dtypes of the inputs for a type of 'A', by the signature; how many there are, 0 for none
+ * such. */
 static uint32_t read_inputs(const KernelRow *row, Dtype a, Dtype *dtypes) {
     uint32_t count = 0;
-    for (const char *at = kernel_signature_find(row->domain, row->op, row->since); *at != '>'; at++) {
+    for (const char *at = kernel_signature_find(row->domain, row->op, row->since); *at != '>';
+         at++) {
         if (*at == ':') continue;
         dtypes[count++] = *at >= 'a' && *at <= 'z' ? (Dtype)(*at - 'a') : a;
     }

@@ -152,7 +152,8 @@ DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 /* Output i of the last run, until the next one; NULL beyond the count or without a run. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 
-/* Bytes in use for values at most during the last run. */
+/* Bytes in use at most during the last run: for values, for kernels' workspace and what they prepared,
+ * and for what the context remembers. Packed weights that contexts share count in each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
 /* ---- watching -------------------------------------------------------------------------------- */

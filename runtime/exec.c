@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The executor: one step after the other; see exec.h. exec_kernel.c runs the steps that have kernels,
- * others handle whole values. */
+/* The executor: one step after the other; see exec.h. exec_kernel.c runs the steps that have
+ * kernels, others handle whole values. */
 #define _DEFAULT_SOURCE /* clock_gettime */
 #include "exec.h"
 
@@ -14,7 +14,8 @@
 
 enum { DEPTH_LIMIT = 128 };
 
-/* ---- contexts ---------------------------------------------------------------------------------- */
+/* ---- contexts ----------------------------------------------------------------------------------
+ */
 
 /* Constants are values that are always set. */
 static bool set_constants(Exec *exec) {
@@ -54,7 +55,8 @@ void exec_free(Exec *exec) {
     arena_free(&exec->run);
 }
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------
+ */
 
 bool exec_name_step(Exec *exec, const LoadedStep *step) {
     if (!exec->err || exec->err->node[0]) return false;
@@ -73,7 +75,8 @@ bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...) {
     return exec_name_step(exec, step);
 }
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands ----------------------------------------------------------------------------------
+ */
 
 RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i) {
     if (i >= step->plan->inputs.count || step->inputs[i] == PLAN_NONE) return NULL;
@@ -118,7 +121,8 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
     return otherwise;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------ */
+/* ---- graphs ------------------------------------------------------------------------------------
+ */
 
 static double now(void) {
     struct timespec time;
@@ -128,8 +132,7 @@ static double now(void) {
 
 static bool run_step(Exec *exec, const LoadedStep *step) {
     if (exec->steps++ >= exec->step_limit) {
-        err_set(exec->err, ERR_ENV, "more than %llu steps",
-                (unsigned long long)exec->step_limit);
+        err_set(exec->err, ERR_ENV, "more than %llu steps", (unsigned long long)exec->step_limit);
         return exec_name_step(exec, step);
     }
     double start = exec->after ? now() : 0;

@@ -2,10 +2,10 @@
 /* Running a plan: what the executor's files share.
  *
  * A LoadedPlan is a checked plan with everything looked up that does not depend on data: kernels,
- * attribute structs, when a value is read last. It is immutable and shared. An Exec is one context's
- * state and belongs to one thread: what it found out in one run (step_form.h, exec_memory.h) is there
- * for the next. Steps run in order; a step that holds graphs (If, Loop, Scan,
- * SequenceMap) runs them by exec_graph.
+ * attribute structs, when a value is read last. It is immutable and shared. An Exec is one
+ * context's state and belongs to one thread: what it found out in one run (step_form.h,
+ * exec_memory.h) is there for the next. Steps run in order; a step that holds graphs (If, Loop,
+ * Scan, SequenceMap) runs them by exec_graph.
  */
 #ifndef DEMI_EXEC_H
 #define DEMI_EXEC_H
@@ -26,16 +26,16 @@ struct LoadedStep {
     const PlanStep *plan;
     const char *op, *name, *domain; /* for messages and profiles */
     int64_t opset;
-    ExecFunction exec;      /* else kernels */
-    const char *types;      /* kernel_signature_find's */
-    const KernelRow *rows;  /* [row_count] */
+    ExecFunction exec;     /* else kernels */
+    const char *types;     /* kernel_signature_find's */
+    const KernelRow *rows; /* [row_count] */
     size_t row_count;
     const ShapeRow *shape;
     const void *shape_attrs, *kernel_attrs;
-    const PlainAttr *attrs; /* [plan->attrs.count] */
+    const PlainAttr *attrs;           /* [plan->attrs.count] */
     const uint32_t *inputs, *outputs; /* value numbers, PLAN_NONE where omitted */
     const bool *constant, *ends; /* [inputs]: it is a constant; nobody reads it after this step */
-    const uint32_t *varying; /* [varying_count]: inputs that are neither constant nor omitted */
+    const uint32_t *varying;     /* [varying_count]: inputs that are neither constant nor omitted */
     uint32_t varying_count;
     const uint32_t *dead; /* [dead_count]: values that nobody reads after this step */
     uint32_t dead_count;
@@ -43,12 +43,12 @@ struct LoadedStep {
 
 typedef struct LoadedPlan {
     Plan plan;
-    LoadedStep *steps;      /* [plan.step_count] */
+    LoadedStep *steps;       /* [plan.step_count] */
     KernelTensor *constants; /* [plan.value_count]; not present where a value is none */
-    bool *kept;             /* [plan.value_count]: a graph's output, which steps do not drop */
-    uint32_t *last;         /* [plan.value_count]: the step after which it is dropped; of those that
-                               are not, plan.step_count */
-    PlanShare *share;       /* the one thing that changes, behind a lock; NULL: nothing is shared */
+    bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
+    uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
+                         are not, plan.step_count */
+    PlanShare *share; /* the one thing that changes, behind a lock; NULL: nothing is shared */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
@@ -69,16 +69,16 @@ struct Exec {
     RtValue *values; /* [value_count] */
     StepMemo *memos; /* [step_count] */
     Pool pool;
-    Arena scratch;   /* emptied after every step, of inner graphs too */
-    Arena run;       /* emptied before every run: strings */
+    Arena scratch; /* emptied after every step, of inner graphs too */
+    Arena run;     /* emptied before every run: strings */
     unsigned threads;
     KernelProvider provider;
     uint64_t seed;
-    unsigned depth;  /* of nested graphs */
+    unsigned depth;             /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
-    const KernelRow *row; /* the kernel that ran last */
-    bool faithful;     /* the plan's numerics */
-    bool keeps_values; /* no step works in place: the caller reads values that end */
+    const KernelRow *row;       /* the kernel that ran last */
+    bool faithful;              /* the plan's numerics */
+    bool keeps_values;          /* no step works in place: the caller reads values that end */
     /* the step in progress, for when it is jumped out of */
     StepCall *making;
     StepForm *running;
@@ -89,16 +89,16 @@ struct Exec {
     Buffer *placed;       /* [value_count] */
     char *piece;          /* [piece_size] */
     uint64_t piece_size;
-    bool is_planned;      /* this run uses the places of `set` */
+    bool is_planned; /* this run uses the places of `set` */
     /* Called after each step, before values that end with it go; may be NULL. */
     void (*after)(void *data, const LoadedStep *step, double start, double seconds);
     void *after_data;
     Err *err;
 };
 
-/* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants set. The
- * rest of the pool's budget, threads, seed and step_limit (1, 0 and any) are the caller's to change. False
- * with the error set past the budget. */
+/* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
+ * set. The rest of the pool's budget, threads, seed and step_limit (1, 0 and any) are the caller's
+ * to change. False with the error set past the budget. */
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
@@ -139,9 +139,10 @@ void exec_drop_results(Exec *exec);
 /* Slice `index` of `axis`: without the axis, or (keep) with size 1. */
 RtTensor *exec_take(Exec *exec, const RtTensor *from, uint32_t axis, int64_t index, bool keep);
 /* `length` slices of `axis` from `start` on. */
-RtTensor *exec_range(Exec *exec, const RtTensor *from, uint32_t axis, int64_t start, int64_t length);
-/* Tensors side by side along `axis`: an existing one, or (fresh) a new one. count is at least 1; shapes
- * must agree but along an existing axis. */
+RtTensor *exec_range(Exec *exec, const RtTensor *from, uint32_t axis, int64_t start,
+                     int64_t length);
+/* Tensors side by side along `axis`: an existing one, or (fresh) a new one. count is at least 1;
+ * shapes must agree but along an existing axis. */
 RtTensor *exec_join(Exec *exec, const LoadedStep *step, RtTensor *const *parts, uint32_t count,
                     uint32_t axis, bool fresh);
 

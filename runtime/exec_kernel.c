@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A kernel step: its form (which kernel, what dims), memory for the outputs, the call. What the kernel
- * does not take is widened before and results are rounded once after, so a float kernel serves 16-bit
- * types as a GPU with float accumulation would. */
+/* A kernel step: its form (which kernel, what dims), memory for the outputs, the call. What the
+ * kernel does not take is widened before and results are rounded once after, so a float kernel
+ * serves 16-bit types as a GPU with float accumulation would. */
 #include <string.h>
 
 #include "element_convert.h"
 #include "exec_memory.h"
 #include "step_form.h"
 
-/* ---- the host's side of a call ----------------------------------------------------------------- */
+/* ---- the host's side of a call -----------------------------------------------------------------
+ */
 
 void *step_workspace(KernelCall *call, uint64_t size) {
     Exec *exec = step_call_of(call)->exec;
@@ -24,8 +25,8 @@ void step_workspace_free(Exec *exec) {
     exec->workspace = NULL;
 }
 
-/* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or with
- * KERNEL_SIZES the result's. */
+/* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or
+ * with KERNEL_SIZES the result's. */
 static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
     StepForm *form = s->form;
     KernelTensor *out = &form->outputs[i];
@@ -79,7 +80,8 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .host = &running};
 }
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands ----------------------------------------------------------------------------------
+ */
 
 static bool set_inputs(StepCall *s) {
     const LoadedStep *step = s->step;
@@ -99,8 +101,8 @@ static bool set_inputs(StepCall *s) {
     return true;
 }
 
-/* Output 0 in the tensor of an input that ends here and that nobody else holds. A watcher wants to see
- * inputs as they were. */
+/* Output 0 in the tensor of an input that ends here and that nobody else holds. A watcher wants to
+ * see inputs as they were. */
 static bool take_place(StepCall *s) {
     StepForm *form = s->form;
     if (form->in_place == PLAN_NONE || s->exec->after || s->exec->keeps_values) return false;
@@ -120,9 +122,9 @@ static bool set_outputs(StepCall *s) {
         if (!out->present) continue;
         if (i == 0 && placed) {
             bool as_is = out->dtype == form->results[0]->tensor.dtype;
-            out->data = as_is ? form->results[0]->tensor.data
-                              : step_workspace(&s->call,
-                                               out->count * kernel_element_size(out->dtype));
+            out->data =
+                as_is ? form->results[0]->tensor.data
+                      : step_workspace(&s->call, out->count * kernel_element_size(out->dtype));
             if (!out->data) return exec_name_step(s->exec, s->step);
         } else if (!make_output(s, i, out->rank, out->dims)) {
             return false;
@@ -139,7 +141,8 @@ static void clear_outputs(StepCall *s) {
     }
 }
 
-/* ---- the call ---------------------------------------------------------------------------------- */
+/* ---- the call ----------------------------------------------------------------------------------
+ */
 
 void exec_drop_results(Exec *exec) {
     StepForm *form = exec->running;

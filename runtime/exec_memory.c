@@ -24,7 +24,8 @@ struct ShapeSet {
     uint64_t *key;  /* of the inputs, see value_key.h */
 };
 
-/* ---- finding ----------------------------------------------------------------------------------- */
+/* ---- finding -----------------------------------------------------------------------------------
+ */
 
 static const uint32_t *inputs_of(const Exec *exec, uint32_t *count) {
     const Plan *plan = &exec->loaded->plan;
@@ -36,7 +37,8 @@ static bool matches(const ShapeSet *set, const Exec *exec) {
     uint32_t count;
     const uint32_t *inputs = inputs_of(exec, &count);
     const uint64_t *key = set->key;
-    for (uint32_t i = 0; key && i < count; i++) key = value_key_match(&exec->values[inputs[i]], key);
+    for (uint32_t i = 0; key && i < count; i++)
+        key = value_key_match(&exec->values[inputs[i]], key);
     return key;
 }
 
@@ -73,15 +75,18 @@ static ShapeSet *find_set(Exec *exec) {
             at = &set->next;
         }
     }
-    if (set) *at = set->next;
-    else set = set_new(exec);
+    if (set)
+        *at = set->next;
+    else
+        set = set_new(exec);
     if (!set) return NULL;
     set->next = exec->sets;
     exec->sets = set;
     return set;
 }
 
-/* ---- planning ---------------------------------------------------------------------------------- */
+/* ---- planning ----------------------------------------------------------------------------------
+ */
 
 static void plan_places(Exec *exec, ShapeSet *set) {
     const PlanSpan steps = exec->loaded->plan.graphs[0].steps;
@@ -110,7 +115,8 @@ static void free_piece(Exec *exec) {
     exec->piece_size = 0;
 }
 
-/* One piece of memory that is large enough, and not much larger; false where the budget has no room. */
+/* One piece of memory that is large enough, and not much larger; false where the budget has no
+ * room. */
 static bool get_piece(Exec *exec, uint64_t size) {
     if (exec->piece_size >= size && exec->piece_size / 4 <= size) return true;
     free_piece(exec);
@@ -146,7 +152,8 @@ void exec_memory_free(Exec *exec) {
     exec->piece = NULL;
 }
 
-/* ---- noting ------------------------------------------------------------------------------------ */
+/* ---- noting ------------------------------------------------------------------------------------
+ */
 
 static void note_tensor(ShapeSet *set, const RtTensor *tensor, uint32_t last) {
     uint32_t owner = tensor->buffer ? tensor->buffer->owner : PLAN_NONE;
@@ -172,7 +179,8 @@ void exec_memory_end(Exec *exec, bool ok) {
     exec->set = NULL;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
 
 /* True where the place lies free. Few values live at a time. */
 static bool is_free(const Exec *exec, const Place *place) {

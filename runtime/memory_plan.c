@@ -20,8 +20,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The start of the smallest gap of `size` bytes between placed blocks, by offset, that live when `block`
- * does; behind them all where there is none. */
+/* The start of the smallest gap of `size` bytes between placed blocks, by offset, that live when
+ * `block` does; behind them all where there is none. */
 static uint64_t find_gap(MemoryBlock *const *placed, size_t count, const MemoryBlock *block,
                          uint64_t size) {
     uint64_t end = 0, best = UINT64_MAX, best_room = UINT64_MAX;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where values lie in one piece of memory, given how long each lives: plain numbers in, offsets out.
- * Greedy by size: the largest first, each into the smallest gap that fits between those already placed
- * that live at the same time. */
+/* Where values lie in one piece of memory, given how long each lives: plain numbers in, offsets
+ * out. Greedy by size: the largest first, each into the smallest gap that fits between those
+ * already placed that live at the same time. */
 #ifndef DEMI_MEMORY_PLAN_H
 #define DEMI_MEMORY_PLAN_H
 
@@ -22,7 +22,8 @@ typedef struct MemoryBlock {
  * UINT64_MAX where they pass that. Takes time by the square of count. */
 uint64_t memory_plan(MemoryBlock *blocks, size_t count, Arena *scratch);
 
-/* What no plan can be smaller than: the most bytes, rounded up to MEMORY_ALIGN each, that live at once. */
+/* What no plan can be smaller than: the most bytes, rounded up to MEMORY_ALIGN each, that live at
+ * once. */
 uint64_t memory_plan_bound(const MemoryBlock *blocks, size_t count, Arena *scratch);
 
 #endif

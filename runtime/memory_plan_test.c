@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory plan: on random lifetimes no two blocks that live together overlap, the size is that of the
- * furthest end, and is close to the bound; cases whose best is known come out best. */
+/* The memory plan: on random lifetimes no two blocks that live together overlap, the size is that
+ * of the furthest end, and is close to the bound; cases whose best is known come out best. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -35,22 +35,29 @@ static inline bool read_memory(void *data, uint64_t offset, void *buffer, uint64
 }
 
 static inline uint32_t add_value(PlanBuilder *b, const char *name, Dtype dtype, const int64_t *dims,
-                          uint32_t rank) {
-    PlanValue value = {.name = plan_add_text(b, name, strlen(name)), .dtype = (uint8_t)dtype,
-                       .rank = rank, .dims = plan_add_numbers(b, dims, rank),
+                                 uint32_t rank) {
+    PlanValue value = {.name = plan_add_text(b, name, strlen(name)),
+                       .dtype = (uint8_t)dtype,
+                       .rank = rank,
+                       .dims = plan_add_numbers(b, dims, rank),
                        .data = PLAN_NO_DATA};
     VEC_PUSH(b->arena, &b->values, value);
     return (uint32_t)b->values.count - 1;
 }
 
 static inline void add_step(PlanBuilder *b, const char *op, PlanSpan inputs, PlanSpan outputs,
-                     PlanSpan attrs) {
-    PlanStep step = {.op = plan_add_op(b, "", op, 21), .name = plan_add_text(b, op, strlen(op)),
-                     .inputs = inputs, .outputs = outputs, .attrs = attrs};
+                            PlanSpan attrs) {
+    PlanStep step = {.op = plan_add_op(b, "", op, 21),
+                     .name = plan_add_text(b, op, strlen(op)),
+                     .inputs = inputs,
+                     .outputs = outputs,
+                     .attrs = attrs};
     VEC_PUSH(b->arena, &b->steps, step);
 }
 
-static inline PlanSpan one(PlanBuilder *b, uint32_t value) { return plan_add_operands(b, &value, 1); }
+static inline PlanSpan one(PlanBuilder *b, uint32_t value) {
+    return plan_add_operands(b, &value, 1);
+}
 
 /* The plan that `build` describes; free(data). */
 static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), void *data) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What constants of a plan were turned into, for all contexts of the plan: packed and widened weights.
- * Each is made once, by the first that asks, and stays until the plan ends; the one part of a plan
- * that changes, behind a lock. */
+/* What constants of a plan were turned into, for all contexts of the plan: packed and widened
+ * weights. Each is made once, by the first that asks, and stays until the plan ends; the one part
+ * of a plan that changes, behind a lock. */
 #ifndef DEMI_PLAN_SHARE_H
 #define DEMI_PLAN_SHARE_H
 
@@ -24,8 +24,8 @@ typedef bool (*ShareFill)(void *data, void *to);
 PlanShare *plan_share_new(void);
 void plan_share_free(PlanShare *share); /* NULL is fine */
 
-/* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile. NULL
- * where fill failed or memory ran out. */
+/* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile.
+ * NULL where fill failed or memory ran out. */
 const void *plan_share_get(PlanShare *share, const ShareKey *key, ShareFill fill, void *data);
 
 #endif

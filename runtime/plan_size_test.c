@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan with 400 MB of weights loads in a few milliseconds: nothing of the weights is read. The file is
- * sparse, as its weights are zeros. */
+/* A plan with 400 MB of weights loads in a few milliseconds: nothing of the weights is read. The
+ * file is sparse, as its weights are zeros. */
 #define _DEFAULT_SOURCE /* mkstemp, ftruncate, getrusage */
 #include "plan_make_test.h"
 

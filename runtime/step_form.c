@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so that
- * the budget bounds it. */
+/* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so
+ * that the budget bounds it. */
 #include "step_form.h"
 
 #include <setjmp.h>
@@ -10,7 +10,8 @@
 #include "plan_share.h"
 #include "value_key.h"
 
-/* ---- finding ----------------------------------------------------------------------------------- */
+/* ---- finding -----------------------------------------------------------------------------------
+ */
 
 static uint64_t content_bytes(const KernelTensor *tensor) {
     return tensor->count * kernel_element_size(tensor->dtype);
@@ -56,9 +57,12 @@ static void write_key(const Exec *exec, const LoadedStep *step, StepForm *form) 
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------------------------------
+ */
 
-static bool takes(const KernelRow *row, Dtype dtype) { return row->types >> dtype & 1; }
+static bool takes(const KernelRow *row, Dtype dtype) {
+    return row->types >> dtype & 1;
+}
 
 Dtype step_given(const KernelRow *row, Dtype dtype) {
     return takes(row, dtype) || row->flags & KERNEL_BYTES ? dtype : element_wide(dtype);
@@ -74,8 +78,8 @@ static bool row_serves(const KernelRow *row, const KernelCall *call, bool widene
     return true;
 }
 
-/* The row that takes the operands, perhaps widened, behind `after` (NULL: any). Rows that take them as
- * they are come first. */
+/* The row that takes the operands, perhaps widened, behind `after` (NULL: any). Rows that take them
+ * as they are come first. */
 static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *call,
                                    const KernelRow *after) {
     bool behind = !after;
@@ -90,7 +94,8 @@ static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *cal
     return NULL;
 }
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------
+ */
 
 /* What is known of a form before it has memory. */
 typedef struct Draft {
@@ -219,7 +224,8 @@ void step_memo_free(Exec *exec, StepMemo *memo) {
     memo->forms = NULL;
 }
 
-/* ---- getting ready ----------------------------------------------------------------------------- */
+/* ---- getting ready -----------------------------------------------------------------------------
+ */
 
 static void *host_keep(KernelCall *call, uint64_t size) {
     StepCall *s = step_call_of(call);
@@ -286,8 +292,10 @@ static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uin
     ShareKey key = {s->step->inputs[i], call->inputs[i].dtype, pack, variant, size};
     PackJob job = {s, i, pack, size, variant};
     const void *bytes = plan_share_get(exec->loaded->share, &key, fill, &job);
-    if (bytes) s->form->charged += size;
-    else pool_discharge(&exec->pool, size);
+    if (bytes)
+        s->form->charged += size;
+    else
+        pool_discharge(&exec->pool, size);
     return bytes;
 }
 
@@ -317,8 +325,8 @@ static bool widen_pack(KernelCall *call, const KernelPackJob *job) {
     return true;
 }
 
-/* Constants have their elements for good: the plan's, or widened ones that contexts share, where the
- * budget has room for them. */
+/* Constants have their elements for good: the plan's, or widened ones that contexts share, where
+ * the budget has room for them. */
 static void set_constants(const Draft *d, StepCall *s) {
     for (uint32_t i = 0; i < s->call.input_count; i++) {
         KernelTensor *tensor = &s->form->inputs[i];
@@ -330,9 +338,8 @@ static void set_constants(const Draft *d, StepCall *s) {
             tensor->data = d->call.inputs[i].data;
             continue;
         }
-        const void *wide =
-            host_share(&s->call, i, widen_pack, 0,
-                       tensor->count * kernel_element_size(tensor->dtype));
+        const void *wide = host_share(&s->call, i, widen_pack, 0,
+                                      tensor->count * kernel_element_size(tensor->dtype));
         s->form->late[i] = !wide;
         tensor->data = (void *)(uintptr_t)wide; /* kernels only read */
     }
@@ -428,8 +435,10 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
             at = &form->next;
         }
     }
-    if (form) *at = form->next;
-    else form = form_make(exec, step);
+    if (form)
+        *at = form->next;
+    else
+        form = form_make(exec, step);
     if (!form) return NULL;
     form->next = memo->forms;
     memo->forms = form;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms of a step: made once for each kind of operands and bounded in number; rows that get ready, share,
- * decline, fail or run out of memory; all that was prepared is released. The step is a MatMul with rows
- * of the test's own. */
+/* Forms of a step: made once for each kind of operands and bounded in number; rows that get ready,
+ * share, decline, fail or run out of memory; all that was prepared is released. The step is a
+ * MatMul with rows of the test's own. */
 #include "plan_make_test.h"
 
 #include "exec_memory.h"
@@ -9,16 +9,15 @@
 
 enum { SIZE = 4 };
 
-static struct Counts {
-    unsigned declined, made, packed, ran, released, live;
-} counts;
+static struct Counts { unsigned declined, made, packed, ran, released, live; } counts;
 static enum { MAKE, FAIL, JUMP } behaviour;
 
 typedef struct Ready {
     const float *packed; /* twice the weights */
 } Ready;
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------------------------------
+ */
 
 static void release(void *prepared) {
     assert_non_null(prepared);
@@ -87,13 +86,24 @@ static bool never(KernelCall *call) {
 
 static const KernelPrepare declining = {decline, release}, making = {make, release};
 static const KernelRow rows[] = {
-    {.domain = "", .op = "MatMul", .since = 1, .run = never, .types = KERNEL_TYPE(FLOAT),
-     .name = "never", .prepare = &declining},
-    {.domain = "", .op = "MatMul", .since = 1, .run = run, .types = KERNEL_TYPE(FLOAT),
-     .name = "run", .prepare = &making},
+    {.domain = "",
+     .op = "MatMul",
+     .since = 1,
+     .run = never,
+     .types = KERNEL_TYPE(FLOAT),
+     .name = "never",
+     .prepare = &declining},
+    {.domain = "",
+     .op = "MatMul",
+     .since = 1,
+     .run = run,
+     .types = KERNEL_TYPE(FLOAT),
+     .name = "run",
+     .prepare = &making},
 };
 
-/* ---- a context --------------------------------------------------------------------------------- */
+/* ---- a context ---------------------------------------------------------------------------------
+ */
 
 typedef struct Bench {
     Image image;
@@ -173,7 +183,8 @@ static void end(Bench *b) {
     assert_int_equal(counts.live, 0);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------- */
+/* ---- tests -------------------------------------------------------------------------------------
+ */
 
 static void test_made_once(void **state) {
     (void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Output dims of a step by the operator's shape function, from dims and the contents of small operands. */
+/* Output dims of a step by the operator's shape function, from dims and the contents of small
+ * operands. */
 #include "step_form.h"
 
 enum { SMALL_FLOATS = 64 };
@@ -27,8 +28,8 @@ static const ShapeNum *read_items(Exec *exec, const KernelTensor *tensor) {
 
 static void describe(Exec *exec, const KernelTensor *tensor, FormContents contents,
                      ShapeOperand *operand) {
-    *operand = (ShapeOperand){.present = tensor->present, .has_rank = true,
-                              .dtype = tensor->dtype, .rank = tensor->rank};
+    *operand = (ShapeOperand){
+        .present = tensor->present, .has_rank = true, .dtype = tensor->dtype, .rank = tensor->rank};
     if (!tensor->present) return;
     ShapeNum *dims = ARENA_ARRAY(&exec->scratch, ShapeNum, tensor->rank);
     for (uint32_t i = 0; i < tensor->rank; i++)
@@ -47,10 +48,12 @@ bool step_shapes(Exec *exec, const LoadedStep *step, KernelCall *call, FormConte
     ShapeOperand *outputs = ARENA_ARRAY(&exec->scratch, ShapeOperand, call->output_count);
     for (uint32_t i = 0; i < call->input_count; i++)
         describe(exec, &call->inputs[i], call->constant[i] ? FORM_ALL : contents, &inputs[i]);
-    for (uint32_t i = 0; i < call->output_count; i++)
-        outputs[i].present = call->outputs[i].present;
-    ShapeCall shape = {.arena = &exec->scratch, .attrs = step->shape_attrs, .inputs = inputs,
-                       .outputs = outputs, .input_count = call->input_count,
+    for (uint32_t i = 0; i < call->output_count; i++) outputs[i].present = call->outputs[i].present;
+    ShapeCall shape = {.arena = &exec->scratch,
+                       .attrs = step->shape_attrs,
+                       .inputs = inputs,
+                       .outputs = outputs,
+                       .input_count = call->input_count,
                        .output_count = call->output_count};
     if (!shape_infer(step->shape, &shape)) return exec_fail(exec, step, "%s", shape.reason);
     for (uint32_t i = 0; i < call->output_count; i++) {

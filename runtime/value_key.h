@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shapes of values as numbers that can be compared at once: what is remembered for a step or a model
- * is remembered for a list of keys, one behind the other. */
+/* Shapes of values as numbers that can be compared at once: what is remembered for a step or a
+ * model is remembered for a list of keys, one behind the other. */
 #ifndef DEMI_VALUE_KEY_H
 #define DEMI_VALUE_KEY_H
 

@@ -9,7 +9,9 @@
 
 enum { HEADER = 64, SMALLEST = 64 };
 
-void pool_init(Pool *pool, uint64_t budget) { *pool = (Pool){.budget = budget}; }
+void pool_init(Pool *pool, uint64_t budget) {
+    *pool = (Pool){.budget = budget};
+}
 
 void pool_trim(Pool *pool) {
     for (int i = 0; i < POOL_CLASSES; i++)
@@ -39,7 +41,9 @@ bool pool_charge(Pool *pool, uint64_t size) {
     return true;
 }
 
-void pool_discharge(Pool *pool, uint64_t size) { pool->used -= size; }
+void pool_discharge(Pool *pool, uint64_t size) {
+    pool->used -= size;
+}
 
 /* Four classes to a power of two, so that at most a fifth of a buffer is waste: class 4 n + k holds
  * SMALLEST * 2^n * (1 + k / 4) bytes. */
@@ -64,8 +68,10 @@ static void link_buffer(Buffer **list, Buffer *buffer) {
 
 static void unlink_buffer(Buffer **list, Buffer *buffer) {
     if (buffer->next) buffer->next->prev = buffer->prev;
-    if (buffer->prev) buffer->prev->next = buffer->next;
-    else *list = buffer->next;
+    if (buffer->prev)
+        buffer->prev->next = buffer->next;
+    else
+        *list = buffer->next;
 }
 
 Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
@@ -98,7 +104,9 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
     return buffer;
 }
 
-void *buffer_data(Buffer *buffer) { return (char *)buffer + HEADER; }
+void *buffer_data(Buffer *buffer) {
+    return (char *)buffer + HEADER;
+}
 
 void buffer_unref(Pool *pool, Buffer *buffer) {
     if (!buffer || --buffer->refs) return;
@@ -125,7 +133,8 @@ void buffer_place(Pool *pool, Buffer *buffer) {
     link_buffer(&pool->placed, buffer);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
 
 static RtTensor *tensor_shell(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims,
                               Err *err) {
@@ -198,7 +207,8 @@ RtList *rt_list_new(Pool *pool, uint32_t count, Err *err) {
     return list;
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------
+ */
 
 RtValue rt_value_ref(RtValue value) {
     if (value.state == RT_TENSOR) value.tensor->refs++;

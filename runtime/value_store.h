@@ -3,8 +3,8 @@
  *
  * A value is nothing, a tensor or a sequence. Tensors and sequences are counted references, so that
  * putting a tensor into a sequence, giving it another shape or handing it out of a body copies
- * nothing; a tensor that several hold is never written. Buffers come from a pool that belongs to one
- * context: it keeps what was freed for the next step and never exceeds its budget.
+ * nothing; a tensor that several hold is never written. Buffers come from a pool that belongs to
+ * one context: it keeps what was freed for the next step and never exceeds its budget.
  */
 #ifndef DEMI_VALUE_STORE_H
 #define DEMI_VALUE_STORE_H
@@ -28,7 +28,8 @@ enum { BUFFER_PLACED = POOL_CLASSES };
 typedef struct Pool {
     Buffer *free[POOL_CLASSES];
     Buffer *live, *placed;
-    uint64_t used, kept, peak, budget; /* bytes: handed out, in free lists, most ever, most allowed */
+    uint64_t used, kept, peak,
+        budget; /* bytes: handed out, in free lists, most ever, most allowed */
 } Pool;
 
 void pool_init(Pool *pool, uint64_t budget);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One plan, 16 threads, each with a context of its own that computes with one thread: every thread gets
- * what a lone one got. The preset `tsan` builds it with the thread sanitizer, without suppressions. */
+/* One plan, 16 threads, each with a context of its own that computes with one thread: every thread
+ * gets what a lone one got. The preset `tsan` builds it with the thread sanitizer, without
+ * suppressions. */
 #define _DEFAULT_SOURCE /* pthread_barrier_t */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,12 +18,13 @@
 
 enum { THREADS = 16, RUNS = 30, SHAPES = 11, WIDTH = 8, OUTPUTS = 5, MOST_BYTES = 1 << 15 };
 
-/* Weights in 16 bits, which all contexts widen once; shapes that depend on inputs; branches, a loop, a
- * sequence, strings, a random operator without a seed. */
+/* Weights in 16 bits, which all contexts widen once; shapes that depend on inputs; branches, a
+ * loop, a sequence, strings, a random operator without a seed. */
 static const char model_text[] =
     "<ir_version: 9, opset_import: [\"\" : 21]>\n"
     "g (float[n,8] x, int64[2] shape, string[n] names)\n"
-    "  => (float[n,8] dense, float[a,b] other, float[c,8] looped, float[d,8] joined, string[n] twice)\n"
+    "  => (float[n,8] dense, float[a,b] other, float[c,8] looped, float[d,8] joined, string[n] "
+    "twice)\n"
     "<float16[8,8] w = {1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,\n"
     "   8,7,6,5,4,3,2,1,8,7,6,5,4,3,2,1,8,7,6,5,4,3,2,1,8,7,6,5,4,3,2,1},\n"
     " float[8,1,3] k = {1,0,2,1,0,2,1,0,2,1,0,2,1,0,2,1,0,2,1,0,2,1,0,2}>\n"
@@ -41,7 +43,8 @@ static const char model_text[] =
     "    zero = Constant <value_float = 0.0> ()\n"
     "    up = Greater (sum, zero)\n"
     "    chosen = If (up) <then_branch = t () => (float[p,8] v) { v = Relu (dense) },\n"
-    "                      else_branch = e () => (float[p,8] u) { u = Concat <axis = 0> (x, dense) }>\n"
+    "                      else_branch = e () => (float[p,8] u) { u = Concat <axis = 0> (x, dense) "
+    "}>\n"
     "    yes = Constant <value = bool {1}> ()\n"
     "    three = Constant <value_int = 3> ()\n"
     "    looped = Loop (three, yes, chosen)\n"
@@ -82,7 +85,8 @@ static void keep_output(Result *result, const DemiData *value) {
     for (uint32_t i = 0; i < value->rank; i++) count *= (size_t)value->dims[i];
     keep(result, value->dims, value->rank * sizeof *value->dims);
     const DemiString *strings = value->data;
-    if (value->dtype != DEMI_STRING) keep(result, value->data, count * sizeof(float));
+    if (value->dtype != DEMI_STRING)
+        keep(result, value->data, count * sizeof(float));
     else
         for (size_t i = 0; i < count; i++) keep(result, strings[i].text, strings[i].size);
 }
@@ -171,8 +175,7 @@ static void test_threads(void **state) {
     assert_int_equal(demi_plan_from_memory(image.bytes, image.size, &plan, NULL), DEMI_OK);
     assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (Caller){
-            .plan = plan, .expected = expected, .start = &start, .number = i};
+        callers[i] = (Caller){.plan = plan, .expected = expected, .start = &start, .number = i};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
