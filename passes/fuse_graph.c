@@ -85,18 +85,6 @@ static const Type *shaped(const Value *value) {
     return type && type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
 }
 
-bool fuse_same_shape(const Value *a, const Value *b) {
-    const Type *x = shaped(a), *y = shaped(b);
-    bool same = x && y && x->rank == y->rank;
-    for (uint32_t i = 0; same && i < x->rank; i++) {
-        const Dim *p = &x->dims[i], *q = &y->dims[i];
-        same = p->kind == q->kind &&
-               ((p->kind == DIM_KNOWN && p->size == q->size) ||
-                (p->kind == DIM_SYMBOL && p->symbol == q->symbol && !sym_is_empty(p->symbol)));
-    }
-    return same;
-}
-
 int64_t fuse_rank(const Value *value) {
     const Type *type = shaped(value);
     return type ? (int64_t)type->rank : -1;

@@ -54,7 +54,7 @@ Value *fuse_other(const Node *node, const Value *value);
 /* float, float16 or bfloat16: what fused operators take. */
 bool fuse_takes(const Value *value);
 
-/* True where both have the same shape, whatever it is. */
+/* True where both have the same shape, whatever it is (fuse_shape.c). */
 bool fuse_same_shape(const Value *a, const Value *b);
 
 /* The known dim `axis` of a value, counted from the end where negative; -1 where it is not known. */
