@@ -159,7 +159,8 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
     Dim *dim = ARENA_NEW(arena, Dim);
     *dim = (Dim){.kind = DIM_KNOWN, .size = length};
     Value *value = new_value(fuse, graph, "shape", type_new_shaped(arena, DTYPE_INT64, dim, 1));
-    value_set_init(value, tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
+    value_set_init(value,
+                   tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
     return value;
 }
 
@@ -194,7 +195,8 @@ void fuse_replace_root(Fuse *fuse, Node *made, Node *root) {
         for (uint32_t k = 0; k < count; k++) {
             bool again = false; /* an operand that is read twice */
             for (uint32_t j = 0; j < k; j++) again = again || before[j] == before[k];
-            if (before[k] && before[k] != made && !again && before[k]->graph == made->graph && is_dead(before[k]))
+            if (before[k] && before[k] != made && !again && before[k]->graph == made->graph &&
+                is_dead(before[k]))
                 VEC_PUSH(fuse->ctx->scratch, &dead, before[k]);
         }
     }

@@ -2,12 +2,14 @@
 /* fuse-matmul: what follows a matrix product goes into its kernel.
  *
  *   act(Add(Add(MatMul(A, B), bias), Z))  ->  demi.fused.MatMul(A, B, bias, Z) {activation}
- *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB, …}
- *   act(Reshape(Gemm(A, B, C), shape))    ->  Reshape(demi.fused.MatMul(A, B, C) {activation}, shape)
+ *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB,
+ * …} act(Reshape(Gemm(A, B, C), shape))    ->  Reshape(demi.fused.MatMul(A, B, C) {activation},
+ * shape)
  *
- * Each part may be absent; the adds come in any order. `bias` has one element a column (all other dims
- * 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1. The
- * activations are fuse_activation.c's. Faithful: an activation of a float32 result without C alone.
+ * Each part may be absent; the adds come in any order. `bias` has one element a column (all other
+ * dims 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1.
+ * The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
+ * alone.
  */
 #include "fuse_graph.h"
 #include "passes.h"
@@ -37,9 +39,12 @@ static bool is_columns(const Value *value, const Value *y) {
 static bool take_term(Chain *chain, Value *term, const Value *y) {
     const Value *b = fuse_input(chain->nodes[0], 1);
     if (type_dtype(term->type) != type_dtype(y->type)) return false;
-    if (!chain->bias && fuse_rank(b) >= 2 && is_columns(term, y)) chain->bias = term;
-    else if (!chain->residual && fuse_same_shape(term, y)) chain->residual = term;
-    else return false;
+    if (!chain->bias && fuse_rank(b) >= 2 && is_columns(term, y))
+        chain->bias = term;
+    else if (!chain->residual && fuse_same_shape(term, y))
+        chain->residual = term;
+    else
+        return false;
     return true;
 }
 
@@ -93,8 +98,10 @@ static void take_activation(const Fuse *fuse, Chain *chain) {
     }
     chain->activation.name = NULL;
     if (!fuse_is(reader, "Reshape") || fuse_input(reader, 0) != y || !reader->outputs[0]) return;
-    if (fuse_find_activation(fuse, reader->outputs[0], &chain->activation)) chain->reshape = reader;
-    else chain->activation.name = NULL;
+    if (fuse_find_activation(fuse, reader->outputs[0], &chain->activation))
+        chain->reshape = reader;
+    else
+        chain->activation.name = NULL;
 }
 
 /* The Reshape gives what the activation behind it gave. */

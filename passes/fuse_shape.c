@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When two values have the same shape, for the fusing passes; see fuse_graph.h.
  *
- * Known dims and symbols are compared. Where both leave a dim open (sizes of an image, mostly), they are
- * equal if both have them from one value, by operators that keep all dims but that of the channels:
- * elementwise ones, and convolutions whose window steps by one and is padded by as much as it covers.
+ * Known dims and symbols are compared. Where both leave a dim open (sizes of an image, mostly),
+ * they are equal if both have them from one value, by operators that keep all dims but that of the
+ * channels: elementwise ones, and convolutions whose window steps by one and is padded by as much
+ * as it covers.
  */
 #include "fuse_graph.h"
 
@@ -47,8 +48,8 @@ static bool keeps_extents(const Node *conv) {
         int64_t after = item_of(conv, "pads", (uint32_t)rank + i, 0);
         if (item_of(conv, "strides", i, 1) != 1 || taps < 1 || taps > INT32_MAX) return false;
         if (same) continue;
-        if (dilation < 1 || dilation > INT32_MAX || before < 0 || after < 0 ||
-            before > INT32_MAX || after > INT32_MAX || before + after != dilation * (taps - 1))
+        if (dilation < 1 || dilation > INT32_MAX || before < 0 || after < 0 || before > INT32_MAX ||
+            after > INT32_MAX || before + after != dilation * (taps - 1))
             return false;
     }
     return true;
@@ -80,10 +81,10 @@ static const Value *broadcast_root(const Node *node, int *steps) {
 
 /* The value one step before with the same extents; NULL where there is none. */
 static const Value *before(const Node *node, int *steps) {
-    static const char *const unary[] = {"Relu",       "Sigmoid", "Tanh",      "HardSwish",
-                                        "LeakyRelu",  "Clip",    "Identity",  "HardSigmoid",
-                                        "Elu",        "Gelu",    "Cast",      "BatchNormalization",
-                                        "Softplus",   "Neg",     "Mish",      "Swish"};
+    static const char *const unary[] = {"Relu",      "Sigmoid", "Tanh",     "HardSwish",
+                                        "LeakyRelu", "Clip",    "Identity", "HardSigmoid",
+                                        "Elu",       "Gelu",    "Cast",     "BatchNormalization",
+                                        "Softplus",  "Neg",     "Mish",     "Swish"};
     static const char *const binary[] = {"Add", "Mul", "Sub", "Div"};
     if (!node || !node->input_count || !node->inputs[0].value) return NULL;
     if (is_conv(node)) return keeps_extents(node) ? node->inputs[0].value : NULL;

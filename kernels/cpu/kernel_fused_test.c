@@ -23,7 +23,8 @@ static void expect(const KernelTensor *tensor, const float *wanted) {
 
 static const float two[] = {1, 2, 3, 4}, turned[] = {1, 3, 2, 4};
 
-/* ---- what they compute ------------------------------------------------------------------------- */
+/* ---- what they compute -------------------------------------------------------------------------
+ */
 
 static void test_conv(void **state) {
     (void)state;
@@ -85,7 +86,8 @@ static void test_layer_norm(void **state) {
     case_end(&c);
 }
 
-/* ---- what they refuse -------------------------------------------------------------------------- */
+/* ---- what they refuse --------------------------------------------------------------------------
+ */
 
 typedef void (*Spoil)(KernelCase *c);
 
@@ -185,12 +187,9 @@ static void test_layer_norm_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),
-        cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_layer_norm),
-        cmocka_unit_test(test_matmul_refuses),
-        cmocka_unit_test(test_conv_refuses),
-        cmocka_unit_test(test_layer_norm_refuses),
+        cmocka_unit_test(test_conv),         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_layer_norm),   cmocka_unit_test(test_matmul_refuses),
+        cmocka_unit_test(test_conv_refuses), cmocka_unit_test(test_layer_norm_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
