@@ -32,12 +32,13 @@ static inline bool case_output(KernelCall *call, uint32_t i, uint32_t rank, cons
 }
 
 /* Begins a case of the operator's first row in force at `opset`, all attributes absent. */
-static inline void case_begin(KernelCase *c, const char *op, int64_t opset) {
+static inline void case_begin_in(KernelCase *c, const char *domain, const char *op,
+                                 int64_t opset) {
     size_t count;
     memset(c, 0, sizeof *c);
     if (setjmp(c->trap.env)) fail_msg("out of memory");
     arena_init(&c->arena, &c->trap);
-    const KernelRow *row = kernel_find("", op, opset, &count);
+    const KernelRow *row = kernel_find(domain, op, opset, &count);
     assert_non_null(row);
     c->host.output = case_output;
     c->call = (KernelCall){.row = row,
@@ -51,6 +52,9 @@ static inline void case_begin(KernelCase *c, const char *op, int64_t opset) {
                            .text = &c->arena,
                            .err = &c->err,
                            .host = &c->host};
+}
+static inline void case_begin(KernelCase *c, const char *op, int64_t opset) {
+    case_begin_in(c, "", op, opset);
 }
 
 static inline void case_attr(KernelCase *c, const char *name, PlainAttr attr) {

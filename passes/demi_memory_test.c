@@ -247,8 +247,46 @@ static void test_every_arena_call(void **state) {
     fail_all_models(true, 150);
 }
 
+/* Load and compile, fast: all fusions, and constants computed. */
+static DemiStatus compile(Job *job) {
+    size_t written = 0;
+    DemiModel *model = NULL;
+    DemiStatus status = demi_load_file(job->input, NULL, &model, &job->error);
+    if (!status) status = demi_compile(model, NULL, drop, &written, &job->error);
+    demi_free(model);
+    return status;
+}
+
+static void fail_compile(Job *job, bool for_good, bool arenas) {
+    for (unsigned point = 0, failed = 1; failed; point++) {
+        job->error = (DemiError)DEMI_ERROR_INIT;
+        faults =
+            (struct Faults){.armed = true, .for_good = for_good, .arenas = arenas, .left = point};
+        DemiStatus status = compile(job);
+        failed = faults.failed;
+        faults.armed = false;
+        if (!failed && status) fail_msg("%s: %s", job->input, job->error.message);
+        if (status && (status != DEMI_ERR_ENV || !strstr(job->error.message, "out of memory")))
+            fail_msg("%s, allocation %u: status %d, '%s'", job->input, point, (int)status,
+                     job->error.message);
+        assert_true(point < 100000);
+    }
+}
+
+static void test_compile(void **state) {
+    (void)state;
+    static const char *const compiled[] = {"conv_net", "loop_if"};
+    for (size_t i = 0; i < 4 * sizeof compiled / sizeof *compiled; i++) {
+        char input[512];
+        Job job = {.input = input};
+        snprintf(input, sizeof input, "%s/models/%s.onnx", DEMI_TESTDATA, compiled[i / 4]);
+        fail_compile(&job, i % 2, i / 2 % 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compile),
         cmocka_unit_test(test_every_allocation),
         cmocka_unit_test(test_every_arena_call),
     };

@@ -6,11 +6,11 @@
  *   Mul(Conv(X, W, B), k)    ->  Conv(X, W * k, B * k)
  *   Add(Conv(X, W, B), s)    ->  Conv(X, W, B + s)
  *
- * and chains of these. The new weights are nodes, computed in float32 from constants and rounded once;
- * they become constants when the plan is folded. All operands but X are constant and hold one number a
- * channel or (of Mul and Add) one for all; what lies between is read by nothing else; a normalisation is
- * inference by channel with one output; the new weights are finite in the type of the old ones. Opset 7
- * and up. Not in faithful plans, as the weights are rounded anew.
+ * and chains of these. The new weights are nodes, computed in float32 from constants and rounded
+ * once; they become constants when the plan is folded. All operands but X are constant and hold one
+ * number a channel or (of Mul and Add) one for all; what lies between is read by nothing else; a
+ * normalisation is inference by channel with one output; the new weights are finite in the type of
+ * the old ones. Opset 7 and up. Not in faithful plans, as the weights are rounded anew.
  */
 #include <math.h>
 
@@ -23,6 +23,7 @@ enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
 typedef struct Affine {
     Fuse *fuse;
     Node *conv;
+    Node *at; /* the step in progress: nodes are made before it */
     uint64_t channels;
     const float *peak, *b; /* [channels]: the largest weight's size, and B or NULL */
     float *k, *shift;      /* [channels]: what the chain so far comes to */
@@ -69,7 +70,8 @@ static float largest(Dtype dtype) {
     return dtype == DTYPE_FLOAT16 ? 65504 : 3.3895314e38f; /* bfloat16's */
 }
 
-/* Follows the chain by one more step, y = k x + shift; false where the result would not be finite. */
+/* Follows the chain by one more step, y = k x + shift; false where the result would not be finite.
+ */
 static bool compose(Affine *a, const float *k, const float *shift) {
     const float most = largest(type_dtype(a->conv->inputs[1].value->type));
     float *new_k = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
@@ -88,17 +90,17 @@ static bool compose(Affine *a, const float *k, const float *shift) {
 /* ---- nodes --------------------------------------------------------------------------------------
  */
 
-static Value *cast(Affine *a, Node *at, Value *value, Dtype to) {
+static Value *cast(Affine *a, Value *value, Dtype to) {
     if (type_dtype(value->type) == to) return value;
     const Type *type = type_with_dtype(&a->fuse->ctx->model->arena, value->type, to);
-    Value *result = fuse_make(a->fuse, at, "Cast", (Value *const[2]){value, NULL}, type);
+    Value *result = fuse_make(a->fuse, a->at, "Cast", (Value *const[2]){value, NULL}, type);
     node_set_attr_int(result->producer, "to", to);
     return result;
 }
 
 /* x op y, of x's shape */
-static Value *compute(Affine *a, Node *at, const char *op, Value *x, Value *y) {
-    return fuse_make(a->fuse, at, op, (Value *const[2]){x, y}, x->type);
+static Value *compute(Affine *a, const char *op, Value *x, Value *y) {
+    return fuse_make(a->fuse, a->at, op, (Value *const[2]){x, y}, x->type);
 }
 
 static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uint32_t rank) {
@@ -117,7 +119,7 @@ static Value *new_floats(Affine *a, const float *items, const int64_t *dims, uin
 }
 
 /* The value as [-1, 1, …], `rank` long; one number stays as it is. */
-static Value *reshape(Affine *a, Node *at, Value *value, uint32_t rank) {
+static Value *reshape(Affine *a, Value *value, uint32_t rank) {
     Arena *arena = &a->fuse->ctx->model->arena;
     if ((uint32_t)fuse_rank(value) == rank && fuse_dim(value, 0) == (int64_t)a->channels)
         return value;
@@ -128,31 +130,31 @@ static Value *reshape(Affine *a, Node *at, Value *value, uint32_t rank) {
         shape[i] = i ? 1 : -1;
         dims[i] = (Dim){.kind = DIM_KNOWN, .size = i ? 1 : count};
     }
-    Value *const operands[2] = {value, fuse_new_ints(a->fuse, at->graph, shape, rank)};
-    return fuse_make(a->fuse, at, "Reshape", operands,
+    Value *const operands[2] = {value, fuse_new_ints(a->fuse, a->at->graph, shape, rank)};
+    return fuse_make(a->fuse, a->at, "Reshape", operands,
                      type_new_shaped(arena, DTYPE_FLOAT, dims, rank));
 }
 
 /* The weights as they are, when it is known that they will change. */
-static void start(Affine *a, Node *at) {
+static void start(Affine *a) {
     if (a->weights) return;
-    a->weights = cast(a, at, a->conv->inputs[1].value, DTYPE_FLOAT);
-    if (a->b) a->bias = cast(a, at, a->conv->inputs[2].value, DTYPE_FLOAT);
+    a->weights = cast(a, a->conv->inputs[1].value, DTYPE_FLOAT);
+    if (a->b) a->bias = cast(a, a->conv->inputs[2].value, DTYPE_FLOAT);
 }
 
-static void scale(Affine *a, Node *at, Value *k) {
+static void scale(Affine *a, Value *k) {
     uint32_t rank = (uint32_t)fuse_rank(a->weights);
-    a->weights = compute(a, at, "Mul", a->weights, reshape(a, at, k, rank));
-    if (a->bias) a->bias = compute(a, at, "Mul", a->bias, reshape(a, at, k, 1));
+    a->weights = compute(a, "Mul", a->weights, reshape(a, k, rank));
+    if (a->bias) a->bias = compute(a, "Mul", a->bias, reshape(a, k, 1));
 }
 
-static void shift(Affine *a, Node *at, Value *by) {
+static void shift(Affine *a, Value *by) {
     const int64_t channels = (int64_t)a->channels;
     if (!a->bias) {
         const float *zeros = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
         a->bias = new_floats(a, zeros, &channels, 1);
     }
-    a->bias = compute(a, at, "Add", a->bias, reshape(a, at, by, 1));
+    a->bias = compute(a, "Add", a->bias, reshape(a, by, 1));
 }
 
 /* ---- steps of a chain ---------------------------------------------------------------------------
@@ -178,29 +180,31 @@ static bool take_norm(Affine *a, Node *norm) {
         by[c] = factors[BIAS][c] - factors[MEAN][c] * k[c];
     }
     if (!compose(a, k, by)) return false;
-    start(a, norm);
+    start(a);
     Value *in[OPERANDS];
-    for (uint32_t i = SCALE; i < OPERANDS; i++)
-        in[i] = cast(a, norm, norm->inputs[i].value, DTYPE_FLOAT);
-    Value *var = compute(a, norm, "Add", in[VAR], new_floats(a, &epsilon, NULL, 0));
-    Value *factor = compute(a, norm, "Div", in[SCALE], compute(a, norm, "Sqrt", var, NULL));
-    shift(a, norm, compute(a, norm, "Neg", in[MEAN], NULL));
-    scale(a, norm, factor);
-    shift(a, norm, in[BIAS]);
+    for (uint32_t i = SCALE; i < OPERANDS; i++) in[i] = cast(a, norm->inputs[i].value, DTYPE_FLOAT);
+    Value *var = compute(a, "Add", in[VAR], new_floats(a, &epsilon, NULL, 0));
+    Value *factor = compute(a, "Div", in[SCALE], compute(a, "Sqrt", var, NULL));
+    shift(a, compute(a, "Neg", in[MEAN], NULL));
+    scale(a, factor);
+    shift(a, in[BIAS]);
     return true;
 }
 
 static bool take_step(Affine *a, Node *node, const Value *x) {
+    a->at = node;
     if (fuse_is(node, "BatchNormalization")) return fuse_input(node, 0) == x && take_norm(a, node);
     bool mul = fuse_is(node, "Mul");
     if (!mul && !fuse_is(node, "Add")) return false;
     Value *by = fuse_other(node, x);
     const float *items = by ? read_broadcast(a, by) : NULL;
     if (!items || !compose(a, mul ? items : NULL, mul ? NULL : items)) return false;
-    start(a, node);
-    by = cast(a, node, by, DTYPE_FLOAT);
-    if (mul) scale(a, node, by);
-    else shift(a, node, by);
+    start(a);
+    by = cast(a, by, DTYPE_FLOAT);
+    if (mul)
+        scale(a, by);
+    else
+        shift(a, by);
     return true;
 }
 
@@ -258,9 +262,10 @@ static void visit(Fuse *fuse, Node *conv) {
     Value *result = last->outputs[0];
     Dtype dtype = type_dtype(conv->inputs[1].value->type);
     node_move_before(conv, last); /* behind what computes its weights */
+    a.at = conv;
     node_resize_inputs(conv, a.bias ? 3 : 2);
-    node_set_input(conv, 1, cast(&a, conv, a.weights, dtype));
-    if (a.bias) node_set_input(conv, 2, cast(&a, conv, a.bias, dtype));
+    node_set_input(conv, 1, cast(&a, a.weights, dtype));
+    if (a.bias) node_set_input(conv, 2, cast(&a, a.bias, dtype));
     node_set_output(last, 0, NULL);
     while (count-- > 0) node_remove_unswept(chain[count]);
     node_set_output(conv, 0, result);

@@ -5,8 +5,8 @@
  *     Gelu (also demi.fused's), Swish with alpha 1
  *     Mul (x, Sigmoid (x))                          Silu
  *     Mul (x, HardSigmoid <1/6, 1/2> (x))           HardSwish
- *     Mul (x, Clip (x + 3, 0, 6)) / 6               the same, with the division, or a product with 1/6,
- *                                                   on either side of the product
+ *     Mul (x, Clip (x + 3, 0, 6)) / 6               the same, with the division, or a product with
+ * 1/6, on either side of the product
  */
 #include <float.h>
 #include <math.h>
@@ -113,8 +113,7 @@ static bool find_gated(const Fuse *fuse, const Value *value, FuseActivation *fou
         !gate->outputs[0] || !product->outputs[0])
         return false;
     if (!fuse->faithful && find_hard_swish(value, gate, product, found)) return true;
-    if (fuse_other(product, value) != gate->outputs[0] ||
-        fuse_reader(gate->outputs[0]) != product)
+    if (fuse_other(product, value) != gate->outputs[0] || fuse_reader(gate->outputs[0]) != product)
         return false;
     found->name = gated_name(fuse, gate, found);
     found->nodes[0] = gate, found->nodes[1] = product;

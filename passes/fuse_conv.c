@@ -4,8 +4,9 @@
  *   act(Add(Add(Conv(X, W, B), bias), Z))  ->  demi.fused.Conv(X, W, B + bias, Z) {activation}
  *
  * Each part may be absent; the adds come in any order. `bias` is a value of one element a channel
- * (all other dims 1; or broadcast from axis 1, as before opset 7), Z one of exactly the result's shape.
- * The activations are fuse_activation.c's. Faithful: an activation of a float32 result alone.
+ * (all other dims 1; or broadcast from axis 1, as before opset 7), Z one of exactly the result's
+ * shape. The activations are fuse_activation.c's. Faithful: an activation of a float32 result
+ * alone.
  */
 #include "fuse_graph.h"
 #include "passes.h"
@@ -70,9 +71,12 @@ static bool take_add(Chain *chain) {
     if (!fuse_is(add, "Add")) return false;
     Value *other = fuse_other(add, y);
     if (!other || !add->outputs[0] || type_dtype(other->type) != type_dtype(y->type)) return false;
-    if (!chain->bias && is_channels(other, y, add)) chain->bias = other;
-    else if (!chain->residual && fuse_same_shape(other, y)) chain->residual = other;
-    else return false;
+    if (!chain->bias && is_channels(other, y, add))
+        chain->bias = other;
+    else if (!chain->residual && fuse_same_shape(other, y))
+        chain->residual = other;
+    else
+        return false;
     chain->nodes[chain->count++] = add;
     return true;
 }
@@ -84,7 +88,8 @@ static void visit(Fuse *fuse, Node *conv) {
     if (fuse_find_activation(fuse, result_of(&chain), &chain.activation))
         for (uint32_t i = 0; i < chain.activation.node_count; i++)
             chain.nodes[chain.count++] = chain.activation.nodes[i];
-    else chain.activation.name = NULL;
+    else
+        chain.activation.name = NULL;
     if (chain.count == 1) return;
     Node *last = chain.nodes[chain.count - 1];
     Value *bias = whole_bias(fuse, last, &chain);

@@ -2,7 +2,8 @@
 /* fuse-gelu: GELU in its parts becomes one node, demi.fused.Gelu.
  *
  *   x (1 + Erf(x / sqrt 2)) / 2
- *   x (1 + Tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2           or the same with x taken out of the sum
+ *   x (1 + Tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2           or the same with x taken out of the
+ * sum
  *
  * Products may be associated and ordered in any way, powers be products or Pow, divisions products;
  * numbers are constants within some roundings of their type. Products between are read once. Not in
@@ -15,7 +16,7 @@
 #include "passes.h"
 
 enum { MOST_FACTORS = 4, MOST_DEPTH = 6, MOST_ROOTS = 3 };
-static const double third = 0.044715;
+static const double cubic = 0.044715;
 
 /* A product taken apart: number * factors. */
 typedef struct Product {
@@ -49,10 +50,14 @@ static void take_apart(const Value *value, const Value *stop, Product *product, 
 static void take_factor(const Value *value, const Value *of, const Value *stop, Product *product,
                         int depth) {
     double number;
-    if (number_of(value, of, &number)) product->number *= number;
-    else if (value != stop && fuse_reader(value)) take_apart(value, stop, product, depth + 1);
-    else if (product->count < MOST_FACTORS) product->factors[product->count++] = value;
-    else product->overflow = true;
+    if (number_of(value, of, &number))
+        product->number *= number;
+    else if (value != stop && fuse_reader(value))
+        take_apart(value, stop, product, depth + 1);
+    else if (product->count < MOST_FACTORS)
+        product->factors[product->count++] = value;
+    else
+        product->overflow = true;
 }
 
 /* Multiplies `product` by what makes `value`; `stop` is not looked into. */
@@ -140,7 +145,7 @@ static const Value *cubic_operand(const Fuse *fuse, const Value *value) {
         const Value *x = sum->inputs[i].value, *term = sum->inputs[1 - i].value;
         if (!x || !term || x == term) continue;
         Product product = apart(fuse, term, x);
-        if (is_power(&product, x, third, 3)) return x;
+        if (is_power(&product, x, cubic, 3)) return x;
     }
     return NULL;
 }
@@ -153,7 +158,7 @@ static Value *tanh_operand(const Fuse *fuse, const Value *value) {
         const Value *x = product.factors[i], *term = behind_one(product.factors[1 - i]);
         if (!term) continue;
         Product square = apart(fuse, term, x);
-        if (is_power(&square, x, third, 2)) return (Value *)(uintptr_t)x;
+        if (is_power(&square, x, cubic, 2)) return (Value *)(uintptr_t)x;
     }
     return NULL;
 }
@@ -169,8 +174,8 @@ static bool is_gelu(const Fuse *fuse, const Node *root, const Value *x, const Va
 static void visit(Fuse *fuse, Node *node) {
     bool erf = fuse_is(node, "Erf"), tanh = fuse_is(node, "Tanh");
     if (fuse->faithful || (!erf && !tanh) || !fuse_input(node, 0)) return;
-    Value *x = erf ? erf_operand(fuse, node->inputs[0].value)
-                   : tanh_operand(fuse, node->inputs[0].value);
+    Value *x =
+        erf ? erf_operand(fuse, node->inputs[0].value) : tanh_operand(fuse, node->inputs[0].value);
     Node *sum = fuse_reader(node->outputs[0]);
     if (!x || !fuse_takes(x) || !sum || !sum->outputs[0] ||
         behind_one(sum->outputs[0]) != node->outputs[0])

@@ -85,18 +85,6 @@ static const Type *shaped(const Value *value) {
     return type && type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
 }
 
-bool fuse_same_shape(const Value *a, const Value *b) {
-    const Type *x = shaped(a), *y = shaped(b);
-    bool same = x && y && x->rank == y->rank;
-    for (uint32_t i = 0; same && i < x->rank; i++) {
-        const Dim *p = &x->dims[i], *q = &y->dims[i];
-        same = p->kind == q->kind &&
-               ((p->kind == DIM_KNOWN && p->size == q->size) ||
-                (p->kind == DIM_SYMBOL && p->symbol == q->symbol && !sym_is_empty(p->symbol)));
-    }
-    return same;
-}
-
 int64_t fuse_rank(const Value *value) {
     const Type *type = shaped(value);
     return type ? (int64_t)type->rank : -1;
@@ -171,7 +159,8 @@ Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t co
     Dim *dim = ARENA_NEW(arena, Dim);
     *dim = (Dim){.kind = DIM_KNOWN, .size = length};
     Value *value = new_value(fuse, graph, "shape", type_new_shaped(arena, DTYPE_INT64, dim, 1));
-    value_set_init(value, tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
+    value_set_init(value,
+                   tensor_new_raw(arena, DTYPE_INT64, &length, 1, items, 8 * (uint64_t)count));
     return value;
 }
 
@@ -206,7 +195,8 @@ void fuse_replace_root(Fuse *fuse, Node *made, Node *root) {
         for (uint32_t k = 0; k < count; k++) {
             bool again = false; /* an operand that is read twice */
             for (uint32_t j = 0; j < k; j++) again = again || before[j] == before[k];
-            if (before[k] && before[k] != made && !again && before[k]->graph == made->graph && is_dead(before[k]))
+            if (before[k] && before[k] != made && !again && before[k]->graph == made->graph &&
+                is_dead(before[k]))
                 VEC_PUSH(fuse->ctx->scratch, &dead, before[k]);
         }
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the fusing passes share: they find operators that one kernel can compute, and put a node of the
- * domain demi.fused (rewrite/fused_ops.h) in their place. They run for plans only.
+/* What the fusing passes share: they find operators that one kernel can compute, and put a node of
+ * the domain demi.fused (rewrite/fused_ops.h) in their place. They run for plans only.
  *
- * What holds for all of them: a value between fused nodes is read once, by the next one of them, in the
- * same graph; it is no graph's output, and nothing refers to it by name. Shapes that a kernel relies on
- * follow from the graph. Bodies of functions are left alone, as their types are some call's.
+ * What holds for all of them: a value between fused nodes is read once, by the next one of them, in
+ * the same graph; it is no graph's output, and nothing refers to it by name. Shapes that a kernel
+ * relies on follow from the graph. Bodies of functions are left alone, as their types are some
+ * call's.
  *
- * Faithful plans round every operator's 16-bit result and sum in the operators' order, so there only
- * what gives the same bits is fused: activations of float32 values, and casts that are exact.
+ * Faithful plans round every operator's 16-bit result and sum in the operators' order, so there
+ * only what gives the same bits is fused: activations of float32 values, and casts that are exact.
  */
 #ifndef DEMI_FUSE_GRAPH_H
 #define DEMI_FUSE_GRAPH_H
@@ -27,8 +28,8 @@ typedef struct Fuse {
     bool faithful;
 } Fuse;
 
-/* Calls `visit` for the nodes of the main graph and the graphs in it, in order, but for those that are
- * gone by then. It may remove nodes and add some. */
+/* Calls `visit` for the nodes of the main graph and the graphs in it, in order, but for those that
+ * are gone by then. It may remove nodes and add some. */
 void fuse_each(PassCtx *ctx, const FuseOptions *options, void (*visit)(Fuse *fuse, Node *node));
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -54,10 +55,11 @@ Value *fuse_other(const Node *node, const Value *value);
 /* float, float16 or bfloat16: what fused operators take. */
 bool fuse_takes(const Value *value);
 
-/* True where both have the same shape, whatever it is. */
+/* True where both have the same shape, whatever it is (fuse_shape.c). */
 bool fuse_same_shape(const Value *a, const Value *b);
 
-/* The known dim `axis` of a value, counted from the end where negative; -1 where it is not known. */
+/* The known dim `axis` of a value, counted from the end where negative; -1 where it is not known.
+ */
 int64_t fuse_dim(const Value *value, int64_t axis);
 /* Its rank; -1 where that is not known. */
 int64_t fuse_rank(const Value *value);
@@ -99,7 +101,8 @@ Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2],
 /* A constant list of int64 in the graph. */
 Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t count);
 
-/* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made` too. */
+/* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made`
+ * too. */
 void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count);
 
 /* The fused MatMul in place of a MatMul or Gemm; NULL where there is none for it. */

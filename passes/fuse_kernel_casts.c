@@ -4,11 +4,12 @@
  *   Cast(kernel(x))                      ->  kernel(x) {to}
  *   kernel(Cast(x, float)), x in 16 bit  ->  kernel(x)
  *
- * Kernels are Conv, MatMul, Gemm, LayerNormalization and Gelu, fused or not; they become demi.fused's.
- * A result that is cast is read by nothing else, and so is the result of a cast that is read. Only casts
- * that widen are read: rounding an operand once for all kernels is what makes 16-bit kernels fast.
- * Constants are left to be converted when compiling. Faithful: a result that is float is rounded once
- * either way, and widening is exact; a cast of a 16-bit result stays, as it would no longer be rounded.
+ * Kernels are Conv, MatMul, Gemm, LayerNormalization and Gelu, fused or not; they become
+ * demi.fused's. A result that is cast is read by nothing else, and so is the result of a cast that
+ * is read. Only casts that widen are read: rounding an operand once for all kernels is what makes
+ * 16-bit kernels fast. Constants are left to be converted when compiling. Faithful: a result that
+ * is float is rounded once either way, and widening is exact; a cast of a 16-bit result stays, as
+ * it would no longer be rounded.
  */
 #include "constants.h"
 #include "fuse_graph.h"
@@ -28,8 +29,7 @@ static Node *convert(Fuse *fuse, Node *node, const char *op, const int8_t operan
     Node *made = fuse_new(fuse, node, op, node, 4);
     node_share_lists(made, node);
     for (uint32_t i = 0; i < 4; i++)
-        if (operands[i] >= 0)
-            node_set_input(made, i, fuse_input(node, (uint32_t)operands[i]));
+        if (operands[i] >= 0) node_set_input(made, i, fuse_input(node, (uint32_t)operands[i]));
     node_remove_attr(made, "stash_type");
     fuse_replace(fuse, made, &node, 1);
     return made;
@@ -57,8 +57,7 @@ static Node *as_fused(Fuse *fuse, Node *node) {
     static const int8_t conv[4] = {0, 1, 2, -1}, norm[4] = {0, -1, 1, 2}, gelu[4] = {0, -1, -1, -1};
     if (is_fused(node)) return node;
     if (fuse_is(node, "Conv")) return convert(fuse, node, "Conv", conv);
-    if (fuse_is(node, "LayerNormalization"))
-        return convert(fuse, node, "LayerNormalization", norm);
+    if (fuse_is(node, "LayerNormalization")) return convert(fuse, node, "LayerNormalization", norm);
     if (fuse_is(node, "Gelu")) return convert(fuse, node, "Gelu", gelu);
     return fuse_matmul_alone(fuse, node);
 }
@@ -72,7 +71,8 @@ static bool fuse_write(Fuse *fuse, Node *cast) {
     bool exact = type_dtype(y->type) == DTYPE_FLOAT;
     if (!is_kernel(kernel) || y->output_index != 0 || kernel->graph != cast->graph ||
         fuse_reader(y) != cast || (!exact && (fuse->faithful || node_attr(kernel, "to"))))
-        return false; /* the second of two casts may undo what its author meant the first to round */
+        return false; /* the second of two casts may undo what its author meant the first to round
+                       */
     Dtype to = type_dtype(result->type);
     kernel = as_fused(fuse, kernel);
     if (!kernel) return false;

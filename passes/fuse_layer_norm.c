@@ -5,12 +5,13 @@
  *   Add(Mul(d / s, Scale), Bias)            ->  demi.fused.LayerNormalization(x, , Scale, Bias)
  *   LayerNormalization(Add(p, q), S, B)     ->  demi.fused.LayerNormalization(p, q, S, B)
  *
- * d d is Pow(d, 2) or Mul(d, d), d may be computed twice; d / s is Div(d, s), Mul(d, Reciprocal(s)) or
- * Mul(d, Div(1, s)); Bias may be absent. The means are over the same last axes (constant ones, an
- * attribute or an input) and keep them; epsilon is a constant; Scale and Bias have only known dims of
- * those axes, each x's or 1. What comes after s is read once; d, m and v may be read elsewhere and stay
- * then. p and q have the same shape; where others read their sum it is the second output, and they come
- * later. An ONNX LayerNormalization has no other outputs. Not in faithful plans.
+ * d d is Pow(d, 2) or Mul(d, d), d may be computed twice; d / s is Div(d, s), Mul(d, Reciprocal(s))
+ * or Mul(d, Div(1, s)); Bias may be absent. The means are over the same last axes (constant ones,
+ * an attribute or an input) and keep them; epsilon is a constant; Scale and Bias have only known
+ * dims of those axes, each x's or 1. What comes after s is read once; d, m and v may be read
+ * elsewhere and stay then. p and q have the same shape; where others read their sum it is the
+ * second output, and they come later. An ONNX LayerNormalization has no other outputs. Not in
+ * faithful plans.
  */
 #include "constants.h"
 #include "fuse_graph.h"
@@ -107,9 +108,8 @@ static Node *find_quotient(const Fuse *fuse, const Value *deviation, const Norm 
     const Value *dividend = fuse_is(node, "Div") ? fuse_input(node, 0) : NULL;
     if (dividend && fuse_input(node, 1) == deviation && is_difference(fuse, dividend, norm))
         return node;
-    bool inverse = fuse_is(node, "Reciprocal") ||
-                   (dividend && fuse_input(node, 1) == deviation &&
-                    fuse_is_number(dividend, deviation, 1));
+    bool inverse = fuse_is(node, "Reciprocal") || (dividend && fuse_input(node, 1) == deviation &&
+                                                   fuse_is_number(dividend, deviation, 1));
     Node *product = inverse ? fuse_reader(node->outputs[0]) : NULL;
     if (!fuse_is(product, "Mul")) return NULL;
     return is_difference(fuse, fuse_other(product, node->outputs[0]), norm) ? product : NULL;
@@ -139,8 +139,7 @@ static void fuse_parts(Fuse *fuse, Node *sqrt) {
     Value *bias = NULL;
     if (!sqrt->outputs[0] || !find_deviation(fuse, sqrt, &norm) || !fuse_takes(norm.x)) return;
     Node *quotient = find_quotient(fuse, sqrt->outputs[0], &norm);
-    Node *scaled =
-        quotient ? find_affine(quotient->outputs[0], "Mul", &norm, &norm.scale) : NULL;
+    Node *scaled = quotient ? find_affine(quotient->outputs[0], "Mul", &norm, &norm.scale) : NULL;
     if (!scaled) return;
     Node *shifted = find_affine(scaled->outputs[0], "Add", &norm, &bias);
     norm.root = shifted ? shifted : scaled;
@@ -216,9 +215,9 @@ static void visit_parts(Fuse *fuse, Node *node) {
 }
 
 static void visit_sum(Fuse *fuse, Node *node) {
-    bool norm = fuse_is(node, "LayerNormalization") ||
-                (sym_equals(node->domain, FUSED_DOMAIN) &&
-                 sym_equals(node->op_type, "LayerNormalization"));
+    bool norm =
+        fuse_is(node, "LayerNormalization") ||
+        (sym_equals(node->domain, FUSED_DOMAIN) && sym_equals(node->op_type, "LayerNormalization"));
     if (!fuse->faithful && norm) fuse_sum(fuse, node);
 }
 

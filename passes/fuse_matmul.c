@@ -2,11 +2,14 @@
 /* fuse-matmul: what follows a matrix product goes into its kernel.
  *
  *   act(Add(Add(MatMul(A, B), bias), Z))  ->  demi.fused.MatMul(A, B, bias, Z) {activation}
- *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB, …}
+ *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB,
+ * …} act(Reshape(Gemm(A, B, C), shape))    ->  Reshape(demi.fused.MatMul(A, B, C) {activation},
+ * shape)
  *
- * Each part may be absent; the adds come in any order. `bias` has one element a column (all other dims
- * 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1. The
- * activations are fuse_activation.c's. Faithful: an activation of a float32 result without C alone.
+ * Each part may be absent; the adds come in any order. `bias` has one element a column (all other
+ * dims 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1.
+ * The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
+ * alone.
  */
 #include "fuse_graph.h"
 #include "passes.h"
@@ -16,6 +19,7 @@ typedef struct Chain {
     size_t count;
     Value *bias, *residual; /* NULL: none */
     FuseActivation activation;
+    Node *reshape; /* between the product and its activation, or NULL */
 } Chain;
 
 static const Value *result_of(const Chain *chain) {
@@ -35,9 +39,12 @@ static bool is_columns(const Value *value, const Value *y) {
 static bool take_term(Chain *chain, Value *term, const Value *y) {
     const Value *b = fuse_input(chain->nodes[0], 1);
     if (type_dtype(term->type) != type_dtype(y->type)) return false;
-    if (!chain->bias && fuse_rank(b) >= 2 && is_columns(term, y)) chain->bias = term;
-    else if (!chain->residual && fuse_same_shape(term, y)) chain->residual = term;
-    else return false;
+    if (!chain->bias && fuse_rank(b) >= 2 && is_columns(term, y))
+        chain->bias = term;
+    else if (!chain->residual && fuse_same_shape(term, y))
+        chain->residual = term;
+    else
+        return false;
     return true;
 }
 
@@ -80,6 +87,33 @@ static bool begin(const Fuse *fuse, Node *product, Chain *chain) {
            fuse_takes(product->outputs[0]) && (!gemm || take_gemm(fuse, chain));
 }
 
+/* The activation, which may come behind a Reshape: it looks at each element alone. */
+static void take_activation(const Fuse *fuse, Chain *chain) {
+    const Value *y = result_of(chain);
+    Node *reader = fuse_reader(y);
+    if (fuse_find_activation(fuse, y, &chain->activation)) {
+        for (uint32_t i = 0; i < chain->activation.node_count; i++)
+            chain->nodes[chain->count++] = chain->activation.nodes[i];
+        return;
+    }
+    chain->activation.name = NULL;
+    if (!fuse_is(reader, "Reshape") || fuse_input(reader, 0) != y || !reader->outputs[0]) return;
+    if (fuse_find_activation(fuse, reader->outputs[0], &chain->activation))
+        chain->reshape = reader;
+    else
+        chain->activation.name = NULL;
+}
+
+/* The Reshape gives what the activation behind it gave. */
+static void end_reshape(const Chain *chain) {
+    uint32_t count = chain->activation.node_count;
+    Node *last = chain->activation.nodes[count - 1];
+    Value *result = last->outputs[0];
+    node_set_output(last, 0, NULL);
+    while (count-- > 0) node_remove_unswept(chain->activation.nodes[count]);
+    node_set_output(chain->reshape, 0, result);
+}
+
 static Node *make(Fuse *fuse, const Chain *chain) {
     const Node *product = chain->nodes[0];
     Node *made = fuse_new(fuse, chain->nodes[chain->count - 1], "MatMul", product, 4);
@@ -90,6 +124,7 @@ static Node *make(Fuse *fuse, const Chain *chain) {
     if (fuse_is(product, "Gemm")) copy_gemm(made, product);
     fuse_set_activation(made, &chain->activation);
     fuse_replace(fuse, made, chain->nodes, chain->count);
+    if (chain->reshape) end_reshape(chain);
     return made;
 }
 
@@ -102,11 +137,8 @@ static void visit(Fuse *fuse, Node *product) {
     Chain chain;
     if (!begin(fuse, product, &chain)) return;
     while (!fuse->faithful && take_add(&chain)) continue;
-    if (fuse_find_activation(fuse, result_of(&chain), &chain.activation))
-        for (uint32_t i = 0; i < chain.activation.node_count; i++)
-            chain.nodes[chain.count++] = chain.activation.nodes[i];
-    else chain.activation.name = NULL;
-    if (chain.count > 1) make(fuse, &chain);
+    take_activation(fuse, &chain);
+    if (chain.count > 1 || chain.reshape) make(fuse, &chain);
 }
 
 static bool run(PassCtx *ctx, const void *options, Err *err) {

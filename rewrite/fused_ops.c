@@ -10,13 +10,35 @@ static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
 static const OpTypeVar vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
                                      {"T4", &floats}, {"T5", &floats}, {"T6", &floats}};
 
-#define LIST(...)             __VA_ARGS__
-#define SINGLE(text, var)     {text, NULL, var, OP_SINGLE, true, 0}
-#define OPTIONAL(text, var)   {text, NULL, var, OP_OPTIONAL, true, 0}
-#define NONE(text, type)      {text, ATTR_##type, false, false, 0, {0}}
-#define INT(text, default_)   {text, ATTR_INT, false, true, 0, {.i = (default_)}}
-#define FLOAT(text, default_) {text, ATTR_FLOAT, false, true, 0, {.f = (default_)}}
-#define TEXT(text, default_)  {text, ATTR_STRING, false, true, 0, {.s = (default_)}}
+#define LIST(...) __VA_ARGS__
+#define SINGLE(text, var)                                                                          \
+    { text, NULL, var, OP_SINGLE, true, 0 }
+#define OPTIONAL(text, var)                                                                        \
+    { text, NULL, var, OP_OPTIONAL, true, 0 }
+#define NONE(text, type)                                                                           \
+    {                                                                                              \
+        text, ATTR_##type, false, false, 0, {                                                      \
+            0                                                                                      \
+        }                                                                                          \
+    }
+#define INT(text, default_)                                                                        \
+    {                                                                                              \
+        text, ATTR_INT, false, true, 0, {                                                          \
+            .i = (default_)                                                                        \
+        }                                                                                          \
+    }
+#define FLOAT(text, default_)                                                                      \
+    {                                                                                              \
+        text, ATTR_FLOAT, false, true, 0, {                                                        \
+            .f = (default_)                                                                        \
+        }                                                                                          \
+    }
+#define TEXT(text, default_)                                                                       \
+    {                                                                                              \
+        text, ATTR_STRING, false, true, 0, {                                                       \
+            .s = (default_)                                                                        \
+        }                                                                                          \
+    }
 
 #define OP(name, id, least_in, least_out, inputs, outputs, attrs)                                  \
     static const OpParam id##_inputs[] = {LIST inputs};                                            \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi's own operators, which one kernel computes in place of several: the domain demi.fused. The table
- * is fused_ops.def. ops_find knows them; they are not among ops_at's published ones, and no ONNX file
- * holds them. */
+/* demi's own operators, which one kernel computes in place of several: the domain demi.fused. The
+ * table is fused_ops.def. ops_find knows them; they are not among ops_at's published ones, and no
+ * ONNX file holds them. */
 #ifndef DEMI_FUSED_OPS_H
 #define DEMI_FUSED_OPS_H
 

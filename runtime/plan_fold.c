@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants of a plan that is being made: steps of the main graph whose operands are all constant are
- * executed now, by the kernels that would execute them in every run, and their results stored instead.
+/* Constants of a plan that is being made: steps of the main graph whose operands are all constant
+ * are executed now, by the kernels that would execute them in every run, and their results stored
+ * instead.
  *
- * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ from
- * run to run, those that fail, and those whose results are more than twice their operands and 1 MiB:
- * such are cheaper to make than to read. What no step reads any more is dropped from the plan.
+ * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ
+ * from run to run, those that fail, and those whose results are more than twice their operands and
+ * 1 MiB: such are cheaper to make than to read. What no step reads any more is dropped from the
+ * plan.
  */
 #include <string.h>
 
@@ -19,16 +21,16 @@ enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20 };
 typedef struct Fold {
     PlanBuilder *b;
     Err *err;
-    bool *constant;   /* [value_count]: known now, if no step before fails */
-    bool *read;       /* [value_count]: by a step that may be executed */
-    uint32_t *steps;  /* [step_count]: numbers of such steps, in order */
+    bool *constant;  /* [value_count]: known now, if no step before fails */
+    bool *read;      /* [value_count]: by a step that may be executed */
+    uint32_t *steps; /* [step_count]: numbers of such steps, in order */
     uint32_t step_count;
     bool *gone;       /* [builder's step count]: executed */
     RtValue *results; /* [value_count] */
 } Fold;
 
-/* What runs here may run out of memory at any place: this ends with the builder's arena. Results are
- * read from it when the plan is written. */
+/* What runs here may run out of memory at any place: this ends with the builder's arena. Results
+ * are read from it when the plan is written. */
 typedef struct FoldRun {
     LoadedPlan loaded;
     Exec exec;
@@ -49,9 +51,9 @@ static bool text_is(const PlanBuilder *b, uint32_t text, const char *name) {
 }
 
 static bool differs_each_run(const PlanBuilder *b, const PlanOp *op) {
-    static const char *const random[] = {"Bernoulli",        "Dropout",       "Multinomial",
-                                         "RandomNormal",     "RandomNormalLike",
-                                         "RandomUniform",    "RandomUniformLike"};
+    static const char *const random[] = {"Bernoulli",        "Dropout",          "Multinomial",
+                                         "RandomNormal",     "RandomNormalLike", "RandomUniform",
+                                         "RandomUniformLike"};
     for (size_t i = 0; i < sizeof random / sizeof *random; i++)
         if (text_is(b, op->name, random[i])) return true;
     return false;
@@ -95,8 +97,8 @@ static void find_steps(Fold *f) {
         f->steps[f->step_count++] = s;
         for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
             bool input = i < step->inputs.count;
-            uint32_t at = input ? step->inputs.first + i
-                                : step->outputs.first + i - step->inputs.count;
+            uint32_t at =
+                input ? step->inputs.first + i : step->outputs.first + i - step->inputs.count;
             uint32_t value = b->operands.items[at];
             if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
         }
@@ -115,8 +117,10 @@ static const PlanConstant *constant_of(const PlanBuilder *b, const PlanValue *va
     size_t low = 0, high = b->constants.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (b->constants.items[middle].offset < value->data) low = middle + 1;
-        else high = middle;
+        if (b->constants.items[middle].offset < value->data)
+            low = middle + 1;
+        else
+            high = middle;
     }
     while (b->constants.items[low].size != value->size) low++; /* empty ones lie where others do */
     return &b->constants.items[low];
@@ -128,8 +132,10 @@ static bool read_constants(Fold *f, PlanValue *values, const unsigned char **dat
     uint64_t total = 0, at = 0;
     for (size_t i = 0; i < b->values.count; i++) {
         if (values[i].data == PLAN_NO_DATA) continue;
-        if (!f->read[i]) values[i].data = PLAN_NO_DATA;
-        else total += values[i].size + PLAN_ALIGN;
+        if (!f->read[i])
+            values[i].data = PLAN_NO_DATA;
+        else
+            total += values[i].size + PLAN_ALIGN;
     }
     unsigned char *memory = arena_alloc(b->arena, (size_t)total + PLAN_ALIGN);
     memory += -(uintptr_t)memory % PLAN_ALIGN;
@@ -147,8 +153,7 @@ static bool read_constants(Fold *f, PlanValue *values, const unsigned char **dat
 /* A plan of these steps alone, in the builder's own tables. */
 static bool load_steps(Fold *f, FoldRun *run) {
     PlanBuilder *b = f->b;
-    PlanValue *values =
-        arena_copy(b->arena, b->values.items, b->values.count * sizeof *values);
+    PlanValue *values = arena_copy(b->arena, b->values.items, b->values.count * sizeof *values);
     PlanStep *steps = ARENA_ARRAY(b->arena, PlanStep, f->step_count);
     PlanGraph *graph = ARENA_NEW(b->arena, PlanGraph);
     Plan *plan = &run->loaded.plan;
@@ -212,8 +217,7 @@ static bool execute_steps(Fold *f) {
     PlanBuilder *b = f->b;
     FoldRun *run = ARENA_NEW(b->arena, FoldRun);
     arena_defer(b->arena, run_free, run);
-    if (!load_steps(f, run) ||
-        !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
+    if (!load_steps(f, run) || !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
         return false;
     run->exec.err = &run->err;
     run->exec.threads = processors_usable();
@@ -311,8 +315,7 @@ static void move_value(Fold *f, uint32_t from, uint32_t to, const PlanConstant *
 static void drop_values(Fold *f) {
     PlanBuilder *b = f->b;
     uint32_t *numbers = ARENA_ARRAY(b->arena, uint32_t, b->values.count), left = 0;
-    const PlanConstant **constants =
-        ARENA_ARRAY(b->arena, const PlanConstant *, b->values.count);
+    const PlanConstant **constants = ARENA_ARRAY(b->arena, const PlanConstant *, b->values.count);
     for (size_t i = 0; i < b->values.count; i++) numbers[i] = PLAN_NONE;
     each_value(b, note_used, numbers);
     for (size_t i = 0; i < b->values.count; i++) {

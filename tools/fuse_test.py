@@ -97,7 +97,12 @@ class Fusions(unittest.TestCase):
         limit = tolerance(model)
         for seed in range(3):
             given = feeds(plain, seed)
-            want = plain.run(given)
+            try:
+                want = plain.run(given)
+            except runtime.Failed:  # shapes that do not fit, where a case is about what might be
+                self.assertRaises(runtime.Failed, fast.run, given)
+                self.assertRaises(runtime.Failed, faithful.run, given)
+                continue
             for a, b in zip(want, faithful.run(given), strict=True):
                 self.assertEqual(a.dtype, b.dtype)
                 self.assertEqual(a.tobytes(), b.tobytes())

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fused operators' kernels: what they compute on small numbers, and that a plan file that says
+ * anything else than the passes do (shapes, activations, transposed operands) is refused. */
+#include "kernel_case_test.h"
+
+/* The first row of the domain that takes float and needs nothing prepared. */
+static void begin(KernelCase *c, const char *op) {
+    case_begin_in(c, "demi.fused", op, 1);
+    while (c->call.row->prepare) c->call.row++;
+    assert_string_equal(c->call.row->op, op);
+}
+
+static void floats_attr(KernelCase *c, const char *name, const float *items, uint32_t count) {
+    case_attr(c, name, (PlainAttr){.kind = PLAIN_FLOATS, .count = count, .v.floats = items});
+}
+
+static void expect(const KernelTensor *tensor, const float *wanted) {
+    const float *have = tensor->data;
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (have[i] < wanted[i] - 1e-5f || have[i] > wanted[i] + 1e-5f)
+            fail_msg("element %d is %g, not %g", (int)i, (double)have[i], (double)wanted[i]);
+}
+
+static const float two[] = {1, 2, 3, 4}, turned[] = {1, 3, 2, 4};
+
+/* ---- what they compute -------------------------------------------------------------------------
+ */
+
+static void test_conv(void **state) {
+    (void)state;
+    KernelCase c;
+    const float x[] = {1, -2, 3, -4}, w[] = {2, -1}, b[] = {1, 2};
+    const float z[] = {0, 0, 0, 10, 1, 1, 1, 1}, wanted[] = {3, 0, 6, 3, 2, 5, 0, 6};
+    const float bounds[] = {0, 6};
+    begin(&c, "Conv");
+    case_text(&c, "activation", "Clip");
+    floats_attr(&c, "activation_params", bounds, 2);
+    case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 1, 2, 2), x);
+    case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(2, 1, 1, 1), w);
+    case_in(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), b);
+    case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 2, 2, 2), z);
+    case_out(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 2, 2, 2));
+    assert_true(case_run(&c));
+    expect(&c.outputs[0], wanted);
+    case_end(&c);
+}
+
+/* act(alpha A' B' + Bias + Z) for all of transposed and not. */
+static void test_matmul(void **state) {
+    (void)state;
+    const float bias[] = {1, -21.5f}, z[] = {0, 1, 2, 3}, wanted[] = {15, 0, 33, 25.5f};
+    for (int turn = 0; turn < 4; turn++) {
+        KernelCase c;
+        begin(&c, "MatMul");
+        case_text(&c, "activation", "Relu");
+        case_float(&c, "alpha", 2);
+        case_int(&c, "transA", turn & 1);
+        case_int(&c, "transB", turn >> 1);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), turn & 1 ? turned : two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), turn >> 1 ? turned : two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(1, 2), bias);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), z);
+        case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+        assert_true(case_run(&c));
+        expect(&c.outputs[0], wanted);
+        case_end(&c);
+    }
+}
+
+static void test_layer_norm(void **state) {
+    (void)state;
+    KernelCase c;
+    const float skip[] = {0, 2, 1, 4}, scale[] = {2, 3}, bias[] = {1, 0};
+    const float sums[] = {1, 4, 4, 8}, wanted[] = {-1, 3, -1, 3};
+    begin(&c, "LayerNormalization");
+    case_float(&c, "epsilon", 0);
+    case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+    case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), skip);
+    case_in(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), scale);
+    case_in(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), bias);
+    case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+    case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+    assert_true(case_run(&c));
+    expect(&c.outputs[0], wanted);
+    expect(&c.outputs[1], sums);
+    case_end(&c);
+}
+
+/* ---- what they refuse --------------------------------------------------------------------------
+ */
+
+typedef void (*Spoil)(KernelCase *c);
+
+static void no_activation(KernelCase *c) {
+    case_text(c, "activation", "Softmax");
+}
+static void many_params(KernelCase *c) {
+    static const float numbers[3] = {1, 2, 3};
+    case_text(c, "activation", "Clip");
+    floats_attr(c, "activation_params", numbers, 3);
+}
+static void turned_batches(KernelCase *c) {
+    case_int(c, "transA", 1);
+    c->inputs[0] = case_tensor(c, DTYPE_FLOAT, 3, CASE_DIMS(1, 2, 2), NULL);
+}
+static void turned_vector(KernelCase *c) {
+    case_int(c, "transB", 1);
+    c->inputs[1] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
+}
+static void vector(KernelCase *c) {
+    c->inputs[1] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
+    c->outputs[0] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
+}
+static void long_bias(KernelCase *c) {
+    c->inputs[2] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(3), NULL);
+}
+static void column_bias(KernelCase *c) {
+    c->inputs[2] = case_tensor(c, DTYPE_FLOAT, 2, CASE_DIMS(2, 1), NULL);
+}
+static void narrow_z(KernelCase *c) {
+    c->inputs[3] = case_tensor(c, DTYPE_FLOAT, 2, CASE_DIMS(2, 1), NULL);
+}
+static void flat_z(KernelCase *c) {
+    c->inputs[3] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(4), NULL);
+}
+static void no_z(KernelCase *c) {
+    c->inputs[3] = case_tensor(c, DTYPE_FLOAT, 2, CASE_DIMS(0, 2), NULL);
+}
+
+static void test_matmul_refuses(void **state) {
+    (void)state;
+    const Spoil spoils[] = {no_activation, many_params, turned_batches, turned_vector, vector,
+                            long_bias,     column_bias, narrow_z,       flat_z,        no_z};
+    for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
+        KernelCase c;
+        begin(&c, "MatMul");
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+        case_in(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+        case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+        spoils[i](&c);
+        if (case_run(&c)) fail_msg("spoilt case %d runs", (int)i);
+        assert_true(c.err.what[0]);
+        case_end(&c);
+    }
+}
+
+static void test_conv_refuses(void **state) {
+    (void)state;
+    const Spoil spoils[] = {no_activation, many_params, narrow_z, flat_z, no_z};
+    for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
+        KernelCase c;
+        begin(&c, "Conv");
+        case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 1, 2, 2), two);
+        case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 1, 1, 1), two);
+        case_omit(&c);
+        case_in(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 1, 2, 2), two);
+        case_out(&c, DTYPE_FLOAT, 4, CASE_DIMS(1, 1, 2, 2));
+        spoils[i](&c);
+        if (case_run(&c)) fail_msg("spoilt case %d runs", (int)i);
+        assert_true(c.err.what[0]);
+        case_end(&c);
+    }
+}
+
+static void test_layer_norm_refuses(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        KernelCase c;
+        begin(&c, "LayerNormalization");
+        if (i == 0) case_int(&c, "axis", 7);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), two);
+        case_in(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), two);
+        case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+        case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));
+        if (i == 1) c.inputs[1].present = false; /* a sum of nothing */
+        if (i == 2) c.inputs[1] = case_tensor(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
+        if (i == 3) c.outputs[1] = case_tensor(&c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
+        if (i == 4) c.inputs[2].present = false;
+        if (case_run(&c)) fail_msg("spoilt case %d runs", i);
+        assert_true(c.err.what[0]);
+        case_end(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv),         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_layer_norm),   cmocka_unit_test(test_matmul_refuses),
+        cmocka_unit_test(test_conv_refuses), cmocka_unit_test(test_layer_norm_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
