@@ -193,6 +193,8 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         for (uint32_t i = 0; i < 4; i++) v[i] = _mm256_set1_ps(x[k + i]);
         for (uint64_t j = 0; j < whole; j += 8) {
             __m256 sum = _mm256_loadu_ps(y + j);
+            if (j % 16 == 0) /* the next four */
+                for (uint32_t i = 4; i < 8; i++) __builtin_prefetch(matrix + j + i * row);
             TILE_UNROLL
             for (uint32_t i = 0; i < 4; i++)
                 sum = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(matrix + j + i * row), sum);

@@ -185,9 +185,40 @@ TARGET static void panels(float *to, const float *from, uint64_t row, const Gemm
     }
 }
 
+/* Four rows at once: x is loaded once for them. */
+TARGET static void four_dots(float *y, const float *matrix, uint64_t row, const float *x,
+                             uint64_t count) {
+    __m512 sum[4][2];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < 4; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    uint64_t k = 0;
+    for (; count - k >= 32; k += 32) {
+        const __m512 low = _mm512_loadu_ps(x + k), high = _mm512_loadu_ps(x + k + 16);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < 4; r++) {
+            const float *m = matrix + r * row + k;
+            sum[r][0] = _mm512_fmadd_ps(_mm512_loadu_ps(m), low, sum[r][0]);
+            sum[r][1] = _mm512_fmadd_ps(_mm512_loadu_ps(m + 16), high, sum[r][1]);
+        }
+    }
+    for (; k < count; k += 16) {
+        const __mmask16 mask = count - k >= 16 ? 0xffff : some(count - k);
+        const __m512 v = _mm512_maskz_loadu_ps(mask, x + k);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < 4; r++)
+            sum[r][0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + r * row + k), v,
+                                        sum[r][0]);
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < 4; r++)
+        y[r] += _mm512_reduce_add_ps(_mm512_add_ps(sum[r][0], sum[r][1]));
+}
+
 TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                         uint64_t count) {
-    for (uint64_t r = 0; r < rows; r++, matrix += row) {
+    uint64_t r = 0;
+    for (; rows - r >= 4; r += 4, matrix += 4 * row) four_dots(y + r, matrix, row, x, count);
+    for (; r < rows; r++, matrix += row) {
         __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
                          _mm512_setzero_ps()};
         uint64_t k = 0;
@@ -216,6 +247,7 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         for (uint64_t j = 0; j < columns; j += 16) {
             __mmask16 mask = columns - j >= 16 ? 0xffff : some(columns - j);
             const float *m = matrix + j;
+            for (uint32_t i = 4; i < 8; i++) __builtin_prefetch(m + i * row); /* the next four */
             __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
             sum = _mm512_fmadd_ps(x0, _mm512_maskz_loadu_ps(mask, m), sum);
             sum = _mm512_fmadd_ps(x1, _mm512_maskz_loadu_ps(mask, m + row), sum);
