@@ -198,34 +198,16 @@ static uint64_t default_budget(void) {
     return (uint64_t)pages * (uint64_t)size / 4 * 3;
 }
 
-/* Constants are values that are always set. */
-static bool set_constants(Exec *exec) {
-    const LoadedPlan *loaded = exec->loaded;
-    for (uint32_t i = 0; i < loaded->plan.value_count; i++) {
-        if (!loaded->constants[i].present) continue;
-        RtTensor *tensor = rt_tensor_borrow(&exec->pool, &loaded->constants[i], exec->err);
-        if (!tensor) return false;
-        exec->values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
-    }
-    return true;
-}
-
 static void context_fill(DemiContext *context, const DemiContextOptions *options) {
-    const Plan *plan = &context->plan->loaded.plan;
     Exec *exec = &context->exec;
-    exec->loaded = &context->plan->loaded;
-    exec->err = &context->err;
+    uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
+    if (!exec_init(exec, &context->plan->loaded, budget, &context->arena, &context->err)) return;
     exec->threads = options->threads ? options->threads : processors_usable();
     exec->provider = (KernelProvider)options->kernels;
     exec->seed = options->seed;
-    exec->step_limit = options->step_limit ? options->step_limit : UINT64_MAX;
-    pool_init(&exec->pool, options->memory_budget ? options->memory_budget : default_budget());
-    exec->values = ARENA_ARRAY(&context->arena, RtValue, plan->value_count);
-    exec->placed = ARENA_ARRAY(&context->arena, Buffer, plan->value_count);
-    exec->memos = ARENA_ARRAY(&context->arena, StepMemo, plan->step_count);
+    if (options->step_limit) exec->step_limit = options->step_limit;
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
-    set_constants(exec);
 }
 
 _Static_assert((int)DEMI_KERNELS_OWN == (int)KERNEL_PROVIDER_OWN &&
@@ -272,16 +254,7 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
 
 void demi_context_free(DemiContext *context) {
     if (!context) return;
-    uint32_t steps = context->exec.memos ? context->plan->loaded.plan.step_count : 0;
-    for (uint32_t i = 0; i < steps; i++)
-        for (StepForm *form = context->exec.memos[i].forms, *next; form; form = next) {
-            next = form->next;
-            step_form_free(&context->exec, form);
-        }
-    exec_memory_free(&context->exec);
-    pool_free(&context->exec.pool);
-    arena_free(&context->exec.scratch);
-    arena_free(&context->exec.run);
+    exec_free(&context->exec);
     arena_free(&context->result);
     arena_free(&context->arena);
     free(context);
@@ -458,6 +431,8 @@ static void clear_values(Exec *exec) {
 /* With memory at hand for small things; what jumps lands in the caller. */
 static void run(DemiContext *context) {
     Exec *exec = &context->exec;
+    /* what other shapes left behind: the shapes of now may never ask for it */
+    if (exec->pool.kept > 3 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
     if (!bind_inputs(context)) return;
     exec_memory_begin(exec);

@@ -10,8 +10,49 @@
 #include <time.h>
 
 #include "exec_memory.h"
+#include "step_form.h"
 
 enum { DEPTH_LIMIT = 128 };
+
+/* ---- contexts ---------------------------------------------------------------------------------- */
+
+/* Constants are values that are always set. */
+static bool set_constants(Exec *exec) {
+    const LoadedPlan *loaded = exec->loaded;
+    for (uint32_t i = 0; i < loaded->plan.value_count; i++) {
+        if (!loaded->constants[i].present) continue;
+        RtTensor *tensor = rt_tensor_borrow(&exec->pool, &loaded->constants[i], exec->err);
+        if (!tensor) return false;
+        exec->values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
+    }
+    return true;
+}
+
+bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err) {
+    const Plan *plan = &loaded->plan;
+    *exec = (Exec){.loaded = loaded, .threads = 1, .step_limit = UINT64_MAX, .err = err};
+    exec->faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
+    pool_init(&exec->pool, budget);
+    arena_init(&exec->scratch, arena->trap);
+    arena_init(&exec->run, arena->trap);
+    exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
+    exec->placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
+    exec->memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
+    return set_constants(exec);
+}
+
+void exec_free(Exec *exec) {
+    if (exec->loaded) {
+        exec_drop_results(exec);
+        step_form_drop(exec);
+    }
+    for (uint32_t i = 0; exec->memos && i < exec->loaded->plan.step_count; i++)
+        step_memo_free(exec, &exec->memos[i]);
+    exec_memory_free(exec);
+    pool_free(&exec->pool);
+    arena_free(&exec->scratch);
+    arena_free(&exec->run);
+}
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 

@@ -48,7 +48,7 @@ typedef struct LoadedPlan {
     bool *kept;             /* [plan.value_count]: a graph's output, which steps do not drop */
     uint32_t *last;         /* [plan.value_count]: the step after which it is dropped; of those that
                                are not, plan.step_count */
-    PlanShare *share;       /* the one thing that changes, behind a lock */
+    PlanShare *share;       /* the one thing that changes, behind a lock; NULL: nothing is shared */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
@@ -77,6 +77,8 @@ struct Exec {
     unsigned depth;  /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
     const KernelRow *row; /* the kernel that ran last */
+    bool faithful;     /* the plan's numerics */
+    bool keeps_values; /* no step works in place: the caller reads values that end */
     /* the step in progress, for when it is jumped out of */
     StepCall *making;
     StepForm *running;
@@ -93,6 +95,13 @@ struct Exec {
     void *after_data;
     Err *err;
 };
+
+/* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants set. The
+ * rest of the pool's budget, threads, seed and step_limit (1, 0 and any) are the caller's to change. False
+ * with the error set past the budget. */
+bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
+/* Frees what does not lie in that arena. Safe on a zeroed Exec. */
+void exec_free(Exec *exec);
 
 /* Runs a graph whose inputs' values are set; its outputs' values are set then. */
 bool exec_graph(Exec *exec, uint32_t graph);

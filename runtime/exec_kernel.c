@@ -70,7 +70,7 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .opset = step->opset,
                            .threads = exec->threads,
                            .provider = exec->provider,
-                           .faithful = exec->loaded->plan.header->numerics == PLAN_FAITHFUL,
+                           .faithful = exec->faithful,
                            .scratch = &exec->scratch,
                            .text = &exec->run,
                            .err = exec->err,
@@ -103,7 +103,7 @@ static bool set_inputs(StepCall *s) {
  * inputs as they were. */
 static bool take_place(StepCall *s) {
     StepForm *form = s->form;
-    if (form->in_place == PLAN_NONE || s->exec->after) return false;
+    if (form->in_place == PLAN_NONE || s->exec->after || s->exec->keeps_values) return false;
     RtValue *value = &s->exec->values[s->step->inputs[form->in_place]];
     RtTensor *tensor = value->tensor;
     if (tensor->refs != 1 || !tensor->buffer || tensor->buffer->refs != 1) return false;

@@ -12,6 +12,7 @@
 #include "checked.h"
 #include "exec.h"
 #include "processors.h"
+#include "step_form.h"
 
 enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20 };
 
@@ -36,9 +37,7 @@ typedef struct FoldRun {
 
 static void run_free(void *data) {
     FoldRun *run = data;
-    pool_free(&run->exec.pool);
-    arena_free(&run->exec.scratch);
-    arena_free(&run->exec.run);
+    exec_free(&run->exec);
 }
 
 /* ---- what may be executed -----------------------------------------------------------------------
@@ -195,11 +194,12 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     Exec *exec = &run->exec;
     uint64_t most, made = 0;
     if (!allowed(exec, step, &most)) return;
-    /* sizes are rounded up by a quarter at most, and each tensor has a head */
-    exec->pool.budget = exec->pool.used + most + most / 4 + 4096;
+    /* operands and results may be widened for the kernel, which may need workspace */
+    exec->pool.budget = exec->pool.used + 4 * most;
     run->err = (Err){0};
     bool ok = exec_kernel(exec, step);
     arena_free(&exec->scratch);
+    step_memo_free(exec, &exec->memos[number]); /* it runs once */
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
     f->gone[f->steps[number]] = ok && made <= most;
@@ -208,30 +208,17 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
             rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
 }
 
-static bool set_constants(const Fold *f, FoldRun *run) {
-    for (uint32_t i = 0; i < run->loaded.plan.value_count; i++) {
-        const KernelTensor *constant = &run->loaded.constants[i];
-        if (!constant->present) continue;
-        RtTensor *tensor = rt_tensor_borrow(&run->exec.pool, constant, f->err);
-        if (!tensor) return false;
-        run->exec.values[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
-    }
-    return true;
-}
-
 static bool execute_steps(Fold *f) {
     PlanBuilder *b = f->b;
     FoldRun *run = ARENA_NEW(b->arena, FoldRun);
-    run->exec = (Exec){.loaded = &run->loaded,
-                       .values = ARENA_ARRAY(b->arena, RtValue, b->values.count),
-                       .threads = processors_usable(),
-                       .step_limit = UINT64_MAX,
-                       .err = &run->err};
-    pool_init(&run->exec.pool, UINT64_MAX);
-    arena_init(&run->exec.scratch, b->arena->trap);
-    arena_init(&run->exec.run, b->arena->trap);
     arena_defer(b->arena, run_free, run);
-    if (!load_steps(f, run) || !set_constants(f, run)) return false;
+    if (!load_steps(f, run) ||
+        !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
+        return false;
+    run->exec.err = &run->err;
+    run->exec.threads = processors_usable();
+    run->exec.faithful = b->numerics == PLAN_FAITHFUL;
+    run->exec.keeps_values = true; /* steps that stay may read them */
     for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);
     f->results = run->exec.values;
     return true;

@@ -204,11 +204,19 @@ static void release(const KernelRow *row, void *prepared) {
     if (prepared && row && row->prepare && row->prepare->release) row->prepare->release(prepared);
 }
 
-void step_form_free(Exec *exec, StepForm *form) {
+static void form_free(Exec *exec, StepForm *form) {
     release(form->row, form->prepared);
     buffer_unref_all(&exec->pool, form->kept);
     pool_discharge(&exec->pool, form->charged);
     buffer_unref(&exec->pool, form->self);
+}
+
+void step_memo_free(Exec *exec, StepMemo *memo) {
+    for (StepForm *form = memo->forms, *next; form; form = next) {
+        next = form->next;
+        form_free(exec, form);
+    }
+    memo->forms = NULL;
 }
 
 /* ---- getting ready ----------------------------------------------------------------------------- */
@@ -274,7 +282,7 @@ static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uin
                               uint64_t size) {
     StepCall *s = step_call_of(call);
     Exec *exec = s->exec;
-    if (!pool_charge(&exec->pool, size)) return NULL;
+    if (!exec->loaded->share || !pool_charge(&exec->pool, size)) return NULL;
     ShareKey key = {s->step->inputs[i], call->inputs[i].dtype, pack, variant, size};
     PackJob job = {s, i, pack, size, variant};
     const void *bytes = plan_share_get(exec->loaded->share, &key, fill, &job);
@@ -356,7 +364,7 @@ void step_form_drop(Exec *exec) {
     StepForm *form = exec->making->form;
     form->prepared = exec->making->call.prepared;
     exec->making = NULL;
-    step_form_free(exec, form);
+    form_free(exec, form);
 }
 
 /* The first operand that ends with the step and has output 0's dims and dtype. */
@@ -415,7 +423,7 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
     for (; form && !matches(form, exec, step); form = *at, count++) {
         if (count + 1 == STEP_FORM_LIMIT && !form->next) { /* not used for longest */
             *at = NULL;
-            step_form_free(exec, form);
+            form_free(exec, form);
         } else {
             at = &form->next;
         }

@@ -38,8 +38,8 @@ struct StepForm {
 
 /* The form for the operands' present values, made if need be; NULL with the error set. */
 StepForm *step_form_get(Exec *exec, const LoadedStep *step);
-/* Ends what the form holds. */
-void step_form_free(Exec *exec, StepForm *form);
+/* Forgets all forms of a step. */
+void step_memo_free(Exec *exec, StepMemo *memo);
 /* Ends the form that was in the making when a run was jumped out of, if there is one. */
 void step_form_drop(Exec *exec);
 

@@ -59,7 +59,7 @@ static KernelReady make(KernelCall *call) {
     if (!ready) return KERNEL_DECLINED;
     counts.live++;
     counts.made++;
-    if (behaviour == JUMP) arena_alloc(call->scratch, SIZE_MAX / 2);
+    if (behaviour == JUMP) arena_exhausted(call->scratch);
     if (behaviour == FAIL) return kernel_fail(call, "as asked") ? KERNEL_READY : KERNEL_FAILED;
     ready->packed = kernel_share(call, 1, pack, 7, SIZE * SIZE * sizeof(float));
     if (!ready->packed) return KERNEL_DECLINED;
@@ -140,16 +140,7 @@ static void begin(Bench *b, Dtype dtype, uint64_t budget) {
     b->loaded.share = plan_share_new();
     b->loaded.steps[0].rows = rows;
     b->loaded.steps[0].row_count = 2;
-    Exec *exec = &b->exec;
-    *exec = (Exec){.loaded = &b->loaded, .threads = 1, .step_limit = UINT64_MAX, .err = &b->err};
-    exec->values = ARENA_ARRAY(&b->arena, RtValue, b->loaded.plan.value_count);
-    exec->placed = ARENA_ARRAY(&b->arena, Buffer, b->loaded.plan.value_count);
-    exec->memos = ARENA_ARRAY(&b->arena, StepMemo, 1);
-    pool_init(&exec->pool, budget);
-    arena_init(&exec->scratch, &b->trap);
-    arena_init(&exec->run, &b->trap);
-    RtTensor *w = rt_tensor_borrow(&exec->pool, &b->loaded.constants[1], &b->err);
-    exec->values[1] = (RtValue){.state = RT_TENSOR, .tensor = w};
+    assert_true(exec_init(&b->exec, &b->loaded, budget, &b->arena, &b->err));
 }
 
 /* Runs on `count` rows of ones; true where every column's sum is right. */
@@ -175,13 +166,7 @@ static bool run_once(Bench *b, int64_t count) {
 }
 
 static void end(Bench *b) {
-    for (StepForm *form = b->exec.memos[0].forms, *next; form; form = next) {
-        next = form->next;
-        step_form_free(&b->exec, form);
-    }
-    exec_memory_free(&b->exec);
-    pool_free(&b->exec.pool);
-    arena_free(&b->exec.scratch);
+    exec_free(&b->exec);
     plan_share_free(b->loaded.share);
     arena_free(&b->arena);
     free(b->image.data);

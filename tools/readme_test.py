@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that README.md says what is so.
 
-Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C block
-compiles, links with the built libdemi and converts; the plug-in compiles and runs; the passes, exit codes, JSON fields, options
-and folders are those of the program and the tree; pictures of the terminal are what the program
-prints (where the real models are there), times and notes aside. --update rewrites pictures and
-tables.
+Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C blocks
+compile, link with the built libdemi and convert, or run a plan; the plug-in compiles and runs; the
+passes, exit codes, JSON fields, options and folders are those of the program and the tree; pictures of
+the terminal are what the program prints (where the real models are there), times and notes aside.
+--update rewrites pictures and tables.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -81,19 +83,38 @@ class Readme:
             return
         self.run_block(blocks[0], folder / "plugin", {"name_nodes.c": sources[0]})
 
-    def compile_c(self, folder: pathlib.Path, build: pathlib.Path, compiler: str) -> None:
-        blocks = self.fences("c")
+    def build_c(self, mark: str, folder: pathlib.Path, args: argparse.Namespace) -> str:
+        """The program that the block of that mark is."""
+        blocks = self.fences(mark)
         if len(blocks) != 1:
-            self.problems.append(f"{len(blocks)} C blocks, expected 1")
-            return
-        (folder / "client.c").write_text(blocks[0])
+            raise RuntimeError(f"{len(blocks)} blocks of {mark}, expected 1")
+        program = folder / mark.replace(" ", "_")
+        program.with_suffix(".c").write_text(blocks[0])
+        output_of(args.cc, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{args.build / 'include'}",
+                  str(program.with_suffix(".c")), str(args.build / "libdemi.a"), "-lm", "-fopenmp",
+                  "-o", str(program))
+        return str(program)
+
+    def converter(self, program: str, folder: pathlib.Path) -> None:
+        output_of(program, str(MODEL), "out.onnx", cwd=folder)
+        output_of(self.demi, "convert", str(MODEL), "-o", "same.onnx", cwd=folder)
+        if (folder / "out.onnx").read_bytes() != (folder / "same.onnx").read_bytes():
+            self.problems.append("the C program writes another model than the command")
+
+    def runner(self, program: str, folder: pathlib.Path) -> None:
+        pixels = [(i % 7) / 8 for i in range(2 * 3 * 8 * 8)]
+        np.save(folder / "x.npy", np.array(pixels, np.float32).reshape(2, 3, 8, 8))
+        output_of(self.demi, "compile", str(MODEL), "-o", "model.plan", cwd=folder)
+        output_of(self.demi, "run", "model.plan", "--input", "x=x.npy", "--threads", "1",
+                  "--output-dir", "out", cwd=folder)
+        got = [float(line) for line in output_of(program, "model.plan", cwd=folder).split()]
+        if not np.array_equal(np.array(got, np.float32), np.load(folder / "out/y.npy").ravel()):
+            self.problems.append("the C program computes other outputs than the command")
+
+    def compile_c(self, folder: pathlib.Path, args: argparse.Namespace) -> None:
         try:
-            output_of(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{build / 'include'}",
-                      "client.c", str(build / "libdemi.a"), "-lm", "-fopenmp", "-o", "client", cwd=folder)
-            output_of("./client", str(MODEL), "out.onnx", cwd=folder)
-            output_of(self.demi, "convert", str(MODEL), "-o", "same.onnx", cwd=folder)
-            if (folder / "out.onnx").read_bytes() != (folder / "same.onnx").read_bytes():
-                self.problems.append("the C program writes another model than the command")
+            self.converter(self.build_c("c", folder, args), folder)
+            self.runner(self.build_c("c runtime", folder, args), folder)
         except RuntimeError as error:
             self.problems.append(str(error))
 
@@ -181,7 +202,7 @@ def check(readme: Readme, folder: pathlib.Path, args: argparse.Namespace) -> Non
         if shown:
             readme.same("pictures", lasting(old), lasting(shown))
     if args.build:
-        readme.compile_c(folder, args.build, args.cc)
+        readme.compile_c(folder, args)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ target_include_directories(client_runtime PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/in
 target_link_libraries(client_runtime PRIVATE demi_flags demi_runtime)
 add_library(demi_runtime_only SHARED runtime/demi_runtime.c)
 target_link_libraries(demi_runtime_only PRIVATE demi_flags demi_runtime)
+demi_use_onednn(demi_runtime_only)
 set(other_archives "")
 foreach(part demi_passes demi_proto demi_onnx_pb demi_rewrite)
     list(APPEND other_archives $<TARGET_FILE:${part}>)

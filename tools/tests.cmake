@@ -102,6 +102,9 @@ if(TARGET demi)
         endforeach()
         demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(plan_suite_faithful plan_suite.py --library $<TARGET_FILE:demi_shared>
+            --numerics faithful TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(fuse fuse_test.py ${with_demi} --library $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

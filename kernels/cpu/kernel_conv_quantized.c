@@ -3,6 +3,7 @@
  * the zero point), summed in int32 modulo 2^32. QLinearConv adds its int32 bias, multiplies with
  * x_scale * w_scale[m] / y_scale, rounds to nearest even, adds y's zero point and saturates.
  */
+#include "checked.h"
 #include "conv_columns.h"
 #include "conv_quantized.h"
 #include "kernel_functions.h"
@@ -13,6 +14,8 @@ typedef struct ConvAttrs {
 } ConvAttrs;
 
 KERNEL_LAYOUT(conv_quantized, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
+
+enum { STORE_WORK = 16 }; /* multiply-adds that rounding and storing a sum takes as long as */
 
 static bool is_byte(const KernelTensor *t) {
     return t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8;
@@ -48,8 +51,12 @@ bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, 
     uint64_t channels = (uint64_t)w->dims[1], filters = (uint64_t)w->dims[0];
     uint64_t depth = channels * window.taps, width = quantized_width(depth);
     uint64_t batches = (uint64_t)x->dims[0] * window.groups;
-    int16_t *wide_x = ARENA_ARRAY(call->scratch, int16_t, x->count + 1);
-    int16_t *wide_w = arena_array(call->scratch, filters + 1, width * sizeof *wide_w);
+    uint64_t padded;
+    if (!checked_mul(filters + 1, width * sizeof(int16_t), &padded))
+        return kernel_fail(call, "the weights are too many");
+    int16_t *wide_x = kernel_workspace(call, (x->count + 1) * sizeof *wide_x);
+    int16_t *wide_w = kernel_workspace(call, padded);
+    if (!wide_x || !wide_w) return false;
     quantized_widen(wide_x, &(WideRows){x->data, x->dtype, 1, x->count, x_zero}, x->count);
     quantized_widen(wide_w, &(WideRows){w->data, w->dtype, filters, depth, w_zero}, width);
     uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
@@ -101,12 +108,14 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     if ((y_zero && (y_zero->dtype != y->dtype || y_zero->count != 1)) ||
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");
-    int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count + 1);
-    if (!conv_sums(call, &qlinear_conv_operands, bias ? bias->data : NULL, sums)) return false;
+    int32_t *sums = kernel_workspace(call, y->count * sizeof *sums + 1);
+    if (!sums || !conv_sums(call, &qlinear_conv_operands, bias ? bias->data : NULL, sums)) return false;
     if (y->count == 0) return true;
     double zero = y_zero ? kernel_real(y_zero, 0) : 0;
     double of_all = kernel_real(x_scale, 0) / kernel_real(y_scale, 0);
     uint64_t plane = kernel_span(y, 2, y->rank), rows = y->count / plane;
+    unsigned threads = gemm_threads(call, (double)y->count * STORE_WORK, rows);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (uint64_t i = 0; i < rows; i++) {
         uint64_t filter = w_scale->count > 1 ? i % filters : 0;
         double scale = of_all * kernel_real(w_scale, filter);

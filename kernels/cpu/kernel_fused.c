@@ -5,25 +5,20 @@
 
 #include "conv_direct.h"
 #include "epilogue.h"
+#include "fused_operands.h"
 #include "gemm.h"
 #include "kernel_functions.h"
 #include "kernel_rows.h"
 #include "matmul_batches.h"
-#include "window.h"
 
 /* ---- activations --------------------------------------------------------------------------------
  */
-
-typedef struct ActivationChoice {
-    int64_t activation; /* an Activation, -1 for none of them */
-    AttrFloats params;
-} ActivationChoice;
 
 #define ACTIVATION_FIELDS(Struct)                                                                  \
     KERNEL_CHOICE(Struct, act.activation, "activation", activation_names, ACTIVATION_NONE),        \
         KERNEL_FIELD(Struct, act.params, "activation_params", FLOATS)
 
-static bool read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
+bool fused_read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
     if (choice->activation < 0) return kernel_fail(call, "activation names none");
     epilogue->activation = (Activation)choice->activation;
     return epilogue_params(epilogue, choice->params.items, choice->params.count) ||
@@ -31,22 +26,23 @@ static bool read_activation(KernelCall *call, const ActivationChoice *choice, Ep
 }
 
 /* Operand 3, which is added to y. */
-static bool read_residual(KernelCall *call, Epilogue *epilogue) {
+bool fused_check_residual(KernelCall *call) {
     const KernelTensor *z = kernel_input(call, 3), *y = &call->outputs[0];
     if (!z) return true;
     bool same = z->rank == y->rank;
     for (uint32_t i = 0; same && i < z->rank; i++) same = z->dims[i] == y->dims[i];
-    epilogue->residual = z->data;
     return same || kernel_fail(call, "Z has another shape than Y");
+}
+
+static bool read_residual(KernelCall *call, Epilogue *epilogue) {
+    const KernelTensor *z = kernel_input(call, 3);
+    if (z) epilogue->residual = z->data;
+    return fused_check_residual(call);
 }
 
 /* ---- Conv ---------------------------------------------------------------------------------------
  */
 
-typedef struct FusedConvAttrs {
-    WindowAttrs w; /* first: it is what conv_run sees */
-    ActivationChoice act;
-} FusedConvAttrs;
 KERNEL_LAYOUT(fused_conv, FusedConvAttrs, WINDOW_FIELDS(FusedConvAttrs),
               ACTIVATION_FIELDS(FusedConvAttrs));
 
@@ -54,7 +50,7 @@ bool kernel_fused_conv(KernelCall *call) {
     const FusedConvAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
-    if (!read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue))
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue))
         return false;
     epilogue.residual_row = kernel_span(y, 2, y->rank);
     return conv_run(call, epilogue_is_empty(&epilogue) ? NULL : &epilogue);
@@ -63,11 +59,6 @@ bool kernel_fused_conv(KernelCall *call) {
 /* ---- MatMul -------------------------------------------------------------------------------------
  */
 
-typedef struct FusedMatmulAttrs {
-    int64_t trans_a, trans_b;
-    float alpha;
-    ActivationChoice act;
-} FusedMatmulAttrs;
 KERNEL_LAYOUT(fused_matmul, FusedMatmulAttrs, KERNEL_INT(FusedMatmulAttrs, trans_a, "transA", 0),
               KERNEL_INT(FusedMatmulAttrs, trans_b, "transB", 0),
               KERNEL_REAL(FusedMatmulAttrs, alpha, "alpha", 1),
@@ -139,7 +130,7 @@ bool kernel_fused_matmul(KernelCall *call) {
     const FusedMatmulAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
-    if (!read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
         !read_bias(call, &epilogue))
         return false;
     epilogue.residual_row = call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;

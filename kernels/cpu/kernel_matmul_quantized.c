@@ -60,6 +60,8 @@ static double line(const Lines *l, uint64_t batch, uint64_t i) {
     return l->one ? l->items[0] : l->items[batch * l->lines + i];
 }
 
+enum { STORE_WORK = 16 }; /* multiply-adds that rounding and storing a sum takes as long as */
+
 static bool is_byte(const KernelTensor *t) {
     return t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8;
 }
@@ -148,9 +150,11 @@ static void store_bytes(KernelCall *call, const ByteFactors *f, const Scales *sc
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
     double *columns = ARENA_ARRAY(call->scratch, double, s->n);
+    unsigned threads = gemm_threads(call, (double)s->m * (double)s->n * STORE_WORK, s->m);
     for (uint64_t batch = 0; batch < s->batches; batch++) {
         uint64_t a = matrix_of(s->a, batch, s->m * s->k), b = matrix_of(s->b, batch, s->k * s->n);
         for (uint64_t j = 0; j < s->n; j++) columns[j] = line(&scales->b, b, j);
+#pragma omp parallel for num_threads(threads) schedule(static)
         for (uint64_t i = 0; i < s->m; i++) {
             uint64_t at = (batch * s->m + i) * s->n;
             const Requantize how = {.scale = line(&scales->a, a, i) / line(&scales->y, batch, i),
@@ -219,8 +223,8 @@ bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
         return kernel_fail(call, "several scales or zero points for a vector");
     if (y->count == 0) return true;
     if (!is_byte(f.a) || !is_byte(b) || !is_byte(y)) return run_floats(call, &f, &scales);
-    int32_t *sums = ARENA_ARRAY(call->scratch, int32_t, y->count);
-    if (!byte_sums(call, &f, sums)) return false;
+    int32_t *sums = kernel_workspace(call, y->count * sizeof *sums);
+    if (!sums || !byte_sums(call, &f, sums)) return false;
     store_bytes(call, &f, &scales, sums);
     return true;
 }

@@ -68,6 +68,8 @@ void onednn_args(OnednnChain *chain, const ChainArg *args, int count);
 const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t what);
 /* The last step's implementation, "brg:avx512_core". */
 const char *onednn_name(const OnednnChain *chain);
+/* Fails the chain where that is a reference implementation: correct and very slow. */
+void onednn_refuse_reference(OnednnChain *chain);
 
 /* A step that copies memory `from`, of layout `from_desc`, to memory `to`. */
 void onednn_reorder(OnednnChain *chain, const_dnnl_memory_desc_t from_desc, int from,

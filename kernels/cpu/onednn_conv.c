@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conv by oneDNN, of float and of bfloat16 (float sums, rounded once).
+/* Conv and the fused Conv by oneDNN, of float and of bfloat16 (float sums, rounded once).
  *
  * oneDNN is asked for the layout it likes, and data goes there and back by a reorder each, but for
  * windows of one element over planes that are not tiny: those are fastest as the matrix product that
  * they are on data as it lies. Constant weights are reordered once for all contexts of a plan.
- * What a window may be is decided here, more narrowly than by oneDNN; the rest is the own rows'.
+ * What is fused into one is applied to its float sums, with channels last, on their way to the result
+ * (onednn_result.h). What a window may be is decided here, more narrowly than by oneDNN; the rest is the own rows'.
  */
+#include "fused_operands.h"
 #include "kernel_functions.h"
 #include "onednn_chain.h"
+#include "onednn_result.h"
 #include "onednn_rules.h"
 #include "window.h"
 
@@ -17,6 +20,9 @@ typedef struct OnednnConv {
     OnednnChain chain; /* first: onednn_chain_release */
     int x, w, bias, y;
     const void *weights; /* packed; NULL: the call's */
+    bool channels_last;  /* of a fused one: y is in the workspace, in float */
+    uint64_t images, filters, columns;
+    Epilogue epilogue;
 } OnednnConv;
 
 /* A convolution in oneDNN's terms. */
@@ -24,7 +30,7 @@ typedef struct ConvShape {
     int rank; /* of x and y */
     dnnl_data_type_t type;
     dnnl_dims_t x, w, y, bias, strides, dilations, begin, end; /* w: with groups in front if grouped */
-    bool grouped, has_bias, plain;
+    bool grouped, has_bias, plain, fused; /* fused: y is float, and has no bias yet */
 } ConvShape;
 
 static bool data_type(Dtype dtype, dnnl_data_type_t *type) {
@@ -55,16 +61,21 @@ static bool shape_axes(const Window *w, ConvShape *shape) {
     return true;
 }
 
-static bool shape_make(KernelCall *call, const Window *window, ConvShape *shape) {
+static bool types_suit(const KernelCall *call, ConvShape *shape) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
-    const KernelTensor *y = &call->outputs[0];
+    if (!data_type(x->dtype, &shape->type) || w->dtype != x->dtype) return false;
+    return shape->fused ||
+           (call->outputs[0].dtype == x->dtype && (!bias || bias->dtype == x->dtype));
+}
+
+static bool shape_make(KernelCall *call, const Window *window, ConvShape *shape) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
     dnnl_dims_t plain;
-    if (!data_type(x->dtype, &shape->type) || w->dtype != x->dtype || y->dtype != x->dtype ||
-        (bias && bias->dtype != x->dtype) || !onednn_dims(x, shape->x) ||
-        !onednn_dims(y, shape->y) || !onednn_dims(w, plain) || !shape_axes(window, shape))
+    if (!types_suit(call, shape) || !onednn_dims(x, shape->x) || !onednn_dims(y, shape->y) ||
+        !onednn_dims(w, plain) || !shape_axes(window, shape))
         return false;
     shape->rank = (int)x->rank;
-    shape->has_bias = bias != NULL;
+    shape->has_bias = kernel_input(call, 2) && !shape->fused;
     shape->grouped = window->groups > 1;
     shape->plain = shape->plain && !shape->grouped && window->out >= PLAIN_COLUMNS;
     dnnl_dim_t groups = (dnnl_dim_t)window->groups;
@@ -122,21 +133,37 @@ static void move_last_before(OnednnChain *chain, int place) {
     chain->steps[place] = moved;
 }
 
+/* Float sums with channels last. */
+static const_dnnl_memory_desc_t last_desc(OnednnChain *chain, const ConvShape *s) {
+    dnnl_dims_t steps = {0};
+    dnnl_dim_t step = s->y[1];
+    steps[1] = 1;
+    for (int i = s->rank; i-- > 2; step *= s->y[i]) steps[i] = step;
+    steps[0] = step;
+    return onednn_desc(chain, dnnl_f32, s->rank, s->y, steps);
+}
+
 static void chain_make(KernelCall *call, OnednnConv *conv, const ConvShape *s) {
     OnednnChain *chain = &conv->chain;
     dnnl_status_t status = dnnl_runtime_error;
+    bool last = s->fused && !s->plain;
     const_dnnl_memory_desc_t x = onednn_desc(chain, s->type, s->rank, s->x, NULL);
-    const_dnnl_memory_desc_t y = onednn_desc(chain, s->type, s->rank, s->y, NULL);
+    const_dnnl_memory_desc_t y =
+        last ? last_desc(chain, s)
+             : onednn_desc(chain, s->fused ? dnnl_f32 : s->type, s->rank, s->y, NULL);
     const_dnnl_memory_desc_t any_x = s->plain ? x : onednn_desc_any(chain, s->type, s->rank, s->x);
-    const_dnnl_memory_desc_t any_y = s->plain ? y : onednn_desc_any(chain, s->type, s->rank, s->y);
+    const_dnnl_memory_desc_t any_y =
+        s->plain || last ? y : onednn_desc_any(chain, s->type, s->rank, s->y);
     const_dnnl_memory_desc_t w = onednn_desc(chain, s->type, s->rank + s->grouped, s->w, NULL);
     dnnl_primitive_desc_t desc = conv_desc(conv, s, any_x, any_y, &status);
     if (!onednn_step(chain, status, desc)) return;
+    onednn_refuse_reference(chain);
     const_dnnl_memory_desc_t like_x = onednn_wanted(chain, dnnl_query_src_md);
     const_dnnl_memory_desc_t like_w = onednn_wanted(chain, dnnl_query_weights_md);
     const_dnnl_memory_desc_t like_y = onednn_wanted(chain, dnnl_query_dst_md);
     conv->x = onednn_given(chain, x);
-    conv->y = onednn_given(chain, y);
+    conv->y = s->fused ? onednn_within(chain, y) : onednn_given(chain, y);
+    conv->channels_last = last;
     conv->bias = CHAIN_NONE;
     int to_x = operand(chain, x, like_x, conv->x), to_w = weights(call, conv, w, like_w);
     int from_y = operand(chain, y, like_y, conv->y);
@@ -170,11 +197,11 @@ static OnednnWork work_of(const KernelCall *call, const Window *window) {
                         .constant = kernel_is_constant(call, 1)};
 }
 
-static KernelReady make(KernelCall *call) {
+static KernelReady make(KernelCall *call, bool fused) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     Window window;
-    ConvShape shape = {.rank = 0};
+    ConvShape shape = {.fused = fused};
     const Onednn *lib = onednn_allowed(call, ONEDNN_CONV, x->dtype);
     if (!lib) return KERNEL_DECLINED;
     if (!window_make(call, attrs, w, &window) ||
@@ -185,13 +212,30 @@ static KernelReady make(KernelCall *call) {
         return KERNEL_DECLINED;
     OnednnConv *conv = onednn_chain_new(call, sizeof *conv);
     if (!conv) return KERNEL_DECLINED;
+    conv->images = work.batches;
+    conv->filters = (uint64_t)w->dims[0];
+    conv->columns = window.out;
     int before = onednn_enter(lib, call->threads);
     chain_make(call, conv, &shape);
     onednn_leave(lib, before);
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_onednn_conv = {make, onednn_chain_release};
+static KernelReady make_conv(KernelCall *call) { return make(call, false); }
+
+const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release};
+
+static KernelReady make_fused_conv(KernelCall *call) {
+    const FusedConvAttrs *attrs = call->attrs;
+    Epilogue epilogue = {0};
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !fused_check_residual(call))
+        return KERNEL_FAILED;
+    KernelReady ready = make(call, true);
+    if (ready == KERNEL_READY) ((OnednnConv *)call->prepared)->epilogue = epilogue;
+    return ready;
+}
+
+const KernelPrepare kernel_prepare_onednn_fused_conv = {make_fused_conv, onednn_chain_release};
 
 bool kernel_onednn_conv(KernelCall *call) {
     OnednnConv *conv = call->prepared;
@@ -204,4 +248,26 @@ bool kernel_onednn_conv(KernelCall *call) {
     onednn_set(chain, conv->bias, bias ? bias->data : NULL);
     onednn_set(chain, conv->y, call->outputs[0].data);
     return onednn_chain_run(call, chain, workspace);
+}
+
+bool kernel_onednn_fused_conv(KernelCall *call) {
+    OnednnConv *conv = call->prepared;
+    OnednnChain *chain = &conv->chain;
+    void *workspace = kernel_workspace(call, chain->workspace + 1);
+    if (!workspace) return false;
+    onednn_set(chain, conv->x, call->inputs[0].data);
+    onednn_set(chain, conv->w, conv->weights ? conv->weights : call->inputs[1].data);
+    if (!onednn_chain_run(call, chain, workspace)) return false;
+    OnednnResult result = {.sums = onednn_at(chain, conv->y, workspace),
+                           .channels_last = conv->channels_last,
+                           .images = conv->images,
+                           .rows = conv->filters,
+                           .columns = conv->columns,
+                           .epilogue = conv->epilogue,
+                           .residual = kernel_input(call, 3),
+                           .y = &call->outputs[0]};
+    result.epilogue.bias = onednn_bias(call, kernel_input(call, 2));
+    result.epilogue.bias_of_rows = true;
+    onednn_store(call, &result);
+    return true;
 }

@@ -4,7 +4,7 @@
  * oneDNN multiplies unsigned by signed bytes, exactly. The input (int8 moved by 128, with its zero
  * point) goes into a channels-last image that is padded with the zero point, as the operators define
  * padding, so that what the zero point adds to a filter's sums is the same everywhere and is taken off
- * here: zero * sum of the filter. Weights must be constant, with a constant zero point, and fit int8
+ * here: zero * sum of the filter, while sums go from channels last to rows. Weights must be constant, with a constant zero point, and fit int8
  * without it, as those of quantizers do; other ones are the own rows'.
  */
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct BytesConv {
     uint64_t image_size;
     const unsigned char *packed; /* weights, then int32 sums of filters at packed_size */
     uint64_t packed_size;
-    uint64_t filters, columns, rows; /* rows: images times filters */
+    uint64_t images, filters, columns;
     const ConvBytes *at; /* while preparing */
 } BytesConv;
 
@@ -131,24 +131,25 @@ static bool shape_make(KernelCall *call, const Window *window, const KernelTenso
     return true;
 }
 
-/* Channels last. */
-static const_dnnl_memory_desc_t image_desc(OnednnChain *chain, const BytesShape *s) {
+/* Channels last. NULL where it is too large. */
+static const_dnnl_memory_desc_t channels_last(OnednnChain *chain, dnnl_data_type_t type,
+                                              const BytesShape *s, const dnnl_dim_t *dims) {
     dnnl_dims_t steps = {0};
-    dnnl_dim_t step = s->image[1];
+    dnnl_dim_t step = dims[1];
     steps[1] = 1;
-    for (int i = s->rank; i-- > 2; step *= s->image[i]) steps[i] = step;
+    for (int i = s->rank; i-- > 2; step *= dims[i]) steps[i] = step;
     steps[0] = step;
-    return step > INT32_MAX / s->image[0] ? NULL
-                                          : onednn_desc(chain, dnnl_u8, s->rank, s->image, steps);
+    return step > INT32_MAX / dims[0] ? NULL : onednn_desc(chain, type, s->rank, dims, steps);
 }
 
 static bool conv_step(BytesConv *conv, const BytesShape *s, const_dnnl_memory_desc_t image) {
     OnednnChain *chain = &conv->chain;
     const Onednn *lib = chain->lib;
     const_dnnl_memory_desc_t w = onednn_desc_any(chain, dnnl_s8, s->rank + s->grouped, s->w);
-    const_dnnl_memory_desc_t y = onednn_desc_any(chain, dnnl_s32, s->rank, s->y);
+    const_dnnl_memory_desc_t y = channels_last(chain, dnnl_s32, s, s->y);
     dnnl_primitive_attr_t attr = onednn_attr(chain);
     dnnl_primitive_desc_t desc = NULL;
+    if (!y) chain->failed = true;
     if (chain->failed) return false;
     dnnl_status_t status = lib->convolution_forward_primitive_desc_create(
         &desc, lib->engine, dnnl_forward_inference, dnnl_convolution_direct, image, w, NULL, y,
@@ -159,11 +160,12 @@ static bool conv_step(BytesConv *conv, const BytesShape *s, const_dnnl_memory_de
 
 static void chain_make(KernelCall *call, BytesConv *conv, const BytesShape *s, uint64_t depth) {
     OnednnChain *chain = &conv->chain;
-    const_dnnl_memory_desc_t image = image_desc(chain, s);
+    const_dnnl_memory_desc_t image = channels_last(chain, dnnl_u8, s, s->image);
     if (!image || !conv_step(conv, s, image)) {
         chain->failed = true;
         return;
     }
+    onednn_refuse_reference(chain);
     if (!onednn_sums_exactly(chain, depth)) {
         chain->failed = true;
         return;
@@ -181,16 +183,11 @@ static void chain_make(KernelCall *call, BytesConv *conv, const BytesShape *s, u
     chain->steps[chain->step_count++] = step;
     if (chain->failed) return;
     pack_shared(call, conv, w);
-    const_dnnl_memory_desc_t wanted = onednn_wanted(chain, dnnl_query_dst_md);
-    const_dnnl_memory_desc_t y = onednn_desc(chain, dnnl_s32, s->rank, s->y, NULL);
     conv->w = onednn_given(chain, chain->pack_to);
-    conv->y = onednn_given(chain, y);
-    bool same = chain->failed || chain->lib->memory_desc_equal(y, wanted);
-    int to = same ? conv->y : onednn_within(chain, wanted);
+    conv->y = onednn_within(chain, onednn_wanted(chain, dnnl_query_dst_md));
     const ChainArg args[] = {
-        {DNNL_ARG_SRC, conv->image}, {DNNL_ARG_WEIGHTS, conv->w}, {DNNL_ARG_DST, to}};
+        {DNNL_ARG_SRC, conv->image}, {DNNL_ARG_WEIGHTS, conv->w}, {DNNL_ARG_DST, conv->y}};
     onednn_args(chain, args, 3);
-    if (!chain->failed && !same) onednn_reorder(chain, wanted, to, y, conv->y);
 }
 
 /* The weights and their zero points are constant and of a kind that suits. */
@@ -227,7 +224,7 @@ static KernelReady make(KernelCall *call, const ConvBytes *at) {
     conv->at = at;
     conv->filters = (uint64_t)w->dims[0];
     conv->columns = window.out;
-    conv->rows = work.batches * conv->filters;
+    conv->images = work.batches;
     int before = onednn_enter(lib, call->threads);
     chain_make(call, conv, &shape, work.depth);
     onednn_leave(lib, before);
@@ -246,18 +243,51 @@ const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, one
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-/* Takes off what the zero point added to each filter, and adds the bias. */
-static void correct(KernelCall *call, const BytesConv *conv, uint32_t zero, const int32_t *bias,
-                    int32_t *sums) {
-    const int32_t *filters = (const int32_t *)(const void *)(conv->packed + conv->packed_size);
-    unsigned threads =
-        gemm_threads(call, (double)conv->rows * (double)conv->columns, conv->rows);
+/* From sums with channels last to rows of filters: less what the zero point added, with the bias. */
+typedef struct Turn {
+    const BytesConv *conv;
+    const GemmLoops *loops;
+    const float *from; /* [images, columns, filters]; int32, which the loop only moves */
+    float *to;         /* [images, filters, columns] */
+    const int32_t *bias;
+    uint32_t zero;
+} Turn;
+
+enum { TURN_COLUMNS = 64, TURN_FILTERS = 16 };
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Filters [first, first + count) of an image, part by part. */
+static void turn_filters(const Turn *t, uint64_t image, uint64_t first, uint64_t count) {
+    const BytesConv *conv = t->conv;
+    const int32_t *sums = (const int32_t *)(const void *)(conv->packed + conv->packed_size);
+    const float *from = t->from + image * conv->columns * conv->filters + first;
+    float *to = t->to + (image * conv->filters + first) * conv->columns;
+    for (uint64_t i = 0; i < conv->columns; i += TURN_COLUMNS) {
+        uint64_t columns = least(conv->columns - i, TURN_COLUMNS);
+        float part[TURN_COLUMNS * TURN_FILTERS + GEMM_SLACK];
+        t->loops->transpose(part, TURN_COLUMNS, from + i * conv->filters, conv->filters, columns,
+                            count);
+        for (uint64_t f = 0; f < count; f++) {
+            uint32_t add = t->bias ? (uint32_t)t->bias[first + f] : 0;
+            uint32_t *row = (uint32_t *)(void *)(to + f * conv->columns + i);
+            const uint32_t *turned = (const uint32_t *)(const void *)(part + f * TURN_COLUMNS);
+            add -= t->zero * (uint32_t)sums[first + f];
+            for (uint64_t k = 0; k < columns; k++) row[k] = turned[k] + add;
+        }
+    }
+}
+
+static void turn(KernelCall *call, const Turn *t) {
+    const BytesConv *conv = t->conv;
+    uint64_t parts = (conv->filters + TURN_FILTERS - 1) / TURN_FILTERS;
+    uint64_t tasks = conv->images * parts;
+    double work = (double)tasks * TURN_FILTERS * (double)conv->columns;
+    unsigned threads = gemm_threads(call, 4 * work, tasks);
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (uint64_t i = 0; i < conv->rows; i++) {
-        uint64_t filter = i % conv->filters;
-        uint32_t add = (bias ? (uint32_t)bias[filter] : 0) - zero * (uint32_t)filters[filter];
-        uint32_t *row = (uint32_t *)(void *)(sums + i * conv->columns);
-        for (uint64_t k = 0; add && k < conv->columns; k++) row[k] += add;
+    for (uint64_t i = 0; i < tasks; i++) {
+        uint64_t first = i % parts * TURN_FILTERS;
+        turn_filters(t, i / parts, first, least(conv->filters - first, TURN_FILTERS));
     }
 }
 
@@ -275,9 +305,14 @@ static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t 
     if (conv->padded) memset(onednn_at(chain, conv->image, workspace), zero, conv->image_size);
     onednn_set(chain, conv->x, bytes);
     onednn_set(chain, conv->w, conv->packed);
-    onednn_set(chain, conv->y, sums);
     if (!onednn_chain_run(call, chain, workspace)) return false;
-    correct(call, conv, (uint32_t)zero, bias, sums);
+    const Turn t = {.conv = conv,
+                    .loops = gemm_loops(isa_best()),
+                    .from = onednn_at(chain, conv->y, workspace),
+                    .to = (float *)(void *)sums,
+                    .bias = bias,
+                    .zero = (uint32_t)zero};
+    turn(call, &t);
     return true;
 }
 

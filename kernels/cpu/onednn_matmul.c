@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMul and Gemm by oneDNN, of float and of bfloat16 (float sums, rounded once).
+/* MatMul, Gemm and the fused MatMul by oneDNN, of float and of bfloat16 (float sums, rounded once).
  *
  * A second matrix that is constant and one for all batches is packed once for all contexts of a plan;
- * other operands are read as they lie. Batches that are broadcast in part, Gemm's factors, and
+ * other operands are read as they lie. What is fused into one is applied to its float sums
+ * (onednn_result.h). Batches that are broadcast in part, Gemm's factors, and
  * addends of rows are left to the own rows.
  */
+#include "fused_operands.h"
 #include "kernel_functions.h"
 #include "matmul_batches.h"
 #include "onednn_chain.h"
+#include "onednn_result.h"
 #include "onednn_rules.h"
 
 typedef struct OnednnMatmul {
     OnednnChain chain; /* first: onednn_chain_release */
     int a, b, bias, y;
     const void *weights; /* packed; NULL: the call's */
+    bool within; /* y is in the workspace, in float */
+    uint64_t rows, columns;
+    Epilogue epilogue;
 } OnednnMatmul;
 
 /* y[batches, m, n] = a[batches, m, k] * b[batches, k, n] + bias[n]; steps are of rows and columns. */
@@ -21,7 +27,8 @@ typedef struct Product {
     Dtype dtype;
     uint64_t batches, m, n, k;
     dnnl_dim_t a_row, a_column, b_row, b_column;
-    bool has_bias;
+    bool has_bias, fused; /* fused: y is float, in the workspace unless it is the result's type */
+    Dtype result;         /* of a fused one */
 } Product;
 
 static bool small(uint64_t a, uint64_t b, uint64_t c) {
@@ -45,20 +52,23 @@ static OnednnWork work_of(const KernelCall *call, const Product *p) {
                         .constant = kernel_is_constant(call, 1) && p->batches == 1};
 }
 
+static dnnl_data_type_t type_of(const Product *p) {
+    return p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+}
+
 /* [batches, rows, columns]; without the first where there is one batch. */
 static const_dnnl_memory_desc_t matrices(OnednnMatmul *mm, const Product *p, const uint64_t *size,
-                                         const dnnl_dim_t *step) {
+                                         const dnnl_dim_t *step, dnnl_data_type_t type) {
     dnnl_dims_t dims = {(dnnl_dim_t)p->batches, (dnnl_dim_t)size[0], (dnnl_dim_t)size[1]};
     dnnl_dims_t steps = {(dnnl_dim_t)(size[0] * size[1]), step[0], step[1]};
     int skip = p->batches == 1;
-    dnnl_data_type_t type = p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
     return onednn_desc(&mm->chain, type, 3 - skip, dims + skip, steps + skip);
 }
 
 static const_dnnl_memory_desc_t bias_desc(OnednnMatmul *mm, const Product *p) {
     const uint64_t size[] = {1, p->n};
     const dnnl_dim_t step[] = {(dnnl_dim_t)p->n, 1};
-    return p->has_bias ? matrices(mm, p, size, step) : NULL;
+    return p->has_bias ? matrices(mm, p, size, step, type_of(p)) : NULL;
 }
 
 static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
@@ -69,11 +79,11 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
     const dnnl_dim_t y_step[] = {(dnnl_dim_t)p->n, 1};
     const dnnl_dims_t any = {(dnnl_dim_t)p->k, (dnnl_dim_t)p->n};
     bool packed = kernel_is_constant(call, 1) && p->batches == 1;
-    const_dnnl_memory_desc_t a = matrices(mm, p, a_size, a_step), y = matrices(mm, p, y_size, y_step);
-    const_dnnl_memory_desc_t b = matrices(mm, p, b_size, b_step), bias = bias_desc(mm, p);
-    const_dnnl_memory_desc_t wanted =
-        packed ? onednn_desc_any(chain, p->dtype == DTYPE_BFLOAT16 ? dnnl_bf16 : dnnl_f32, 2, any)
-               : b;
+    const_dnnl_memory_desc_t a = matrices(mm, p, a_size, a_step, type_of(p));
+    const_dnnl_memory_desc_t y = matrices(mm, p, y_size, y_step, p->fused ? dnnl_f32 : type_of(p));
+    const_dnnl_memory_desc_t b = matrices(mm, p, b_size, b_step, type_of(p));
+    const_dnnl_memory_desc_t bias = bias_desc(mm, p);
+    const_dnnl_memory_desc_t wanted = packed ? onednn_desc_any(chain, type_of(p), 2, any) : b;
     dnnl_primitive_attr_t attr = onednn_attr(chain);
     dnnl_primitive_desc_t desc = NULL;
     if (chain->failed) return;
@@ -81,12 +91,16 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
         lib->matmul_primitive_desc_create(&desc, lib->engine, a, wanted, bias, y, attr);
     lib->primitive_attr_destroy(attr);
     if (!onednn_step(chain, status, desc)) return;
+    onednn_refuse_reference(chain);
     mm->weights = packed ? onednn_pack_shared(call, 1, b) : NULL;
     if (mm->weights) kernel_set_unread(call, 1);
     if (packed && !mm->weights) chain->failed = true; /* past the budget */
     mm->a = onednn_given(chain, a);
     mm->b = onednn_given(chain, onednn_wanted(chain, dnnl_query_weights_md));
-    mm->y = onednn_given(chain, y);
+    mm->within = p->fused && p->result != DTYPE_FLOAT;
+    mm->y = mm->within ? onednn_within(chain, y) : onednn_given(chain, y);
+    mm->rows = p->batches * p->m;
+    mm->columns = p->n;
     mm->bias = p->has_bias ? onednn_given(chain, bias) : CHAIN_NONE;
     const ChainArg args[] = {{DNNL_ARG_SRC, mm->a},
                              {DNNL_ARG_WEIGHTS, mm->b},
@@ -107,16 +121,21 @@ static KernelReady make(KernelCall *call, const Product *p) {
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
 }
 
-static bool run(KernelCall *call, const void *bias) {
+/* `workspace`: kernel_workspace's. */
+static bool run(KernelCall *call, const void *bias, void *workspace) {
     OnednnMatmul *mm = call->prepared;
     OnednnChain *chain = &mm->chain;
-    void *workspace = kernel_workspace(call, chain->workspace + 1);
     if (!workspace) return false;
     onednn_set(chain, mm->a, call->inputs[0].data);
     onednn_set(chain, mm->b, mm->weights ? mm->weights : call->inputs[1].data);
     onednn_set(chain, mm->bias, bias);
-    onednn_set(chain, mm->y, call->outputs[0].data);
+    if (!mm->within) onednn_set(chain, mm->y, call->outputs[0].data);
     return onednn_chain_run(call, chain, workspace);
+}
+
+static void *workspace(KernelCall *call) {
+    const OnednnMatmul *mm = call->prepared;
+    return kernel_workspace(call, mm->chain.workspace + 1);
 }
 
 static bool one_type(const KernelCall *call) {
@@ -156,7 +175,7 @@ static KernelReady make_matmul(KernelCall *call) {
 
 const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release};
 
-bool kernel_onednn_matmul(KernelCall *call) { return run(call, NULL); }
+bool kernel_onednn_matmul(KernelCall *call) { return run(call, NULL, workspace(call)); }
 
 /* ---- Gemm -------------------------------------------------------------------------------------- */
 
@@ -200,5 +219,79 @@ const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chain_releas
 
 bool kernel_onednn_gemm(KernelCall *call) {
     OnednnMatmul *mm = call->prepared;
-    return run(call, mm->bias == CHAIN_NONE ? NULL : kernel_input(call, 2)->data);
+    const void *bias = mm->bias == CHAIN_NONE ? NULL : kernel_input(call, 2)->data;
+    return run(call, bias, workspace(call));
+}
+
+/* ---- the fused MatMul -------------------------------------------------------------------------- */
+
+static bool fused_operands_suit(KernelCall *call, const FusedMatmulAttrs *attrs) {
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *bias = kernel_input(call, 2);
+    const KernelTensor *y = &call->outputs[0];
+    bool reals = a->dtype == DTYPE_FLOAT || a->dtype == DTYPE_BFLOAT16;
+    if (!reals || b->dtype != a->dtype || attrs->alpha != 1 || a->rank < 2 || b->rank < 2 ||
+        y->rank < 2)
+        return false;
+    if ((attrs->trans_a && a->rank != 2) || (attrs->trans_b && b->rank != 2)) return false;
+    return !bias || (bias->rank >= 1 && bias->count == (uint64_t)y->dims[y->rank - 1] &&
+                     bias->dims[bias->rank - 1] == y->dims[y->rank - 1]);
+}
+
+/* The plain matrix with its axes exchanged; `dims` is for the view. */
+static KernelTensor turned(const KernelTensor *tensor, bool turn, int64_t dims[2]) {
+    KernelTensor view = *tensor;
+    if (!turn) return view;
+    dims[0] = tensor->dims[1];
+    dims[1] = tensor->dims[0];
+    view.dims = dims;
+    return view;
+}
+
+static KernelReady make_fused_matmul(KernelCall *call) {
+    const FusedMatmulAttrs *attrs = call->attrs;
+    bool ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
+    int64_t a_dims[2], b_dims[2];
+    Epilogue epilogue = {0};
+    MatmulBatches s;
+    if (!fused_operands_suit(call, attrs) ||
+        !onednn_allowed(call, ONEDNN_MATMUL, call->inputs[0].dtype))
+        return KERNEL_DECLINED;
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !fused_check_residual(call))
+        return KERNEL_FAILED;
+    const KernelTensor a = turned(&call->inputs[0], ta, a_dims);
+    const KernelTensor b = turned(&call->inputs[1], tb, b_dims);
+    if (!matmul_batches(call, &a, &b, &call->outputs[0], &s)) return KERNEL_FAILED;
+    if (call->outputs[0].count == 0 || !in_order(&s)) return KERNEL_DECLINED;
+    const Product p = {.dtype = a.dtype,
+                       .batches = s.batches,
+                       .m = s.m,
+                       .n = s.n,
+                       .k = s.k,
+                       .a_row = ta ? 1 : (dnnl_dim_t)s.k,
+                       .a_column = ta ? (dnnl_dim_t)s.m : 1,
+                       .b_row = tb ? 1 : (dnnl_dim_t)s.n,
+                       .b_column = tb ? (dnnl_dim_t)s.k : 1,
+                       .fused = true,
+                       .result = call->outputs[0].dtype};
+    KernelReady ready = make(call, &p);
+    if (ready == KERNEL_READY) ((OnednnMatmul *)call->prepared)->epilogue = epilogue;
+    return ready;
+}
+
+const KernelPrepare kernel_prepare_onednn_fused_matmul = {make_fused_matmul, onednn_chain_release};
+
+bool kernel_onednn_fused_matmul(KernelCall *call) {
+    OnednnMatmul *mm = call->prepared;
+    void *memory = workspace(call);
+    if (!run(call, NULL, memory)) return false;
+    OnednnResult result = {.images = 1,
+                           .rows = mm->rows,
+                           .columns = mm->columns,
+                           .epilogue = mm->epilogue,
+                           .residual = kernel_input(call, 3),
+                           .y = &call->outputs[0]};
+    result.sums = mm->within ? onednn_at(&mm->chain, mm->y, memory) : result.y->data;
+    result.epilogue.bias = onednn_bias(call, kernel_input(call, 2));
+    onednn_store(call, &result);
+    return true;
 }

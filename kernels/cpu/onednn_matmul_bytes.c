@@ -97,6 +97,7 @@ static void chain_make(KernelCall *call, BytesMatmul *mm, uint32_t operand,
         lib->matmul_primitive_desc_create(&desc, lib->engine, a, wanted, NULL, y, attr);
     lib->primitive_attr_destroy(attr);
     if (!onednn_step(chain, status, desc)) return;
+    onednn_refuse_reference(chain);
     if (!onednn_sums_exactly(chain, s->k)) chain->failed = true;
     if (packed) pack_shared(call, mm, operand, b, s->n);
     mm->a = onednn_given(chain, a);

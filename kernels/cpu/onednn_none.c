@@ -22,6 +22,8 @@ static bool refuse(KernelCall *call) { return kernel_fail(call, "%s", onednn_pro
 
 ABSENT(conv)
 ABSENT(conv_integer)
+ABSENT(fused_conv)
+ABSENT(fused_matmul)
 ABSENT(gemm)
 ABSENT(matmul)
 ABSENT(matmul_integer)

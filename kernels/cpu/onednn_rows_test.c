@@ -4,7 +4,9 @@
  *
  * Float and bfloat16 results are compared with the own row's in double. Of float they may be off by
  * what rounding each of depth + 2 sums can do, 2^-23 of the sum of magnitudes each; of bfloat16 by
- * half a step more, 2^-9 of the result. Sums of bytes, and what is rounded from them, are the same.
+ * half a step more, 2^-9 of the result. Fused rows are compared with the own ones in float, which may
+ * be off as far: three times that, as activations stretch errors by less than 1.5. Sums of bytes, and
+ * what is rounded from them, are the same.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fused_operands.h"
 #include "kernel_functions.h"
 #include "onednn.h"
 
@@ -41,18 +44,20 @@ static uint32_t bits(Bench *b) {
 static int64_t below(Bench *b, int64_t limit) { return bits(b) % limit; }
 static bool chance(Bench *b) { return below(b, 2); }
 
-static void begin(Bench *b, const char *op) {
+static void begin_of(Bench *b, const char *domain, const char *op) {
     size_t count = 0;
     b->err = (Err){.code = ERR_NONE};
     b->input_count = 0;
     memset(b->inputs, 0, sizeof b->inputs);
     memset(b->constant, 0, sizeof b->constant);
-    b->rows = kernel_find("", op, 22, &count);
+    b->rows = kernel_find(domain, op, 22, &count);
     assert_non_null(b->rows);
     assert_int_equal(count, 2);
     b->attrs = attr_layout_new(b->rows->layout, &b->arena);
     b->threads = 1 + (unsigned)chance(b);
 }
+
+static void begin(Bench *b, const char *op) { begin_of(b, "", op); }
 
 static void attr(Bench *b, const char *name, PlainAttr value) {
     const AttrField *field = attr_layout_find(b->rows->layout, name, strlen(name));
@@ -151,6 +156,44 @@ static void check_reals(Bench *b, uint64_t depth) {
     }
 }
 
+/* The operands in float, or their magnitudes. */
+static void floats(Bench *b, KernelTensor *to, bool magnitudes) {
+    for (uint32_t i = 0; i < b->input_count; i++) {
+        const KernelTensor *from = &b->inputs[i];
+        to[i] = *from;
+        if (!from->present) continue;
+        to[i] = tensor(b, DTYPE_FLOAT, from->rank, from->dims);
+        for (uint64_t k = 0; k < from->count; k++) {
+            float value = (float)kernel_real(from, k);
+            ((float *)to[i].data)[k] = magnitudes ? fabsf(value) : value;
+        }
+    }
+}
+
+/* `act` is within b->attrs. */
+static void check_fused(Bench *b, uint64_t depth, ActivationChoice *act) {
+    KernelTensor wide[OPERANDS], sums = tensor(b, DTYPE_FLOAT, b->output.rank, b->output.dims);
+    KernelTensor sizes = tensor(b, DTYPE_FLOAT, b->output.rank, b->output.dims);
+    KernelReady ready = run(b, b->rows, b->inputs, &b->output);
+    if (ready == KERNEL_DECLINED) b->declined++;
+    assert_int_not_equal(ready, KERNEL_FAILED);
+    if (ready != KERNEL_READY) return;
+    b->runs++;
+    floats(b, wide, false);
+    assert_int_equal(run(b, b->rows + 1, wide, &sums), KERNEL_READY);
+    act->activation = ACTIVATION_NONE;
+    floats(b, wide, true);
+    assert_int_equal(run(b, b->rows + 1, wide, &sizes), KERNEL_READY);
+    for (uint64_t i = 0; i < sums.count; i++) {
+        double expected = kernel_real(&sums, i), got = kernel_real(&b->output, i);
+        double most = 3 * ldexp((double)(depth + 4) * kernel_real(&sizes, i), -23);
+        if (b->output.dtype == DTYPE_BFLOAT16) most += ldexp(fabs(expected) + most, -8);
+        if (!(fabs(got - expected) <= most))
+            fail_msg("element %llu: %.9g, expected %.9g, may differ by %.3g",
+                     (unsigned long long)i, got, expected, most);
+    }
+}
+
 static void check_bytes(Bench *b) {
     KernelTensor expected = tensor(b, b->output.dtype, b->output.rank, b->output.dims);
     KernelReady ready = run(b, b->rows, b->inputs, &b->output);
@@ -216,6 +259,25 @@ static void conv_reals(Bench *b) {
     if (chance(b)) input(b, dtype, 1, &c.w[0]);
     b->output = tensor(b, dtype, c.rank, c.y);
     check_reals(b, c.depth + 1);
+}
+
+static Dtype real_type(Bench *b) { return chance(b) ? DTYPE_FLOAT : DTYPE_BFLOAT16; }
+
+static void fused_conv(Bench *b) {
+    ConvCase c;
+    Dtype dtype = real_type(b);
+    begin_of(b, "demi.fused", "Conv");
+    random_conv(b, &c);
+    FusedConvAttrs *attrs = b->attrs;
+    attrs->act.activation = below(b, ACTIVATION_COUNT);
+    input(b, dtype, c.rank, c.x);
+    b->constant[1] = chance(b);
+    input(b, dtype, c.rank, c.w);
+    if (chance(b)) input(b, real_type(b), 1, &c.w[0]);
+    else omit(b);
+    if (chance(b)) input(b, real_type(b), c.rank, c.y);
+    b->output = tensor(b, real_type(b), c.rank, c.y);
+    check_fused(b, c.depth, &attrs->act);
 }
 
 /* A zero point that most weights less it fit int8 with. */
@@ -328,6 +390,25 @@ static void gemm_reals(Bench *b) {
     check_reals(b, (uint64_t)k + 1);
 }
 
+static void fused_matmul(Bench *b) {
+    MatmulCase c;
+    Dtype dtype = real_type(b);
+    begin_of(b, "demi.fused", "MatMul");
+    random_matmul(b, &c);
+    FusedMatmulAttrs *attrs = b->attrs;
+    attrs->act.activation = below(b, ACTIVATION_COUNT);
+    attrs->trans_a = c.a_rank == 2 && chance(b);
+    attrs->trans_b = c.b_rank == 2 && chance(b);
+    b->constant[1] = chance(b);
+    input(b, dtype, c.a_rank, attrs->trans_a ? (int64_t[]){c.k, c.m} : c.a);
+    input(b, dtype, c.b_rank, attrs->trans_b ? (int64_t[]){c.n, c.k} : c.b);
+    if (chance(b)) input(b, real_type(b), 1, &c.n);
+    else omit(b);
+    if (chance(b)) input(b, real_type(b), c.y_rank, c.y);
+    b->output = tensor(b, real_type(b), c.y_rank, c.y);
+    check_fused(b, (uint64_t)c.k, &attrs->act);
+}
+
 static void matmul_integer(Bench *b) {
     MatmulCase c;
     begin(b, "MatMulInteger");
@@ -394,6 +475,8 @@ static void test_conv_integer(void **state) { (void)state; repeat(conv_integer);
 static void test_qlinear_conv(void **state) { (void)state; repeat(qlinear_conv); }
 static void test_matmul(void **state) { (void)state; repeat(matmul_reals); }
 static void test_gemm(void **state) { (void)state; repeat(gemm_reals); }
+static void test_fused_conv(void **state) { (void)state; repeat(fused_conv); }
+static void test_fused_matmul(void **state) { (void)state; repeat(fused_matmul); }
 static void test_matmul_integer(void **state) { (void)state; repeat(matmul_integer); }
 static void test_qlinear_matmul(void **state) { (void)state; repeat(qlinear_matmul); }
 
@@ -402,7 +485,8 @@ int main(void) {
         cmocka_unit_test(test_conv),           cmocka_unit_test(test_conv_integer),
         cmocka_unit_test(test_qlinear_conv),   cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_gemm),           cmocka_unit_test(test_matmul_integer),
-        cmocka_unit_test(test_qlinear_matmul),
+        cmocka_unit_test(test_qlinear_matmul), cmocka_unit_test(test_fused_conv),
+        cmocka_unit_test(test_fused_matmul),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

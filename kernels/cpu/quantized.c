@@ -2,6 +2,8 @@
 /* Helpers of 8-bit products; see quantized.h. */
 #include "quantized.h"
 
+#include "kernel_clones.h"
+
 void quantized_widen(int16_t *to, const WideRows *r, uint64_t width) {
     for (uint64_t i = 0; i < r->rows; i++, to += width) {
         const int64_t *zeros = r->zeros.points + i * r->zeros.row;
@@ -39,20 +41,37 @@ void quantized_pack_rows(const void *source, const GemmBlock *block, void *to) {
 
 /* What is out of this range saturates whatever the zero point is. Adding and subtracting 1.5 * 2^52
  * rounds to an integer, to even between two, without a library call that no vector can have. */
-static inline double whole(double x) {
+KERNEL_INLINE double whole(double x) {
     const double most = 1024, magic = 6755399441055744.0;
     x = x > -most ? x : -most;
     x = x < most ? x : most;
     return (x + magic) - magic;
 }
 
+/* The value between low and high, which are so near to 0 that int32_t holds it. */
+KERNEL_INLINE int32_t requantize(int32_t sum, double scale, const Requantize *how, double low,
+                                 double high) {
+    double x = whole(sum * scale) + how->zero;
+    x = x > low ? x : low;
+    return (int32_t)(x < high ? x : high);
+}
+
+enum { STORE_BLOCK = 256 };
+
+/* Numbers first, then bytes: both loops are ones that vectors can have. */
+KERNEL_CLONES
 void quantized_store(const Requantize *how, const int32_t *sums, uint8_t *to, uint64_t count) {
     double low = how->dtype == DTYPE_INT8 ? INT8_MIN : 0;
     double high = how->dtype == DTYPE_INT8 ? INT8_MAX : UINT8_MAX;
-    for (uint64_t i = 0; i < count; i++) {
-        double scale = how->scales ? how->scale * how->scales[i] : how->scale;
-        double x = whole(sums[i] * scale) + how->zero;
-        x = x > low ? x : low;
-        to[i] = (uint8_t)(int32_t)(x < high ? x : high);
+    int32_t values[STORE_BLOCK];
+    for (uint64_t i = 0; i < count; i += STORE_BLOCK) {
+        uint64_t n = count - i < STORE_BLOCK ? count - i : STORE_BLOCK;
+        if (how->scales)
+            for (uint64_t k = 0; k < n; k++)
+                values[k] = requantize(sums[i + k], how->scale * how->scales[i + k], how, low, high);
+        else
+            for (uint64_t k = 0; k < n; k++)
+                values[k] = requantize(sums[i + k], how->scale, how, low, high);
+        for (uint64_t k = 0; k < n; k++) to[i + k] = (uint8_t)values[k];
     }
 }

@@ -75,7 +75,7 @@ STRING = 8
 WRITE = ctypes.CFUNCTYPE(c_bool, c_void_p, c_void_p, c_size_t)
 
 
-def _numpy_dtype(number: int) -> np.dtype:
+def numpy_dtype(number: int) -> np.dtype:
     return np.dtype(helper.tensor_dtype_to_np_dtype(number))
 
 
@@ -244,6 +244,6 @@ def from_value(value: Value) -> object:
         texts = [ctypes.string_at(strings[i].text, strings[i].size).decode(errors="replace")
                  for i in range(count)]
         return np.array(texts, dtype=object).reshape(shape)
-    dtype = _numpy_dtype(value.dtype)
+    dtype = numpy_dtype(value.dtype)
     data = ctypes.string_at(value.data, count * dtype.itemsize) if count else b""
     return np.frombuffer(data, dtype).reshape(shape).copy()

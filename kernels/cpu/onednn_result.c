@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums to results, tile by tile; see onednn_result.h. */
+#include "onednn_result.h"
+
+#include <string.h>
+
+#include "gemm.h"
+#include "half.h"
+
+enum { TILE = 1024, TILE_COLUMNS = 64, TILE_ROWS = TILE / TILE_COLUMNS, STORE_WORK = 8 };
+
+/* Part of a result: rows and columns of one image. */
+typedef struct Part {
+    uint64_t image, row, rows, column, columns;
+} Part;
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void widen(float *to, const KernelTensor *from, uint64_t at, uint64_t count) {
+    if (from->dtype == DTYPE_FLOAT)
+        memcpy(to, (const float *)from->data + at, count * sizeof *to);
+    else if (from->dtype == DTYPE_BFLOAT16)
+        bfloat_convert_to_float(to, (const uint16_t *)from->data + at, count);
+    else
+        half_convert_to_float(to, (const uint16_t *)from->data + at, count);
+}
+
+static void narrow(const KernelTensor *to, uint64_t at, const float *from, uint64_t count) {
+    if (to->dtype == DTYPE_FLOAT)
+        memmove((float *)to->data + at, from, count * sizeof *from);
+    else if (to->dtype == DTYPE_BFLOAT16)
+        bfloat_convert_from_float((uint16_t *)to->data + at, from, count);
+    else
+        half_convert_from_float((uint16_t *)to->data + at, from, count);
+}
+
+static void store_part(const OnednnResult *r, const GemmLoops *loops, const Part *p) {
+    float tile[TILE + GEMM_SLACK], other[TILE];
+    uint64_t first = (p->image * r->rows + p->row) * r->columns + p->column;
+    if (r->channels_last)
+        loops->transpose(tile, p->columns,
+                         r->sums + (p->image * r->columns + p->column) * r->rows + p->row, r->rows,
+                         p->columns, p->rows);
+    else
+        for (uint64_t i = 0; i < p->rows; i++)
+            memcpy(tile + i * p->columns, r->sums + first + i * r->columns,
+                   p->columns * sizeof *tile);
+    Epilogue epilogue = r->epilogue;
+    if (epilogue.bias) epilogue.bias += epilogue.bias_of_rows ? p->row : p->column;
+    if (r->residual) {
+        for (uint64_t i = 0; i < p->rows; i++)
+            widen(other + i * p->columns, r->residual, first + i * r->columns, p->columns);
+        epilogue.residual = other;
+        epilogue.residual_row = p->columns;
+    }
+    const EpilogueBlock block = {
+        .y = tile, .y_row = p->columns, .rows = p->rows, .columns = p->columns};
+    epilogue_apply(&epilogue, &block);
+    for (uint64_t i = 0; i < p->rows; i++)
+        narrow(r->y, first + i * r->columns, tile + i * p->columns, p->columns);
+}
+
+void onednn_store(KernelCall *call, const OnednnResult *r) {
+    uint64_t height = r->channels_last ? TILE_ROWS : 1, width = r->channels_last ? TILE_COLUMNS : TILE;
+    uint64_t down = (r->rows + height - 1) / height, tasks = r->images * down;
+    const GemmLoops *loops = gemm_loops(isa_best());
+    unsigned threads = gemm_threads(call, STORE_WORK * (double)r->y->count, tasks);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (uint64_t i = 0; i < tasks; i++) {
+        Part part = {.image = i / down, .row = i % down * height};
+        part.rows = least(r->rows - part.row, height);
+        for (; part.column < r->columns; part.column += width) {
+            part.columns = least(r->columns - part.column, width);
+            store_part(r, loops, &part);
+        }
+    }
+}
+
+const float *onednn_bias(KernelCall *call, const KernelTensor *bias) {
+    if (!bias || bias->dtype == DTYPE_FLOAT) return bias ? bias->data : NULL;
+    float *wide = ARENA_ARRAY(call->scratch, float, bias->count + 1);
+    widen(wide, bias, 0, bias->count);
+    return wide;
+}
