@@ -53,6 +53,7 @@ typedef struct GemmIsa {
 typedef struct GemmBlock GemmBlock;
 typedef struct GemmTaps GemmTaps;
 typedef struct GemmPlane GemmPlane;
+typedef struct GemmEdges GemmEdges;
 
 typedef struct GemmRow {
     int64_t length, first, last, offset, stride;
@@ -81,6 +82,9 @@ typedef struct GemmLoops {
     /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t *
      * step] */
     void (*taps)(float *to, const GemmTaps *taps);
+    /* The same on a plane without its padding, whose elements are 0; see GemmEdges. Of 3 x 3 taps side
+     * by side, steps of 1 or 2. NULL: there is none. */
+    void (*edges)(float *to, const GemmTaps *taps, const GemmEdges *edges);
     /* to[l][i] = the largest of those elements; NaN where one is */
     void (*largest)(float *to, const GemmTaps *taps);
 } GemmLoops;
@@ -103,6 +107,12 @@ struct GemmTaps {
     uint64_t stride, step;
     bool add; /* to += ; otherwise to = bias + */
     float bias;
+};
+
+/* The plane that taps.from is the first element of, and the padding before it: tap t of output i is at
+ * i * stride + t - left. taps.row is its width. */
+struct GemmEdges {
+    uint64_t in_height, in_width, top, left;
 };
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */

@@ -368,7 +368,7 @@ const GemmIsa *gemm_isa_avx2(GemmKind kind) {
 
 const GemmLoops *gemm_loops_avx2(void) {
     static const GemmLoops table = {gemm_transpose_avx2, panels,            dots, sweep,
-                                    copy_row,            gemm_pad_portable, taps, largest};
+                                    copy_row,            gemm_pad_portable, taps, NULL, largest};
     return &table;
 }
 

@@ -247,7 +247,6 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         for (uint64_t j = 0; j < columns; j += 16) {
             __mmask16 mask = columns - j >= 16 ? 0xffff : some(columns - j);
             const float *m = matrix + j;
-            for (uint32_t i = 4; i < 8; i++) __builtin_prefetch(m + i * row); /* the next four */
             __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
             sum = _mm512_fmadd_ps(x0, _mm512_maskz_loadu_ps(mask, m), sum);
             sum = _mm512_fmadd_ps(x1, _mm512_maskz_loadu_ps(mask, m + row), sum);
@@ -426,6 +425,70 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
 }
 
+/* 3 x 3 taps as above, with masks in place of padding. */
+TARGET static inline __attribute__((always_inline)) void
+edge_lines(float *to, const GemmTaps *t, const GemmEdges *e, uint64_t line, const uint32_t lines,
+           const uint64_t stride) {
+    __m512 w[9];
+    TILE_UNROLL
+    for (uint32_t k = 0; k < 3; k++) {
+        w[k] = _mm512_set1_ps(t->weights[k]);
+        w[k + 3] = _mm512_set1_ps(t->weights[k + 3]);
+        w[k + 6] = _mm512_set1_ps(t->weights[k + 6]);
+    }
+    const uint64_t rows = (lines - 1) * stride + 3, from_row = line * stride - e->top; /* may wrap */
+    for (uint64_t i = 0; i < t->count; i += 16) {
+        const __mmask16 all = lanes_of(t->count, i);
+        __mmask16 have[3];
+        TILE_UNROLL
+        for (uint32_t k = 0; k < 3; k++) {
+            uint64_t at = i * stride + k, first = at >= e->left ? 0 : e->left - at;
+            uint64_t end = e->in_width + e->left;
+            uint64_t last = at < end ? (end - 1 - at) / stride + 1 : 0;
+            have[k] = between((first + stride - 1) / stride, last) & all;
+        }
+        __m512 sum[4];
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            sum[l] = t->add ? _mm512_maskz_loadu_ps(all, to + l * t->count + i)
+                            : _mm512_set1_ps(t->bias);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            if (from_row + r >= e->in_height) continue;
+            /* where lane 0 would be; masked lanes are not read */
+            uintptr_t row = (uintptr_t)t->from +
+                            ((from_row + r) * e->in_width + i * stride - e->left) * sizeof(float);
+            TILE_UNROLL
+            for (uint32_t k = 0; k < 3; k++) {
+                __m512 x = spaced((const float *)(row + k * sizeof(float)), stride, have[k]);
+                TILE_UNROLL
+                for (uint32_t l = 0; l < lines; l++)
+                    if (r >= l * stride && r < l * stride + 3)
+                        sum[l] = _mm512_fmadd_ps(w[(r - l * stride) * 3 + k], x, sum[l]);
+            }
+        }
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            _mm512_mask_storeu_ps(to + l * t->count + i, all, sum[l]);
+    }
+}
+
+TARGET static inline __attribute__((always_inline)) void
+edge_steps(float *to, const GemmTaps *t, const GemmEdges *e, const uint32_t most,
+           const uint64_t stride) {
+    uint64_t line = 0;
+    for (; t->lines - line >= most; line += most)
+        edge_lines(to + line * t->count, t, e, line, most, stride);
+    for (; line < t->lines; line++) edge_lines(to + line * t->count, t, e, line, 1, stride);
+}
+
+TARGET static void edges(float *to, const GemmTaps *t, const GemmEdges *e) {
+    if (t->stride == 1)
+        edge_steps(to, t, e, 4, 1);
+    else
+        edge_steps(to, t, e, 3, 2);
+}
+
 /* A strip of 16 columns at a time, so that its masks are computed once. */
 TARGET static void pad(float *to, const GemmPlane *p) {
     const __m512 fill = _mm512_set1_ps(p->value);
@@ -449,7 +512,7 @@ TARGET static void pad(float *to, const GemmPlane *p) {
 
 const GemmLoops *gemm_loops_avx512(void) {
     static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep,
-                                    copy_row,            pad,    taps, largest};
+                                    copy_row,            pad,    taps, edges, largest};
     return &table;
 }
 

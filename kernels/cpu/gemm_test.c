@@ -258,6 +258,29 @@ static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
     compare(b);
 }
 
+/* Windows that reach beyond a plane, against a padded copy of it. */
+static void try_edges(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
+    static float padded[8192];
+    if (!loops->edges || stride > 2) return;
+    const uint64_t top = n % 4, left = n % 3, lines = 5 + n % 5;
+    const GemmEdges edges = {.in_height = 7, .in_width = n, .top = top, .left = left};
+    GemmTaps taps = {.from = padded, .weights = b->x, .rows = 3, .taps = 3, .step = 1, .bias = 2};
+    taps.stride = stride;
+    taps.count = (n + left) / stride + 1;
+    taps.lines = lines;
+    taps.add = n % 2;
+    taps.row = taps.count * stride + 3;
+    taps.line = taps.row * stride;
+    const GemmPlane plane = {.from = b->from + n, .in_height = 7, .in_width = n, .top = top,
+                             .left = left, .height = lines * stride + 3, .width = taps.row};
+    gemm_pad_portable(padded, &plane);
+    memcpy(b->got, b->want, sizeof b->got);
+    gemm_loops_portable()->taps(b->want, &taps);
+    taps.from = plane.from;
+    loops->edges(b->got, &taps, &edges);
+    compare(b);
+}
+
 static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
     const GemmLoops *plain = gemm_loops_portable();
     GemmTaps taps = {.from = b->from, .row = 60, .weights = b->x, .rows = 3, .taps = 3};
@@ -274,6 +297,7 @@ static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t st
     plain->largest(b->want, &taps);
     loops->largest(b->got, &taps);
     compare(b);
+    try_edges(b, loops, n, stride);
     GemmPlane plane = {.from = b->from, .in_height = 9, .in_width = n, .top = stride, .value = 5};
     plane.left = n % 20;
     plane.height = 12;
