@@ -2,8 +2,8 @@
 /* Direct convolutions; see conv_direct.h.
  *
  * float: a group's input planes are copied with their padding, so that the inner loop knows no
- * borders, or it masks what lies beyond them where the instruction set can; then each row of outputs is a sum over taps. One axis counts as two, the first of
- * size 1.
+ * borders, or it masks what lies beyond them where the instruction set can; then each row of
+ * outputs is a sum over taps. One axis counts as two, the first of size 1.
  */
 #include "conv_direct.h"
 

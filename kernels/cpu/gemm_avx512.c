@@ -20,8 +20,9 @@ static inline uint16_t some(uint64_t lanes) {
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
     X(1, 3)                                                                                        \
-    X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2)        \
-        X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+    X(2, 1)                                                                                        \
+    X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3)        \
+        X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16,                                                                                  \
@@ -107,9 +108,10 @@ CASES(TILE_CASE)
  */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void
-turned(const GemmTile *tile, uint32_t row, uint32_t column, const uint32_t rows,
-       const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
+                                                                uint32_t column,
+                                                                const uint32_t rows,
+                                                                const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m512 acc[8][3];
@@ -206,8 +208,8 @@ TARGET static void four_dots(float *y, const float *matrix, uint64_t row, const 
         const __m512 v = _mm512_maskz_loadu_ps(mask, x + k);
         TILE_UNROLL
         for (uint32_t r = 0; r < 4; r++)
-            sum[r][0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + r * row + k), v,
-                                        sum[r][0]);
+            sum[r][0] =
+                _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + r * row + k), v, sum[r][0]);
     }
     TILE_UNROLL
     for (uint32_t r = 0; r < 4; r++)
@@ -436,7 +438,8 @@ edge_lines(float *to, const GemmTaps *t, const GemmEdges *e, uint64_t line, cons
         w[k + 3] = _mm512_set1_ps(t->weights[k + 3]);
         w[k + 6] = _mm512_set1_ps(t->weights[k + 6]);
     }
-    const uint64_t rows = (lines - 1) * stride + 3, from_row = line * stride - e->top; /* may wrap */
+    const uint64_t rows = (lines - 1) * stride + 3,
+                   from_row = line * stride - e->top; /* may wrap */
     for (uint64_t i = 0; i < t->count; i += 16) {
         const __mmask16 all = lanes_of(t->count, i);
         __mmask16 have[3];
@@ -473,9 +476,10 @@ edge_lines(float *to, const GemmTaps *t, const GemmEdges *e, uint64_t line, cons
     }
 }
 
-TARGET static inline __attribute__((always_inline)) void
-edge_steps(float *to, const GemmTaps *t, const GemmEdges *e, const uint32_t most,
-           const uint64_t stride) {
+TARGET static inline __attribute__((always_inline)) void edge_steps(float *to, const GemmTaps *t,
+                                                                    const GemmEdges *e,
+                                                                    const uint32_t most,
+                                                                    const uint64_t stride) {
     uint64_t line = 0;
     for (; t->lines - line >= most; line += most)
         edge_lines(to + line * t->count, t, e, line, most, stride);
@@ -511,8 +515,8 @@ TARGET static void pad(float *to, const GemmPlane *p) {
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep,
-                                    copy_row,            pad,    taps, edges, largest};
+    static const GemmLoops table = {
+        gemm_transpose_avx2, panels, dots, sweep, copy_row, pad, taps, edges, largest};
     return &table;
 }
 

@@ -76,12 +76,20 @@ static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *befo
     Gemm fused = *gemm;
     fused.epilogue = &epilogue;
     fused.c = arena_copy(call->scratch, before, out * sizeof(float));
-    if (level < ISA_COUNT) assert_true(gemm_run_level(call, &fused, level));
+    if (level < ISA_COUNT)
+        assert_true(gemm_run_level(call, &fused, level));
     else {
-        const GemmMatrices g = {.batches = gemm->batches, .m = gemm->m, .n = gemm->n, .k = gemm->k,
-                                .a = *gemm->a, .b = *(const GemmMatrix *)gemm->b, .c = fused.c,
-                                .add = gemm->add, .bias = gemm->bias,
-                                .bias_batches = gemm->bias_batches, .epilogue = &epilogue};
+        const GemmMatrices g = {.batches = gemm->batches,
+                                .m = gemm->m,
+                                .n = gemm->n,
+                                .k = gemm->k,
+                                .a = *gemm->a,
+                                .b = *(const GemmMatrix *)gemm->b,
+                                .c = fused.c,
+                                .add = gemm->add,
+                                .bias = gemm->bias,
+                                .bias_batches = gemm->bias_batches,
+                                .epilogue = &epilogue};
         gemm_matrices(call, &g);
     }
     assert_memory_equal(fused.c, want, out * sizeof(float));
@@ -107,8 +115,16 @@ static void run_case(KernelCall *call, const Case *c) {
     g.c = arena_copy(arena, before, out * sizeof(float));
     gemm_matrices(call, &g);
     check(c, &g, before);
-    const Gemm whole = {.batches = c->batches, .m = c->m, .n = c->n, .k = c->k, .a = &g.a,
-                        .b = &g.b, .c = g.c, .add = g.add, .bias = g.bias, .bias_batches = 2};
+    const Gemm whole = {.batches = c->batches,
+                        .m = c->m,
+                        .n = c->n,
+                        .k = c->k,
+                        .a = &g.a,
+                        .b = &g.b,
+                        .c = g.c,
+                        .add = g.add,
+                        .bias = g.bias,
+                        .bias_batches = 2};
     check_epilogue(call, &whole, before, ISA_COUNT);
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
@@ -271,8 +287,13 @@ static void try_edges(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stri
     taps.add = n % 2;
     taps.row = taps.count * stride + 3;
     taps.line = taps.row * stride;
-    const GemmPlane plane = {.from = b->from + n, .in_height = 7, .in_width = n, .top = top,
-                             .left = left, .height = lines * stride + 3, .width = taps.row};
+    const GemmPlane plane = {.from = b->from + n,
+                             .in_height = 7,
+                             .in_width = n,
+                             .top = top,
+                             .left = left,
+                             .height = lines * stride + 3,
+                             .width = taps.row};
     gemm_pad_portable(padded, &plane);
     memcpy(b->got, b->want, sizeof b->got);
     gemm_loops_portable()->taps(b->want, &taps);

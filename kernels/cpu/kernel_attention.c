@@ -311,8 +311,7 @@ static void run_query(const KernelCall *call, const Attention *job, uint64_t n, 
                .v_start = b * job->v.batch + kv * job->v.head,
                .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
                .qk_start = n * job->total,
-               .mask_start =
-                   b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
+               .mask_start = b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
     find_range(call->attrs, job, &q);
     if (job->element == sizeof(double))
         attend_double(job, &q, score);

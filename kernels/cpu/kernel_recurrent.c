@@ -94,12 +94,13 @@ typedef struct Recurrent {
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
     void *y;
-    void *space; /* [batch][width] */
+    void *space;          /* [batch][width] */
     const void *products; /* [length * batch][width]: all inputs times w; NULL: too many to keep */
     const KernelCall *call;
 } Recurrent;
 
-/* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last */
+/* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last
+ */
 typedef struct Dots {
     const void *matrix, *vectors;
     uint64_t count, vector_count, first, last;
