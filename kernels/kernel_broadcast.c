@@ -56,8 +56,7 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
     /* two dims more, in front, for outputs of rank 0 and 1 */
     uint64_t *dims = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
     uint64_t *strides[BROADCAST_OPERANDS];
-    *plan = (Broadcast){
-        .count = count, .tiles = out->count ? 1 : 0, .threads = call->threads};
+    *plan = (Broadcast){.count = count, .tiles = out->count ? 1 : 0, .threads = call->threads};
     dims[0] = dims[1] = 1;
     for (uint32_t i = 0; i < count; i++) {
         strides[i] = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);

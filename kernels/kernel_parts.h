@@ -17,8 +17,8 @@ static inline unsigned kernel_parts(unsigned threads, uint64_t elements, unsigne
     return threads ? threads : 1;
 }
 
-/* Where part `part` of `parts` begins, of `count` items in groups of `grain`; that of part `parts` is
- * the end. */
+/* Where part `part` of `parts` begins, of `count` items in groups of `grain`; that of part `parts`
+ * is the end. */
 static inline uint64_t kernel_part_begin(uint64_t count, uint64_t grain, unsigned part,
                                          unsigned parts) {
     uint64_t groups = count / grain + (count % grain != 0);

@@ -2,8 +2,8 @@
 /* Direct convolutions; see conv_direct.h.
  *
  * float: a group's input planes are copied with their padding, so that the inner loop knows no
- * borders; then each row of outputs is a sum over taps. One axis counts as two, the first of
- * size 1.
+ * borders, or it masks what lies beyond them where the instruction set can; then each row of
+ * outputs is a sum over taps. One axis counts as two, the first of size 1.
  */
 #include "conv_direct.h"
 
@@ -21,7 +21,8 @@ typedef struct Planes {
     const ConvOperands *conv;
     WindowAxis y, x;
     uint64_t height, width; /* of a padded plane */
-    bool copied;            /* false: the input needs no padding and is used as it is */
+    bool copied;            /* false: the input needs no padding and is used as it is, or */
+    bool edges;             /* the loops know where it ends */
     const GemmLoops *loops;
 } Planes;
 
@@ -38,6 +39,9 @@ static Planes planes_of(const ConvOperands *conv) {
     p.height = padded_size(&p.y);
     p.width = padded_size(&p.x);
     p.copied = p.y.begin || p.x.begin || p.height > (uint64_t)p.y.in || p.width > (uint64_t)p.x.in;
+    p.edges = p.copied && p.loops->edges && p.y.taps == 3 && p.x.taps == 3 && p.x.dilation == 1 &&
+              p.y.dilation == 1 && p.x.stride == p.y.stride && p.x.stride <= 2;
+    if (p.edges) p.copied = false;
     if (!p.copied) p.width = (uint64_t)p.x.in;
     return p;
 }
@@ -65,13 +69,20 @@ static void run_filter(const Planes *p, const float *planes, uint64_t plane, uin
                      .lines = (uint64_t)p->y.out,
                      .line = (uint64_t)p->y.stride * p->width,
                      .count = (uint64_t)p->x.out};
+    const GemmEdges edges = {.in_height = (uint64_t)p->y.in,
+                             .in_width = (uint64_t)p->x.in,
+                             .top = (uint64_t)p->y.begin,
+                             .left = (uint64_t)p->x.begin};
     if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
     for (uint64_t c = 0; c < conv->channels; c++) {
         taps.weights =
             (const float *)conv->weights + (filter * conv->channels + c) * conv->window->taps;
         taps.add = c > 0;
         taps.from = planes + c * plane;
-        p->loops->taps(y, &taps);
+        if (p->edges)
+            p->loops->edges(y, &taps, &edges);
+        else
+            p->loops->taps(y, &taps);
     }
 }
 

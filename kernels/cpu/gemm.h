@@ -53,6 +53,7 @@ typedef struct GemmIsa {
 typedef struct GemmBlock GemmBlock;
 typedef struct GemmTaps GemmTaps;
 typedef struct GemmPlane GemmPlane;
+typedef struct GemmEdges GemmEdges;
 
 typedef struct GemmRow {
     int64_t length, first, last, offset, stride;
@@ -81,6 +82,9 @@ typedef struct GemmLoops {
     /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t *
      * step] */
     void (*taps)(float *to, const GemmTaps *taps);
+    /* The same on a plane without its padding, whose elements are 0; see GemmEdges. Of 3 x 3 taps
+     * side by side, steps of 1 or 2. NULL: there is none. */
+    void (*edges)(float *to, const GemmTaps *taps, const GemmEdges *edges);
     /* to[l][i] = the largest of those elements; NaN where one is */
     void (*largest)(float *to, const GemmTaps *taps);
 } GemmLoops;
@@ -103,6 +107,12 @@ struct GemmTaps {
     uint64_t stride, step;
     bool add; /* to += ; otherwise to = bias + */
     float bias;
+};
+
+/* The plane that taps.from is the first element of, and the padding before it: tap t of output i is
+ * at i * stride + t - left. taps.row is its width. */
+struct GemmEdges {
+    uint64_t in_height, in_width, top, left;
 };
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */
@@ -152,14 +162,15 @@ typedef struct Gemm {
     const GemmMatrix *a;
     GemmPack *pack_b;
     const void *b; /* its source */
-    const GemmMatrix *b_matrix; /* the same where it is one, whose memory is fetched ahead; or NULL */
-    void *c;           /* [batches, m, n], float or int32 */
-    bool add;          /* onto what C holds */
+    const GemmMatrix
+        *b_matrix; /* the same where it is one, whose memory is fetched ahead; or NULL */
+    void *c;       /* [batches, m, n], float or int32 */
+    bool add;      /* onto what C holds */
     const void
         *bias; /* [bias_batches, m] of C's type, or NULL: batch b has bias b % bias_batches */
     uint64_t bias_batches;
-    /* Of float, or NULL: what is done to C in the end, tile by tile. Its bias, if any, is of columns;
-     * its residual is of C's shape. */
+    /* Of float, or NULL: what is done to C in the end, tile by tile. Its bias, if any, is of
+     * columns; its residual is of C's shape. */
     const Epilogue *epilogue;
 } Gemm;
 
@@ -188,7 +199,8 @@ bool gemm_matrices(KernelCall *call, const GemmMatrices *matrices);
 /* The pack function of a GemmMatrix as B. */
 GemmPack gemm_pack_columns;
 
-/* Rows [row, row + rows) of a matrix, its columns [k, k + depth), side by side: to[i * depth + j]. */
+/* Rows [row, row + rows) of a matrix, its columns [k, k + depth), side by side: to[i * depth + j].
+ */
 void gemm_copy_rows(const GemmMatrix *matrix, const GemmBlock *block, float *to);
 
 /* Threads worth using for `work` multiply-adds in `tasks` parts. */

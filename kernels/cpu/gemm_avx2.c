@@ -193,6 +193,8 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
         for (uint32_t i = 0; i < 4; i++) v[i] = _mm256_set1_ps(x[k + i]);
         for (uint64_t j = 0; j < whole; j += 8) {
             __m256 sum = _mm256_loadu_ps(y + j);
+            if (j % 16 == 0) /* the next four */
+                for (uint32_t i = 4; i < 8; i++) __builtin_prefetch(matrix + j + i * row);
             TILE_UNROLL
             for (uint32_t i = 0; i < 4; i++)
                 sum = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(matrix + j + i * row), sum);
@@ -245,12 +247,77 @@ TARGET static inline __attribute__((always_inline)) void run_taps(float *to, con
     }
 }
 
+/* 3 x 3 taps of 8 outputs, or (not whole, steps of 1) fewer, in `lines` lines, `stride` rows apart:
+ * what is loaded serves all of them. */
+TARGET static inline __attribute__((always_inline)) void
+three_by_eight(float *to, const GemmTaps *t, const float *row, const uint32_t lines,
+               const uint64_t stride, const bool whole, uint64_t i) {
+    const __m256i mask = some(t->count - i);
+    __m256 sum[3];
+    TILE_UNROLL
+    for (uint32_t l = 0; l < lines; l++) {
+        const float *at = to + l * t->count + i;
+        if (!t->add)
+            sum[l] = _mm256_set1_ps(t->bias);
+        else
+            sum[l] = whole ? _mm256_loadu_ps(at) : _mm256_maskload_ps(at, mask);
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < (lines - 1) * stride + 3; r++, row += t->row) {
+        TILE_UNROLL
+        for (uint32_t k = 0; k < 3; k++) {
+            const float *at = row + k * t->step;
+            const __m256 x = whole ? spaced(at, stride) : _mm256_maskload_ps(at, mask);
+            TILE_UNROLL
+            for (uint32_t l = 0; l < lines; l++)
+                if (r >= l * stride && r < l * stride + 3)
+                    sum[l] = _mm256_fmadd_ps(_mm256_set1_ps(t->weights[(r - l * stride) * 3 + k]),
+                                             x, sum[l]);
+        }
+    }
+    TILE_UNROLL
+    for (uint32_t l = 0; l < lines; l++) {
+        float *at = to + l * t->count + i;
+        if (whole)
+            _mm256_storeu_ps(at, sum[l]);
+        else
+            _mm256_maskstore_ps(at, mask, sum[l]);
+    }
+}
+
+TARGET static inline __attribute__((always_inline)) void three_lines(float *to, const GemmTaps *t,
+                                                                     const float *from,
+                                                                     const uint32_t lines,
+                                                                     const uint64_t stride) {
+    uint64_t i = 0;
+    for (; t->count - i >= 8; i += 8)
+        three_by_eight(to, t, from + i * stride, lines, stride, true, i);
+    if (i < t->count && stride == 1) {
+        three_by_eight(to, t, from + i, lines, 1, false, i);
+        return;
+    }
+    for (; i < t->count; i++)
+        for (uint32_t l = 0; l < lines; l++) {
+            float *at = to + l * t->count + i;
+            *at = tap_sum(t, from + l * t->line + i * stride, t->add ? *at : t->bias);
+        }
+}
+
+TARGET static inline __attribute__((always_inline)) void
+three_by_three(float *to, const GemmTaps *t, const uint64_t stride) {
+    uint64_t line = 0;
+    for (; t->lines - line >= 3; line += 3)
+        three_lines(to + line * t->count, t, t->from + line * t->line, 3, stride);
+    for (; line < t->lines; line++)
+        three_lines(to + line * t->count, t, t->from + line * t->line, 1, stride);
+}
+
 TARGET static void taps(float *to, const GemmTaps *t) {
-    bool three = t->rows == 3 && t->taps == 3;
+    bool three = t->rows == 3 && t->taps == 3 && t->line == t->row * t->stride;
     if (three && t->stride == 1)
-        run_taps(to, t, 3, 3, 1);
+        three_by_three(to, t, 1);
     else if (three && t->stride == 2)
-        run_taps(to, t, 3, 3, 2);
+        three_by_three(to, t, 2);
     else if (t->stride == 1)
         run_taps(to, t, t->rows, t->taps, 1);
     else if (t->stride == 2)
@@ -318,14 +385,18 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
  */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void
-turned(const GemmTile *tile, uint32_t row, uint32_t column, const uint32_t rows,
-       const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
+                                                                uint32_t column,
+                                                                const uint32_t rows,
+                                                                const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m256 acc[4][3];
     TILE_UNROLL
-    for (uint32_t i = 0; i < rows * columns; i++) acc[i / columns][i % columns] = _mm256_setzero_ps();
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t j = 0; j < columns; j++) acc[r][j] = _mm256_setzero_ps();
+    }
     for (uint64_t k = 0; k < tile->depth; k += 8) {
         const __m256i mask = some(tile->depth - k);
         __m256 y[3];
@@ -365,8 +436,8 @@ const GemmIsa *gemm_isa_avx2(GemmKind kind) {
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels,            dots, sweep,
-                                    copy_row,            gemm_pad_portable, taps, largest};
+    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep,  copy_row,
+                                    gemm_pad_portable,   taps,   NULL, largest};
     return &table;
 }
 

@@ -20,8 +20,9 @@ static inline uint16_t some(uint64_t lanes) {
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
     X(1, 3)                                                                                        \
-    X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2)        \
-        X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+    X(2, 1)                                                                                        \
+    X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3)        \
+        X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16,                                                                                  \
@@ -107,9 +108,10 @@ CASES(TILE_CASE)
  */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void
-turned(const GemmTile *tile, uint32_t row, uint32_t column, const uint32_t rows,
-       const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
+                                                                uint32_t column,
+                                                                const uint32_t rows,
+                                                                const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m512 acc[8][3];
@@ -185,9 +187,40 @@ TARGET static void panels(float *to, const float *from, uint64_t row, const Gemm
     }
 }
 
+/* Four rows at once: x is loaded once for them. */
+TARGET static void four_dots(float *y, const float *matrix, uint64_t row, const float *x,
+                             uint64_t count) {
+    __m512 sum[4][2];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < 4; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    uint64_t k = 0;
+    for (; count - k >= 32; k += 32) {
+        const __m512 low = _mm512_loadu_ps(x + k), high = _mm512_loadu_ps(x + k + 16);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < 4; r++) {
+            const float *m = matrix + r * row + k;
+            sum[r][0] = _mm512_fmadd_ps(_mm512_loadu_ps(m), low, sum[r][0]);
+            sum[r][1] = _mm512_fmadd_ps(_mm512_loadu_ps(m + 16), high, sum[r][1]);
+        }
+    }
+    for (; k < count; k += 16) {
+        const __mmask16 mask = count - k >= 16 ? 0xffff : some(count - k);
+        const __m512 v = _mm512_maskz_loadu_ps(mask, x + k);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < 4; r++)
+            sum[r][0] =
+                _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + r * row + k), v, sum[r][0]);
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < 4; r++)
+        y[r] += _mm512_reduce_add_ps(_mm512_add_ps(sum[r][0], sum[r][1]));
+}
+
 TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                         uint64_t count) {
-    for (uint64_t r = 0; r < rows; r++, matrix += row) {
+    uint64_t r = 0;
+    for (; rows - r >= 4; r += 4, matrix += 4 * row) four_dots(y + r, matrix, row, x, count);
+    for (; r < rows; r++, matrix += row) {
         __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
                          _mm512_setzero_ps()};
         uint64_t k = 0;
@@ -394,6 +427,72 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
 }
 
+/* 3 x 3 taps as above, with masks in place of padding. */
+TARGET static inline __attribute__((always_inline)) void
+edge_lines(float *to, const GemmTaps *t, const GemmEdges *e, uint64_t line, const uint32_t lines,
+           const uint64_t stride) {
+    __m512 w[9];
+    TILE_UNROLL
+    for (uint32_t k = 0; k < 3; k++) {
+        w[k] = _mm512_set1_ps(t->weights[k]);
+        w[k + 3] = _mm512_set1_ps(t->weights[k + 3]);
+        w[k + 6] = _mm512_set1_ps(t->weights[k + 6]);
+    }
+    const uint64_t rows = (lines - 1) * stride + 3,
+                   from_row = line * stride - e->top; /* may wrap */
+    for (uint64_t i = 0; i < t->count; i += 16) {
+        const __mmask16 all = lanes_of(t->count, i);
+        __mmask16 have[3];
+        TILE_UNROLL
+        for (uint32_t k = 0; k < 3; k++) {
+            uint64_t at = i * stride + k, first = at >= e->left ? 0 : e->left - at;
+            uint64_t end = e->in_width + e->left;
+            uint64_t last = at < end ? (end - 1 - at) / stride + 1 : 0;
+            have[k] = between((first + stride - 1) / stride, last) & all;
+        }
+        __m512 sum[4];
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            sum[l] = t->add ? _mm512_maskz_loadu_ps(all, to + l * t->count + i)
+                            : _mm512_set1_ps(t->bias);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            if (from_row + r >= e->in_height) continue;
+            /* where lane 0 would be; masked lanes are not read */
+            uintptr_t row = (uintptr_t)t->from +
+                            ((from_row + r) * e->in_width + i * stride - e->left) * sizeof(float);
+            TILE_UNROLL
+            for (uint32_t k = 0; k < 3; k++) {
+                __m512 x = spaced((const float *)(row + k * sizeof(float)), stride, have[k]);
+                TILE_UNROLL
+                for (uint32_t l = 0; l < lines; l++)
+                    if (r >= l * stride && r < l * stride + 3)
+                        sum[l] = _mm512_fmadd_ps(w[(r - l * stride) * 3 + k], x, sum[l]);
+            }
+        }
+        TILE_UNROLL
+        for (uint32_t l = 0; l < lines; l++)
+            _mm512_mask_storeu_ps(to + l * t->count + i, all, sum[l]);
+    }
+}
+
+TARGET static inline __attribute__((always_inline)) void edge_steps(float *to, const GemmTaps *t,
+                                                                    const GemmEdges *e,
+                                                                    const uint32_t most,
+                                                                    const uint64_t stride) {
+    uint64_t line = 0;
+    for (; t->lines - line >= most; line += most)
+        edge_lines(to + line * t->count, t, e, line, most, stride);
+    for (; line < t->lines; line++) edge_lines(to + line * t->count, t, e, line, 1, stride);
+}
+
+TARGET static void edges(float *to, const GemmTaps *t, const GemmEdges *e) {
+    if (t->stride == 1)
+        edge_steps(to, t, e, 4, 1);
+    else
+        edge_steps(to, t, e, 3, 2);
+}
+
 /* A strip of 16 columns at a time, so that its masks are computed once. */
 TARGET static void pad(float *to, const GemmPlane *p) {
     const __m512 fill = _mm512_set1_ps(p->value);
@@ -416,8 +515,8 @@ TARGET static void pad(float *to, const GemmPlane *p) {
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep,
-                                    copy_row,            pad,    taps, largest};
+    static const GemmLoops table = {
+        gemm_transpose_avx2, panels, dots, sweep, copy_row, pad, taps, edges, largest};
     return &table;
 }
 

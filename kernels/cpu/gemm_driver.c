@@ -3,9 +3,9 @@
  *
  * A thread's share are columns next to each other, or rows, of one batch or more: always the same
  * ones, so that what the step before left in its cache is where it is needed. It goes over them in
- * strips of columns, and over k in blocks of GEMM_DEPTH: B's block is packed once, then a few rows of A
- * after the other (they stay in the L1 cache) run against it; rows of an A that is turned are copied
- * first. Buffers are made before the threads start; no two threads write one element of C.
+ * strips of columns, and over k in blocks of GEMM_DEPTH: B's block is packed once, then a few rows
+ * of A after the other (they stay in the L1 cache) run against it; rows of an A that is turned are
+ * copied first. Buffers are made before the threads start; no two threads write one element of C.
  */
 #include "gemm.h"
 
@@ -65,9 +65,9 @@ typedef struct Cut {
     const GemmLoops *loops;
     unsigned shares;
     bool by_rows;
-    uint64_t unit, in_batch, units; /* its columns or rows; units of a batch, and of all */
-    uint32_t width;                 /* of B's panels */
-    bool copies;                    /* A's rows are copied: they are turned */
+    uint64_t unit, in_batch, units;     /* its columns or rows; units of a batch, and of all */
+    uint32_t width;                     /* of B's panels */
+    bool copies;                        /* A's rows are copied: they are turned */
     uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
 } Cut;
 
@@ -128,10 +128,10 @@ typedef struct Strip {
     const Cut *cut;
     uint64_t batch, row, row_end;
     uint64_t column, columns, column_end; /* of the strip; of the share, in this batch */
-    uint32_t *a, *b, *last; /* buffers */
-    uint32_t rest;          /* columns of the last vector, turned in `last`; 0: they are not */
-    Ahead next_a, next_b;   /* the next rows, and the next block */
-    uint64_t lines;         /* of next_b for each panel of some rows */
+    uint32_t *a, *b, *last;               /* buffers */
+    uint32_t rest;        /* columns of the last vector, turned in `last`; 0: they are not */
+    Ahead next_a, next_b; /* the next rows, and the next block */
+    uint64_t lines;       /* of next_b for each panel of some rows */
 } Strip;
 
 /* A panel of B and the columns of C that are its. A last vector of few columns has been turned. */
@@ -148,17 +148,19 @@ static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
     isa->turned(tile);
 }
 
-static void run_panels(Strip *strip, const GemmTile *base) {
+/* The tile is changed in place: a copy of what was just written piece by piece would wait for it. */
+static void run_panels(Strip *strip, GemmTile *tile) {
     const Cut *cut = strip->cut;
+    uint32_t *c = tile->c;
     for (uint64_t j = 0; j < strip->columns; j += cut->width) {
-        GemmTile tile = *base;
-        tile.columns = (uint32_t)least(strip->columns - j, cut->width);
-        tile.b = strip->b + j * base->depth;
-        tile.c = (uint32_t *)base->c + j;
-        run_panel(strip, &tile, j + tile.columns == strip->columns);
+        tile->columns = (uint32_t)least(strip->columns - j, cut->width);
+        tile->b = strip->b + j * tile->depth;
+        tile->c = c + j;
+        run_panel(strip, tile, j + tile->columns == strip->columns);
         fetch_ahead(&strip->next_a, AHEAD_LINES);
         fetch_ahead(&strip->next_b, strip->lines);
     }
+    tile->c = c;
 }
 
 /* B's next block: of the same strip, or the first of the strip behind it. */
@@ -185,8 +187,8 @@ static void plan_ahead(Strip *strip, uint64_t k) {
     const Cut *cut = strip->cut;
     strip->next_b = block_ahead(strip, k);
     uint64_t lines = strip->next_b.rows * div_up(strip->next_b.size, CACHE_LINE);
-    uint64_t tiles = div_up(strip->row_end - strip->row, cut->isa->rows) *
-                     div_up(strip->columns, cut->width);
+    uint64_t tiles =
+        div_up(strip->row_end - strip->row, cut->isa->rows) * div_up(strip->columns, cut->width);
     strip->lines = div_up(lines, tiles);
 }
 
@@ -273,7 +275,8 @@ static void run_columns(Strip *s) {
 
 static void run_share(const Cut *cut, unsigned share, uint32_t *buffer) {
     const Gemm *g = cut->gemm;
-    uint64_t first = cut->units * share / cut->shares, last = cut->units * (share + 1) / cut->shares;
+    uint64_t first = cut->units * share / cut->shares,
+             last = cut->units * (share + 1) / cut->shares;
     uint64_t count;
     for (; first < last; first += count) {
         uint64_t unit = first % cut->in_batch;
@@ -300,8 +303,7 @@ static void fill_bias(const Gemm *g) {
             c[i * g->n + j] = g->bias ? ((const uint32_t *)g->bias)[at] : 0;
         }
     if (g->epilogue)
-        epilogue_apply(g->epilogue,
-                       &(EpilogueBlock){g->c, g->n, 0, 0, g->batches * g->m, g->n});
+        epilogue_apply(g->epilogue, &(EpilogueBlock){g->c, g->n, 0, 0, g->batches * g->m, g->n});
 }
 
 bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {

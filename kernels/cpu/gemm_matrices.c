@@ -3,7 +3,7 @@
  * matrix times vector, vector times matrix. See gemm.h. */
 #include "gemm.h"
 
-enum { SWEEP_COLUMNS = 1024, DOT_ROWS = 16 };
+enum { SWEEP_COLUMNS = 4096, DOT_ROWS = 16 };
 
 static const float *start(const GemmMatrix *m, uint64_t batch) {
     return m->data + (m->offsets ? m->offsets[batch] : 0);

@@ -156,7 +156,14 @@ static void largest(float *to, const GemmTaps *t) {
 }
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose,         gemm_panels_portable, dots, sweep,
-                                    gemm_row_portable, gemm_pad_portable,    taps, largest};
+    static const GemmLoops table = {transpose,
+                                    gemm_panels_portable,
+                                    dots,
+                                    sweep,
+                                    gemm_row_portable,
+                                    gemm_pad_portable,
+                                    taps,
+                                    NULL,
+                                    largest};
     return &table;
 }

@@ -76,12 +76,20 @@ static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *befo
     Gemm fused = *gemm;
     fused.epilogue = &epilogue;
     fused.c = arena_copy(call->scratch, before, out * sizeof(float));
-    if (level < ISA_COUNT) assert_true(gemm_run_level(call, &fused, level));
+    if (level < ISA_COUNT)
+        assert_true(gemm_run_level(call, &fused, level));
     else {
-        const GemmMatrices g = {.batches = gemm->batches, .m = gemm->m, .n = gemm->n, .k = gemm->k,
-                                .a = *gemm->a, .b = *(const GemmMatrix *)gemm->b, .c = fused.c,
-                                .add = gemm->add, .bias = gemm->bias,
-                                .bias_batches = gemm->bias_batches, .epilogue = &epilogue};
+        const GemmMatrices g = {.batches = gemm->batches,
+                                .m = gemm->m,
+                                .n = gemm->n,
+                                .k = gemm->k,
+                                .a = *gemm->a,
+                                .b = *(const GemmMatrix *)gemm->b,
+                                .c = fused.c,
+                                .add = gemm->add,
+                                .bias = gemm->bias,
+                                .bias_batches = gemm->bias_batches,
+                                .epilogue = &epilogue};
         gemm_matrices(call, &g);
     }
     assert_memory_equal(fused.c, want, out * sizeof(float));
@@ -107,8 +115,16 @@ static void run_case(KernelCall *call, const Case *c) {
     g.c = arena_copy(arena, before, out * sizeof(float));
     gemm_matrices(call, &g);
     check(c, &g, before);
-    const Gemm whole = {.batches = c->batches, .m = c->m, .n = c->n, .k = c->k, .a = &g.a,
-                        .b = &g.b, .c = g.c, .add = g.add, .bias = g.bias, .bias_batches = 2};
+    const Gemm whole = {.batches = c->batches,
+                        .m = c->m,
+                        .n = c->n,
+                        .k = c->k,
+                        .a = &g.a,
+                        .b = &g.b,
+                        .c = g.c,
+                        .add = g.add,
+                        .bias = g.bias,
+                        .bias_batches = 2};
     check_epilogue(call, &whole, before, ISA_COUNT);
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
@@ -258,6 +274,34 @@ static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
     compare(b);
 }
 
+/* Windows that reach beyond a plane, against a padded copy of it. */
+static void try_edges(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
+    static float padded[8192];
+    if (!loops->edges || stride > 2) return;
+    const uint64_t top = n % 4, left = n % 3, lines = 5 + n % 5;
+    const GemmEdges edges = {.in_height = 7, .in_width = n, .top = top, .left = left};
+    GemmTaps taps = {.from = padded, .weights = b->x, .rows = 3, .taps = 3, .step = 1, .bias = 2};
+    taps.stride = stride;
+    taps.count = (n + left) / stride + 1;
+    taps.lines = lines;
+    taps.add = n % 2;
+    taps.row = taps.count * stride + 3;
+    taps.line = taps.row * stride;
+    const GemmPlane plane = {.from = b->from + n,
+                             .in_height = 7,
+                             .in_width = n,
+                             .top = top,
+                             .left = left,
+                             .height = lines * stride + 3,
+                             .width = taps.row};
+    gemm_pad_portable(padded, &plane);
+    memcpy(b->got, b->want, sizeof b->got);
+    gemm_loops_portable()->taps(b->want, &taps);
+    taps.from = plane.from;
+    loops->edges(b->got, &taps, &edges);
+    compare(b);
+}
+
 static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t stride) {
     const GemmLoops *plain = gemm_loops_portable();
     GemmTaps taps = {.from = b->from, .row = 60, .weights = b->x, .rows = 3, .taps = 3};
@@ -274,6 +318,7 @@ static void try_windows(Both *b, const GemmLoops *loops, uint64_t n, uint64_t st
     plain->largest(b->want, &taps);
     loops->largest(b->got, &taps);
     compare(b);
+    try_edges(b, loops, n, stride);
     GemmPlane plane = {.from = b->from, .in_height = 9, .in_width = n, .top = stride, .value = 5};
     plane.left = n % 20;
     plane.height = 12;

@@ -10,9 +10,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "gemm.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
+#include "kernel_parts.h"
 #include "kernel_reals.h"
 
 typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
@@ -51,6 +53,7 @@ typedef struct Attention {
     uint64_t mask_step[4], mask_length;
     QkMode qk_mode;
     void *qk, *y; /* qk may be NULL */
+    const GemmLoops *loops;
 } Attention;
 
 /* One query: where its data begins, and the keys it may see. */
@@ -65,14 +68,41 @@ typedef struct Rotary {
     const void *cosine, *sine; /* [rows][half] */
 } Rotary;
 
+/* score[j] = key j . query, j < count */
+static void multiply_keys_float(const Attention *job, float *score, const float *keys,
+                                const float *query, uint64_t count) {
+    memset(score, 0, count * sizeof *score);
+    job->loops->dots(score, keys, job->k.row, query, count, job->head);
+}
+
+/* y += the sum of p[j] * value j, j < count */
+static void add_values_float(const Attention *job, float *y, const float *values, const float *p,
+                             uint64_t count) {
+    job->loops->sweep(y, values, job->v.row, p, count, job->value);
+}
+
 #include "real_float.inc"
-#include "real_dot.inc"
 #include "real_row.inc"
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
 #include "real_dot.inc"
 #include "real_row.inc"
+
+KERNEL_CLONES
+static void multiply_keys_double(const Attention *job, double *score, const double *keys,
+                                 const double *query, uint64_t count) {
+    for (uint64_t j = 0; j < count; j++)
+        score[j] = dot_double(query, keys + j * job->k.row, job->head);
+}
+
+KERNEL_CLONES
+static void add_values_double(const Attention *job, double *y, const double *values,
+                              const double *p, uint64_t count) {
+    for (uint64_t j = 0; j < count; j++)
+        for (uint64_t e = 0; e < job->value; e++) y[e] += p[j] * values[j * job->v.row + e];
+}
+
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 
@@ -270,34 +300,44 @@ static bool find_outputs(KernelCall *call, Attention *job) {
     return job->y && (!qk || job->qk);
 }
 
-static void run_queries(KernelCall *call, const Attention *job) {
-    const AttentionAttrs *attrs = call->attrs;
-    bool wide = kernel_reals_dtype(call) == DTYPE_DOUBLE;
+/* Query n of all; `score` has space for all keys. */
+static void run_query(const KernelCall *call, const Attention *job, uint64_t n, void *score) {
     uint64_t heads = job->q.heads, rows = job->q.rows;
-    void *score = arena_array(call->scratch, job->total + 1, sizeof(double));
-    for (uint64_t n = 0; n < job->q.batches * heads * rows; n++) {
-        uint64_t b = n / rows / heads, h = n / rows % heads, i = n % rows, kv = h / job->group;
-        Query q = {.sample = b,
-                   .place = i,
-                   .q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
-                   .k_start = b * job->k.batch + kv * job->k.head,
-                   .v_start = b * job->v.batch + kv * job->v.head,
-                   .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
-                   .qk_start = n * job->total,
-                   .mask_start =
-                       b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
-        find_range(attrs, job, &q);
-        if (wide)
-            attend_double(job, &q, score);
-        else
-            attend_float(job, &q, score);
+    uint64_t b = n / rows / heads, h = n / rows % heads, i = n % rows, kv = h / job->group;
+    Query q = {.sample = b,
+               .place = i,
+               .q_start = b * job->q.batch + h * job->q.head + i * job->q.row,
+               .k_start = b * job->k.batch + kv * job->k.head,
+               .v_start = b * job->v.batch + kv * job->v.head,
+               .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
+               .qk_start = n * job->total,
+               .mask_start = b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
+    find_range(call->attrs, job, &q);
+    if (job->element == sizeof(double))
+        attend_double(job, &q, score);
+    else
+        attend_float(job, &q, score);
+}
+
+static void run_queries(KernelCall *call, const Attention *job) {
+    const uint64_t count = job->q.batches * job->q.heads * job->q.rows;
+    const double work = (double)count * (double)job->total * (double)(job->head + job->value);
+    const unsigned threads = gemm_threads(call, work, count);
+    const uint64_t size = (job->total * sizeof(double) / 64 + 1) * 64;
+    char *scores = arena_array(call->scratch, threads, size);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (unsigned part = 0; part < threads; part++) {
+        uint64_t end = kernel_part_begin(count, 1, part + 1, threads);
+        for (uint64_t n = kernel_part_begin(count, 1, part, threads); n < end; n++)
+            run_query(call, job, n, scores + part * size);
     }
 }
 
 bool kernel_attention(KernelCall *call) {
     const AttentionAttrs *attrs = call->attrs;
     Attention job = {.softcap = (double)attrs->softcap,
-                     .element = kernel_element_size(kernel_reals_dtype(call))};
+                     .element = kernel_element_size(kernel_reals_dtype(call)),
+                     .loops = gemm_loops(isa_best())};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
     if (attrs->precision != DTYPE_FLOAT && attrs->precision != DTYPE_DOUBLE &&
         attrs->precision != DTYPE_FLOAT16 && attrs->precision != DTYPE_BFLOAT16)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "checked.h"
+#include "gemm.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
@@ -32,18 +33,18 @@ typedef enum ActivationKind {
     ACT_SOFTPLUS
 } ActivationKind;
 
-typedef struct Activation {
+typedef struct GateActivation {
     ActivationKind kind;
     double alpha, beta;
-} Activation;
+} GateActivation;
 
 /* Names are matched in any case; alpha, beta where the lists do not give them. */
-static const struct ActivationName {
+static const struct GateActivationName {
     const char *name;
     ActivationKind kind;
     bool takes_alpha, takes_beta;
     double alpha, beta;
-} activation_names[] = {
+} gate_activations[] = {
     {"relu", ACT_RELU, false, false, 0, 0},
     {"tanh", ACT_TANH, false, false, 0, 0},
     {"sigmoid", ACT_SIGMOID, false, false, 0, 0},
@@ -75,6 +76,8 @@ KERNEL_LAYOUT(recurrent, RecurrentAttrs,
               KERNEL_FIELD(RecurrentAttrs, activations, "activations", TEXTS),
               KERNEL_REAL(RecurrentAttrs, clip, "clip", 0.0F));
 
+enum { DOT_ROWS = 16 };
+
 /* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
 typedef struct Recurrent {
     RecurrentKind kind;
@@ -86,13 +89,23 @@ typedef struct Recurrent {
     bool couple;     /* LSTM: forget = 1 - input */
     bool bias_apart; /* GRU: the last gate's recurrent bias is added before the reset */
     double clip;     /* 0: none */
-    Activation activations[3];
+    GateActivation activations[3];
     const int64_t *lengths;       /* [batch], or NULL */
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
     void *y;
-    void *space; /* [batch][width] */
+    void *space;          /* [batch][width] */
+    const void *products; /* [length * batch][width]: all inputs times w; NULL: too many to keep */
+    const KernelCall *call;
 } Recurrent;
+
+/* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last
+ */
+typedef struct Dots {
+    const void *matrix, *vectors;
+    uint64_t count, vector_count, first, last;
+    void *to;
+} Dots;
 
 static uint64_t sequence_length(const Recurrent *job, uint64_t b) {
     return job->lengths ? (uint64_t)job->lengths[b] : job->length;
@@ -118,12 +131,38 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
     return row * job->hidden;
 }
 
+/* Rows stay in the first-level cache while all vectors meet them. */
+static void add_dots_float(const Recurrent *job, const Dots *dots) {
+    const GemmLoops *loops = gemm_loops(isa_best());
+    const float *matrix = dots->matrix, *vectors = dots->vectors;
+    const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
+    const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
+    const unsigned threads = gemm_threads(job->call, work, blocks);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+    for (uint64_t block = 0; block < blocks; block++) {
+        uint64_t j = dots->first + block * DOT_ROWS;
+        uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
+        for (uint64_t b = 0; b < dots->vector_count; b++)
+            loops->dots((float *)dots->to + b * job->width + j, matrix + j * dots->count,
+                        dots->count, vectors + b * dots->count, count, dots->count);
+    }
+}
+
 #include "real_float.inc"
-#include "real_dot.inc"
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 #include "real_double.inc"
 #include "real_dot.inc"
+
+KERNEL_CLONES
+static void add_dots_double(const Recurrent *job, const Dots *dots) {
+    const double *matrix = dots->matrix, *vectors = dots->vectors;
+    for (uint64_t j = dots->first; j < dots->last; j++)
+        for (uint64_t b = 0; b < dots->vector_count; b++)
+            ((double *)dots->to)[b * job->width + j] +=
+                dot_double(matrix + j * dots->count, vectors + b * dots->count, dots->count);
+}
+
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 
@@ -141,13 +180,13 @@ static bool same_name(const AttrText *text, const char *name) {
 }
 
 /* The k-th activation of all directions; used: how many alphas and betas earlier ones took. */
-static bool find_activation(KernelCall *call, uint32_t k, uint32_t used[2], Activation *act) {
+static bool find_activation(KernelCall *call, uint32_t k, uint32_t used[2], GateActivation *act) {
     const RecurrentAttrs *attrs = call->attrs;
     const AttrText *text = &attrs->activations.items[k];
-    for (size_t i = 0; i < sizeof activation_names / sizeof *activation_names; i++) {
-        const struct ActivationName *name = &activation_names[i];
+    for (size_t i = 0; i < sizeof gate_activations / sizeof *gate_activations; i++) {
+        const struct GateActivationName *name = &gate_activations[i];
         if (!same_name(text, name->name)) continue;
-        *act = (Activation){name->kind, name->alpha, name->beta};
+        *act = (GateActivation){name->kind, name->alpha, name->beta};
         if (name->takes_alpha && used[0] < attrs->alpha.count)
             act->alpha = (double)attrs->alpha.items[used[0]++];
         if (name->takes_beta && used[1] < attrs->beta.count)
@@ -160,7 +199,7 @@ static bool find_activation(KernelCall *call, uint32_t k, uint32_t used[2], Acti
 
 /* all: [2 * 3], of direction d from 3 d on. */
 static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t directions,
-                             Activation *all) {
+                             GateActivation *all) {
     static const ActivationKind usual[][3] = {[RECURRENT_RNN] = {ACT_TANH},
                                               [RECURRENT_GRU] = {ACT_SIGMOID, ACT_TANH},
                                               [RECURRENT_LSTM] = {ACT_SIGMOID, ACT_TANH, ACT_TANH}};
@@ -170,9 +209,9 @@ static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t dire
         return kernel_fail(call, "%u activations for %u gates", count, each * (unsigned)directions);
     for (uint32_t d = 0; d < directions; d++)
         for (uint32_t i = 0; i < each; i++) {
-            Activation *act = &all[3 * d + i];
+            GateActivation *act = &all[3 * d + i];
             if (!count)
-                *act = (Activation){.kind = usual[kind][i]};
+                *act = (GateActivation){.kind = usual[kind][i]};
             else if (!find_activation(call, d * each + i, used, act))
                 return false;
         }
@@ -247,7 +286,7 @@ typedef struct RecurrentData {
     const void *w, *r, *bias, *p;
     void *first[2]; /* initial h and c, read only */
     void *last[2];
-    Activation activations[6];
+    GateActivation activations[6];
 } RecurrentData;
 
 static bool input_reals(KernelCall *call, uint32_t i, const void **data) {
@@ -289,7 +328,28 @@ static const void *part(const void *all, uint64_t elements, size_t size) {
     return all ? (const char *)all + elements * size : NULL;
 }
 
-static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
+/* All inputs times w in one product, as far as there is room for that. */
+static bool multiply_inputs(KernelCall *call, Recurrent *job) {
+    enum { PRODUCTS_MOST = 1 << 26 }; /* bytes */
+    uint64_t rows, count;
+    job->products = NULL;
+    if (job->element != sizeof(float) || !checked_mul(job->length, job->batch, &rows) ||
+        !checked_mul(rows, job->width, &count) || count > PRODUCTS_MOST / sizeof(float) || !count)
+        return true;
+    float *products = kernel_workspace(call, count * sizeof(float));
+    if (!products) return false;
+    const GemmMatrices g = {.batches = 1,
+                            .m = rows,
+                            .n = job->width,
+                            .k = job->input,
+                            .a = {job->x, NULL, job->input, 1},
+                            .b = {job->w, NULL, 1, job->input},
+                            .c = products};
+    job->products = products;
+    return gemm_matrices(call, &g);
+}
+
+static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
     Dtype dtype = kernel_reals_dtype(call);
     size_t size = job->element;
     const RecurrentAttrs *attrs = call->attrs;
@@ -306,17 +366,20 @@ static void run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
         state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
         move_state(job, state[i], data->first[i], false);
     }
+    if (!multiply_inputs(call, job)) return false;
     if (dtype == DTYPE_FLOAT)
         run_direction_float(job, state[0], state[1], gates);
     else
         run_direction_double(job, state[0], state[1], gates);
     move_state(job, state[0], data->last[0], true);
     move_state(job, state[1], data->last[1], true);
+    return true;
 }
 
 static bool recurrent(KernelCall *call, RecurrentKind kind) {
     const RecurrentAttrs *attrs = call->attrs;
     Recurrent job = {.kind = kind,
+                     .call = call,
                      .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
                      .clip = (double)attrs->clip};
@@ -327,7 +390,8 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
     size_t size = job.element = kernel_element_size(kernel_reals_dtype(call));
     job.space = arena_array(call->scratch, job.batch * job.width, size);
     if (job.y) memset(job.y, 0, job.length * job.directions * job.batch * job.hidden * size);
-    for (uint64_t d = 0; d < job.directions; d++) run_direction(call, &job, &data, d);
+    for (uint64_t d = 0; d < job.directions; d++)
+        if (!run_direction(call, &job, &data, d)) return false;
     void *made[] = {job.y, data.last[0], data.last[1]};
     for (uint32_t i = 0; i < 3; i++)
         if (made[i]) kernel_reals_done(&call->outputs[i], made[i], kernel_reals_dtype(call));

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Parts cover all items once; operators that are cut into parts give the same bits for any number
+ * of threads. */
+#include "kernel_call_test.h"
+
+#include "kernel_parts.h"
+
+enum { ROWS = 700, COLUMNS = 61, PLANES = 3, COUNT = PLANES * ROWS * COLUMNS };
+
+static void test_cover(void **state) {
+    (void)state;
+    for (uint64_t count = 0; count < 300; count++)
+        for (unsigned parts = 1; parts < 9; parts++)
+            for (uint64_t grain = 1; grain < 40; grain += 5) {
+                assert_int_equal(kernel_part_begin(count, grain, 0, parts), 0);
+                assert_int_equal(kernel_part_begin(count, grain, parts, parts), count);
+                for (unsigned i = 0; i < parts; i++) {
+                    uint64_t begin = kernel_part_begin(count, grain, i, parts);
+                    uint64_t end = kernel_part_begin(count, grain, i + 1, parts);
+                    assert_true(begin <= end && (begin % grain == 0 || begin == count));
+                    assert_true(end - begin <= (count / grain / parts + 2) * grain);
+                }
+            }
+    assert_int_equal(kernel_parts(8, 0, 1), 1);
+    assert_int_equal(kernel_parts(8, 3 * KERNEL_PART_LEAST, 1), 3);
+    assert_int_equal(kernel_parts(2, 3 * KERNEL_PART_LEAST, 1), 2);
+}
+
+/* The operator on x, and on a bias of COLUMNS, into y of dims. */
+static void compute(const char *op, uint32_t inputs, const int64_t *dims, float *y,
+                    unsigned threads) {
+    static float x[COUNT], bias[COLUMNS];
+    static const int64_t x_dims[] = {PLANES, ROWS, COLUMNS}, bias_dims[] = {COLUMNS};
+    TestCall test;
+    for (uint32_t i = 0; i < COUNT; i++)
+        x[i] = (float)(int32_t)(i * 2654435761u) * 0x1p-29f; /* within 4 */
+    for (uint32_t i = 0; i < COLUMNS; i++) bias[i] = (float)i - 30;
+    test_call_begin(&test, op, 21);
+    if (setjmp(test.trap.env)) fail();
+    test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
+    if (inputs > 1) test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 1, bias_dims, bias));
+    test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, y));
+    test.call.threads = threads;
+    assert_true(test_call_run(&test));
+    test_call_end(&test);
+}
+
+static void test_threads(void **state) {
+    static float want[COUNT], got[COUNT];
+    static const int64_t same[] = {PLANES, ROWS, COLUMNS}, turned[] = {COLUMNS, ROWS, PLANES};
+    static const struct {
+        const char *op;
+        uint32_t inputs;
+        const int64_t *dims;
+    } cases[] = {
+        {"Add", 2, same},     {"Relu", 1, same},        {"Erf", 1, same},
+        {"Softmax", 1, same}, {"Transpose", 1, turned}, {"LayerNormalization", 2, same},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        compute(cases[i].op, cases[i].inputs, cases[i].dims, want, 1);
+        for (unsigned threads = 2; threads < 6; threads++) {
+            memset(got, 0xff, sizeof got);
+            compute(cases[i].op, cases[i].inputs, cases[i].dims, got, threads);
+            if (memcmp(want, got, sizeof want))
+                fail_msg("%s differs with %u threads", cases[i].op, threads);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cover),
+                                       cmocka_unit_test(test_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
