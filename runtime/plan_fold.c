@@ -221,6 +221,7 @@ static bool execute_steps(Fold *f) {
         return false;
     run->exec.err = &run->err;
     run->exec.threads = processors_usable();
+    run->exec.provider = KERNEL_PROVIDER_OWN; /* no plan should depend on its maker's libraries */
     run->exec.faithful = b->numerics == PLAN_FAITHFUL;
     run->exec.keeps_values = true; /* steps that stay may read them */
     for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);

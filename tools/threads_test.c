@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One plan, 16 threads, each with a context of its own that computes with one thread: every thread
- * gets what a lone one got. The preset `tsan` builds it with the thread sanitizer, without
- * suppressions. */
+ * gets what a lone one got; with the kernels that are best, and with oneDNN's where it can. The
+ * preset `tsan` builds it with the thread sanitizer, without suppressions. */
 #define _DEFAULT_SOURCE /* pthread_barrier_t */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,12 +118,14 @@ typedef struct Caller {
     const Result *expected; /* [SHAPES] */
     pthread_barrier_t *start;
     int number, wrong;
+    DemiKernels kernels;
 } Caller;
 
-static DemiContext *new_context(const DemiPlan *plan) {
+static DemiContext *new_context(const DemiPlan *plan, DemiKernels kernels) {
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
     DemiContext *context = NULL;
     options.threads = 1;
+    options.kernels = kernels;
     options.memory_budget = 64 << 20;
     return demi_context_new(plan, &options, &context, NULL) == DEMI_OK ? context : NULL;
 }
@@ -132,7 +134,7 @@ static void *call(void *data) {
     Caller *caller = data;
     Result *result = malloc(sizeof *result);
     pthread_barrier_wait(caller->start);
-    DemiContext *context = new_context(caller->plan);
+    DemiContext *context = new_context(caller->plan, caller->kernels);
     if (!context || !result) caller->wrong = 1;
     for (int i = 0; context && result && i < RUNS; i++) {
         int kind = (caller->number * 3 + i) % SHAPES;
@@ -158,15 +160,14 @@ static DemiPlan *compile(Image *image) {
     return plan;
 }
 
-static void test_threads(void **state) {
-    (void)state;
+static void test_kernels(DemiKernels kernels) {
     Image image = {.bytes = aligned_alloc(64, 1 << 20), .room = 1 << 20};
     Result *expected = calloc(SHAPES, sizeof *expected);
     Caller callers[THREADS];
     pthread_barrier_t start;
     assert_true(image.bytes && expected);
     DemiPlan *alone = compile(&image), *plan = NULL;
-    DemiContext *context = new_context(alone);
+    DemiContext *context = new_context(alone, kernels);
     assert_non_null(context);
     for (int i = 0; i < SHAPES; i++) assert_true(run(context, i, &expected[i]));
     demi_context_free(context);
@@ -175,7 +176,11 @@ static void test_threads(void **state) {
     assert_int_equal(demi_plan_from_memory(image.bytes, image.size, &plan, NULL), DEMI_OK);
     assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (Caller){.plan = plan, .expected = expected, .start = &start, .number = i};
+        callers[i] = (Caller){.plan = plan,
+                              .expected = expected,
+                              .start = &start,
+                              .number = i,
+                              .kernels = kernels};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -188,7 +193,16 @@ static void test_threads(void **state) {
     free(image.bytes);
 }
 
+static void test_best(void **state) {
+    (void)state;
+    test_kernels(DEMI_KERNELS_AUTO);
+}
+static void test_onednn(void **state) {
+    (void)state;
+    test_kernels(DEMI_KERNELS_ONEDNN);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_best), cmocka_unit_test(test_onednn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
