@@ -22,3 +22,13 @@ foreach(name import text convert pipeline plan)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     endif()
 endforeach()
+
+# Every operator under hostile attributes, shapes and data: 100 cases of each version, the sanitizer
+# build likewise.
+add_executable(hostile_operators tools/hostile_operators.c tools/hostile_values.c)
+target_include_directories(hostile_operators PRIVATE tools)
+target_link_libraries(hostile_operators PRIVATE demi_flags demi_runtime demi_kernels demi_rewrite demi_shape
+    demi_base m)
+add_test(NAME hostile_operators COMMAND hostile_operators 100)
+set_tests_properties(hostile_operators PROPERTIES LABELS fuzz TIMEOUT 300 
+    ENVIRONMENT "OMP_NUM_THREADS=2;ASAN_OPTIONS=quarantine_size_mb=8")
