@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every operator under attributes, shapes and data that no exporter writes.
  *
- *     hostile_operators [CASES [OPERATOR [SEED]]]
+ *     hostile_operators [CASES [OPERATOR [SEED [PLAN...]]]]
  *
  * Of every version of every operator that the runtime has, CASES plans of one step are made at
  * random from pools of hostile values, without anything that checks a model before: numbers of
@@ -23,6 +23,7 @@
 #include "attr_layout.h"
 #include "demi_runtime.h"
 #include "fused_ops.h"
+#include "hostile_mutate.h"
 #include "hostile_values.h"
 #include "kernel.h"
 #include "ops.h"
@@ -372,7 +373,7 @@ static DemiStatus run_plan(Case *c, DemiError *error) {
 
 typedef struct Totals {
     uint64_t cases, ran, failures;
-    uint64_t ops, never; /* operator versions; of them those of which no case ran */
+    uint64_t ops; /* operator versions */
 } Totals;
 
 static void fail(Totals *totals, const char *what) {
@@ -391,14 +392,34 @@ static long resident_most(void) {
     return usage.ru_maxrss * 1024;
 }
 
+/* Runs what the case has built, within its bounds; true where it ran to an end. */
+static bool judge(Case *c, Totals *totals) {
+    DemiError error = DEMI_ERROR_INIT;
+    double start = seconds_now();
+    long resident = resident_most();
+    alarm(MOST_SECONDS);
+    DemiStatus status = run_plan(c, &error);
+    alarm(0);
+    if (seconds_now() - start > slow_seconds) fail(totals, "it took too long");
+    if (resident_most() - resident > SLACK) fail(totals, "it took too much memory");
+    if (status != DEMI_OK && !error.message[0]) fail(totals, "it failed without a reason");
+    if (strchr(error.message, '\n')) fail(totals, "its message has several lines");
+    if (status != DEMI_OK && (status < DEMI_ERR_MODEL || status > DEMI_ERR_ENV))
+        fail(totals, "it failed with another status");
+    if (getenv("HOSTILE_SHOW")) printf("%s: %d %s\n", current, (int)status, error.message);
+    totals->cases++;
+    totals->ran += status == DEMI_OK;
+    return status == DEMI_OK;
+}
+
+enum { ROOM = 1 << 20 };
+
 /* True where it ran to an end. */
 static bool try_case(const OpSchema *schema, uint64_t seed, Totals *totals) {
-    enum { ROOM = 1 << 20 };
     static _Alignas(64) char bytes[ROOM];
     MemTrap trap;
     Arena arena;
     Err err = {.code = ERR_NONE};
-    DemiError error = DEMI_ERROR_INIT;
     if (setjmp(trap.env)) {
         fail(totals, "making it took all memory");
         return false;
@@ -409,21 +430,77 @@ static bool try_case(const OpSchema *schema, uint64_t seed, Totals *totals) {
     c->like = hostile_shape(&c->rng);
     plan_builder_init(&c->b, &arena);
     build(c);
-    bool made = plan_write(&c->b, append, c, &err);
-    double start = seconds_now();
-    long resident = resident_most();
-    alarm(MOST_SECONDS);
-    DemiStatus status = made ? run_plan(c, &error) : DEMI_OK;
-    alarm(0);
-    if (seconds_now() - start > slow_seconds) fail(totals, "it took too long");
-    if (resident_most() - resident > SLACK) fail(totals, "it took too much memory");
-    if (status != DEMI_OK && !error.message[0]) fail(totals, "it failed without a reason");
-    if (strchr(error.message, '\n')) fail(totals, "its message has several lines");
-    if (status != DEMI_OK && (status < DEMI_ERR_MODEL || status > DEMI_ERR_ENV))
-        fail(totals, "it failed with another status");
-    if (getenv("HOSTILE_SHOW")) printf("%s: %d %s\n", current, (int)status, error.message);
+    bool ran = plan_write(&c->b, append, c, &err) && judge(c, totals);
     arena_free(&arena);
-    return made && status == DEMI_OK;
+    return ran;
+}
+
+/* ---- valid plans, changed ------------------------------------------------------------------- */
+
+/* An input as the plan declares it, in part; false where there is no telling. */
+static bool feed_declared(Case *c, const DemiPlanIo *io) {
+    Feed *feed = &c->feeds[c->feed_count];
+    HostileShape shape = hostile_shape(&c->rng);
+    snprintf(feed->name, sizeof feed->name, "%s", io->name);
+    if (io->has_rank && io->rank <= HOSTILE_RANK && !rng_chance(&c->rng, 5)) {
+        shape.rank = io->rank;
+        for (uint32_t i = 0; i < io->rank; i++) shape.dims[i] = io->dims[i] < 0 ? 2 : io->dims[i];
+    }
+    if (hostile_count(shape.rank, shape.dims) > ROOM) return false;
+    feed->value = (DemiData)DEMI_DATA_INIT;
+    if (io->kind == DEMI_DATA_TENSOR_KIND)
+        feed->value = hostile_tensor(c->arena, &c->rng, (Dtype)io->dtype, &shape);
+    else if (io->kind == DEMI_DATA_SEQUENCE_KIND)
+        feed->value = (DemiData)DEMI_DATA_SEQUENCE(0, NULL);
+    c->feed_count++;
+    return true;
+}
+
+static bool feed_all(Case *c) {
+    DemiPlan *plan = NULL;
+    bool ok = demi_plan_from_memory(c->bytes, c->size, &plan, NULL) == DEMI_OK;
+    size_t count = ok ? demi_plan_input_count(plan) : 0;
+    for (size_t i = 0; ok && i < count; i++) {
+        DemiPlanIo io = DEMI_PLAN_IO_INIT;
+        demi_plan_input(plan, i, &io);
+        ok = count <= MOST_OPERANDS && strlen(io.name) < sizeof c->feeds[0].name &&
+             feed_declared(c, &io);
+    }
+    demi_plan_free(plan);
+    return ok;
+}
+
+static bool try_changed(const char *from, size_t size, uint64_t seed, Totals *totals) {
+    static _Alignas(64) char bytes[ROOM];
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) {
+        fail(totals, "making it took all memory");
+        return false;
+    }
+    arena_init(&arena, &trap);
+    Case *c = ARENA_NEW(&arena, Case);
+    *c = (Case){.arena = &arena, .rng = {seed}, .bytes = bytes, .size = size};
+    memcpy(bytes, from, size);
+    bool ran = hostile_mutate(&arena, &c->rng, bytes, size) && feed_all(c) && judge(c, totals);
+    arena_free(&arena);
+    return ran;
+}
+
+static void try_plan(const char *path, uint64_t cases, uint64_t seed, Totals *totals) {
+    static char bytes[ROOM];
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    uint64_t version = kernel_table_version();
+    if (file) fclose(file);
+    if (size < sizeof(PlanHeader) || size == sizeof bytes) return; /* too small, or too large */
+    memcpy(bytes + offsetof(PlanHeader, kernels), &version, sizeof version);
+    for (uint64_t i = 0; i < cases; i++) {
+        const char *name = strrchr(path, '/');
+        snprintf(current, sizeof current, "plan %.200s, case %llu of seed %llu",
+                 name ? name + 1 : path, (unsigned long long)i, (unsigned long long)seed);
+        try_changed(bytes, size, seed * UINT64_C(0x9E3779B97F4A7C15) + i, totals);
+    }
 }
 
 static void try_operator(const OpSchema *schema, uint64_t cases, uint64_t seed, Totals *totals) {
@@ -438,9 +515,6 @@ static void try_operator(const OpSchema *schema, uint64_t cases, uint64_t seed, 
                  (unsigned long long)i, (unsigned long long)seed);
         ran += try_case(schema, own, totals);
     }
-    totals->cases += cases;
-    totals->ran += ran;
-    totals->never += ran == 0;
     if (ran == 0 && getenv("HOSTILE_SHOW")) printf("none of %s ran\n", current);
 }
 
@@ -474,11 +548,10 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < fused_ops_count(); i++)
         if (!only || strcmp(only, fused_ops_at(i)->name) == 0)
             try_operator(fused_ops_at(i), cases, seed, &totals);
-    printf(
-        "%llu cases of %llu operator versions: %llu ran to an end, %llu failures; of %llu versions "
-        "none ran\n",
-        (unsigned long long)totals.cases, (unsigned long long)totals.ops,
-        (unsigned long long)totals.ran, (unsigned long long)totals.failures,
-        (unsigned long long)totals.never);
-    return totals.failures || !totals.ops;
+    for (int i = 4; i < argc; i++) try_plan(argv[i], cases, seed, &totals);
+    printf("%llu cases of %llu operator versions and %d plans: %llu ran to an end, %llu failures\n",
+           (unsigned long long)totals.cases, (unsigned long long)totals.ops,
+           argc > 4 ? argc - 4 : 0, (unsigned long long)totals.ran,
+           (unsigned long long)totals.failures);
+    return totals.failures || !totals.cases;
 }
