@@ -29,6 +29,38 @@ static bool set_constants(Exec *exec) {
     return true;
 }
 
+/* True where the sizes that the plan tells of a value fit the budget, or are not all known. */
+static bool value_fits(const Exec *exec, const PlanValue *value) {
+    const int64_t *dims = exec->loaded->plan.numbers + value->dims;
+    uint64_t size = kernel_element_size((Dtype)value->dtype);
+    if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE) return true;
+    for (uint32_t i = 0; i < value->rank; i++)
+        if (dims[i] <= 0) return true; /* open, or no elements */
+    for (uint32_t i = 0; i < value->rank; i++)
+        if (__builtin_mul_overflow(size, (uint64_t)dims[i], &size)) return false;
+    return size <= exec->pool.budget;
+}
+
+/* What the steps of the main graph give is made in every run: where one result alone is too large,
+ * that is told before the others take time and memory. */
+static bool check_sizes(Exec *exec) {
+    const Plan *plan = &exec->loaded->plan;
+    PlanSpan steps = plan->graph_count ? plan->graphs[0].steps : (PlanSpan){0, 0};
+    for (uint32_t i = steps.first; i < steps.first + steps.count; i++) {
+        const LoadedStep *step = &exec->loaded->steps[i];
+        for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
+            if (step->outputs[k] == PLAN_NONE ||
+                value_fits(exec, &plan->values[step->outputs[k]]))
+                continue;
+            err_set(exec->err, ERR_ENV,
+                    "more memory is needed than the budget of %llu bytes allows",
+                    (unsigned long long)exec->pool.budget);
+            return exec_name_step(exec, step);
+        }
+    }
+    return true;
+}
+
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err) {
     const Plan *plan = &loaded->plan;
     *exec = (Exec){.loaded = loaded, .threads = 1, .step_limit = UINT64_MAX, .err = err};
@@ -39,7 +71,7 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
-    return set_constants(exec);
+    return set_constants(exec) && (budget == UINT64_MAX || check_sizes(exec));
 }
 
 void exec_free(Exec *exec) {

@@ -4,9 +4,9 @@
  * instead.
  *
  * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ
- * from run to run, those that fail, and those whose results are more than twice their operands and
- * 1 MiB: such are cheaper to make than to read. What no step reads any more is dropped from the
- * plan.
+ * from run to run, those that fail, and those whose results are more than twice their operands (or
+ * all constants there are) and 1 MiB: such are cheaper to make than to read. What no step reads any
+ * more is dropped from the plan.
  */
 #include <string.h>
 
@@ -181,8 +181,9 @@ static uint64_t bytes_of(const RtValue *value) {
     return tensor->count * kernel_element_size(tensor->dtype);
 }
 
-/* Bytes that the step's results may have; false where an operand is not known after all. */
-static bool allowed(const Exec *exec, const LoadedStep *step, uint64_t *bytes) {
+/* Bytes that the step's results may have; false where an operand is not known after all. They are
+ * held against all constants of the model, too: a chain of steps may double them again and again. */
+static bool allowed(const Fold *f, const Exec *exec, const LoadedStep *step, uint64_t *bytes) {
     uint64_t operands = 0;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
         if (step->inputs[i] == PLAN_NONE) continue;
@@ -190,6 +191,7 @@ static bool allowed(const Exec *exec, const LoadedStep *step, uint64_t *bytes) {
         if (value->state != RT_TENSOR) return false;
         operands += bytes_of(value);
     }
+    if (operands > f->b->data_size) operands = f->b->data_size;
     *bytes = RESULT_FACTOR * operands + RESULT_BYTES;
     return true;
 }
@@ -198,7 +200,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     const LoadedStep *step = &run->loaded.steps[number];
     Exec *exec = &run->exec;
     uint64_t most, made = 0;
-    if (!allowed(exec, step, &most)) return;
+    if (!allowed(f, exec, step, &most)) return;
     /* operands and results may be widened for the kernel, which may need workspace */
     exec->pool.budget = exec->pool.used + 4 * most;
     run->err = (Err){0};

@@ -22,7 +22,8 @@ static size_t text_place(const PlanBuilder *b, const char *text, size_t size) {
     size_t place = (size_t)(hash ^ hash >> 32) & (b->text_capacity - 1);
     for (; b->text_slots[place]; place = (place + 1) & (b->text_capacity - 1)) {
         const PlanSpan *span = &b->texts.items[b->text_slots[place] - 1];
-        if (span->count == size && memcmp(b->chars.items + span->first, text, size) == 0) break;
+        if (span->count == size && (!size || !memcmp(b->chars.items + span->first, text, size)))
+            break; /* no bytes may lie nowhere */
     }
     return place;
 }

@@ -22,3 +22,24 @@ foreach(name import text convert pipeline plan)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     endif()
 endforeach()
+if(DEMI_FUZZ)
+    # From the kept corpus on; what is new lands in the build folder, what broke something beside it.
+    set(found ${CMAKE_CURRENT_BINARY_DIR}/found_plan)
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME fuzz_plan_minute COMMAND fuzz_plan -max_total_time=60 -timeout=10
+        -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found}
+        ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan)
+    set_tests_properties(fuzz_plan_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
+endif()
+
+# Every operator under hostile attributes, shapes and data, 100 cases of each version and of each plan
+# of the corpus; in the sanitizer build likewise.
+add_executable(hostile_operators tools/hostile_operators.c tools/hostile_values.c
+    tools/hostile_mutate.c)
+target_include_directories(hostile_operators PRIVATE tools)
+target_link_libraries(hostile_operators PRIVATE demi_flags demi_runtime demi_kernels demi_rewrite demi_shape
+    demi_base m)
+file(GLOB plans CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan/*)
+add_test(NAME hostile_operators COMMAND hostile_operators 100 "" 1 ${plans})
+set_tests_properties(hostile_operators PROPERTIES LABELS fuzz TIMEOUT 300
+    ENVIRONMENT "OMP_NUM_THREADS=2;ASAN_OPTIONS=quarantine_size_mb=8")

@@ -285,6 +285,14 @@ class Inputs(Case):
         tensor.external_data.add(key="location", value="/etc/passwd")
         self.bad(1, "--input", f"x={self.pb('x.pb', tensor)}")
 
+    def test_memory(self) -> None:
+        self.ok("run", self.model, "--random", "1", "--memory", "1M", "--quiet")
+        line = self.fails(3, "run", self.model, "--random", "1", "--shape", "x=100000x3",
+                          "--memory=1M", "--quiet")
+        self.assertIn("budget of 1048576 bytes", line)
+        for word in ["0", "x", "1T", "M", "-1", "1MB", "99999999999999999999", "99999999999G"]:
+            self.fails(2, "run", self.model, "--random", "1", "--memory", word)
+
     def test_bare_elements_that_do_not_fit(self) -> None:
         line = self.bad(2, "--input", f"x={self.write('x.bin', X.tobytes()[:-1])}")
         self.assertIn("bytes", line)

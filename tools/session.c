@@ -31,7 +31,8 @@ static bool compile(DemiModel *model, const Parsed *parsed, bool judges, Session
                     Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
-    const char *numerics = parsed_knows(parsed, "numerics") ? parsed_value(parsed, "numerics") : NULL;
+    const char *numerics =
+        parsed_knows(parsed, "numerics") ? parsed_value(parsed, "numerics") : NULL;
     bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judges;
     options.numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options.keep_values = faithful && judges;
@@ -90,7 +91,8 @@ static void find_ios(Session *s, Arena *arena) {
     }
 }
 
-/* A word of --kernels. Where oneDNN is asked for and can't be had, a line says so, and demi's own run. */
+/* A word of --kernels. Where oneDNN is asked for and can't be had, a line says so, and demi's own
+ * run. */
 static DemiKernels kernels_of(const Parsed *parsed) {
     const char *word = parsed_knows(parsed, "kernels") ? parsed_value(parsed, "kernels") : NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -104,10 +106,13 @@ static DemiKernels kernels_of(const Parsed *parsed) {
 static bool make_context(Session *s, Program *program, const Parsed *parsed, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
-    uint64_t threads;
-    if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err)) return false;
+    uint64_t threads, memory;
+    if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err) ||
+        !session_bytes(parsed, "memory", &memory, err))
+        return false;
     s->threads = options.threads = (unsigned)(threads < 1024 ? threads : 1024);
     options.kernels = kernels_of(parsed);
+    options.memory_budget = memory;
     find_ios(s, program->arena);
     return console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
 }
@@ -183,6 +188,26 @@ bool session_number(const Parsed *parsed, const char *option, uint64_t least, ui
     if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && value >= least) return true;
     err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
     err_expected(err, "a whole number from %llu on", (unsigned long long)least);
+    err_actual(err, "'%s'", text);
+    return false;
+}
+
+bool session_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err) {
+    static const char units[] = "KMG";
+    const char *text = parsed_value(parsed, option);
+    char *end;
+    *bytes = 0;
+    if (!text) return true;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    *bytes = (uint64_t)value << shift;
+    if (text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
+        *bytes >> shift == value)
+        return true;
+    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
+    err_expected(err, "a number of bytes, as 500M or 2G");
     err_actual(err, "'%s'", text);
     return false;
 }

@@ -49,6 +49,9 @@ typedef struct Session {
     {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
      "Which kernels compute, where there are several: auto, each where it is the faster one (the "  \
      "default); own, demi's alone; onednn, oneDNN's wherever it can."},                            \
+    {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
+     "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
+     "the machine's."},                                                                            \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on
@@ -91,6 +94,8 @@ const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count);
 /* The whole number that an option has, from `least` on; `otherwise` where it is not given. */
 bool session_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
                     uint64_t otherwise, Err *err);
+/* Bytes: a whole number, with K, M or G for powers of 1024; 0 where the option is not given. */
+bool session_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err);
 /* A number that is not negative. */
 bool session_real(const Parsed *parsed, const char *option, double *number, double otherwise,
                   Err *err);

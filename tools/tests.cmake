@@ -43,6 +43,20 @@ if(DEMI_SANITIZE)
         demi_python_test(fill_model_asan fill_model.py ${with_demi} --seeds 8
             LABELS full TIMEOUT 900)
     endif()
+    if(TARGET demi_shared)
+        # Python is no program of ours: the sanitizers' libraries have to be there before it starts.
+        set(preload "")
+        foreach(library libasan.so libubsan.so)
+            execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${library}
+                OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+            list(APPEND preload ${file})
+        endforeach()
+        list(JOIN preload " " preload)
+        demi_python_test(plan_suite_asan plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
+            LABELS full TIMEOUT 1800 PROCESSORS 2)
+        set_property(TEST plan_suite_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
+            "ASAN_OPTIONS=detect_leaks=0")
+    endif()
     return()
 endif()
 
@@ -58,6 +72,7 @@ if(TARGET demi)
     demi_python_test(run run_test.py ${with_demi})
     demi_python_test(onednn onednn_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bench bench_test.py ${with_demi})
+    demi_python_test(bombs bomb_test.py ${with_demi} PROCESSORS 2)
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
