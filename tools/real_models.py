@@ -4,7 +4,9 @@
 Of every model: an empty pipeline writes the same bytes; a conversion to float16 and bfloat16 with
 graph I/O kept and low is valid by ONNX's full check and strict inference and keeps the contract and
 all metadata; the float16 result runs in ONNX Runtime and its outputs lie within 2 % of the source's
-on seeded random inputs (suite/metric.py); weights shrink to at most 0.55 (the detector, whose large
+on seeded random inputs (suite/metric.py), and so do those of its plan in demi's runtime; plans of
+the source, fast and faithful, give ONNX Runtime's outputs within 1e-4 of the largest value, twice
+in a row; weights shrink to at most 0.55 (the detector, whose large
 BatchNorm variance stays fp32, 0.6); and converting the text recogniser takes under 100 ms.
 
 The scale of an error is the output's largest value, and at least 1 for probabilities (outputs of
@@ -24,13 +26,16 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from suite import digits, engines, lowclass, metric, preserve, validity, walk
+from suite import digits, engines, lowclass, metric, preserve, runtime, validity, walk
 from suite.command import VARIANTS, Demi, Variant, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXPECTED_MODELS = 10
 RATIO, RATIO_OF = 0.55, {"ch_PP-OCRv4_det_infer": 0.60}
 TIMED, LIMIT_MS, RUNS = "ch_PP-OCRv4_rec_infer", 100.0, 9
+THREADS = 2
+
+PLAN_LIMIT = 1e-4
 
 PROBABILITIES = {"Sigmoid", "Softmax"}
 PICTURES = {"ch_PP-OCRv4_det_infer": [1, 3, 320, 320], "ch_PP-OCRv4_rec_infer": [2, 3, 48, 320]}
@@ -118,8 +123,8 @@ def tensor_bytes(model: onnx.ModelProto) -> int:
 class Test:
     """Judges one model after the other and counts failures."""
 
-    def __init__(self, demi: Demi) -> None:
-        self.demi, self.cases, self.failures = demi, 0, 0
+    def __init__(self, demi: Demi, library: runtime.Library | None) -> None:
+        self.demi, self.library, self.cases, self.failures = demi, library, 0, 0
 
     def judge(self, what: str, problems: list[str], detail: str = "") -> None:
         self.cases += 1
@@ -134,8 +139,26 @@ class Test:
                    [] if out == data else ["other bytes than the input's"])
         verdict = validity.Verdict(data, model)
         results = engines.SourceResults(data, model, feeds_of(path.stem, model))
+        for numerics in runtime.NUMERICS if self.library else []:
+            self.plan(path.stem, data, results, numerics)
         for variant in VARIANTS:
             self.conversion(path, model, verdict, results, variant)
+
+    def plan(self, name: str, data: bytes, results: engines.SourceResults, numerics: str) -> None:
+        """The source in demi's runtime beside ONNX Runtime."""
+        worst, problem = 0.0, ""
+        try:
+            runner = runtime.PlanRunner(self.library, self.library.compile(data, numerics), THREADS)
+            for feeds, want in zip(results.feeds, results.of(engines.OrtEngine)):
+                for got in (runner.run(feeds), runner.run(feeds)):
+                    for y, y0 in zip(got, want):
+                        error, text = metric.float_error(y, y0, float(np.max(np.abs(y0))))
+                        worst, problem = max(worst, error), problem or text
+        except runtime.Failed as error:
+            problem = str(error)
+        if worst > PLAN_LIMIT:
+            problem = problem or f"allowed {PLAN_LIMIT}"
+        self.judge(f"{name} plan {numerics}", [problem] if problem else [], f"error {worst:.2e} ")
 
     def conversion(self, path: pathlib.Path, source: onnx.ModelProto, verdict: validity.Verdict,
                    results: engines.SourceResults, variant: Variant) -> None:
@@ -156,21 +179,36 @@ class Test:
         if variant.to == "float16":
             if ratio > RATIO_OF.get(path.stem, RATIO):
                 found.append(f"weights shrink to {ratio:.3f} only")
-            error, text = self.numbers(path.stem, out, model, results)
+            error, text = self.numbers(path.stem, engines.OrtEngine(out, model), model, results)
             found += [text] if text else []
             detail += f"error {error:.2e} "
+            if self.library:
+                found += self.converted_plans(path.stem, out, model, results)
         self.judge(what, found, detail)
 
-    def numbers(self, name: str, out: bytes, model: onnx.ModelProto,
-                results: engines.SourceResults) -> tuple[float, str]:
-        """The largest error in ONNX Runtime and the first problem."""
+    def converted_plans(self, name: str, out: bytes, model: onnx.ModelProto,
+                        results: engines.SourceResults) -> list[str]:
+        """The conversion in demi's runtime. What a device would give that rounds every result is told,
+        not judged: it is what a choice of nodes by trial (convert --max-error) is for."""
+        errors, found = {}, []
+        for numerics in runtime.NUMERICS:
+            plan = self.library.compile(out, numerics)
+            runner = runtime.PlanRunner(self.library, plan, THREADS)
+            errors[numerics], text = self.numbers(name, runner, model, results)
+            found += [f"in demi's runtime: {text}"] if text and numerics == "fast" else []
+        print("     in demi's runtime:",
+              ", ".join(f"{k} {error:.2e}" for k, error in errors.items()))
+        return found
+
+    def numbers(self, name: str, runner: engines.OrtEngine | runtime.PlanRunner,
+                model: onnx.ModelProto, results: engines.SourceResults) -> tuple[float, str]:
+        """The largest error and the first problem."""
         worst, problem = 0.0, ""
         made_by = {o: n.op_type for n in results.model.graph.node for o in n.output}
         low = {v.name for v in model.graph.input
                if engines.element_type(v.type) == TensorProto.FLOAT16}
         try:
-            runner, source = engines.OrtEngine(out, model), results.of(engines.OrtEngine)
-            for feeds, want in zip(results.feeds, source):
+            for feeds, want in zip(results.feeds, results.of(engines.OrtEngine)):
                 fed = {k: metric.to_low(v, "float16") if k in low else v for k, v in feeds.items()}
                 got = runner.run(fed)
                 if name in PICTURES and feeds is results.feeds[-1]:
@@ -180,7 +218,7 @@ class Test:
                     peak = 1.0 if made_by.get(output.name) in PROBABILITIES else 1e-30
                     error, text = metric.float_error(np.asarray(y), np.asarray(y0), peak)
                     worst, problem = max(worst, error), problem or text
-        except engines.CannotRun as error:
+        except (engines.CannotRun, runtime.Failed) as error:
             return worst, str(error)
         limit = metric.TOLERANCE["float16"]
         return worst, problem or ("" if worst <= limit else f"error {worst:.3g}, allowed {limit}")
@@ -204,6 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Judges demi on real models.")
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/models")
+    parser.add_argument("--library", help="demi's shared library: plans are run, too")
     args = parser.parse_args()
     models = sorted(args.data.glob("*/*.onnx"))
     if len(models) != EXPECTED_MODELS:
@@ -211,7 +250,7 @@ def main() -> None:
                  f"{EXPECTED_MODELS} (tools/test fetches them)")
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder))
+        test = Test(Demi(args.demi, folder), runtime.Library(args.library) if args.library else None)
         for path in models:
             test.model(path)
             if path.stem == TIMED:
