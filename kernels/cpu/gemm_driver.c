@@ -12,6 +12,8 @@
 enum { STRIP = 192, ALIGN_ELEMENTS = 16 };
 enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 
+/* How many of a blocked product's multiply-adds take the time of one elsewhere. */
+static const double BLOCKED_SPEED = 4;
 static const double WORK_PER_THREAD =
     60000; /* multiply-adds; starting threads costs microseconds */
 
@@ -314,7 +316,7 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
         return true;
     }
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
-    unsigned threads = gemm_threads(call, work, UINT64_MAX);
+    unsigned threads = gemm_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
     const Cut cut = cut_make(g, level, threads);
     uint32_t *buffers = kernel_workspace(call, cut.buffer * cut.shares * sizeof *buffers);
     if (!buffers) return false;
