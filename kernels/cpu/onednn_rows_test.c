@@ -80,7 +80,9 @@ static void attr_ints(Bench *b, const char *name, uint32_t count, const int64_t 
 
 static KernelTensor tensor(Bench *b, Dtype dtype, uint32_t rank, const int64_t *dims) {
     KernelTensor t = {.present = true, .dtype = dtype, .rank = rank};
-    t.dims = arena_copy(&b->arena, dims, rank * sizeof *dims + 1);
+    int64_t *kept = ARENA_ARRAY(&b->arena, int64_t, rank + 1);
+    for (uint32_t i = 0; i < rank; i++) kept[i] = dims[i];
+    t.dims = kept;
     t.count = kernel_span(&t, 0, rank);
     char *data = arena_array(&b->arena, t.count * kernel_element_size(dtype) + 128, 1);
     t.data = data + (64 - (uintptr_t)data % 64) % 64;
