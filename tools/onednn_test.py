@@ -139,11 +139,14 @@ class OnednnTest(unittest.TestCase):
         for words in (["convert", self.model, "-o", bf16, "--to", "bfloat16"],
                       ["compile", self.model, "-o", plan], ["show", plan], ["check", self.model],
                       ["run", self.model, "--random", "1", "--kernels", "own"],
+                      ["run", self.model, "--random", "1"], # own kernels are as fast
                       ["run", relu, "--random", "1"], ["--version"]):
             self.demi(*words, library=fake)
             self.assertFalse(self.trace.exists(), words)
-        self.demi("run", self.model, "--random", "1", library=fake)
-        self.assertTrue(self.trace.exists())
+        for words in (["run", self.model, "--kernels", "onednn"], ["run", bf16]):
+            self.demi(*words, "--random", "1", library=fake)
+            self.assertTrue(self.trace.exists(), words)
+            self.trace.unlink()
 
     def kernel(self, *words: str) -> str:
         done = self.demi("bench", self.model, "--runs", "1", "--warmup", "0", "--json", "-", *words)

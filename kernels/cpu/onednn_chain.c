@@ -6,7 +6,8 @@
 
 enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------
+ */
 
 void *onednn_chain_new(KernelCall *call, uint64_t size) {
     const Onednn *lib = onednn_get();
@@ -67,8 +68,8 @@ const_dnnl_memory_desc_t onednn_desc_any(OnednnChain *chain, dnnl_data_type_t ty
     dnnl_memory_desc_t desc = NULL;
     if (full(chain, chain->desc_count, CHAIN_DESCS)) return NULL;
     for (int i = 0; i < rank; i++) sizes[i] = dims[i];
-    dnnl_status_t status = chain->lib->memory_desc_create_with_tag(&desc, rank, sizes, type,
-                                                                   dnnl_format_tag_any);
+    dnnl_status_t status =
+        chain->lib->memory_desc_create_with_tag(&desc, rank, sizes, type, dnnl_format_tag_any);
     return keep_desc(chain, status, desc);
 }
 
@@ -149,13 +150,11 @@ void onednn_args(OnednnChain *chain, const ChainArg *args, int count) {
     if (!scratch || chain->lib->memory_desc_get_size(scratch) == 0) return;
     int number = onednn_within(chain, scratch);
     if (number == CHAIN_NONE) return;
-    step->args[step->count++] =
-        (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, chain->memories[number]};
+    step->args[step->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, chain->memories[number]};
 }
 
 const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t what) {
-    return chain->failed ? NULL
-                         : chain->lib->primitive_desc_query_md(last(chain)->desc, what, 0);
+    return chain->failed ? NULL : chain->lib->primitive_desc_query_md(last(chain)->desc, what, 0);
 }
 
 const char *onednn_name(const OnednnChain *chain) {
@@ -183,7 +182,8 @@ void onednn_reorder(OnednnChain *chain, const_dnnl_memory_desc_t from_desc, int 
     onednn_args(chain, args, 2);
 }
 
-/* ---- weights ----------------------------------------------------------------------------------- */
+/* ---- weights -----------------------------------------------------------------------------------
+ */
 
 bool onednn_copy(const OnednnChain *chain, const_dnnl_memory_desc_t from_desc, const void *from,
                  const_dnnl_memory_desc_t to_desc, void *to) {
@@ -250,7 +250,8 @@ const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_d
                         chain->lib->memory_desc_get_size(chain->pack_to));
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -----------------------------------------------------------------------------------
+ */
 
 bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     const Onednn *lib = chain->lib;

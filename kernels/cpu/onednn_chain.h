@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Primitives of oneDNN that run one after the other, what a prepared row keeps: say a change of layout,
- * a convolution, a change back.
+/* Primitives of oneDNN that run one after the other, what a prepared row keeps: say a change of
+ * layout, a convolution, a change back.
  *
- * A chain is made once, by functions that may be called in a row: after one fails the others do nothing
- * and `failed` stays set, so that the row declines. Memory objects have no memory of their own: what a
- * call gives is set before each run, the rest and the primitives' scratchpads are one workspace.
+ * A chain is made once, by functions that may be called in a row: after one fails the others do
+ * nothing and `failed` stays set, so that the row declines. Memory objects have no memory of their
+ * own: what a call gives is set before each run, the rest and the primitives' scratchpads are one
+ * workspace.
  */
 #ifndef DEMI_ONEDNN_CHAIN_H
 #define DEMI_ONEDNN_CHAIN_H
@@ -59,8 +60,8 @@ int onednn_within(OnednnChain *chain, const_dnnl_memory_desc_t desc);
 /* Attributes of all primitives here: the scratchpad is the caller's. To be destroyed. */
 dnnl_primitive_attr_t onednn_attr(OnednnChain *chain);
 
-/* The next step, of a descriptor that was made with onednn_attr (`status`: how that ended); takes it
- * over. False where it failed. */
+/* The next step, of a descriptor that was made with onednn_attr (`status`: how that ended); takes
+ * it over. False where it failed. */
 bool onednn_step(OnednnChain *chain, dnnl_status_t status, dnnl_primitive_desc_t desc);
 /* Gives the last step its arguments. */
 void onednn_args(OnednnChain *chain, const ChainArg *args, int count);
@@ -81,8 +82,8 @@ int onednn_alias(OnednnChain *chain, const_dnnl_memory_desc_t desc, int memory);
 const_dnnl_memory_desc_t onednn_desc_part(OnednnChain *chain, const_dnnl_memory_desc_t whole,
                                           const dnnl_dims_t dims, const dnnl_dims_t offsets);
 
-/* The constant input i, of layout `from`, as the last step wants its weights, in memory of the plan's. NULL: it
- * is not constant, or that can't be done. */
+/* The constant input i, of layout `from`, as the last step wants its weights, in memory of the
+ * plan's. NULL: it is not constant, or that can't be done. */
 const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_desc_t from);
 
 /* Copies from one layout to another, now. False where oneDNN can't. */
@@ -100,8 +101,8 @@ static inline void *onednn_at(const OnednnChain *chain, int memory, void *worksp
     return (char *)workspace + chain->offsets[memory];
 }
 
-/* Runs all steps in `workspace`, kernel_workspace's of chain->workspace bytes; memories that are given
- * have been set. False with the error set. */
+/* Runs all steps in `workspace`, kernel_workspace's of chain->workspace bytes; memories that are
+ * given have been set. False with the error set. */
 bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace);
 
 /* True where the last step sums products of unsigned and signed bytes to int32 without a rounding:

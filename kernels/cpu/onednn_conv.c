@@ -2,10 +2,11 @@
 /* Conv and the fused Conv by oneDNN, of float and of bfloat16 (float sums, rounded once).
  *
  * oneDNN is asked for the layout it likes, and data goes there and back by a reorder each, but for
- * windows of one element over planes that are not tiny: those are fastest as the matrix product that
- * they are on data as it lies. Constant weights are reordered once for all contexts of a plan.
- * What is fused into one is applied to its float sums, with channels last, on their way to the result
- * (onednn_result.h). What a window may be is decided here, more narrowly than by oneDNN; the rest is the own rows'.
+ * windows of one element over planes that are not tiny: those are fastest as the matrix product
+ * that they are on data as it lies. Constant weights are reordered once for all contexts of a plan.
+ * What is fused into one is applied to its float sums, with channels last, on their way to the
+ * result (onednn_result.h). What a window may be is decided here, more narrowly than by oneDNN; the
+ * rest is the own rows'.
  */
 #include "fused_operands.h"
 #include "kernel_functions.h"
@@ -29,7 +30,8 @@ typedef struct OnednnConv {
 typedef struct ConvShape {
     int rank; /* of x and y */
     dnnl_data_type_t type;
-    dnnl_dims_t x, w, y, bias, strides, dilations, begin, end; /* w: with groups in front if grouped */
+    dnnl_dims_t x, w, y, bias, strides, dilations, begin,
+        end;                              /* w: with groups in front if grouped */
     bool grouped, has_bias, plain, fused; /* fused: y is float, and has no bias yet */
 } ConvShape;
 
@@ -55,8 +57,8 @@ static bool shape_axes(const Window *w, ConvShape *shape) {
         shape->dilations[i] = axis->dilation - 1;
         shape->begin[i] = axis->begin;
         shape->end[i] = axis->end;
-        shape->plain = shape->plain && axis->taps == 1 && axis->stride == 1 && !axis->begin &&
-                       !axis->end;
+        shape->plain =
+            shape->plain && axis->taps == 1 && axis->stride == 1 && !axis->begin && !axis->end;
     }
     return true;
 }
@@ -167,7 +169,8 @@ static void chain_make(KernelCall *call, OnednnConv *conv, const ConvShape *s) {
     conv->bias = CHAIN_NONE;
     int to_x = operand(chain, x, like_x, conv->x), to_w = weights(call, conv, w, like_w);
     int from_y = operand(chain, y, like_y, conv->y);
-    if (s->has_bias) conv->bias = onednn_given(chain, onednn_desc(chain, s->type, 1, s->bias, NULL));
+    if (s->has_bias)
+        conv->bias = onednn_given(chain, onednn_desc(chain, s->type, 1, s->bias, NULL));
     const ChainArg args[] = {{DNNL_ARG_SRC, to_x},
                              {DNNL_ARG_WEIGHTS, to_w},
                              {DNNL_ARG_BIAS, conv->bias},
@@ -202,15 +205,13 @@ static KernelReady make(KernelCall *call, bool fused) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     Window window;
     ConvShape shape = {.fused = fused};
-    const Onednn *lib = onednn_allowed(call, ONEDNN_CONV, x->dtype);
-    if (!lib) return KERNEL_DECLINED;
+    if (!onednn_allowed(call, ONEDNN_CONV, x->dtype)) return KERNEL_DECLINED;
     if (!window_make(call, attrs, w, &window) ||
         !window_check_conv(call, &window, x, w, kernel_input(call, 2)))
         return KERNEL_FAILED;
     const OnednnWork work = work_of(call, &window);
-    if (!shape_make(call, &window, &shape) || !onednn_preferred(call, &work))
-        return KERNEL_DECLINED;
-    OnednnConv *conv = onednn_chain_new(call, sizeof *conv);
+    const Onednn *lib = shape_make(call, &window, &shape) ? onednn_for(call, &work) : NULL;
+    OnednnConv *conv = lib ? onednn_chain_new(call, sizeof *conv) : NULL;
     if (!conv) return KERNEL_DECLINED;
     conv->images = work.batches;
     conv->filters = (uint64_t)w->dims[0];
@@ -221,7 +222,9 @@ static KernelReady make(KernelCall *call, bool fused) {
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
 }
 
-static KernelReady make_conv(KernelCall *call) { return make(call, false); }
+static KernelReady make_conv(KernelCall *call) {
+    return make(call, false);
+}
 
 const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release};
 

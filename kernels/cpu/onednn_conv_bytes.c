@@ -2,10 +2,11 @@
 /* ConvInteger and QLinearConv by oneDNN: the same bits as the own rows'.
  *
  * oneDNN multiplies unsigned by signed bytes, exactly. The input (int8 moved by 128, with its zero
- * point) goes into a channels-last image that is padded with the zero point, as the operators define
- * padding, so that what the zero point adds to a filter's sums is the same everywhere and is taken off
- * here: zero * sum of the filter, while sums go from channels last to rows. Weights must be constant, with a constant zero point, and fit int8
- * without it, as those of quantizers do; other ones are the own rows'.
+ * point) goes into a channels-last image that is padded with the zero point, as the operators
+ * define padding, so that what the zero point adds to a filter's sums is the same everywhere and is
+ * taken off here: zero * sum of the filter, while sums go from channels last to rows. Weights must
+ * be constant, with a constant zero point, and fit int8 without it, as those of quantizers do;
+ * other ones are the own rows'.
  */
 #include <string.h>
 
@@ -33,9 +34,12 @@ static bool is_byte(const KernelTensor *t) {
     return t && (t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8);
 }
 
-static uint64_t align(uint64_t size) { return (size + 63) / 64 * 64; }
+static uint64_t align(uint64_t size) {
+    return (size + 63) / 64 * 64;
+}
 
-/* ---- weights ----------------------------------------------------------------------------------- */
+/* ---- weights -----------------------------------------------------------------------------------
+ */
 
 static int32_t byte_at(const KernelTensor *t, uint64_t i) {
     return t->dtype == DTYPE_INT8 ? ((const int8_t *)t->data)[i] : ((const uint8_t *)t->data)[i];
@@ -87,11 +91,14 @@ static void pack_shared(KernelCall *call, BytesConv *conv, const_dnnl_memory_des
         hash = (hash ^ (uint64_t)byte_at(zeros, i)) * UINT64_C(1099511628211);
     conv->packed = kernel_share(call, conv->at->w, pack, hash,
                                 conv->packed_size + align(conv->filters * sizeof(int32_t)));
-    if (conv->packed) kernel_set_unread(call, conv->at->w);
-    else chain->failed = true;
+    if (conv->packed)
+        kernel_set_unread(call, conv->at->w);
+    else
+        chain->failed = true;
 }
 
-/* ---- preparing --------------------------------------------------------------------------------- */
+/* ---- preparing ---------------------------------------------------------------------------------
+ */
 
 typedef struct BytesShape {
     int rank; /* of x and y */
@@ -201,10 +208,10 @@ static bool weights_suit(KernelCall *call, const ConvBytes *at) {
 static KernelReady make(KernelCall *call, const ConvBytes *at) {
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     const KernelTensor *x_zero = kernel_input(call, at->x_zero);
-    const Onednn *lib = onednn_allowed(call, ONEDNN_CONV_BYTES, x->dtype);
     Window window;
     BytesShape shape = {.rank = 0};
-    if (!lib || !is_byte(x) || !is_byte(w) || (x_zero && (!is_byte(x_zero) || x_zero->count != 1)))
+    if (!onednn_allowed(call, ONEDNN_CONV_BYTES, x->dtype) || !is_byte(w) ||
+        (x_zero && (!is_byte(x_zero) || x_zero->count != 1)))
         return KERNEL_DECLINED;
     if (!window_make(call, call->attrs, w, &window) ||
         !window_check_conv(call, &window, x, w, NULL))
@@ -218,8 +225,8 @@ static KernelReady make(KernelCall *call, const ConvBytes *at) {
                              .columns = window.out,
                              .depth = (uint64_t)w->dims[1] * window.taps,
                              .constant = true};
-    if (!onednn_preferred(call, &work)) return KERNEL_DECLINED;
-    BytesConv *conv = onednn_chain_new(call, sizeof *conv);
+    const Onednn *lib = onednn_for(call, &work);
+    BytesConv *conv = lib ? onednn_chain_new(call, sizeof *conv) : NULL;
     if (!conv) return KERNEL_DECLINED;
     conv->at = at;
     conv->filters = (uint64_t)w->dims[0];
@@ -241,9 +248,11 @@ static KernelReady make_qlinear_conv(KernelCall *call) {
 const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chain_release};
 const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chain_release};
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -----------------------------------------------------------------------------------
+ */
 
-/* From sums with channels last to rows of filters: less what the zero point added, with the bias. */
+/* From sums with channels last to rows of filters: less what the zero point added, with the bias.
+ */
 typedef struct Turn {
     const BytesConv *conv;
     const GemmLoops *loops;
@@ -255,7 +264,9 @@ typedef struct Turn {
 
 enum { TURN_COLUMNS = 64, TURN_FILTERS = 16 };
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 /* Filters [first, first + count) of an image, part by part. */
 static void turn_filters(const Turn *t, uint64_t image, uint64_t first, uint64_t count) {
@@ -316,6 +327,10 @@ static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t 
     return true;
 }
 
-bool kernel_onednn_conv_integer(KernelCall *call) { return conv_integer_by(call, sums_by_onednn); }
+bool kernel_onednn_conv_integer(KernelCall *call) {
+    return conv_integer_by(call, sums_by_onednn);
+}
 
-bool kernel_onednn_qlinear_conv(KernelCall *call) { return qlinear_conv_by(call, sums_by_onednn); }
+bool kernel_onednn_qlinear_conv(KernelCall *call) {
+    return qlinear_conv_by(call, sums_by_onednn);
+}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opens oneDNN, once a process; see onednn_load.h.
  *
- * The version is looked at first, then how it was built, then whether it gives an engine: builds for
- * SYCL have the same name and functions, and no CPU engine.
+ * The version is looked at first, then how it was built, then whether it gives an engine: builds
+ * for SYCL have the same name and functions, and no CPU engine.
  */
 #define _DEFAULT_SOURCE
 #include "onednn_load.h"
@@ -11,12 +11,13 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIBRARY "libdnnl.so.3"
 
-/* The one state of this folder that is not a call's: a library is loaded once a process, whoever asks
- * first, and stays. Written inside pthread_once alone. */
+/* The one state of this folder that is not a call's: a library is loaded once a process, whoever
+ * asks first, and stays. Written inside pthread_once alone. */
 static struct {
     pthread_once_t once;
     bool usable;
@@ -69,7 +70,9 @@ static bool find_threads(void *handle, unsigned runtime, Onednn *lib) {
            find(handle, "omp_get_max_threads", &lib->most_threads);
 }
 
-static bool has(unsigned isa, unsigned wanted) { return (isa & wanted) == wanted; }
+static bool has(unsigned isa, unsigned wanted) {
+    return (isa & wanted) == wanted;
+}
 
 static bool check_engine(Onednn *lib) {
     dnnl_status_t status = lib->engine_create(&lib->engine, dnnl_cpu, 0);
@@ -81,18 +84,33 @@ static bool check_engine(Onednn *lib) {
     return true;
 }
 
+/* oneDNN keeps the last 1,024 primitives of the process, whose code alone may be 30 MB. Contexts
+ * keep those of the shapes at hand, so few more are enough; unless the user said how many, or the
+ * program has oneDNN for something else, too. */
+static void limit_cache(const Onednn *lib, bool is_ours) {
+    enum { CACHED = 64 };
+    if (is_ours && !getenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY"))
+        lib->set_primitive_cache_capacity(CACHED);
+}
+
 static bool open_library(Onednn *lib) {
+    void *before = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     const char *reason = handle ? NULL : dlerror();
     if (!handle) return refuse("%s", reason ? reason : LIBRARY " can't be loaded");
     /* It is never closed: threads of its OpenMP may outlive any call. */
     if (!find(handle, "dnnl_version", &lib->version)) return false;
     const dnnl_version_t *version = lib->version();
-    return check_version(version, lib) && find_functions(handle, lib) &&
-           find_threads(handle, version->cpu_runtime, lib) && check_engine(lib);
+    if (!check_version(version, lib) || !find_functions(handle, lib) ||
+        !find_threads(handle, version->cpu_runtime, lib) || !check_engine(lib))
+        return false;
+    limit_cache(lib, !before);
+    return true;
 }
 
-static void load(void) { loaded.usable = open_library(&loaded.lib); }
+static void load(void) {
+    loaded.usable = open_library(&loaded.lib);
+}
 
 const Onednn *onednn_get(void) {
     pthread_once(&loaded.once, load);
@@ -104,9 +122,11 @@ const char *onednn_version(void) {
     return lib ? lib->text : NULL;
 }
 
-const char *onednn_problem(void) { return onednn_get() ? "" : loaded.problem; }
+const char *onednn_problem(void) {
+    return onednn_get() ? "" : loaded.problem;
+}
 
-#define TEXT_OF(number) #number
+#define TEXT_OF(number)                 #number
 #define VERSION_OF(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
 
 const char *onednn_built_with(void) {

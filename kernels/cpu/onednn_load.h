@@ -11,6 +11,7 @@
 /* Those needed, without their prefix. */
 #define ONEDNN_FUNCTIONS(X)                                                                        \
     X(version)                                                                                     \
+    X(set_primitive_cache_capacity)                                                                \
     X(get_effective_cpu_isa)                                                                       \
     X(engine_create)                                                                               \
     X(engine_destroy)                                                                              \
@@ -48,7 +49,7 @@ typedef struct Onednn {
     /* Of the OpenMP that the library was linked with, which need not be ours; NULL: no threads. */
     void (*set_threads)(int threads);
     int (*most_threads)(void);
-    bool bytes; /* exact products of 8-bit integers: with VNNI. Without, sums of two saturate */
+    bool bytes;    /* exact products of 8-bit integers: with VNNI. Without, sums of two saturate */
     bool bfloat16; /* native ones; emulated they are slower than float */
     char text[32]; /* the version */
 } Onednn;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MatMul, Gemm and the fused MatMul by oneDNN, of float and of bfloat16 (float sums, rounded once).
  *
- * A second matrix that is constant and one for all batches is packed once for all contexts of a plan;
- * other operands are read as they lie. What is fused into one is applied to its float sums
+ * A second matrix that is constant and one for all batches is packed once for all contexts of a
+ * plan; other operands are read as they lie. What is fused into one is applied to its float sums
  * (onednn_result.h). Batches that are broadcast in part, Gemm's factors, and
  * addends of rows are left to the own rows.
  */
@@ -17,12 +17,13 @@ typedef struct OnednnMatmul {
     OnednnChain chain; /* first: onednn_chain_release */
     int a, b, bias, y;
     const void *weights; /* packed; NULL: the call's */
-    bool within; /* y is in the workspace, in float */
+    bool within;         /* y is in the workspace, in float */
     uint64_t rows, columns;
     Epilogue epilogue;
 } OnednnMatmul;
 
-/* y[batches, m, n] = a[batches, m, k] * b[batches, k, n] + bias[n]; steps are of rows and columns. */
+/* y[batches, m, n] = a[batches, m, k] * b[batches, k, n] + bias[n]; steps are of rows and columns.
+ */
 typedef struct Product {
     Dtype dtype;
     uint64_t batches, m, n, k;
@@ -110,10 +111,9 @@ static void chain_make(KernelCall *call, OnednnMatmul *mm, const Product *p) {
 }
 
 static KernelReady make(KernelCall *call, const Product *p) {
-    const Onednn *lib = onednn_allowed(call, ONEDNN_MATMUL, p->dtype);
     const OnednnWork work = work_of(call, p);
-    if (!lib || !sizes_suit(p) || !onednn_preferred(call, &work)) return KERNEL_DECLINED;
-    OnednnMatmul *mm = onednn_chain_new(call, sizeof *mm);
+    const Onednn *lib = sizes_suit(p) ? onednn_for(call, &work) : NULL;
+    OnednnMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
     int before = onednn_enter(lib, call->threads);
     chain_make(call, mm, p);
@@ -145,7 +145,8 @@ static bool one_type(const KernelCall *call) {
            call->outputs[0].dtype == dtype && (!c || c->dtype == dtype);
 }
 
-/* ---- MatMul ------------------------------------------------------------------------------------ */
+/* ---- MatMul ------------------------------------------------------------------------------------
+ */
 
 /* Each batch's matrices follow the last one's. */
 static bool in_order(const MatmulBatches *s) {
@@ -175,9 +176,12 @@ static KernelReady make_matmul(KernelCall *call) {
 
 const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release};
 
-bool kernel_onednn_matmul(KernelCall *call) { return run(call, NULL, workspace(call)); }
+bool kernel_onednn_matmul(KernelCall *call) {
+    return run(call, NULL, workspace(call));
+}
 
-/* ---- Gemm -------------------------------------------------------------------------------------- */
+/* ---- Gemm --------------------------------------------------------------------------------------
+ */
 
 /* Those of kernel_layout_gemm. */
 typedef struct GemmAttrs {
@@ -223,7 +227,8 @@ bool kernel_onednn_gemm(KernelCall *call) {
     return run(call, bias, workspace(call));
 }
 
-/* ---- the fused MatMul -------------------------------------------------------------------------- */
+/* ---- the fused MatMul --------------------------------------------------------------------------
+ */
 
 static bool fused_operands_suit(KernelCall *call, const FusedMatmulAttrs *attrs) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *bias = kernel_input(call, 2);

@@ -20,7 +20,8 @@
 typedef struct BytesMatmul {
     OnednnChain chain; /* first: onednn_chain_release */
     int a, b, y;
-    const unsigned char *packed; /* b, then int32 sums of its columns at packed_size; NULL: the call's */
+    const unsigned char
+        *packed; /* b, then int32 sums of its columns at packed_size; NULL: the call's */
     uint64_t packed_size;
 } BytesMatmul;
 
@@ -40,9 +41,12 @@ static void column_sums(const int8_t *b, uint64_t k, uint64_t n, int32_t *sums) 
         for (uint64_t j = 0; j < n; j++) sums[j] += b[i * n + j];
 }
 
-static uint64_t align(uint64_t size) { return (size + 63) / 64 * 64; }
+static uint64_t align(uint64_t size) {
+    return (size + 63) / 64 * 64;
+}
 
-/* ---- preparing --------------------------------------------------------------------------------- */
+/* ---- preparing ---------------------------------------------------------------------------------
+ */
 
 /* KernelPack: job->variant is the hash of the layout. */
 static bool pack(KernelCall *call, const KernelPackJob *job) {
@@ -72,8 +76,10 @@ static void pack_shared(KernelCall *call, BytesMatmul *mm, uint32_t operand,
     mm->packed_size = align(chain->lib->memory_desc_get_size(chain->pack_to));
     mm->packed = kernel_share(call, operand, pack, onednn_layout_hash(chain, chain->pack_to),
                               mm->packed_size + align(n * sizeof(int32_t)));
-    if (mm->packed) kernel_set_unread(call, operand);
-    else chain->failed = true;
+    if (mm->packed)
+        kernel_set_unread(call, operand);
+    else
+        chain->failed = true;
 }
 
 static void chain_make(KernelCall *call, BytesMatmul *mm, uint32_t operand,
@@ -118,9 +124,9 @@ static bool in_order(const MatmulBatches *s) {
 static KernelReady make(KernelCall *call, uint32_t operand) {
     const KernelTensor *a = &call->inputs[0], *b = kernel_input(call, operand);
     const KernelTensor *y = &call->outputs[0];
-    const Onednn *lib = onednn_allowed(call, ONEDNN_MATMUL_BYTES, a->dtype);
     MatmulBatches s;
-    if (!lib || !b || !is_byte(a) || !is_byte(b)) return KERNEL_DECLINED;
+    if (!onednn_allowed(call, ONEDNN_MATMUL_BYTES, a->dtype) || !b || !is_byte(b))
+        return KERNEL_DECLINED;
     if (!matmul_batches(call, a, b, y, &s)) return KERNEL_FAILED;
     if (y->count == 0 || s.k == 0 || a->count > INT32_MAX || b->count > INT32_MAX ||
         y->count > INT32_MAX || !in_order(&s))
@@ -133,8 +139,8 @@ static KernelReady make(KernelCall *call, uint32_t operand) {
                              .columns = s.n,
                              .depth = s.k,
                              .constant = s.batches == 1 && kernel_is_constant(call, operand)};
-    if (!onednn_preferred(call, &work)) return KERNEL_DECLINED;
-    BytesMatmul *mm = onednn_chain_new(call, sizeof *mm);
+    const Onednn *lib = onednn_for(call, &work);
+    BytesMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
     int before = onednn_enter(lib, call->threads);
     chain_make(call, mm, operand, &s);
@@ -142,15 +148,20 @@ static KernelReady make(KernelCall *call, uint32_t operand) {
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
 }
 
-static KernelReady make_matmul_integer(KernelCall *call) { return make(call, 1); }
-static KernelReady make_qlinear_matmul(KernelCall *call) { return make(call, 3); }
+static KernelReady make_matmul_integer(KernelCall *call) {
+    return make(call, 1);
+}
+static KernelReady make_qlinear_matmul(KernelCall *call) {
+    return make(call, 3);
+}
 
 const KernelPrepare kernel_prepare_onednn_matmul_integer = {make_matmul_integer,
                                                             onednn_chain_release};
 const KernelPrepare kernel_prepare_onednn_qlinear_matmul = {make_qlinear_matmul,
                                                             onednn_chain_release};
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -----------------------------------------------------------------------------------
+ */
 
 /* b as signed bytes and the sums of its columns: packed, or made now. */
 static bool second_matrix(KernelCall *call, const BytesMatmul *mm, const ByteFactors *f,
@@ -182,11 +193,12 @@ static uint32_t row_sum(const uint8_t *a, uint64_t k) {
     return sum;
 }
 
-/* sums[i, j] -= za[i] * columns[j] + zb[j] * (row sum of a[i] - k * za[i]), all rows of all batches. */
+/* sums[i, j] -= za[i] * columns[j] + zb[j] * (row sum of a[i] - k * za[i]), all rows of all
+ * batches. */
 typedef struct Correction {
     const uint8_t *a;
     const Lines *a_zero;
-    int32_t a_shift; /* of its zero points */
+    int32_t a_shift;                 /* of its zero points */
     const int32_t *columns, *b_zero; /* [batches, n] */
     bool any_b;                      /* not all of b_zero are 0 */
     uint64_t m, n, k;

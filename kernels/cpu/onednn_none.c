@@ -4,9 +4,15 @@
 #include "kernel_functions.h"
 #include "onednn.h"
 
-const char *onednn_version(void) { return NULL; }
-const char *onednn_problem(void) { return "demi was built without oneDNN"; }
-const char *onednn_built_with(void) { return NULL; }
+const char *onednn_version(void) {
+    return NULL;
+}
+const char *onednn_problem(void) {
+    return "demi was built without oneDNN";
+}
+const char *onednn_built_with(void) {
+    return NULL;
+}
 
 static KernelReady decline(KernelCall *call) {
     (void)call;
@@ -14,11 +20,15 @@ static KernelReady decline(KernelCall *call) {
 }
 
 /* Never called, as nothing gets ready. */
-static bool refuse(KernelCall *call) { return kernel_fail(call, "%s", onednn_problem()); }
+static bool refuse(KernelCall *call) {
+    return kernel_fail(call, "%s", onednn_problem());
+}
 
 #define ABSENT(name)                                                                               \
     const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL};                            \
-    bool kernel_onednn_##name(KernelCall *call) { return refuse(call); }
+    bool kernel_onednn_##name(KernelCall *call) {                                                  \
+        return refuse(call);                                                                       \
+    }
 
 ABSENT(conv)
 ABSENT(conv_integer)

@@ -14,7 +14,9 @@ typedef struct Part {
     uint64_t image, row, rows, column, columns;
 } Part;
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 static void widen(float *to, const KernelTensor *from, uint64_t at, uint64_t count) {
     if (from->dtype == DTYPE_FLOAT)
@@ -61,7 +63,8 @@ static void store_part(const OnednnResult *r, const GemmLoops *loops, const Part
 }
 
 void onednn_store(KernelCall *call, const OnednnResult *r) {
-    uint64_t height = r->channels_last ? TILE_ROWS : 1, width = r->channels_last ? TILE_COLUMNS : TILE;
+    uint64_t height = r->channels_last ? TILE_ROWS : 1,
+             width = r->channels_last ? TILE_COLUMNS : TILE;
     uint64_t down = (r->rows + height - 1) / height, tasks = r->images * down;
     const GemmLoops *loops = gemm_loops(isa_best());
     unsigned threads = gemm_threads(call, STORE_WORK * (double)r->y->count, tasks);

@@ -10,7 +10,7 @@ typedef struct OnednnResult {
     const float *sums;  /* [images, rows, columns], or [images, columns, rows] */
     bool channels_last; /* the latter: a convolution's, whose rows are filters */
     uint64_t images, rows, columns;
-    Epilogue epilogue;            /* its bias is for rows of an image or columns; without a residual */
+    Epilogue epilogue; /* its bias is for rows of an image or columns; without a residual */
     const KernelTensor *residual; /* NULL: none; of y's shape, a float type of 16 or 32 bits */
     KernelTensor *y;              /* [images, rows, columns], such a type */
 } OnednnResult;

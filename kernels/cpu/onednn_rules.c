@@ -2,16 +2,18 @@
 /* The rules by which rows of oneDNN's are chosen; see onednn_rules.h. */
 #include "onednn_rules.h"
 
-const Onednn *onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype) {
-    bool bytes = family == ONEDNN_CONV_BYTES || family == ONEDNN_MATMUL_BYTES;
-    if (call->provider == KERNEL_PROVIDER_OWN) return NULL;
+static bool is_bytes(OnednnFamily family) {
+    return family == ONEDNN_CONV_BYTES || family == ONEDNN_MATMUL_BYTES;
+}
+
+bool onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype) {
+    bool bytes = dtype == DTYPE_INT8 || dtype == DTYPE_UINT8;
+    bool reals = dtype == DTYPE_FLOAT || dtype == DTYPE_BFLOAT16;
+    if (call->provider == KERNEL_PROVIDER_OWN) return false;
     /* A 16-bit result is that of float sums rounded once, but of sums in another order than the own
-     * kernels', and of bfloat16 with subnormals taken for 0: it may be the neighbouring number. Those of
-     * float may be on their way to being one. Sums of bytes are exact. */
-    if (call->faithful && !bytes) return NULL;
-    const Onednn *lib = onednn_get();
-    if (!lib || (bytes && !lib->bytes)) return NULL;
-    return dtype == DTYPE_BFLOAT16 && !lib->bfloat16 ? NULL : lib;
+     * kernels', and of bfloat16 with subnormals taken for 0: it may be the neighbouring number.
+     * Those of float may be on their way to being one. Sums of bytes are exact. */
+    return is_bytes(family) ? bytes : reals && !call->faithful;
 }
 
 /* Which groups a rule is for. */
@@ -29,8 +31,8 @@ typedef struct Rule {
 } Rule;
 
 static const Rule rules[] = {
-    /* of float the own kernels are within 10 %, but for groups of some channels (2.4 times) and a few
-     * rows by a packed matrix (1.4 to 2.4 times) */
+    /* of float the own kernels are within 10 %, but for groups of some channels (2.4 times) and a
+     * few rows by a packed matrix (1.4 to 2.4 times) */
     {ONEDNN_CONV, DTYPE_FLOAT, SOME_GROUPS, false, 8, 64, 1 << 18, 0},
     {ONEDNN_MATMUL, DTYPE_FLOAT, ONE_GROUP, true, 2, 64, 1 << 18, 32},
     /* twice as fast and more, but for depthwise ones, where changes of layout cost too much */
@@ -47,19 +49,25 @@ static const Rule rules[] = {
     {ONEDNN_MATMUL_BYTES, DTYPE_UINT8, ONE_GROUP, false, 1, 16, 1 << 17, 0},
 };
 
-bool onednn_preferred(const KernelCall *call, const OnednnWork *work) {
+static bool preferred(const KernelCall *call, const OnednnWork *work) {
     if (call->provider == KERNEL_PROVIDER_ONEDNN) return true;
-    double amount = (double)work->groups * (double)work->rows * (double)work->columns *
-                    (double)work->depth;
+    double amount =
+        (double)work->groups * (double)work->rows * (double)work->columns * (double)work->depth;
     RuleGroups groups = work->groups > 1 ? SOME_GROUPS : ONE_GROUP;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const Rule *rule = &rules[i];
-        if (rule->family == work->family && rule->dtype == work->dtype &&
-            rule->groups == groups && (work->constant || !rule->constant) &&
-            work->rows >= rule->rows && work->depth >= rule->depth &&
-            (!rule->rows_most || work->rows <= rule->rows_most) &&
+        if (rule->family == work->family && rule->dtype == work->dtype && rule->groups == groups &&
+            (work->constant || !rule->constant) && work->rows >= rule->rows &&
+            work->depth >= rule->depth && (!rule->rows_most || work->rows <= rule->rows_most) &&
             amount >= (double)rule->work)
             return true;
     }
     return false;
+}
+
+const Onednn *onednn_for(const KernelCall *call, const OnednnWork *work) {
+    if (!onednn_allowed(call, work->family, work->dtype) || !preferred(call, work)) return NULL;
+    const Onednn *lib = onednn_get();
+    if (!lib || (is_bytes(work->family) && !lib->bytes)) return NULL;
+    return work->dtype == DTYPE_BFLOAT16 && !lib->bfloat16 ? NULL : lib;
 }
