@@ -84,6 +84,8 @@ struct Exec {
     StepForm *running;
     uint32_t result_count;
     Buffer *workspace; /* by sibling */
+    uint64_t shared; /* bytes of the plan's share that this context uses, counted in its pool */
+    Buffer *counted; /* a byte for each entry of the share, set where it is among them; or NULL */
     /* exec_memory.c's */
     ShapeSet *sets, *set; /* the one used last first; that of this run, NULL between runs */
     Buffer *placed;       /* [value_count] */

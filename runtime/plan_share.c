@@ -9,6 +9,7 @@
 typedef struct ShareEntry {
     struct ShareEntry *next;
     ShareKey key;
+    uint32_t number;
     void *bytes;
 } ShareEntry;
 
@@ -42,28 +43,31 @@ static bool same(const ShareKey *a, const ShareKey *b) {
            a->variant == b->variant && a->size == b->size;
 }
 
-static ShareEntry *make(const ShareKey *key, ShareFill fill, void *data) {
+static ShareEntry *make(const ShareKey *key, const ShareFill *fill) {
     ShareEntry *entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->key = *key;
     if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
-    if (entry->bytes && fill(data, entry->bytes)) return entry;
+    if (entry->bytes && fill->function(fill->data, entry->bytes)) return entry;
     free(entry->bytes);
     free(entry);
     return NULL;
 }
 
-const void *plan_share_get(PlanShare *share, const ShareKey *key, ShareFill fill, void *data) {
+const void *plan_share_get(PlanShare *share, const ShareKey *key, const ShareFill *fill,
+                           uint32_t *number) {
     pthread_mutex_lock(&share->lock);
     ShareEntry *entry = share->entries;
     while (entry && !same(&entry->key, key)) entry = entry->next;
-    if (!entry) {
-        entry = make(key, fill, data);
+    if (!entry && fill) {
+        entry = make(key, fill);
         if (entry) {
+            entry->number = share->entries ? share->entries->number + 1 : 0;
             entry->next = share->entries;
             share->entries = entry;
         }
     }
     pthread_mutex_unlock(&share->lock);
+    if (entry) *number = entry->number;
     return entry ? entry->bytes : NULL;
 }

@@ -17,15 +17,20 @@ typedef struct ShareKey {
     uint64_t variant, size;
 } ShareKey;
 
-/* Fills `to`, 64-byte aligned. It must return, not jump. */
-typedef bool (*ShareFill)(void *data, void *to);
+/* `function` writes to `to`, 64-byte aligned. It must return, not jump. */
+typedef struct ShareFill {
+    bool (*function)(void *data, void *to);
+    void *data;
+} ShareFill;
 
 /* NULL out of memory. */
 PlanShare *plan_share_new(void);
 void plan_share_free(PlanShare *share); /* NULL is fine */
 
 /* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile.
- * NULL where fill failed or memory ran out. */
-const void *plan_share_get(PlanShare *share, const ShareKey *key, ShareFill fill, void *data);
+ * NULL where fill failed or memory ran out, or, without a fill, where they are not there. *number
+ * tells entries apart: they are counted from 0. */
+const void *plan_share_get(PlanShare *share, const ShareKey *key, const ShareFill *fill,
+                           uint32_t *number);
 
 #endif

@@ -212,7 +212,6 @@ static void release(const KernelRow *row, void *prepared) {
 static void form_free(Exec *exec, StepForm *form) {
     release(form->row, form->prepared);
     buffer_unref_all(&exec->pool, form->kept);
-    pool_discharge(&exec->pool, form->charged);
     buffer_unref(&exec->pool, form->self);
 }
 
@@ -284,18 +283,47 @@ static bool fill(void *data, void *to) {
     return ok;
 }
 
+/* What contexts share counts in each that uses it, once, as it stays as long as the plan. */
+static bool is_counted(const Exec *exec, uint32_t number) {
+    const uint8_t *counted = exec->counted ? buffer_data(exec->counted) : NULL;
+    return counted && number < exec->counted->size && counted[number];
+}
+
+static void set_counted(Exec *exec, uint32_t number) {
+    uint64_t room = exec->counted ? exec->counted->size : 0;
+    Err ignored = {0};
+    if (number >= room) {
+        Buffer *larger = buffer_new(&exec->pool, 2 * (uint64_t)number + 64, &ignored);
+        if (!larger) return; /* it counts again the next time */
+        memset(buffer_data(larger), 0, larger->size);
+        if (room) memcpy(buffer_data(larger), buffer_data(exec->counted), room);
+        buffer_unref(&exec->pool, exec->counted);
+        exec->counted = larger;
+    }
+    ((uint8_t *)buffer_data(exec->counted))[number] = 1;
+}
+
+/* No more than half the budget goes into what saves time only: the rest is for values. */
 static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                               uint64_t size) {
     StepCall *s = step_call_of(call);
     Exec *exec = s->exec;
-    if (!exec->loaded->share || !pool_charge(&exec->pool, size)) return NULL;
+    if (!exec->loaded->share) return NULL;
     ShareKey key = {s->step->inputs[i], call->inputs[i].dtype, pack, variant, size};
     PackJob job = {s, i, pack, size, variant};
-    const void *bytes = plan_share_get(exec->loaded->share, &key, fill, &job);
-    if (bytes)
-        s->form->charged += size;
-    else
+    ShareFill filling = {fill, &job};
+    uint32_t number = 0;
+    const void *bytes = plan_share_get(exec->loaded->share, &key, NULL, &number);
+    if (bytes && is_counted(exec, number)) return bytes;
+    uint64_t most = exec->pool.budget / 2;
+    if (size > most || exec->shared > most - size || !pool_charge(&exec->pool, size)) return NULL;
+    if (!bytes) bytes = plan_share_get(exec->loaded->share, &key, &filling, &number);
+    if (!bytes) {
         pool_discharge(&exec->pool, size);
+        return NULL;
+    }
+    exec->shared += size;
+    set_counted(exec, number);
     return bytes;
 }
 

@@ -22,7 +22,6 @@ struct StepForm {
     StepForm *next;
     Buffer *self;     /* where this and its arrays lie */
     Buffer *kept;     /* kernel_keep's, by sibling */
-    uint64_t charged; /* bytes shared with other contexts */
     const KernelRow *row;
     void *prepared;
     FormContents contents;

@@ -202,8 +202,25 @@ static void test_made_once(void **state) {
         assert_int_equal(counts.made, STEP_FORM_LIMIT);
         assert_int_equal(counts.packed, 1);
         assert_int_equal(counts.live, STEP_FORM_LIMIT);
+        assert_int_equal(b.exec.shared, SIZE * SIZE * sizeof(float)); /* it counts once */
         end(&b);
     }
+}
+
+/* What only saves time takes no more than half the budget: the row declines, and there is no other. */
+static void test_half_the_budget(void **state) {
+    (void)state;
+    Bench b;
+    begin(&b, DTYPE_FLOAT, 1 << 20);
+    b.exec.shared = b.exec.pool.budget / 2 - SIZE * SIZE * sizeof(float) + 1;
+    assert_false(run_once(&b, 3));
+    assert_int_equal(counts.packed, 0);
+    b.exec.shared--;
+    b.err = (Err){0};
+    b.exec.depth = 0;
+    assert_true(run_once(&b, 3));
+    assert_int_equal(counts.packed, 1);
+    end(&b);
 }
 
 static void test_bounded(void **state) {
@@ -280,6 +297,7 @@ static void test_budget(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half_the_budget),
         cmocka_unit_test(test_made_once), cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_fails),     cmocka_unit_test(test_jumps),
         cmocka_unit_test(test_budget),
