@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models that ask for huge memory: refused before it is taken.
 
-Each of BOMBS is run, compiled and converted. A command must end with 0 or one line that says why not,
-in less than 100 ms and 64 MiB; running it must not succeed. Time is the processor's, the least of
-three tries, as other work may be on the machine.
+Each of BOMBS is run, compiled and converted. A command must end with 0 or one line that says why
+not, in less than 100 ms and 64 MiB; running it must not succeed. Time is the processor's, the
+least of three tries, as other work may be on the machine.
 
 usage: bomb_test.py --demi DEMI
 """
