@@ -3,12 +3,12 @@
 
 Every operator that may take float16 or bfloat16 is run by demi's runtime and held, bit by bit,
 against arithmetic of another origin (suite/faithful.py says what passes):
-  - elementwise ones of one operand on all 65,536 patterns of each type, of two on 75,000 pairs, against
-    numpy formulas;
-  - all others on ONNX's one-node test models, with 5-bit inputs so that sums of products are exact in
-    float32, against ONNX's evaluator in float64.
-An operator that none of these judges and that suite/faithful_formulas.py does not name with a reason
-is a failure.
+  - elementwise ones of one operand on all 65,536 patterns of each type, of two on 75,000 pairs,
+    against numpy formulas;
+  - all others on ONNX's one-node test models, with 5-bit inputs so that sums of products are exact
+    in float32, against ONNX's evaluator in float64.
+An operator that none of these judges and that suite/faithful_formulas.py does not name with a
+reason is a failure.
 
     tools/faithful_test.py --library build/release/libdemi.so --only Gelu
 """
@@ -52,7 +52,7 @@ def judged(op: str, got: np.ndarray, exact: np.ndarray, to: str, units: float) -
     return good | zero if op in formulas.ZEROS else good
 
 
-# ---- elementwise ----------------------------------------------------------------------------------
+# ---- elementwise ---------------------------------------------------------------------------------
 
 
 def one_node(the: runtime.Library, name: str, row: tuple, to: str, operands: int,
@@ -120,7 +120,7 @@ def made(the: runtime.Library, index: int, to: str) -> str:
     return first_wrong(np.asarray(good), got, exact)
 
 
-# ---- ONNX's models --------------------------------------------------------------------------------
+# ---- ONNX's models -------------------------------------------------------------------------------
 
 
 def flat(value: object) -> list[object]:
@@ -166,7 +166,8 @@ def run_model(the: runtime.Library, path: pathlib.Path, to: str) -> tuple[str, s
         except engines.CannotRun as error:
             return "", f"the evaluator: {error}"
         try:
-            got = runtime.PlanRunner(the, the.compile(low.SerializeToString(), "faithful")).run(feeds)
+            plan = the.compile(low.SerializeToString(), "faithful")
+            got = runtime.PlanRunner(the, plan).run(feeds)
         except runtime.Failed as error:
             return str(error), ""
         for a, b in zip(flat(got), flat(list(want))):
@@ -192,7 +193,7 @@ class Judge:
             return str(error), ""
 
 
-# ---- what there is to judge -----------------------------------------------------------------------
+# ---- what there is to judge ----------------------------------------------------------------------
 
 
 def opset_of(model: onnx.ModelProto, node: onnx.NodeProto) -> int:
@@ -208,7 +209,9 @@ def one_node_models() -> list[tuple[pathlib.Path, onnx.NodeProto, int]]:
         if len(model.graph.node) == 1 and walk.has_float32(model) and not model.functions:
             node = model.graph.node[0]
             runs = any(a.HasField("g") for a in node.attribute)
-            if node.op_type not in formulas.UNJUDGED and not (node.op_type == "FlexAttention" and runs):
+            unjudged = formulas.UNJUDGED.get(node.op_type) or (runs and
+                                                               node.op_type == "FlexAttention")
+            if not unjudged:
                 found.append((path, node, formulas.RAISED.get(node.op_type, opset_of(model, node))))
     return found
 
@@ -225,8 +228,8 @@ def operators(to: str) -> set[str]:
 
 
 def items(only: str) -> list[tuple]:
-    made = [(what, name, to) for what, table in (("unary", formulas.UNARY), ("pair", formulas.PAIRS))
-            for name in table for to in TYPES]
+    tables = {"unary": formulas.UNARY, "pair": formulas.PAIRS}
+    made = [(what, name, to) for what, table in tables.items() for name in table for to in TYPES]
     made += [("made", i, to) for i, row in enumerate(formulas.MADE) for to in TYPES
              if faithful.takes(onnx.NodeProto(op_type=row[0]), row[1], to)]
     for path, node, opset in one_node_models():
@@ -282,8 +285,8 @@ def main() -> int:
                      for op in formulas.UNJUDGED if op in judged_of[to]]
     for line in failures[:200]:
         print(line)
-    print(f"{len(work)} cases, " + ", ".join(f"{len(judged_of[to])} operators in {to}" for to in TYPES) +
-          f", {len(failures)} failures")
+    counts = ", ".join(f"{len(judged_of[to])} operators in {to}" for to in TYPES)
+    print(f"{len(work)} cases, {counts}, {len(failures)} failures")
     return 1 if failures else 0
 
 

@@ -231,9 +231,11 @@ def main() -> int:
             if pattern not in used and kind != "random":
                 failures.append((pattern, "exceptions", "excuses nothing"))
                 print(f"FAIL exceptions: {pattern} excuses nothing")
+    differ = stages['type'] + stages['value'] + stages['rounding']
     same = f"{stages['same']} stay as they are, " if args.to else ""
     print(f"{stages['pass']} of {len(paths)} pass, {same}{stages['excepted']} are excepted; "
-          f"{stages['compile']} do not compile, {stages['run']} do not run, {stages['type'] + stages['value'] + stages['rounding']} differ; {time.monotonic() - start:.0f} s")
+          f"{stages['compile']} do not compile, {stages['run']} do not run, {differ} differ; "
+          f"{time.monotonic() - start:.0f} s")
     return 1 if failures else 0
 
 

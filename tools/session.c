@@ -106,9 +106,9 @@ static DemiKernels kernels_of(const Parsed *parsed) {
 static bool make_context(Session *s, Program *program, const Parsed *parsed, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
-    uint64_t threads, memory;
+    uint64_t threads, memory = 0;
     if (!session_number(parsed, "threads", 1, &threads, processors_usable(), err) ||
-        !session_bytes(parsed, "memory", &memory, err))
+        (parsed_knows(parsed, "memory") && !session_bytes(parsed, "memory", &memory, err)))
         return false;
     s->threads = options.threads = (unsigned)(threads < 1024 ? threads : 1024);
     options.kernels = kernels_of(parsed);

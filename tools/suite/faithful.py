@@ -3,9 +3,9 @@
 
 Faithful means: inputs widened, computed in float32, the result rounded once to nearest even. Where
 all float32 steps are exact there is one such result, `rounded` of the exact one. Elsewhere float32
-arithmetic leaves its last bits open, so a result passes if it is what a float32 number rounds to that
-is within a few units in the last place of the exact result, as many as evaluating the definition may
-be off (faithful_formulas.py). NaN equals NaN; zeros have signs.
+arithmetic leaves its last bits open, so a result passes if it is what a float32 number rounds to
+that is within a few units in the last place of the exact result, as many as evaluating the
+definition may be off (faithful_formulas.py). NaN equals NaN; zeros have signs.
 """
 
 import ml_dtypes
@@ -20,7 +20,7 @@ LARGEST = 32768  # that a made input is, but for infinite ones
 
 
 def rounded(values: np.ndarray, to: str) -> np.ndarray:
-    """float32 to the bits of a 16-bit type, to nearest even, by integer arithmetic; NaN as 0xffff."""
+    """float32 to the bits of a 16-bit type, to nearest even, by integers; NaN as 0xffff."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.int64)
     sign, rest = bits >> 31 << 15, bits & 0x7fffffff
     if to == "bfloat16":
@@ -49,9 +49,9 @@ def ordered(values: np.ndarray) -> np.ndarray:
 
 
 def accepted(got: np.ndarray, exact: np.ndarray, to: str, units: float) -> np.ndarray:
-    """Where a result is what some float32 number rounds to that is within so many float32 units in the
-    last place of the exact one (float64: that it is rounded itself is of no matter 29 bits further
-    down); with 0, where it is what the nearest float32 number rounds to."""
+    """Where a result is what some float32 number rounds to that is within so many float32 units in
+    the last place of the exact one (float64: that it is rounded itself is of no matter 29 bits
+    further down); with 0, where it is what the nearest float32 number rounds to."""
     bits = bits_of(got)
     with np.errstate(all="ignore"):
         near = exact.astype(np.float32)
@@ -68,8 +68,8 @@ def accepted(got: np.ndarray, exact: np.ndarray, to: str, units: float) -> np.nd
 
 
 def accepted_at_scale(got: np.ndarray, exact: np.ndarray, to: str, units: float) -> np.ndarray:
-    """The same with units of the largest magnitude in the result: rounding is monotonic, so that what
-    the ends of that interval round to bounds it."""
+    """The same with units of the largest magnitude in the result: rounding is monotonic, so that
+    what the ends of that interval round to bounds it."""
     with np.errstate(all="ignore"):
         top = np.max(np.abs(exact[np.isfinite(exact)]), initial=0)
         slack = units * float(np.spacing(np.float32(top)))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise operators in numpy, from their definitions: float64 in, float64 out.
 
-Where the textbook form loses digits (1 - tanh, 1 + erf, log(1 + e^x)) an equal one is used that does
-not, so that these are right to more than float32's last bit everywhere. STEPS are definitions whose
-own float32 steps count as well: they end in a difference of rounded numbers, into which a runtime may
-or may not fuse the multiplication, or an exponential of theirs overflows where the result does not.
+Where the textbook form loses digits (1 - tanh, 1 + erf, log(1 + e^x)) an equal one is used that
+does not, so that these are right to more than float32's last bit everywhere. STEPS are definitions
+whose own float32 steps count as well: they end in a difference of rounded numbers, into which a
+runtime may or may not fuse the multiplication, or an exponential of theirs overflows where the
+result does not.
 """
 
 import math
@@ -49,8 +50,9 @@ def swiglu(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a * sigmoid(1.5 * a) * b
 
 
-# name: (opset, attributes, float32 units in the last place that evaluating the definition may be off,
-# formula). Each step is good for half a unit, a transcendental function for one; 0: one step rounds.
+# name: (opset, attributes, float32 units in the last place that evaluating the definition may be
+# off, formula). Each step is good for half a unit, a transcendental function for one; 0: one step
+# rounds.
 UNARY: dict[str, tuple[int, dict, int, Function]] = {
     "Abs": (13, {}, 0, np.abs), "Ceil": (13, {}, 0, np.ceil), "Floor": (13, {}, 0, np.floor),
     "Neg": (13, {}, 0, np.negative), "Round": (22, {}, 0, np.rint), "Sign": (13, {}, 0, np.sign),
@@ -102,8 +104,8 @@ PAIRS_UNITS = {"Pow": 1, "SwiGLU": 4}
 PAIRS_STEPS = {"SwiGLU": lambda a, b: a * sigmoid_steps(F(1.5) * a) * b}
 # Operators whose definition leaves the sign of a zero open: they pick one of two equal numbers, or
 # add up what cancels.
-ZEROS = {"Max", "Min", "Relu", "Clip", "MaxPool", "PRelu", "ReduceMax", "ReduceMin", "GlobalMaxPool",
-         "ThresholdedRelu", "Shrink", "HardSwish", "Celu", "DFT", "STFT"}
+ZEROS = {"Max", "Min", "Relu", "Clip", "MaxPool", "PRelu", "ReduceMax", "ReduceMin",
+         "GlobalMaxPool", "ThresholdedRelu", "Shrink", "HardSwish", "Celu", "DFT", "STFT"}
 
 # ---- operators that are judged on ONNX's test models ---------------------------------------------
 
