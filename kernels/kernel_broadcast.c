@@ -109,9 +109,13 @@ void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, con
     const uint64_t columns = plan->dims[plan->rank - 1];
     if (!plan->tiles) return;
     const unsigned parts = kernel_parts(plan->threads, rows * columns, 1);
+    if (parts == 1) { /* a region of one thread costs a team all the same */
+        run_part(plan, (BroadcastPart){0, rows, 0, columns}, function, context);
+        return;
+    }
     const bool by_rows = rows >= parts;
     const uint64_t count = by_rows ? rows : columns, grain = by_rows ? 1 : KERNEL_PART_GRAIN;
-#pragma omp parallel for num_threads(parts) if (parts > 1)
+#pragma omp parallel for num_threads(parts)
     for (unsigned part = 0; part < parts; part++) {
         uint64_t first = kernel_part_begin(count, grain, part, parts);
         uint64_t end = kernel_part_begin(count, grain, part + 1, parts);

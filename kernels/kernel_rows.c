@@ -18,7 +18,11 @@ bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], 
     const UnaryFunction function = functions[in->dtype];
     const size_t from = kernel_element_size(in->dtype), to = kernel_element_size(out->dtype);
     const unsigned parts = kernel_parts(call->threads, out->count, UNARY_WEIGHT);
-#pragma omp parallel for num_threads(parts) if (parts > 1)
+    if (parts == 1) { /* a region of one thread costs a team all the same */
+        if (out->count) function(out->data, in->data, out->count, numbers ? numbers : &none);
+        return true;
+    }
+#pragma omp parallel for num_threads(parts)
     for (unsigned part = 0; part < parts; part++) {
         uint64_t first = kernel_part_begin(out->count, KERNEL_PART_GRAIN, part, parts);
         uint64_t end = kernel_part_begin(out->count, KERNEL_PART_GRAIN, part + 1, parts);

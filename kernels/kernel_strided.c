@@ -179,7 +179,11 @@ void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     for (uint32_t i = 0; i < p.outer; i++) count *= axes[i].count;
     const uint64_t rows = (uint64_t)count;
     const unsigned parts = kernel_parts(walk->threads, rows * (uint64_t)p.columns.count, 1);
-#pragma omp parallel for num_threads(parts) if (parts > 1)
+    if (parts == 1) { /* a region of one thread costs a team all the same */
+        copy_rows(&p, 0, count);
+        return;
+    }
+#pragma omp parallel for num_threads(parts)
     for (unsigned part = 0; part < parts; part++)
         copy_rows(&p, (int64_t)kernel_part_begin(rows, TILE, part, parts),
                   (int64_t)kernel_part_begin(rows, TILE, part + 1, parts));
