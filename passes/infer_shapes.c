@@ -43,6 +43,7 @@ typedef struct Infer {
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
+    uint64_t changes;           /* types that were made more exact */
     ShapeOperand *operands;     /* [operand_capacity]: the node at hand's, one node at a time */
     size_t operand_capacity;
     struct {
@@ -393,18 +394,8 @@ static bool infer_node(Infer *infer, const Node *node) {
     return !row || infer_operator(infer, node, row);
 }
 
-/* Forgets what an earlier round found inside, then goes through the nodes in order. */
-static bool infer_graph(Infer *infer, Graph *graph) {
-    for (Node *node = graph->first; node; node = node->next)
-        for (uint32_t i = 0; i < node->output_count; i++)
-            if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
-    for (Node *node = graph->first; node; node = node->next)
-        if (!infer_node(infer, node)) return false;
-    return true;
-}
-
-/* ---- the model
- * --------------------------------------------------------------------------------------- */
+/* ---- what becomes known
+ * ------------------------------------------------------------------------------ */
 
 static size_t hash_shape(const Type *type, const ShapeOperand *shape) {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -439,6 +430,29 @@ static uint64_t commit_value(Infer *infer, Value *value) {
     return 1;
 }
 
+static uint64_t commit_outputs(Infer *infer, const Node *node) {
+    uint64_t changes = 0;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i]) changes += commit_value(infer, node->outputs[i]);
+    return changes;
+}
+
+/* Forgets what an earlier round found in a body, then goes through the nodes in order. What is in no
+ * body is visited once, and what is found there holds at once. */
+static bool infer_graph(Infer *infer, Graph *graph) {
+    for (Node *node = graph->owner ? graph->first : NULL; node; node = node->next)
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
+    for (Node *node = graph->first; node; node = node->next) {
+        if (!infer_node(infer, node)) return false;
+        if (!graph->owner) infer->changes += commit_outputs(infer, node);
+    }
+    return true;
+}
+
+/* ---- the model
+ * --------------------------------------------------------------------------------------- */
+
 /* Inputs of the main graph and functions keep what is declared; those of bodies learn from the
  * node that runs them. */
 static uint64_t commit_graph(Infer *infer, Graph *graph) {
@@ -449,9 +463,8 @@ static uint64_t commit_graph(Infer *infer, Graph *graph) {
         Value *value = graph->initializers.items[i];
         if (!value->input && operand_of(infer, value)) changes += commit_value(infer, value);
     }
-    for (Node *node = graph->first; node; node = node->next)
-        for (uint32_t i = 0; i < node->output_count; i++)
-            if (node->outputs[i]) changes += commit_value(infer, node->outputs[i]);
+    for (Node *node = graph->owner ? graph->first : NULL; node; node = node->next)
+        changes += commit_outputs(infer, node);
     return changes;
 }
 
@@ -497,7 +510,8 @@ static bool run(PassCtx *ctx, const void *data, Err *err) {
     for (size_t i = 0; i < graphs.count; i++)
         if (!graphs.items[i]->owner && !infer_graph(&infer, graphs.items[i])) return false;
     for (size_t i = 0; i < graphs.count; i++)
-        ctx->counts->rewrites += commit_graph(&infer, graphs.items[i]);
+        infer.changes += commit_graph(&infer, graphs.items[i]);
+    ctx->counts->rewrites += infer.changes;
     for (size_t i = 0; options->annotate && i < graphs.count; i++)
         if (!graphs.items[i]->function) ctx->counts->rewrites += annotate_graph(graphs.items[i]);
     return true;

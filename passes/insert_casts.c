@@ -79,8 +79,9 @@ static Value *insert_cast(Realise *r, Value *value, Dtype to) {
 }
 
 /* Gives every use of value that needs the other precision one shared cast. */
-static void realise_value(Realise *r, Value *value) {
-    bool low = placement_is_low(r->p, r->p->value_vars[value->id]);
+static void realise_value(Realise *r, uint32_t id) {
+    Value *value = r->p->values[id];
+    bool low = placement_is_low(r->p, r->p->value_vars[id]);
     Value *cast = NULL;
     bool named = false;
     for (Use *use = value->uses, *next; use; use = next) {
@@ -104,7 +105,6 @@ static void mark_interface(const Graph *graph, ValueDecl *decl) {
 }
 
 static void lower_value(Realise *r, Value *value) {
-    if (!placement_is_low(r->p, r->p->value_vars[value->id])) return;
     Arena *arena = &value->graph->model->arena;
     value_set_type(value, type_memo_with_dtype(&r->types, arena, value->type, r->target));
     r->ctx->counts->rewrites++;
@@ -199,15 +199,16 @@ static void realise(Realise *r) {
     for (size_t i = 0; i < p->graphs.count; i++)
         for (Node *node = p->graphs.items[i]->first; node; node = node->next)
             realise_node(r, node);
-    for (uint32_t id = 0; id < p->value_count; id++)
-        if (p->values[id] && p->value_vars[id] != VAR_NONE) lower_value(r, p->values[id]);
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        Value *value = placement_value(p, id);
+        if (value && placement_is_low(p, p->value_vars[id])) lower_value(r, value);
+        if (value) value_sync_info(value);
+    }
     /* Each cast goes right behind its producer, or first in the graph: backwards, casts of several
      * inputs or outputs end up in their order. */
     for (uint32_t id = p->value_count; id-- > 0;)
-        if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, p->values[id]);
+        if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, id);
     for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
-    for (uint32_t id = 0; id < p->value_count; id++)
-        if (p->values[id]) value_sync_info(p->values[id]);
 }
 
 /* ---- notes ------------------------------------------------------------------------------------------- */

@@ -171,7 +171,7 @@ static void build_nodes(Placement *p, const Graph *graph) {
 /* No Cast takes a sequence or an optional, or the weight side of one: both ends agree. */
 static void tie_sequences(Placement *p) {
     for (uint32_t id = 0; id < p->value_count; id++) {
-        const Value *value = p->values[id];
+        const Value *value = placement_value(p, id);
         if (!value || p->value_vars[id] == VAR_NONE || !is_sequence(value)) continue;
         for (const Use *use = value->uses; use; use = use->next)
             placement_tie(p, p->value_vars[id], placement_use_var(p, use));

@@ -133,6 +133,14 @@ static inline VarId placement_use_var(const Placement *placement, const Use *use
     return use->id < placement->use_count ? placement->use_vars[use->id] : VAR_NONE;
 }
 
+/* Value `id`, or NULL. For walks in order of ids: those behind it are on their way from memory meanwhile,
+ * which a model larger than the caches would have to wait for. */
+static inline Value *placement_value(const Placement *placement, uint32_t id) {
+    enum { AHEAD = 8 };
+    if (id + AHEAD < placement->value_count) __builtin_prefetch(placement->values[id + AHEAD]);
+    return placement->values[id];
+}
+
 /* Those of a node's inputs: [input_count], of nodes that were there when the problem was built. */
 static inline VarId *placement_node_vars(const Placement *placement, const Node *node) {
     return node->input_count ? &placement->use_vars[node->inputs[0].id] : NULL;

@@ -132,7 +132,7 @@ static int64_t *scaled_elements(MinCut *m) {
     for (unsigned shift = 0;; shift++) {
         total = 1;
         for (uint32_t id = 0; id < p->value_count && total < limit; id++) {
-            if (!is_decided(m, id)) continue;
+            if (!placement_value(p, id) || !is_decided(m, id)) continue;
             int64_t count = (int64_t)(placement_elements(p->values[id]) >> shift);
             elements[id] = count ? count : 1;
             int64_t most = COST_CAST + COST_CONVERTED * elements[id];
@@ -160,7 +160,7 @@ void placement_solve_mincut(Placement *p) {
     m.candidates = placement_candidates(p, m.produces);
     const int64_t *elements = scaled_elements(&m);
     for (uint32_t id = 0; id < p->value_count; id++) {
-        if (!is_decided(&m, id)) continue;
+        if (!placement_value(p, id) || !is_decided(&m, id)) continue;
         add_value(&m, id, elements[id]);
         add_source_rules(&m, id);
         if (!is_free_constant(p, id))

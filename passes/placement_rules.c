@@ -47,7 +47,7 @@ static void list_values(Candidates *c) {
     Placement *p = c->p;
     for (VarId v = 0; v < p->vars.count; v++) c->first_value[v] = UINT32_MAX;
     for (uint32_t id = 0; id < p->value_count; id++) {
-        if (!p->values[id] || p->value_vars[id] == VAR_NONE || p->flexible[id]) continue;
+        if (!placement_value(p, id) || p->value_vars[id] == VAR_NONE || p->flexible[id]) continue;
         VarId root = placement_root(p, p->value_vars[id]);
         c->next_value[id] = c->first_value[root];
         c->first_value[root] = id;
@@ -77,7 +77,7 @@ static VarId component_of(Candidates *c, VarId root) {
 static void join_components(Candidates *c) {
     Placement *p = c->p;
     for (uint32_t id = 0; id < p->value_count; id++) {
-        if (!p->values[id] || p->value_vars[id] == VAR_NONE || p->constant[id]) continue;
+        if (!placement_value(p, id) || p->value_vars[id] == VAR_NONE || p->constant[id]) continue;
         VarId root = placement_root(p, p->value_vars[id]);
         if (!c->may[root]) continue;
         for (const Use *use = p->values[id]->uses; use; use = use->next) {

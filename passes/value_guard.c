@@ -62,7 +62,7 @@ static bool look_at(Guard *g, const Value *value, const char *name, const Tensor
 
 static bool look_at_constants(Guard *g) {
     for (uint32_t id = 0; id < g->p->value_count; id++) {
-        const Value *value = g->p->values[id];
+        const Value *value = placement_value(g->p, id);
         if (!value || !value_holds_float(value) || !is_wanted(g, value)) continue;
         const Tensor *tensor = NULL;
         if (g->p->constant[id]) tensor = constant_tensor(value, &g->p->model->arena);
