@@ -18,6 +18,7 @@
 #include "passes.h"
 #include "plan.h"
 #include "shape_args.h"
+#include "source.h"
 
 enum { MOST_STEPS = 1 << 24 }; /* calls of calls of calls … can make any number of them */
 
@@ -510,6 +511,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
+    if (model->source && !source_hash(model->source, l.b.source, err)) return false;
     if (options->fold && !plan_fold(&l.b, err)) return false;
     return plan_write(&l.b, ctx->artifact->write, ctx->artifact->data, err);
 }

@@ -172,6 +172,10 @@ void demi_plan_free(DemiPlan *plan) {
     free(plan);
 }
 
+void demi_plan_source(const DemiPlan *plan, uint64_t hash[2]) {
+    for (int i = 0; i < 2; i++) hash[i] = plan->loaded.plan.header->source[i];
+}
+
 size_t demi_plan_input_count(const DemiPlan *plan) { return plan->input_count; }
 size_t demi_plan_output_count(const DemiPlan *plan) { return plan->output_count; }
 

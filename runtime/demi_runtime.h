@@ -83,6 +83,11 @@ DEMI_API DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPl
                                           DemiError *error);
 DEMI_API void demi_plan_free(DemiPlan *plan);
 
+/* What the plan was compiled from: two hashes (XXH64, seeds 0 and 1) of the model file's bytes, its
+ * external data aside; both 0 where it was read as text or made in memory. A plan of another model
+ * than the one at hand is to be compiled again. */
+DEMI_API void demi_plan_source(const DemiPlan *plan, uint64_t hash[2]);
+
 typedef struct DemiPlanIo {
     uint32_t size;
     const char *name;

@@ -66,7 +66,7 @@ typedef struct PlanHeader {
     uint32_t header_size;
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
-    uint64_t source[2]; /* hash of the model's bytes; 0 where unknown */
+    uint64_t source[2]; /* source_hash of the model's file; 0 where unknown */
     PlanSection sections[PLAN_SECTION_COUNT];
 } PlanHeader;
 #define PLAN_MAGIC "DEMIPLAN"

@@ -202,6 +202,25 @@ static void examine(Job *job, DemiReport **report, Err *fault) {
     demi_free(model);
 }
 
+/* A plan has been checked once it is loaded; with --against, it must have been made of that model. */
+static bool check_plan(Job *job, Err *err) {
+    DemiPlan *plan = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    uint64_t made_of[2] = {0}, hash[2] = {0};
+    if (check_numbers_asked(job->parsed) || parsed_value(job->parsed, "policy"))
+        return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
+    bool ok = console_check(demi_plan_load(job->file, &plan, &error), &error, err);
+    if (ok) demi_plan_source(plan, made_of);
+    demi_plan_free(plan);
+    if (!ok || !job->against) return ok;
+    Source *source = source_open(job->program->arena, job->against, INT32_MAX, err);
+    if (!source || !source_hash(source, hash, err)) return false;
+    if (memcmp(hash, made_of, sizeof hash) == 0) return true;
+    err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", job->against);
+    err_hint(err, "compile it again");
+    return false;
+}
+
 static bool check_options(const Job *job, Err *err) {
     bool numbers = check_numbers_asked(job->parsed);
     bool again = numbers || parsed_value(job->parsed, "policy");
@@ -250,6 +269,12 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                .file = parsed_argument(parsed, 0),
                .against = parsed_value(parsed, "against")};
     if (!job.file) return console_missing(parsed, "a model to check", err);
+    if (session_is_plan(program->arena, job.file)) {
+        bool ok = check_plan(&job, err);
+        if (!ok) err_file(err, job.file);
+        if (ok && !parsed_flag(parsed, "quiet")) printf("%s: a valid plan\n", job.file);
+        return ok;
+    }
     if (!check_options(&job, err) || !report_plan(parsed, false, &plan, err)) return false;
     examine(&job, &report, &fault);
     Result result = {.file = job.file,
@@ -278,6 +303,9 @@ const Command command_check = {
         "as long as their shapes say, and every known operator against its definition at the "
         "model's opset: number of inputs and outputs, attributes, types. A valid model's facts are "
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
+        "\n"
+        "A plan is checked as the runtime checks it before it is run; with --against MODEL it must "
+        "have been compiled from that file.\n"
         "\n"
         "With --against REF the model must also be REF but for precision; each difference is a "
         "line, "

@@ -443,6 +443,21 @@ class Plans(Case):
         self.assertIn('%2 "w" float[3] = {1, -2, 0.5}', out)
         self.fails(2, "show", "model.plan", "--dot")
 
+    def test_a_plan_knows_its_model(self) -> None:
+        model = self.path("source.onnx")
+        self.ok("opt", self.model, "--passes", "", "-o", model)
+        self.ok("compile", model, "-o", "known.plan")
+        self.assertIn("valid plan", self.ok("check", "known.plan", "--against", model))
+        self.assertRegex(self.ok("show", "known.plan"), r"(?m)^source [0-9a-f]{32}$")
+        data = bytearray((self.folder / "source.onnx").read_bytes())
+        data[-1] ^= 1
+        other = self.write("other.onnx", bytes(data))
+        self.assertIn("compile it again", self.fails(1, "check", "known.plan", "--against", other))
+        self.fails(2, "check", "known.plan", "--random", "1")
+        damaged = bytearray((self.folder / "known.plan").read_bytes())
+        damaged[8] ^= 1
+        self.fails(1, "check", self.write("damaged.plan", bytes(damaged)))
+
     def test_refusals(self) -> None:
         self.fails(2, "compile")
         self.fails(2, "compile", self.model)

@@ -121,7 +121,7 @@ if(TARGET demi)
         endforeach()
         demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
-        demi_python_test(plan_suite_faithful plan_suite.py --library $<TARGET_FILE:demi_shared>
+        demi_python_test(plan_suite_faithful plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
         demi_python_test(fuse fuse_test.py ${with_demi} --library $<TARGET_FILE:demi_shared>)
     endif()

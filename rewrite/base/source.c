@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hash64.h"
 #include "vec.h"
 
 enum { FIRST_READ = 1 << 16, WINDOW = 1 << 16, SMALL_READ = WINDOW / 16, NEAR = WINDOW / 4 };
@@ -194,4 +195,18 @@ bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t s
     }
     if (source->window && size <= SMALL_READ && read_window(source, offset, buffer, size)) return true;
     return read_file(source, offset, buffer, size, err);
+}
+
+bool source_hash(const Source *source, uint64_t hash[2], Err *err) {
+    unsigned char piece[1 << 14];
+    Hash64 sums[2];
+    for (uint64_t i = 0; i < 2; i++) hash64_init(&sums[i], i);
+    for (uint64_t at = 0; at < source->size;) {
+        uint64_t left = source->size - at, now = left < sizeof piece ? left : sizeof piece;
+        if (!source_read(source, at, piece, now, err)) return false;
+        for (int i = 0; i < 2; i++) hash64_update(&sums[i], piece, (size_t)now);
+        at += now;
+    }
+    for (int i = 0; i < 2; i++) hash[i] = hash64_final(&sums[i]);
+    return true;
 }

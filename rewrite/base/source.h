@@ -47,4 +47,7 @@ void source_read_ahead(Source *source, Arena *arena);
  * file has shrunk, ERR_ENV where reading fails. */
 bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t size, Err *err);
 
+/* Two hash64 of all bytes, of seeds 0 and 1: what a plan knows its model by. */
+bool source_hash(const Source *source, uint64_t hash[2], Err *err);
+
 #endif
