@@ -123,6 +123,8 @@ if(TARGET demi)
             TIMEOUT 600 PROCESSORS 2)
         demi_python_test(plan_suite_faithful plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(random_plans random_plans.py ARGS --library $<TARGET_FILE:demi_shared>
+            --seeds 1:400 PROCESSORS 2)
         demi_python_test(fuse fuse_test.py ${with_demi} --library $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
