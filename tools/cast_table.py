@@ -146,7 +146,8 @@ class Source:
     def problem(self, data: bytes, model: onnx.ModelProto) -> str:
         """The first thing wrong with a result, or "". An invalid one that runs is still invalid."""
         found = validity.problems(data, model, self.verdict)
-        error, text = real_models.Test.numbers(None, "", data, model, self.results)
+        error, text = real_models.Test.numbers(
+            None, "", lambda: engines.OrtEngine(data, model), model, self.results)
         found += [text] if text else []
         lost = self.cast_outputs - {o for n in walk.model_nodes(model) for o in n.output}
         note = f"; {len(lost)} of the source's casts removed" if lost else ""

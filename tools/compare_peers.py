@@ -11,6 +11,7 @@ build/peers/bin/python.
 
 import argparse
 import collections
+import functools
 import importlib
 import pathlib
 import shutil
@@ -124,7 +125,8 @@ def judge_real(name: str, args: argparse.Namespace, folder: pathlib.Path) -> Non
             found = validity.problems(out, model, validity.Verdict(data, source))
             found += validity.contract(model.graph, source.graph, variant)
             found += preserve.header(source, model)
-            error, text = test.numbers(path.stem, out, model, results)
+            error, text = test.numbers(path.stem, functools.partial(
+                engines.OrtEngine, out, model), model, results)
             found += [text] if text else []
             share = real_models.tensor_bytes(model) / real_models.tensor_bytes(source)
             detail = f"weights {share:.2f}, error {error:.1e}, "

@@ -21,6 +21,7 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -123,7 +124,7 @@ def tensor_bytes(model: onnx.ModelProto) -> int:
 class Test:
     """Judges one model after the other and counts failures."""
 
-    def __init__(self, demi: Demi, library: runtime.Library | None) -> None:
+    def __init__(self, demi: Demi, library: runtime.Library | None = None) -> None:
         self.demi, self.library, self.cases, self.failures = demi, library, 0, 0
 
     def judge(self, what: str, problems: list[str], detail: str = "") -> None:
@@ -179,7 +180,8 @@ class Test:
         if variant.to == "float16":
             if ratio > RATIO_OF.get(path.stem, RATIO):
                 found.append(f"weights shrink to {ratio:.3f} only")
-            error, text = self.numbers(path.stem, engines.OrtEngine(out, model), model, results)
+            error, text = self.numbers(path.stem, lambda: engines.OrtEngine(out, model), model,
+                                       results)
             found += [text] if text else []
             detail += f"error {error:.2e} "
             if self.library:
@@ -192,22 +194,22 @@ class Test:
         not judged: it is what a choice of nodes by trial (convert --max-error) is for."""
         errors, found = {}, []
         for numerics in runtime.NUMERICS:
-            plan = self.library.compile(out, numerics)
-            runner = runtime.PlanRunner(self.library, plan, THREADS)
-            errors[numerics], text = self.numbers(name, runner, model, results)
+            errors[numerics], text = self.numbers(name, lambda: runtime.PlanRunner(
+                self.library, self.library.compile(out, numerics), THREADS), model, results)
             found += [f"in demi's runtime: {text}"] if text and numerics == "fast" else []
         print("     in demi's runtime:",
               ", ".join(f"{k} {error:.2e}" for k, error in errors.items()))
         return found
 
-    def numbers(self, name: str, runner: engines.OrtEngine | runtime.PlanRunner,
+    def numbers(self, name: str, make: Callable[[], engines.OrtEngine | runtime.PlanRunner],
                 model: onnx.ModelProto, results: engines.SourceResults) -> tuple[float, str]:
-        """The largest error and the first problem."""
+        """The largest error in the engine that is made, and the first problem."""
         worst, problem = 0.0, ""
         made_by = {o: n.op_type for n in results.model.graph.node for o in n.output}
         low = {v.name for v in model.graph.input
                if engines.element_type(v.type) == TensorProto.FLOAT16}
         try:
+            runner = make()
             for feeds, want in zip(results.feeds, results.of(engines.OrtEngine)):
                 fed = {k: metric.to_low(v, "float16") if k in low else v for k, v in feeds.items()}
                 got = runner.run(fed)
