@@ -10,7 +10,7 @@ against arithmetic of another origin (suite/faithful.py says what passes):
 An operator that none of these judges and that suite/faithful_formulas.py does not name with a
 reason is a failure.
 
-    tools/faithful_test.py --library build/release/libdemi.so --only Gelu
+    tools/faithful_test.py --libdemi build/release/libdemi.so --only Gelu
 """
 
 import argparse
@@ -261,13 +261,13 @@ def check_rounding() -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="demi's shared library")
+    parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--only", default="", help="an operator")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     failures, judged_of, unable = check_rounding(), collections.defaultdict(set), {}
     work = items(args.only)
-    for item, result, died in workers.run(work, Judge, (args.library,), args.processes):
+    for item, result, died in workers.run(work, Judge, (args.libdemi,), args.processes):
         text, why = result or (died, "")
         what, name, to = item
         op = op_of(item)

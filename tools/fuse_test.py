@@ -9,7 +9,7 @@ narrowest float type in the model). Plans of the first case of each pass are com
 testdata/plans/PASS.txt; --update writes these. A last test emulates a float16 convolution with a
 residual and Relu, operator by operator and fused, and expects faithful and fast to be just these.
 
-    tools/fuse_test.py --demi build/release/demi --library build/release/libdemi.so [--update]
+    tools/fuse_test.py --demi build/release/demi --libdemi build/release/libdemi.so [--update]
 """
 
 import argparse
@@ -187,8 +187,8 @@ class Fusions(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--library", default=str(ROOT / "build/release/libdemi.so"))
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--update", action="store_true")
     args, rest = parser.parse_known_args()
-    library = runtime.Library(args.library)
+    library = runtime.Library(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

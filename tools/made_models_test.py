@@ -33,7 +33,7 @@ def session_of(path: pathlib.Path) -> ort.InferenceSession:
 
 class Test:
     def __init__(self, demi: Demi, library: runtime.Library) -> None:
-        self.demi, self.library, self.failures = demi, library, 0
+        self.demi, self.libdemi, self.failures = demi, library, 0
 
     def judge(self, what: str, problem: str, error: float = 0) -> None:
         self.failures += bool(problem)
@@ -45,7 +45,7 @@ class Test:
         run = self.demi.run("compile", str(path), "-o", str(plan))
         if run.code:
             sys.exit(f"made_models_test: compile: {run.problem()}")
-        return runtime.PlanRunner(self.library, plan, 2, MEMORY)
+        return runtime.PlanRunner(self.libdemi, plan, 2, MEMORY)
 
     def compare(self, what: str, runner: runtime.PlanRunner, feeds: dict[str, np.ndarray],
                 want: list[np.ndarray], limit: float) -> None:
@@ -91,13 +91,13 @@ class Test:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
-    parser.add_argument("--library", default=str(ROOT / "build/release/libdemi.so"))
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--full", action="store_true", help="the networks' own sizes")
     parser.add_argument("--models", default=",".join(made_models.MODELS), help="a comma list")
     args = parser.parse_args()
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder), runtime.Library(args.library))
+        test = Test(Demi(args.demi, folder), runtime.Library(args.libdemi))
         for name in filter(None, args.models.split(",")):
             sizes = {} if args.full else made_models.SMALL[name]
             test.model(name, made_models.MODELS[name](**sizes))

@@ -189,7 +189,7 @@ def built_library() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", default=built_library(), help="demi's shared library")
+    parser.add_argument("--libdemi", default=built_library(), help="demi's shared library")
     parser.add_argument("--runtime", help="a library that runs the plans, if another than compiles them")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
@@ -209,9 +209,9 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    if args.kernels == "onednn" and (problem := runtime.Library(args.library).onednn_problem()):
+    if args.kernels == "onednn" and (problem := runtime.Library(args.libdemi).onednn_problem()):
         sys.exit(f"oneDNN can't be used: {problem}")
-    setup = ([args.library, args.runtime or args.library], args.to, args.io, args.numerics,
+    setup = ([args.libdemi, args.runtime or args.libdemi], args.to, args.io, args.numerics,
              args.kernels)
     for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")

@@ -109,7 +109,7 @@ def make_runner(library: str, data: pathlib.Path):  # noqa: ANN201
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="demi's shared library")
+    parser.add_argument("--libdemi", required=True, help="demi's shared library")
     parser.add_argument("--kinds", default=",".join(random_models.BUILDERS))
     parser.add_argument("--seeds", default="1:60", help="FROM:TO, TO not included")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
@@ -118,7 +118,7 @@ def main() -> None:
     first, last = map(int, args.seeds.split(":"))
     items = [(kind, seed) for kind in args.kinds.split(",") for seed in range(first, last)]
     counts: collections.Counter = collections.Counter()
-    for (kind, seed), result, died in workers.run(items, make_runner, (args.library, args.data),
+    for (kind, seed), result, died in workers.run(items, make_runner, (args.libdemi, args.data),
                                                   args.processes):
         what, text = result or ("died", died)
         counts[what] += 1

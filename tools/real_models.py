@@ -125,7 +125,7 @@ class Test:
     """Judges one model after the other and counts failures."""
 
     def __init__(self, demi: Demi, library: runtime.Library | None = None) -> None:
-        self.demi, self.library, self.cases, self.failures = demi, library, 0, 0
+        self.demi, self.libdemi, self.cases, self.failures = demi, library, 0, 0
 
     def judge(self, what: str, problems: list[str], detail: str = "") -> None:
         self.cases += 1
@@ -140,7 +140,7 @@ class Test:
                    [] if out == data else ["other bytes than the input's"])
         verdict = validity.Verdict(data, model)
         results = engines.SourceResults(data, model, feeds_of(path.stem, model))
-        for numerics in runtime.NUMERICS if self.library else []:
+        for numerics in runtime.NUMERICS if self.libdemi else []:
             self.plan(path.stem, data, results, numerics)
         for variant in VARIANTS:
             self.conversion(path, model, verdict, results, variant)
@@ -149,7 +149,7 @@ class Test:
         """The source in demi's runtime beside ONNX Runtime."""
         worst, problem = 0.0, ""
         try:
-            runner = runtime.PlanRunner(self.library, self.library.compile(data, numerics), THREADS)
+            runner = runtime.PlanRunner(self.libdemi, self.libdemi.compile(data, numerics), THREADS)
             for feeds, want in zip(results.feeds, results.of(engines.OrtEngine)):
                 for got in (runner.run(feeds), runner.run(feeds)):
                     for y, y0 in zip(got, want):
@@ -184,7 +184,7 @@ class Test:
                                        results)
             found += [text] if text else []
             detail += f"error {error:.2e} "
-            if self.library:
+            if self.libdemi:
                 found += self.converted_plans(path.stem, out, model, results)
         self.judge(what, found, detail)
 
@@ -195,7 +195,7 @@ class Test:
         errors, found = {}, []
         for numerics in runtime.NUMERICS:
             errors[numerics], text = self.numbers(name, lambda: runtime.PlanRunner(
-                self.library, self.library.compile(out, numerics), THREADS), model, results)
+                self.libdemi, self.libdemi.compile(out, numerics), THREADS), model, results)
             found += [f"in demi's runtime: {text}"] if text and numerics == "fast" else []
         print("     in demi's runtime:",
               ", ".join(f"{k} {error:.2e}" for k, error in errors.items()))
@@ -244,7 +244,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Judges demi on real models.")
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/models")
-    parser.add_argument("--library", help="demi's shared library: plans are run, too")
+    parser.add_argument("--libdemi", help="demi's shared library: plans are run, too")
     args = parser.parse_args()
     models = sorted(args.data.glob("*/*.onnx"))
     if len(models) != EXPECTED_MODELS:
@@ -252,7 +252,8 @@ def main() -> None:
                  f"{EXPECTED_MODELS} (tools/test fetches them)")
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder), runtime.Library(args.library) if args.library else None)
+        library = runtime.Library(args.libdemi) if args.libdemi else None
+        test = Test(Demi(args.demi, folder), library)
         for path in models:
             test.model(path)
             if path.stem == TIMED:

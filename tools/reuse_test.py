@@ -198,15 +198,15 @@ def check_repeats(library: str, data: pathlib.Path) -> list[str]:
 
 def main() -> int:
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    args.add_argument("--library", required=True, help="demi's shared library")
+    args.add_argument("--libdemi", required=True, help="demi's shared library")
     args.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     args.add_argument("--changes", type=int, default=1000)
     args = args.parse_args()
-    library = runtime.Library(args.library)
+    library = runtime.Library(args.libdemi)
     problems = [f"{name}: {text}" for name in CASES if (text := check_case(library, name))]
     text = check_growth(library, args.changes)
     problems += [f"growth: {text}"] if text else []
-    problems += check_repeats(args.library, args.data)
+    problems += check_repeats(args.libdemi, args.data)
     for problem in problems:
         print(f"FAIL {problem}")
     print(f"reuse_test: {len(CASES)} models, {args.changes} changes of shape: {len(problems)} problems")

@@ -52,7 +52,7 @@ if(DEMI_SANITIZE)
             list(APPEND preload ${file})
         endforeach()
         list(JOIN preload " " preload)
-        demi_python_test(plan_suite_asan plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
+        demi_python_test(plan_suite_asan plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             LABELS full TIMEOUT 1800 PROCESSORS 2)
         set_property(TEST plan_suite_asan APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=${preload}"
             "ASAN_OPTIONS=detect_leaks=0")
@@ -85,7 +85,7 @@ if(TARGET demi)
     demi_python_test(peer_cases peer_cases_test.py ${with_demi})
     set(with_library)
     if(TARGET demi_shared)
-        set(with_library --library $<TARGET_FILE:demi_shared>)
+        set(with_library --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(real_models real_models.py ${with_demi} ${with_library} PROCESSORS 2)
     demi_python_test(random_models random_models.py ${with_demi} --seeds 1:120 TIMEOUT 300)
@@ -101,31 +101,31 @@ if(TARGET demi)
     demi_python_test(backend_suite backend_suite.py ${with_demi}
         LABELS full TIMEOUT 2400 PROCESSORS 2)
     if(TARGET demi_shared)
-        demi_python_test(plan_suite plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
+        demi_python_test(plan_suite plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
-            --library $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
+            --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
-            --library $<TARGET_FILE:demi_shared> LABELS quick)
-        demi_python_test(faithful faithful_test.py ARGS --library $<TARGET_FILE:demi_shared>
+            --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+        demi_python_test(faithful faithful_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             PROCESSORS 2)
         if(demi_onednn_headers)
             demi_python_test(plan_suite_onednn plan_suite.py LABELS full PROCESSORS 2
-                ARGS --library $<TARGET_FILE:demi_shared> --kernels onednn)
+                ARGS --libdemi $<TARGET_FILE:demi_shared> --kernels onednn)
         endif()
         foreach(to float16 bfloat16)
             foreach(io keep low)
                 demi_python_test(plan_${to}_${io} plan_suite.py PROCESSORS 2
-                    ARGS --library $<TARGET_FILE:demi_shared> --to ${to} --io ${io})
+                    ARGS --libdemi $<TARGET_FILE:demi_shared> --to ${to} --io ${io})
             endforeach()
         endforeach()
-        demi_python_test(reuse reuse_test.py ARGS --library $<TARGET_FILE:demi_shared>
+        demi_python_test(reuse reuse_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
-        demi_python_test(plan_suite_faithful plan_suite.py ARGS --library $<TARGET_FILE:demi_shared>
+        demi_python_test(plan_suite_faithful plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
-        demi_python_test(random_plans random_plans.py ARGS --library $<TARGET_FILE:demi_shared>
+        demi_python_test(random_plans random_plans.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --seeds 1:400 PROCESSORS 2)
-        demi_python_test(fuse fuse_test.py ${with_demi} --library $<TARGET_FILE:demi_shared>)
+        demi_python_test(fuse fuse_test.py ${with_demi} --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

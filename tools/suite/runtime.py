@@ -138,7 +138,7 @@ class PlanRunner:
 
     def __init__(self, library: Library, plan: bytes | pathlib.Path, threads: int = 1,
                  memory: int = 1 << 30, kernels: str = "auto") -> None:
-        self.library, error = library, Error()
+        self.libdemi, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
         if isinstance(plan, bytes):
             self._from_bytes(plan)
@@ -156,13 +156,13 @@ class PlanRunner:
         start = -memory_of.ctypes.data % 64
         memory_of[start:start + len(plan)] = np.frombuffer(plan, np.uint8)
         self.bytes = memory_of
-        self.library.check(self.library.c.demi_plan_from_memory(
+        self.libdemi.check(self.libdemi.c.demi_plan_from_memory(
             c_void_p(memory_of.ctypes.data + start), c_size_t(len(plan)), byref(self.plan),
             byref(error)), error)
 
     def __del__(self) -> None:
-        self.library.c.demi_context_free(self.context)
-        self.library.c.demi_plan_free(self.plan)
+        self.libdemi.c.demi_context_free(self.context)
+        self.libdemi.c.demi_plan_free(self.plan)
 
     def _ios(self, count, get) -> list[PlanIo]:  # noqa: ANN001
         found = []
@@ -173,33 +173,33 @@ class PlanRunner:
         return found
 
     def inputs(self) -> list[PlanIo]:
-        return self._ios(self.library.c.demi_plan_input_count, self.library.c.demi_plan_input)
+        return self._ios(self.libdemi.c.demi_plan_input_count, self.libdemi.c.demi_plan_input)
 
     def outputs(self) -> list[PlanIo]:
-        return self._ios(self.library.c.demi_plan_output_count, self.library.c.demi_plan_output)
+        return self._ios(self.libdemi.c.demi_plan_output_count, self.libdemi.c.demi_plan_output)
 
     def bind(self, feeds: dict[str, np.ndarray]) -> None:
         """Inputs for `step`, not copied."""
         error = Error()
         for name, value in feeds.items():
             made = to_value(value, 0, self.bound)
-            self.library.check(self.library.c.demi_context_borrow_input(
+            self.libdemi.check(self.libdemi.c.demi_context_borrow_input(
                 self.context, name.encode(), byref(made), byref(error)), error)
 
     def step(self) -> None:
         """One run on what is bound; the outputs stay where they are."""
         error = Error()
-        self.library.check(self.library.c.demi_context_run(self.context, byref(error)), error)
+        self.libdemi.check(self.libdemi.c.demi_context_run(self.context, byref(error)), error)
 
     def run(self, feeds: dict[str, object]) -> list[object]:
         kinds, error = {io.name.decode(): io for io in self.inputs()}, Error()
         for name, value in feeds.items():
             kept: list[object] = []
             made = to_value(value, kinds[name].dtype if name in kinds else 0, kept)
-            self.library.check(self.library.c.demi_context_set_input(
+            self.libdemi.check(self.libdemi.c.demi_context_set_input(
                 self.context, name.encode(), byref(made), byref(error)), error)
-        self.library.check(self.library.c.demi_context_run(self.context, byref(error)), error)
-        return [from_value(self.library.c.demi_context_output(self.context, i).contents)
+        self.libdemi.check(self.libdemi.c.demi_context_run(self.context, byref(error)), error)
+        return [from_value(self.libdemi.c.demi_context_output(self.context, i).contents)
                 for i in range(len(self.outputs()))]
 
 
