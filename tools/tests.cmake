@@ -18,6 +18,9 @@ endif()
 # demi_python_test(NAME SCRIPT [ARGS arg…] [LABELS label…] [TIMEOUT s] [PROCESSORS n])
 function(demi_python_test name script)
     cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
+    if(ARG_UNPARSED_ARGUMENTS) # words without ARGS before them would be dropped in silence
+        message(FATAL_ERROR "test ${name}: what is ${ARG_UNPARSED_ARGUMENTS}?")
+    endif()
     add_test(NAME ${name}
         COMMAND ${DEMI_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/${script} ${ARG_ARGS})
     set_tests_properties(${name} PROPERTIES
