@@ -239,8 +239,9 @@ static double power(double x, double p) {
     return p == 2 ? x * x : p == 1 ? x : pow(x, p);
 }
 
-#define SUM_POOL(T, name)                                                                          \
-    static void average_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                 \
+/* TERM of an element v is summed over the window, and RESULT made of the sum. */
+#define SUM_POOL(kind, T, name, TERM, RESULT)                                                      \
+    static void kind##_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                  \
         const Window *w = pool->window;                                                            \
         const T *x = (const T *)pool->x + plane * w->in;                                           \
         T *y = (T *)pool->y + plane * w->out;                                                      \
@@ -251,30 +252,20 @@ static double power(double x, double p) {
             do {                                                                                   \
                 if (at->empty) break;                                                              \
                 int64_t start = row_start(w, at, &count, &step);                                   \
-                for (int64_t k = 0; k < count; k++) sum += (double)x[start + k * step];            \
+                for (int64_t k = 0; k < count; k++) {                                              \
+                    const double v = (double)x[start + k * step];                                  \
+                    sum += TERM;                                                                   \
+                }                                                                                  \
             } while (next_row(w, at));                                                             \
-            y[o] = (T)(at->counted > 0 ? sum / at->counted : 0);                                   \
-        }                                                                                          \
-    }                                                                                              \
-    static void lp_##name(const Pool *pool, uint64_t plane, PoolWindow *at) {                      \
-        const Window *w = pool->window;                                                            \
-        const T *x = (const T *)pool->x + plane * w->in;                                           \
-        T *y = (T *)pool->y + plane * w->out;                                                      \
-        for (uint64_t o = 0; o < w->out; o++, window_next_output(w, at->output)) {                 \
-            place(pool, at);                                                                       \
-            double sum = 0;                                                                        \
-            int64_t count, step;                                                                   \
-            do {                                                                                   \
-                if (at->empty) break;                                                              \
-                int64_t start = row_start(w, at, &count, &step);                                   \
-                for (int64_t k = 0; k < count; k++)                                                \
-                    sum += power((double)x[start + k * step], pool->p);                            \
-            } while (next_row(w, at));                                                             \
-            y[o] = (T)(pool->p == 2 ? sqrt(sum) : pow(sum, 1 / pool->p));                          \
+            y[o] = (T)(RESULT);                                                                    \
         }                                                                                          \
     }
-SUM_POOL(float, float)
-SUM_POOL(double, double)
+#define MEAN_OF_SUM (at->counted > 0 ? sum / at->counted : 0)
+#define ROOT_OF_SUM (pool->p == 2 ? sqrt(sum) : pow(sum, 1 / pool->p))
+SUM_POOL(average, float, float, v, MEAN_OF_SUM)
+SUM_POOL(average, double, double, v, MEAN_OF_SUM)
+SUM_POOL(lp, float, float, power(v, pool->p), ROOT_OF_SUM)
+SUM_POOL(lp, double, double, power(v, pool->p), ROOT_OF_SUM)
 
 typedef void PoolPlane(const Pool *pool, uint64_t plane, PoolWindow *at);
 
