@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a run may be bound by: rules on where its time goes, each with the figures it follows from.
  */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,36 +52,37 @@ static Shares find_shares(const Bench *bench) {
     return shares;
 }
 
-static void say(const Bench *bench, BenchAdvice *advice, const char *line) {
-    VEC_PUSH(bench->arena, advice, line);
+static void say(const Bench *bench, BenchAdvice *advice, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(const Bench *bench, BenchAdvice *advice, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    VEC_PUSH(bench->arena, advice, arena_vprintf(bench->arena, format, args));
+    va_end(args);
 }
 
 static void advise_steps(const Bench *bench, const Shares *shares, BenchAdvice *advice) {
     double sum = shares->sum;
     if (shares->arithmetic > worth * sum)
         say(bench, advice,
-            arena_printf(bench->arena,
-                         "may be bound by arithmetic: %.0f%% of the time is in steps near this "
-                         "machine's %.0f GFLOP/s",
-                         100 * shares->arithmetic / sum, bench->peak.flops / 1e9));
+            "may be bound by arithmetic: %.0f%% of the time is in steps near this "
+            "machine's %.0f GFLOP/s",
+            100 * shares->arithmetic / sum, bench->peak.flops / 1e9);
     if (shares->memory > worth * sum)
         say(bench, advice,
-            arena_printf(bench->arena,
-                         "may be bound by memory: %.0f%% of the time is in steps near its %.1f "
-                         "GB/s; smaller types or batches that share weights move less",
-                         100 * shares->memory / sum, bench->peak.bytes / 1e9));
+            "may be bound by memory: %.0f%% of the time is in steps near its %.1f "
+            "GB/s; smaller types or batches that share weights move less",
+            100 * shares->memory / sum, bench->peak.bytes / 1e9);
     if (shares->moving > worth * sum)
         say(bench, advice,
-            arena_printf(bench->arena,
-                         "may be bound by data being moved about: %.0f%% of the time is in "
-                         "operators that compute nothing",
-                         100 * shares->moving / sum));
+            "may be bound by data being moved about: %.0f%% of the time is in "
+            "operators that compute nothing",
+            100 * shares->moving / sum);
     if (shares->slow > worth * sum)
         say(bench, advice,
-            arena_printf(bench->arena,
-                         "may be bound by how a kernel is made: %.0f%% of the time is in steps "
-                         "below %.0f%% of what the machine can, the longest a %s",
-                         100 * shares->slow / sum, 100 * far_from_peak, shares->slowest));
+            "may be bound by how a kernel is made: %.0f%% of the time is in steps "
+            "below %.0f%% of what the machine can, the longest a %s",
+            100 * shares->slow / sum, 100 * far_from_peak, shares->slowest);
 }
 
 void bench_advise(const Bench *bench, BenchAdvice *advice) {
@@ -91,13 +93,10 @@ void bench_advise(const Bench *bench, BenchAdvice *advice) {
     if (shares.sum > 0) advise_steps(bench, &shares, advice);
     if (calls > 0 && between > worth * bench->profiled_seconds)
         say(bench, advice,
-            arena_printf(bench->arena,
-                         "may be bound by what is between the steps: %.0f%% of the time, %.2f us a "
-                         "step",
-                         100 * between / bench->profiled_seconds, between / calls * 1e6));
+            "may be bound by what is between the steps: %.0f%% of the time, %.2f us a "
+            "step",
+            100 * between / bench->profiled_seconds, between / calls * 1e6);
     if (l->p90 > uneven * l->p50)
-        say(bench, advice,
-            arena_printf(bench->arena,
-                         "latency is uneven, p90 is %.1f times p50: other work on this machine?",
-                         l->p90 / l->p50));
+        say(bench, advice, "latency is uneven, p90 is %.1f times p50: other work on this machine?",
+            l->p90 / l->p50);
 }
