@@ -144,6 +144,9 @@ bool keep_search(Trials *trials, DemiConvertOptions *options, double most, Trial
     if (!trials_run(trials, options, result, err)) return false;
     if (result->error <= most) return true;
     s.low = result->low;
+    /* What options name was there, or the trial had failed. A node that raising the opset made is not,
+     * where nothing is left to raise it for. */
+    s.options.allow_unmatched = true;
     s.kept = ARENA_ARRAY(s.arena, bool, s.low.count + 1);
     bool ok = search(&s);
     console_progress_end(trials->program);

@@ -64,11 +64,12 @@ static void take_errors(Trials *t, const OutputErrors *rows, TrialResult *result
     }
 }
 
-static void list_low(Trials *t, const DemiReport *report, const char *type, TrialResult *result) {
+/* By type, and not by the one that options name: a policy may name another. */
+static void list_low(Trials *t, const DemiReport *report, TrialResult *result) {
     Arena *arena = t->program->arena;
     for (size_t i = 0; i < demi_report_node_count(report); i++) {
         const DemiReportNode *node = demi_report_node(report, i);
-        if (strcmp(node->dtype, type) == 0)
+        if (strcmp(node->dtype, "float16") == 0 || strcmp(node->dtype, "bfloat16") == 0)
             VEC_PUSH(arena, &result->low, text_copy(arena, node->name));
     }
 }
@@ -88,8 +89,7 @@ static bool convert(Trials *t, Program *within, const DemiConvertOptions *option
         err_file(err, t->path);
         return false;
     }
-    const char *type = options->to == DEMI_TO_BFLOAT16 ? "bfloat16" : "float16";
-    if (report) list_low(t, report, type, result);
+    if (report) list_low(t, report, result);
     demi_report_free(report);
     return true;
 }
@@ -119,6 +119,17 @@ bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *resul
         ok = run_set(t, &within, &session, set, result, err);
     session_close(&session);
     t->done++;
+    arena_free(within.arena);
+    return ok;
+}
+
+bool trials_try(Trials *t, const DemiConvertOptions *options, Err *err) {
+    Program within = *t->program;
+    DemiModel *model = NULL;
+    TrialResult unused = {0};
+    within.arena = arena_child(t->program->arena);
+    bool ok = convert(t, &within, options, &model, &unused, err);
+    demi_free(model);
     arena_free(within.arena);
     return ok;
 }

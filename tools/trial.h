@@ -37,6 +37,9 @@ void trials_close(Trials *trials);
 /* Converts so and runs. */
 bool trials_run(Trials *trials, const DemiConvertOptions *options, TrialResult *result, Err *err);
 
+/* Converts so, for what is wrong with the options, and runs nothing. */
+bool trials_try(Trials *trials, const DemiConvertOptions *options, Err *err);
+
 /* The largest magnitude of each float value over all sets, as options' ranges take them: "NAME=MAX"; of
  * those that reach 64. */
 bool trials_ranges(Trials *trials, Words *ranges, Err *err);

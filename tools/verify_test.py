@@ -120,6 +120,22 @@ class Verify(unittest.TestCase):
         error = json.loads(done.stdout)["outputs"][0]["error"]
         self.assertAlmostEqual(error, found["error"], delta=1e-9)
 
+    def test_bfloat16_by_policy_at_an_old_opset(self):
+        for name in ("deep", "over"):
+            model = onnx.load(self.at / f"{name}.onnx")
+            model.opset_import[0].version = 11
+            onnx.save(model, self.at / f"{name}11.onnx")
+        (self.at / "policy.json").write_text('{"to": "bfloat16"}')
+        words = ["deep11.onnx", "--policy", "policy.json", "--verify", "random"]
+        bound = self.convert(*words)["verification"]["error"] / 3
+        self.assertGreater(bound, 0)
+        report = self.convert(*words, "--max-error", bound)
+        self.assertLessEqual(report["verification"]["error"], bound)
+        self.assertIn("bfloat16", {n["dtype"] for n in report["nodes"]})
+        large = self.data("large", np.full((2, 8), 1000))
+        self.convert("over11.onnx", "--to", "bfloat16", "--calibrate", large)
+        self.fails(2, "nosuch", "over11.onnx", "--calibrate", large, "--keep", "nosuch")
+
     def test_a_loose_bound_keeps_nothing(self):
         report = self.convert("deep.onnx", "--verify", "random", "--max-error", 1)
         self.assertEqual((report["verification"]["kept"], report["verification"]["trials"]), (0, 1))
