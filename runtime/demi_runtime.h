@@ -23,7 +23,7 @@
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
  * thread at a time. There is no global state. A context computes with as many threads as its
- * options say, besides the caller's none is kept.
+ * options say: the caller's, and others that OpenMP keeps waiting for the caller's next run.
  */
 #ifndef DEMI_RUNTIME_H
 #define DEMI_RUNTIME_H
