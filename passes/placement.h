@@ -78,7 +78,7 @@ typedef struct Placement {
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
     uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
-    CensusMemo *census; /* may be NULL */
+    CensusMemo *census;
 } Placement;
 
 /* Builds the problem. Types must be exact (FACT_DTYPES). ERR_ENV or ERR_MODEL where a constant

@@ -240,7 +240,8 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     PassCounts counts = {0};
     PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};
     assert_true(infer_dtypes(&ctx, NULL, NULL, &err));
-    Trial t = {.p = {.model = model, .scratch = scratch, .counts = &counts}};
+    Trial t = {.p = {.model = model, .scratch = scratch, .counts = &counts,
+                     .census = census_memo_new(scratch)}};
     const OpClassLists none = {0};
     t.p.request = (PlacementRequest){.target = DTYPE_FLOAT16, .guard = GUARD_PIN,
                                      .io_low = random_below(state, 4) == 0};

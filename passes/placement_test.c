@@ -190,7 +190,8 @@ static void run_pipeline(Model *model, const char *text, PassCounts *counts) {
     PipelineOptions options = {.verify_each = true};
     arena_init(&arena, &trap);
     arena_init(&scratch, &trap);
-    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = counts};
+    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = counts,
+                   .census = census_memo_new(&arena)};
     bool ok = pipeline_parse(&demi_passes, &arena, text, &pipeline, &err);
     /* Steps before are checked as part of a whole: dtypes are given anew where they are needed. */
     ok = ok && pipeline_run(&pipeline, &ctx, &options, &err);
@@ -208,7 +209,7 @@ static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool
         if (sscanf(node_label(node), "n%u", &i) == 1 && m->pieces[i].kept)
             excluded[node->id] = "kept";
     }
-    *p = (Placement){.model = model, .scratch = arena};
+    *p = (Placement){.model = model, .scratch = arena, .census = census_memo_new(arena)};
     const OpClassLists none = {0};
     p->request = (PlacementRequest){.target = DTYPE_FLOAT16,
                                     .policy = POLICY_FLOAT16,

@@ -9,6 +9,7 @@
 
 #include "onnx_export.h"
 #include "onnx_fields.h"
+#include "workers.h"
 
 /* Which tensors leave the model. */
 typedef enum Spill {
@@ -41,10 +42,12 @@ struct ExportPlan {
     uint64_t streamed; /* tensors that get a checksum */
     TensorSum *sums;   /* open addressing, sum_mask + 1 slots; NULL before the first pass */
     uint64_t sum_mask;
-    unsigned char *piece; /* two buffers of PIECE bytes */
-};
 
-enum { PIECE = 1 << 20 }; /* bytes: long enough to be worth a thread */
+    /* export_stream.c's, made when the first tensor is streamed */
+    Workers *workers;
+    unsigned char *pieces; /* the one that is read and the one that is written */
+    unsigned char *check_chunks; /* for each lane, what it reads back */
+};
 
 /* True in the pass that measures. */
 static inline bool plan_counts(const ExportPlan *plan) {
@@ -62,8 +65,11 @@ typedef struct TensorField {
 /* export_tensor.c. False, with the writer failed, where data can't be had. */
 void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor);
 void put_sparse_tensor(ExportPlan *plan, const TensorField *field, const SparseTensor *sparse);
-bool export_stream_data(ExportPlan *plan, const ByteSink *sink, Err *err);
+
+/* export_stream.c. Room for the checksums, once it is known how many there are; and a tensor's raw
+ * data to the sink, or, where that is NULL, to the bytes field that is open. */
 void export_make_sums(ExportPlan *plan);
+bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err);
 
 /* export_type.c */
 void put_entries(ExportPlan *plan, uint32_t number, const KeyValue *entries);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Export of tensors: where their data goes, and streaming it there in pieces.
+/* Export of tensors: their fields, and where their data goes.
  *
  * What was read as raw_data or external data, and every lazy cast, is "raw": it may go to raw_data
  * or to the data file. Typed fields stay the fields they were, but in a model that is too large. */
@@ -9,8 +9,6 @@
 
 #include "checked.h"
 #include "export_parts.h"
-#include "hash64.h"
-#include "parallel.h"
 
 /* How a tensor's data is written. */
 typedef enum DataForm { FORM_NONE, FORM_TYPED, FORM_RAW, FORM_SPILLED } DataForm;
@@ -87,134 +85,6 @@ static bool tensor_decide(ExportPlan *plan, const TensorField *field, const Tens
     return true;
 }
 
-/* ---- checksums
- * --------------------------------------------------------------------------------------- */
-
-static TensorSum *sum_slot(const ExportPlan *plan, const Tensor *tensor) {
-    uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15);
-    for (uint64_t i = hash >> 32;; i++) {
-        TensorSum *slot = &plan->sums[i & plan->sum_mask];
-        if (!slot->tensor || slot->tensor == tensor) return slot;
-    }
-}
-
-void export_make_sums(ExportPlan *plan) {
-    plan->sum_mask = 15;
-    while (plan->sum_mask < plan->streamed * 2) plan->sum_mask = plan->sum_mask * 2 + 1;
-    plan->sums = ARENA_ARRAY(plan->arena, TensorSum, plan->sum_mask + 1);
-}
-
-bool export_plan_checksum(const ExportPlan *plan, const Tensor *tensor, uint64_t *sum) {
-    const TensorSum *slot = sum_slot(plan, tensor);
-    *sum = slot->sum;
-    return slot->tensor != NULL;
-}
-
-/* ---- streaming
- * ----------------------------------------------------------------------------------------- */
-
-/* Hands raw bytes to the data file, or, where sink is NULL, to the open bytes field. */
-static bool emit(ExportPlan *plan, const ByteSink *sink, Bytes bytes, Err *err) {
-    if (sink) return sink->write(sink->data, bytes.data, bytes.size, err);
-    writer_raw_bytes(&plan->w, bytes.data, bytes.size);
-    return !plan->w.failed;
-}
-
-/* A tensor on its way out: while one piece is hashed and written, the next one is read and converted in
- * another thread. Neither allocates. */
-typedef struct Stream {
-    ExportPlan *plan;
-    const ByteSink *sink;
-    const Tensor *tensor;
-    Hash64 hash;
-    bool hashed, wrote, read;
-    Bytes piece, next;
-    uint64_t next_at;
-    unsigned char *next_buffer;
-    Err *err, read_err;
-} Stream;
-
-static void read_next(Stream *s) {
-    s->read = tensor_read_raw(s->tensor, s->next_at, s->next_buffer, s->next.size, &s->read_err);
-    s->next.data = s->next_buffer;
-}
-
-static void stream_part(void *data, unsigned part) {
-    Stream *s = data;
-    if (part == 1) {
-        read_next(s);
-        return;
-    }
-    if (s->hashed) hash64_update(&s->hash, s->piece.data, s->piece.size);
-    s->wrote = emit(s->plan, s->sink, s->piece, s->err);
-}
-
-static bool fail_read(Stream *s) {
-    if (s->err && s->err->code == ERR_NONE) *s->err = s->read_err;
-    return false;
-}
-
-static bool stream_pieces(Stream *s, uint64_t size) {
-    if (!s->plan->piece) s->plan->piece = arena_alloc(s->plan->arena, 2 * PIECE);
-    uint64_t done = 0;
-    for (bool first = true; first || s->piece.size; first = false) {
-        uint64_t left = size - done;
-        s->next.size = left < PIECE ? (size_t)left : PIECE;
-        s->next_at = done;
-        s->next_buffer = s->plan->piece + (done / PIECE & 1 ? PIECE : 0);
-        s->read = s->wrote = true;
-        if (first) read_next(s);
-        else parallel_run(stream_part, s, s->next.size ? 2 : 1);
-        if (!s->wrote) return false;
-        if (!s->read) return fail_read(s);
-        done += s->next.size;
-        s->piece = s->next;
-    }
-    return true;
-}
-
-static bool stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {
-    const Tensor *tensor = what->tensor;
-    bool in_memory = tensor->bytes && !tensor->cast_of && !tensor_has_typed_field(tensor);
-    Stream s = {.plan = plan, .sink = sink, .tensor = tensor, .err = err,
-                .hashed = what->size >= EXPORT_EXTERNAL_MIN};
-    hash64_init(&s.hash, 0);
-    if (in_memory) {
-        s.piece = (Bytes){.data = tensor->bytes, .size = (size_t)what->size};
-        stream_part(&s, 0);
-        if (!s.wrote) return false;
-    } else if (!stream_pieces(&s, what->size)) {
-        return false;
-    }
-    if (s.hashed)
-        *sum_slot(plan, tensor) = (TensorSum){.tensor = tensor, .sum = hash64_final(&s.hash)};
-    return true;
-}
-
-static bool write_zeros(const ByteSink *sink, uint64_t count, Err *err) {
-    static const unsigned char zeros[1 << 12];
-    while (count > 0) {
-        size_t now = count < sizeof zeros ? (size_t)count : sizeof zeros;
-        if (!sink->write(sink->data, zeros, now, err)) return false;
-        count -= now;
-    }
-    return true;
-}
-
-bool export_stream_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
-    uint64_t position = 0;
-    for (size_t i = 0; i < plan->spilled.count; i++) {
-        const Spilled *spilled = &plan->spilled.items[i];
-        if (!write_zeros(sink, spilled->offset - position, err)) return false;
-        if (!stream_tensor(plan, sink, spilled, err)) {
-            err_operand(err, "tensor '%s'", sym_text(spilled->tensor->name));
-            return false;
-        }
-        position = spilled->offset + spilled->size;
-    }
-    return true;
-}
-
 /* ---- fields
  * ------------------------------------------------------------------------------------------------
  */
@@ -266,7 +136,7 @@ static void put_raw(ExportPlan *plan, const TensorField *field, const Tensor *te
         return;
     }
     const Spilled what = {.tensor = tensor, .size = size};
-    if (!w->failed && !stream_tensor(plan, NULL, &what, w->err)) tensor_fail(plan, field, tensor);
+    if (!w->failed && !export_stream_tensor(plan, NULL, &what, w->err)) tensor_fail(plan, field, tensor);
 }
 
 static void put_entry(WireWriter *w, const char *key, const char *value) {

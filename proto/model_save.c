@@ -14,12 +14,11 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "hash64.h"
 #include "onnx_export.h"
 #include "onnx_import.h"
 #include "outfile.h"
 
-enum { PIECE = 1 << 18, HASH_DIGITS = 16 };
+enum { PIECE = 1 << 17, HASH_DIGITS = 16 };
 
 typedef struct Save {
     const Model *model;
@@ -33,7 +32,6 @@ typedef struct Save {
     char *data_name;   /* NULL when streaming */
     bool data_is_new;  /* a data file of that name was put there by this save */
     VEC(char *) stale; /* data files that only the old model names */
-    unsigned char *piece;
     Err *err;
 } Save;
 
@@ -52,22 +50,10 @@ static bool read_back_failed(Save *save, const Err *inner) {
     return false;
 }
 
-/* CompareOptions.same_data: the checksum of what was written against that of what is there. */
+/* CompareOptions.same_data */
 static bool same_data(void *data, const Tensor *a, const Tensor *b, Err *err) {
-    Save *save = data;
-    uint64_t expected;
-    if (!export_plan_checksum(save->plan, a, &expected))
-        return tensor_compare_raw(a, b, b->size, err);
-    Hash64 hash;
-    hash64_init(&hash, 0);
-    for (uint64_t done = 0; done < b->size;) {
-        size_t now = b->size - done < PIECE ? (size_t)(b->size - done) : PIECE;
-        if (!tensor_read_raw(b, done, save->piece, now, err)) return false;
-        hash64_update(&hash, save->piece, now);
-        done += now;
-    }
-    return hash64_final(&hash) == expected ||
-           err_set(err, ERR_MODEL, "checksum of a tensor's data differs");
+    const Save *save = data;
+    return export_plan_same_data(save->plan, a, b, err);
 }
 
 static bool read_back(Save *save) {
@@ -83,13 +69,12 @@ static bool read_back_copy(Save *save) {
     const Source *source = save->model->source;
     Source *copy = outfile_reopen(save->out, save->scratch, save->out->path, save->err);
     if (!copy) return false;
-    size_t half = PIECE / 2;
+    unsigned char *a = arena_alloc(save->scratch, PIECE), *b = arena_alloc(save->scratch, PIECE);
     for (uint64_t done = 0; done < source->size;) {
-        size_t now = source->size - done < half ? (size_t)(source->size - done) : half;
-        if (!source_read(source, done, save->piece, now, save->err)) return false;
-        if (!source_read(copy, done, save->piece + half, now, save->err)) return false;
-        if (memcmp(save->piece, save->piece + half, now) != 0)
-            return read_back_failed(save, &(Err){.what = "bytes differ"});
+        size_t now = source->size - done < PIECE ? (size_t)(source->size - done) : PIECE;
+        if (!source_read(source, done, a, now, save->err)) return false;
+        if (!source_read(copy, done, b, now, save->err)) return false;
+        if (memcmp(a, b, now) != 0) return read_back_failed(save, &(Err){.what = "bytes differ"});
         done += now;
     }
     return copy->size == source->size || read_back_failed(save, &(Err){.what = "sizes differ"});
@@ -122,34 +107,26 @@ static bool lock_folder(Save *save) {
     return true;
 }
 
-typedef struct DataSink {
-    OutFile *file;
-    Hash64 hash;
-} DataSink;
-
-static bool write_data(void *data, const void *bytes, size_t size, Err *err) {
-    DataSink *sink = data;
-    hash64_update(&sink->hash, bytes, size);
-    return outfile_write(sink->file, bytes, size, err);
+static bool write_bytes(void *data, const void *bytes, size_t size, Err *err) {
+    return outfile_write(data, bytes, size, err);
 }
 
 /* Writes the data file and puts it in place under its name, which is known only now. */
 static bool save_data(Save *save) {
     const OutFile *out = save->out;
     const char *path = arena_printf(save->scratch, "%s/%s", out->folder_path, save->data_name);
-    DataSink data = {.file = outfile_create(save->scratch, path, save->err)};
-    const ByteSink sink = {.write = write_data, .data = &data};
-    if (!data.file) return false;
-    data.file->path = out->path; /* what messages call it: the name above was never the file's */
-    hash64_init(&data.hash, 0);
+    OutFile *data = outfile_create(save->scratch, path, save->err);
+    const ByteSink sink = {.write = write_bytes, .data = data};
+    if (!data) return false;
+    data->path = out->path; /* what messages call it: the name above was never the file's */
     if (!onnx_export_data(save->plan, &sink, save->err)) return false;
-    if (!outfile_sync(data.file, save->err)) return false;
-    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name, hash64_final(&data.hash));
-    outfile_set_name(data.file, save->scratch, save->data_name);
+    if (!outfile_sync(data, save->err)) return false;
+    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name, export_plan_data_hash(save->plan));
+    outfile_set_name(data, save->scratch, save->data_name);
     if (!lock_folder(save)) return false;
     struct stat old;
     save->data_is_new = fstatat(save->folder, save->data_name, &old, AT_SYMLINK_NOFOLLOW) != 0;
-    return outfile_commit(data.file, save->err);
+    return outfile_commit(data, save->err);
 }
 
 /* `name` is NAME.<16 hex digits>.data, as save_data makes it. */
@@ -221,12 +198,8 @@ static void find_stale(Save *save) {
 /* ---- saving
  * -------------------------------------------------------------------------------------------- */
 
-static bool write_model(void *data, const void *bytes, size_t size, Err *err) {
-    return outfile_write(data, bytes, size, err);
-}
-
 static bool write_and_check(Save *save) {
-    const ByteSink sink = {.write = write_model, .data = save->out};
+    const ByteSink sink = {.write = write_bytes, .data = save->out};
     const Source *source = save->model->source;
     SaveInfo *info = save->info;
     info->data_bytes = export_plan_data_size(save->plan);
@@ -242,7 +215,6 @@ static bool write_and_check(Save *save) {
     info->model_bytes = save->out->size;
     if (save->out->streaming) return true;
     outfile_start_sync(save->out);
-    save->piece = arena_alloc(save->scratch, PIECE);
     bool same = info->copied ? read_back_copy(save) : read_back(save);
     return same && outfile_sync(save->out, save->err);
 }

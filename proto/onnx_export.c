@@ -79,10 +79,6 @@ bool export_plan_is_unchanged(const ExportPlan *plan) {
     return plan->model->edits == 0 && plan->model->source && !plan->was_external;
 }
 
-bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
-    return export_stream_data(plan, sink, err);
-}
-
 bool onnx_export_model(ExportPlan *plan, const char *data_name, const ByteSink *sink, Err *err) {
     if (data_name) plan->data_name = data_name;
     plan->next_spilled = 0;

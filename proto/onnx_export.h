@@ -53,9 +53,13 @@ bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err);
  * plan was made with (it may hold a hash that was not known then); NULL: that name. */
 bool onnx_export_model(ExportPlan *plan, const char *data_name, const ByteSink *sink, Err *err);
 
-/* The hash64 (seed 0) of the raw bytes that were written of a tensor, if it was written as raw or
- * external data of EXPORT_EXTERNAL_MIN bytes or more; false for others. */
-bool export_plan_checksum(const ExportPlan *plan, const Tensor *tensor, uint64_t *sum);
+/* After onnx_export_data: a hash of what it wrote, the same on every machine; for a name of the file. */
+uint64_t export_plan_data_hash(const ExportPlan *plan);
+
+/* After writing: true where `read`, which was read back, has the raw bytes that were written of
+ * `written`; false with *err set where they differ or can't be read. By checksum where the tensor was
+ * written as external data, or as raw data of EXPORT_EXTERNAL_MIN bytes or more. */
+bool export_plan_same_data(ExportPlan *plan, const Tensor *written, const Tensor *read, Err *err);
 
 /* Plans and writes a model without external data: the source's bytes where it is unchanged. */
 bool onnx_export(const Model *model, Arena *scratch, const ByteSink *sink, Err *err);

@@ -85,7 +85,7 @@ typedef struct PassCtx {
     const TextSink *text; /* NULL: text is dropped */
     const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
-    CensusMemo *census; /* of the model's tensors; NULL: counted anew by each pass */
+    CensusMemo *census; /* of the model's tensors; what passes that narrow them ask */
     const struct PassInfo *pass; /* the one that runs; pipelines set it */
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
 } PassCtx;

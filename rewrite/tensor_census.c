@@ -2,11 +2,12 @@
 /* Counting through a window, and a hash table of what was counted, by tensor and target. */
 #include "tensor_census.h"
 
-#include "parallel.h"
+#include <limits.h>
+
+#include "workers.h"
 
 enum {
-    WINDOW = 1 << 14,    /* floats read at a time, on the stack */
-    SPLIT = 1 << 18,     /* elements from which on a tensor is counted by several threads */
+    WINDOW = 1 << 15,    /* floats that a task reads and counts: they stay in a core's own cache */
     REMEMBERED = 1 << 12 /* elements from which on a tensor is remembered */
 };
 
@@ -16,8 +17,17 @@ typedef struct Entry {
     ValueCensus census;
 } Entry;
 
+/* What a thread counts with. */
+typedef struct Lane {
+    float *window; /* [WINDOW] */
+    ValueCensus census;
+    Err err;
+} Lane;
+
 struct CensusMemo {
     Arena *arena;
+    Workers *workers; /* NULL until something is counted */
+    Lane *lanes;      /* [workers_lanes] */
     Entry *entries; /* open addressing, a power of two, at most half full */
     size_t capacity, count;
 };
@@ -47,35 +57,22 @@ static void memo_grow(CensusMemo *memo) {
     arena_release(memo->arena, old.entries, old.capacity * sizeof *old.entries);
 }
 
-static bool count_range(const Tensor *tensor, Dtype target, uint64_t first, uint64_t end,
-                        ValueCensus *census, Err *err) {
-    float window[WINDOW];
-    *census = (ValueCensus){0};
-    while (first < end) {
-        uint64_t now = end - first < WINDOW ? end - first : WINDOW;
-        if (!tensor_read_floats(tensor, first, now, window, err)) return false;
-        census_floats(census, window, now, target);
-        first += now;
-    }
-    return true;
-}
-
-/* A large tensor's count in parts, which add up to the same whatever their number. */
-typedef struct Parts {
+/* A tensor's count in windows, each by the thread that comes to it: what is counted adds up to the
+ * same in any order. */
+typedef struct Count {
     const Tensor *tensor;
     Dtype target;
-    unsigned parts;
-    ValueCensus census[PARALLEL_MOST];
-    Err errs[PARALLEL_MOST];
-} Parts;
+    Lane *lanes;
+} Count;
 
-static void count_part(void *data, unsigned part) {
-    Parts *p = data;
-    uint64_t share = (tensor_count(p->tensor) / p->parts + WINDOW - 1) / WINDOW * WINDOW;
-    uint64_t all = tensor_count(p->tensor), first = share * part, end = first + share;
-    if (first > all) first = all;
-    if (end > all || part + 1 == p->parts) end = all;
-    count_range(p->tensor, p->target, first, end, &p->census[part], &p->errs[part]);
+static void count_window(void *data, unsigned window, unsigned lane_number) {
+    const Count *c = data;
+    Lane *lane = &c->lanes[lane_number];
+    uint64_t first = (uint64_t)window * WINDOW, left = tensor_count(c->tensor) - first;
+    uint64_t now = left < WINDOW ? left : WINDOW;
+    if (lane->err.code != ERR_NONE) return;
+    if (tensor_read_floats(c->tensor, first, now, lane->window, &lane->err))
+        census_floats(&lane->census, lane->window, now, c->target);
 }
 
 static void census_add(ValueCensus *to, const ValueCensus *from) {
@@ -91,29 +88,45 @@ static void census_add(ValueCensus *to, const ValueCensus *from) {
     if (less) to->min_abs = from->min_abs;
 }
 
-static bool count(const Tensor *tensor, Dtype target, ValueCensus *census, Err *err) {
-    uint64_t all = tensor_count(tensor);
-    if (all < SPLIT) return count_range(tensor, target, 0, all, census, err);
-    Parts p = {.tensor = tensor, .target = target, .parts = parallel_parts()};
-    parallel_run(count_part, &p, p.parts);
+static void make_lanes(CensusMemo *memo) {
+    memo->workers = workers_new_streaming(memo->arena);
+    const unsigned lanes = workers_lanes(memo->workers);
+    memo->lanes = ARENA_ARRAY(memo->arena, Lane, lanes);
+    for (unsigned i = 0; i < lanes; i++)
+        memo->lanes[i].window = ARENA_ARRAY(memo->arena, float, WINDOW);
+}
+
+static bool count(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
+                  Err *err) {
+    if (!memo->workers) make_lanes(memo);
+    const unsigned lanes = workers_lanes(memo->workers);
+    const uint64_t windows = (tensor_count(tensor) + WINDOW - 1) / WINDOW;
+    if (windows > UINT_MAX) return err_set(err, ERR_MODEL, "a tensor of more than 2^47 elements");
+    Count c = {.tensor = tensor, .target = target, .lanes = memo->lanes};
+    for (unsigned i = 0; i < lanes; i++) {
+        c.lanes[i].census = (ValueCensus){0};
+        if (c.lanes[i].err.code != ERR_NONE) c.lanes[i].err = (Err){0};
+    }
+    workers_run(memo->workers, (unsigned)windows, count_window, &c);
     *census = (ValueCensus){0};
-    for (unsigned i = 0; i < p.parts; i++) {
-        if (p.errs[i].code != ERR_NONE) {
-            if (err && err->code == ERR_NONE) *err = p.errs[i];
+    for (unsigned i = 0; i < lanes; i++) {
+        const Lane *lane = &c.lanes[i];
+        if (lane->err.code != ERR_NONE) {
+            if (err && err->code == ERR_NONE) *err = lane->err;
             return false;
         }
-        census_add(census, &p.census[i]);
+        census_add(census, &lane->census);
     }
     return true;
 }
 
 bool tensor_census(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
                    Err *err) {
-    if (!memo || tensor_count(tensor) < REMEMBERED) return count(tensor, target, census, err);
+    if (tensor_count(tensor) < REMEMBERED) return count(memo, tensor, target, census, err);
     if (memo->count * 2 >= memo->capacity) memo_grow(memo);
     Entry *entry = entry_of(memo, tensor, target);
     if (!entry->tensor) {
-        if (!count(tensor, target, census, err)) return false;
+        if (!count(memo, tensor, target, census, err)) return false;
         *entry = (Entry){.tensor = tensor, .target = target, .census = *census};
         memo->count++;
     }

@@ -13,12 +13,12 @@
 
 typedef struct CensusMemo CensusMemo;
 
-/* An empty memo in `arena`, which must live as long as it. */
+/* An empty memo in `arena`, which must live as long as it. Large tensors are counted by several
+ * threads, which end with the arena; the memo belongs to one thread at a time. */
 CensusMemo *census_memo_new(Arena *arena);
 
 /* Counts what converting a float, float16 or bfloat16 tensor to `target` would change. The tensor
- * must have passed tensor_check and live as long as the memo. memo may be NULL: then nothing is
- * remembered. False with *err set where the data can't be read. */
+ * must have passed tensor_check and live as long as the memo. False with *err set where the data can't be read. */
 bool tensor_census(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
                    Err *err);
 

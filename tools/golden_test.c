@@ -234,13 +234,16 @@ static void add_rewrites(void *data, const PassStep *step, const PassCounts *cou
 
 static bool run_pipeline(Runner *runner, Model *model, const Pipeline *pipeline, uint64_t *rewrites,
                          Err *err) {
-    Arena scratch;
+    Arena scratch, whole; /* freed after each pass; after all */
     arena_init(&scratch, runner->trap);
+    arena_init(&whole, runner->trap);
     PassCounts counts = {0};
-    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = &counts};
+    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = &counts,
+                   .census = census_memo_new(&whole)};
     PipelineOptions options = {.verify_each = true, .after = add_rewrites, .data = rewrites};
     bool ok = pipeline_run(pipeline, &ctx, &options, err);
     arena_free(&scratch);
+    arena_free(&whole);
     return ok;
 }
 

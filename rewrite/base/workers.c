@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The job at hand is one number that all threads compare and swap, the ticket: which job it is, and
+ * how many of its tasks nobody has taken. The number of the job is what makes it safe to read what
+ * to call before the swap: where the swap succeeds, it is still that job. */
+#define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
+#include "workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "processors.h"
+
+enum {
+    CACHE_LINE = 64,
+    SPINS = 1 << 11 /* looks at the ticket before a thread sleeps: some 30 us */
+};
+
+typedef struct Lane {
+    Workers *workers;
+    unsigned number;
+    pthread_t thread;
+} Lane;
+
+struct Workers {
+    unsigned lanes; /* wanted, the caller's among them */
+    unsigned made;  /* threads that are there: of lanes 1 .. made */
+    bool started;
+    Lane *lane; /* [lanes] */
+
+    /* The job. Written while no task of the last one is left, read before a task is taken. */
+    _Atomic(WorkersTask *) task;
+    _Atomic(void *) data;
+    atomic_uint count;
+
+    alignas(CACHE_LINE) _Atomic uint64_t ticket; /* job << 32 | tasks that nobody has taken */
+    alignas(CACHE_LINE) atomic_uint unfinished;  /* tasks that have not returned */
+
+    /* Sleeping: who is about to says so and then looks again; who has news looks for sleepers. */
+    alignas(CACHE_LINE) atomic_uint sleepers;
+    atomic_bool caller_sleeps, ending;
+    pthread_mutex_t lock;
+    pthread_cond_t news, done;
+};
+
+static inline void spin(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static bool has_task(const Workers *w) {
+    return (uint32_t)atomic_load(&w->ticket) != 0;
+}
+
+static void wake_caller(Workers *w) {
+    if (!atomic_load(&w->caller_sleeps)) return;
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_signal(&w->done);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Does the next task, if there is one that nobody has. */
+static bool do_task(Workers *w, unsigned lane) {
+    uint64_t ticket = atomic_load(&w->ticket);
+    WorkersTask *task;
+    void *data;
+    unsigned count;
+    do {
+        if ((uint32_t)ticket == 0) return false;
+        task = atomic_load_explicit(&w->task, memory_order_relaxed);
+        data = atomic_load_explicit(&w->data, memory_order_relaxed);
+        count = atomic_load_explicit(&w->count, memory_order_relaxed);
+    } while (!atomic_compare_exchange_weak(&w->ticket, &ticket, ticket - 1));
+    task(data, count - (uint32_t)ticket, lane);
+    if (atomic_fetch_sub(&w->unfinished, 1) == 1 && lane != 0) wake_caller(w);
+    return true;
+}
+
+/* ---- the threads ------------------------------------------------------------------------------ */
+
+static void sleep_until_news(Workers *w) {
+    pthread_mutex_lock(&w->lock);
+    atomic_fetch_add(&w->sleepers, 1);
+    while (!has_task(w) && !atomic_load(&w->ending)) pthread_cond_wait(&w->news, &w->lock);
+    atomic_fetch_sub(&w->sleepers, 1);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *thread_main(void *data) {
+    const Lane *lane = data;
+    Workers *w = lane->workers;
+    while (!atomic_load(&w->ending)) {
+        unsigned spins = 0;
+        while (do_task(w, lane->number)) continue;
+        while (spins < SPINS && !has_task(w) && !atomic_load(&w->ending)) spins++, spin();
+        if (spins == SPINS) sleep_until_news(w);
+    }
+    return NULL;
+}
+
+static void end_threads(void *data) {
+    Workers *w = data;
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->ending, true);
+    pthread_cond_broadcast(&w->news);
+    pthread_mutex_unlock(&w->lock);
+    for (unsigned i = 1; i <= w->made; i++) pthread_join(w->lane[i].thread, NULL);
+    pthread_cond_destroy(&w->done);
+    pthread_cond_destroy(&w->news);
+    pthread_mutex_destroy(&w->lock);
+}
+
+/* As many as can be had: with none, the caller does it all. */
+static void start_threads(Workers *w) {
+    w->started = true;
+    if (w->lanes == 1) return;
+    sigset_t all, kept;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &kept); /* signals are the caller's: threads inherit the mask */
+    while (w->made + 1 < w->lanes) {
+        Lane *lane = &w->lane[w->made + 1];
+        *lane = (Lane){.workers = w, .number = w->made + 1};
+        if (pthread_create(&lane->thread, NULL, thread_main, lane) != 0) break;
+        w->made++;
+    }
+    pthread_sigmask(SIG_SETMASK, &kept, NULL);
+}
+
+/* ---- the caller's side ------------------------------------------------------------------------ */
+
+Workers *workers_new(Arena *arena, unsigned lanes) {
+    /* aligned by hand: an arena knows no more than 8 */
+    char *bytes = arena_alloc(arena, sizeof(Workers) + CACHE_LINE);
+    Workers *w = (Workers *)(void *)(bytes + (CACHE_LINE - (uintptr_t)bytes % CACHE_LINE));
+    w->lanes = lanes ? lanes : 1;
+    w->lane = ARENA_ARRAY(arena, Lane, w->lanes);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->news, NULL);
+    pthread_cond_init(&w->done, NULL);
+    arena_defer(arena, end_threads, w);
+    return w;
+}
+
+Workers *workers_new_streaming(Arena *arena) {
+    unsigned count = processors_usable();
+    return workers_new(arena, count < WORKERS_STREAMING ? count : WORKERS_STREAMING);
+}
+
+unsigned workers_lanes(const Workers *workers) {
+    return workers->lanes;
+}
+
+static void wake_sleepers(Workers *w, unsigned wanted) {
+    if (atomic_load(&w->sleepers) == 0) return;
+    pthread_mutex_lock(&w->lock);
+    for (unsigned i = 0; i < wanted && i < w->made; i++) pthread_cond_signal(&w->news);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void wait_for_others(Workers *w) {
+    for (unsigned spins = 0; spins < SPINS; spins++, spin())
+        if (atomic_load(&w->unfinished) == 0) return;
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->caller_sleeps, true);
+    while (atomic_load(&w->unfinished) != 0) pthread_cond_wait(&w->done, &w->lock);
+    atomic_store(&w->caller_sleeps, false);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
+    if (count > 1 && !w->started) start_threads(w);
+    if (count <= 1 || w->made == 0) {
+        for (unsigned i = 0; i < count; i++) task(data, i, 0);
+        return;
+    }
+    atomic_store_explicit(&w->task, task, memory_order_relaxed);
+    atomic_store_explicit(&w->data, data, memory_order_relaxed);
+    atomic_store_explicit(&w->count, count, memory_order_relaxed);
+    atomic_store_explicit(&w->unfinished, count - 1, memory_order_relaxed);
+    uint64_t job = (atomic_load_explicit(&w->ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store(&w->ticket, job << 32 | (count - 1));
+    wake_sleepers(w, count - 1);
+    task(data, 0, 0);
+    while (do_task(w, 0)) continue;
+    wait_for_others(w);
+}

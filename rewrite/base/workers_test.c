@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Workers: each task once, in its lane, and seen by the caller; jobs that follow one another closely
+ * and with pauses; more threads than processors. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "workers.h"
+
+enum { TASKS = 300, LANES = 7 };
+
+typedef struct Job {
+    unsigned times[TASKS]; /* plain: a task that two threads ran is a race that TSan sees */
+    atomic_bool busy[LANES];
+    atomic_uint shared_lanes, wrong_thread;
+    pthread_t caller;
+    unsigned spin; /* work of a task */
+} Job;
+
+static void take_note(void *data, unsigned task, unsigned lane) {
+    Job *job = data;
+    if (atomic_exchange(&job->busy[lane], true)) job->shared_lanes++;
+    job->times[task]++;
+    for (volatile unsigned i = 0; i < job->spin * (task % 5); i = i + 1) continue;
+    bool is_caller = pthread_equal(pthread_self(), job->caller) != 0;
+    if (is_caller != (lane == 0) || (task == 0 && lane != 0)) job->wrong_thread++;
+    atomic_store(&job->busy[lane], false);
+}
+
+static void check_job(Workers *workers, unsigned count, unsigned spin) {
+    Job job = {.caller = pthread_self(), .spin = spin};
+    workers_run(workers, count, take_note, &job);
+    for (unsigned i = 0; i < TASKS; i++) assert_int_equal(job.times[i], i < count);
+    assert_int_equal(job.shared_lanes, 0);
+    assert_int_equal(job.wrong_thread, 0);
+}
+
+static void test_each_task_once(void **state) {
+    (void)state;
+    for (unsigned lanes = 0; lanes <= LANES; lanes++) {
+        Arena arena;
+        arena_init(&arena, NULL);
+        Workers *workers = workers_new(&arena, lanes);
+        assert_int_equal(workers_lanes(workers), lanes ? lanes : 1);
+        for (unsigned count = 0; count < TASKS; count += 1 + count / 8)
+            for (unsigned spin = 0; spin < 300; spin += 100) check_job(workers, count, spin);
+        arena_free(&arena);
+    }
+}
+
+static void test_jobs_after_pauses(void **state) {
+    (void)state;
+    Arena arena;
+    arena_init(&arena, NULL);
+    Workers *workers = workers_new(&arena, 3);
+    for (long us = 0; us < 2000; us += 20) { /* about where a thread goes to sleep, and beyond */
+        nanosleep(&(struct timespec){.tv_nsec = us % 200 * 1000}, NULL);
+        check_job(workers, 2 + (unsigned)us % 9, (unsigned)us);
+    }
+    arena_free(&arena);
+}
+
+typedef struct Small {
+    atomic_uint calls;
+    unsigned answers[3];
+} Small;
+
+static void take_small(void *data, unsigned task, unsigned lane) {
+    Small *small = data;
+    (void)lane;
+    small->calls++;
+    small->answers[task]++;
+}
+
+/* Jobs so short that a thread may still be looking at the last one, of as many tasks. */
+static void test_jobs_in_a_row(void **state) {
+    (void)state;
+    enum { JOBS = 200000 };
+    Arena arena;
+    arena_init(&arena, NULL);
+    Workers *workers = workers_new(&arena, 4);
+    Small *jobs = ARENA_ARRAY(&arena, Small, JOBS);
+    for (unsigned i = 0; i < JOBS; i++) {
+        workers_run(workers, 3, take_small, &jobs[i]);
+        assert_int_equal(jobs[i].calls, 3);
+    }
+    for (unsigned i = 0; i < JOBS; i++)
+        for (unsigned task = 0; task < 3; task++) assert_int_equal(jobs[i].answers[task], 1);
+    arena_free(&arena);
+}
+
+/* Task 0 waits for task 1: another thread has to wake up for it. */
+static void wait_for_another(void *data, unsigned task, unsigned lane) {
+    atomic_bool *came = data;
+    (void)lane;
+    if (task == 1) atomic_store(came, true);
+    for (int i = 0; i < 10000 && !atomic_load(came); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void test_sleepers_wake_up(void **state) {
+    (void)state;
+    Arena arena;
+    arena_init(&arena, NULL);
+    Workers *workers = workers_new(&arena, 2);
+    for (int i = 0; i < 3; i++) {
+        struct timespec start, end;
+        atomic_bool came = false;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        workers_run(workers, 2, wait_for_another, &came);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        assert_true(came && end.tv_sec - start.tv_sec < 5);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    arena_free(&arena);
+}
+
+/* Never asked for anything, or just asked: ending must not hang. */
+static void test_ends_at_once(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        Arena arena;
+        arena_init(&arena, NULL);
+        Workers *workers = workers_new(&arena, 4);
+        if (i % 3) check_job(workers, i % 7, i % 2 * 100);
+        arena_free(&arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_task_once),
+        cmocka_unit_test(test_jobs_after_pauses),
+        cmocka_unit_test(test_jobs_in_a_row),
+        cmocka_unit_test(test_sleepers_wake_up),
+        cmocka_unit_test(test_ends_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
