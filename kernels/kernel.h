@@ -38,6 +38,7 @@
 #include "attr_layout.h"
 #include "dtype.h"
 #include "err.h"
+#include "workers.h"
 
 /* An element of a string tensor. Not NUL-terminated. */
 typedef struct KernelString {
@@ -136,11 +137,11 @@ struct KernelCall {
     KernelTensor *outputs;      /* [output_count]; dtype set, with KERNEL_SIZES nothing else */
     uint32_t input_count, output_count;
     int64_t opset;    /* the operator's version, where one function serves several */
-    unsigned threads; /* most threads to use */
+    Workers *workers; /* the threads to use; NULL: the caller's alone */
     KernelProvider provider;
     bool faithful;  /* 16-bit results are to be those of the own rows, to the last bit */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
-    Arena *scratch; /* freed after the call; not to be touched within parallel regions */
+    Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
     Arena *text;    /* what new string elements point to: lives until the next run */
     Err *err;
     void *prepared;                /* what the row's prepare made; this context's alone */
@@ -208,6 +209,11 @@ static inline double kernel_number(const KernelTensor *tensor, uint64_t i) {
 /* Sets element i of a numeric tensor: floats round to nearest, integers are cut towards zero and to
  * their range, and are 0 for NaN. */
 void kernel_set_real(KernelTensor *tensor, uint64_t i, double value);
+
+/* How many threads the call may use, at least 1. */
+static inline unsigned kernel_threads(const KernelCall *call) {
+    return call->workers ? workers_lanes(call->workers) : 1;
+}
 
 /* Product of dims[from, to). */
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);

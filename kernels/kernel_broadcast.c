@@ -56,7 +56,7 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
     /* two dims more, in front, for outputs of rank 0 and 1 */
     uint64_t *dims = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
     uint64_t *strides[BROADCAST_OPERANDS];
-    *plan = (Broadcast){.count = count, .tiles = out->count ? 1 : 0, .threads = call->threads};
+    *plan = (Broadcast){.count = count, .tiles = out->count ? 1 : 0, .workers = call->workers};
     dims[0] = dims[1] = 1;
     for (uint32_t i = 0; i < count; i++) {
         strides[i] = ARENA_ARRAY(call->scratch, uint64_t, (size_t)out->rank + 2);
@@ -104,25 +104,34 @@ static void run_part(const Broadcast *plan, BroadcastPart part, BroadcastFunctio
     }
 }
 
+typedef struct BroadcastJob {
+    const Broadcast *plan;
+    BroadcastFunction function;
+    const void *context;
+    uint64_t rows, columns;
+    bool by_rows; /* parts are of rows, else of columns */
+} BroadcastJob;
+
+static void broadcast_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const BroadcastJob *job = data;
+    (void)lane;
+    const BroadcastPart part = job->by_rows ? (BroadcastPart){first, end, 0, job->columns}
+                                            : (BroadcastPart){0, job->rows, first, end};
+    run_part(job->plan, part, job->function, job->context);
+}
+
 void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context) {
     const uint64_t rows = plan->tiles * plan->dims[plan->rank - 2];
     const uint64_t columns = plan->dims[plan->rank - 1];
     if (!plan->tiles) return;
-    const unsigned parts = kernel_parts(plan->threads, rows * columns, 1);
-    if (parts == 1) { /* a region of one thread costs a team all the same */
-        run_part(plan, (BroadcastPart){0, rows, 0, columns}, function, context);
-        return;
-    }
+    const unsigned threads = plan->workers ? workers_lanes(plan->workers) : 1;
+    const unsigned parts = kernel_parts(threads, rows * columns, 1);
     const bool by_rows = rows >= parts;
-    const uint64_t count = by_rows ? rows : columns, grain = by_rows ? 1 : KERNEL_PART_GRAIN;
-#pragma omp parallel for num_threads(parts)
-    for (unsigned part = 0; part < parts; part++) {
-        uint64_t first = kernel_part_begin(count, grain, part, parts);
-        uint64_t end = kernel_part_begin(count, grain, part + 1, parts);
-        const BroadcastPart piece = by_rows ? (BroadcastPart){first, end, 0, columns}
-                                            : (BroadcastPart){0, rows, first, end};
-        if (end > first) run_part(plan, piece, function, context);
-    }
+    const BroadcastJob job = {plan, function, context, rows, columns, by_rows};
+    const KernelCut cut = {.count = by_rows ? rows : columns,
+                           .grain = by_rows ? 1 : KERNEL_PART_GRAIN,
+                           .parts = parts};
+    kernel_run_parts(plan->workers, cut, broadcast_part, &job);
 }
 
 bool kernel_binary_operands(KernelCall *call, Dtype result) {

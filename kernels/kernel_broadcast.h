@@ -28,7 +28,7 @@ typedef struct Broadcast {
     const uint64_t *strides[BROADCAST_OPERANDS]; /* [rank] each, in elements; 0: repeated */
     char *data[BROADCAST_OPERANDS];
     size_t size[BROADCAST_OPERANDS]; /* of an element, in bytes */
-    unsigned threads;                /* most to use */
+    Workers *workers;                /* as a call's */
 } Broadcast;
 
 /* Operand k's element of row r and column c is at[k][r * row_step[k] + c * step[k]], in elements;

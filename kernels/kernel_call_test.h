@@ -38,7 +38,6 @@ static inline void test_call_begin(TestCall *test, const char *op, int64_t opset
                               .inputs = test->inputs,
                               .outputs = test->outputs,
                               .opset = opset,
-                              .threads = 1,
                               .scratch = &test->arena,
                               .err = &test->err};
 }

@@ -46,7 +46,6 @@ static inline void case_begin_in(KernelCase *c, const char *domain, const char *
                            .inputs = c->inputs,
                            .outputs = c->outputs,
                            .opset = opset,
-                           .threads = 1,
                            .seed = 1,
                            .scratch = &c->arena,
                            .text = &c->arena,

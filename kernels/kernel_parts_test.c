@@ -40,7 +40,7 @@ static void compute(const char *op, uint32_t inputs, const int64_t *dims, float 
     test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, x_dims, x));
     if (inputs > 1) test_call_input(&test, 1, test_tensor(DTYPE_FLOAT, 1, bias_dims, bias));
     test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, y));
-    test.call.threads = threads;
+    test.call.workers = workers_new(&test.arena, threads);
     assert_true(test_call_run(&test));
     test_call_end(&test);
 }

@@ -6,6 +6,21 @@
 
 enum { UNARY_WEIGHT = 2 }; /* between a negation and an error function */
 
+typedef struct UnaryJob {
+    UnaryFunction function;
+    const UnaryNumbers *numbers;
+    char *to;
+    const char *from;
+    size_t to_size, from_size;
+} UnaryJob;
+
+static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const UnaryJob *job = data;
+    (void)lane;
+    job->function(job->to + first * job->to_size, job->from + first * job->from_size, end - first,
+                  job->numbers);
+}
+
 bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], Dtype result,
                   const UnaryNumbers *numbers) {
     static const UnaryNumbers none = {0, 0};
@@ -15,20 +30,14 @@ bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], 
         return kernel_fail(call, "it is not defined from %s to %s", dtype_name(in->dtype),
                            dtype_name(out->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
-    const UnaryFunction function = functions[in->dtype];
-    const size_t from = kernel_element_size(in->dtype), to = kernel_element_size(out->dtype);
-    const unsigned parts = kernel_parts(call->threads, out->count, UNARY_WEIGHT);
-    if (parts == 1) { /* a region of one thread costs a team all the same */
-        if (out->count) function(out->data, in->data, out->count, numbers ? numbers : &none);
-        return true;
-    }
-#pragma omp parallel for num_threads(parts)
-    for (unsigned part = 0; part < parts; part++) {
-        uint64_t first = kernel_part_begin(out->count, KERNEL_PART_GRAIN, part, parts);
-        uint64_t end = kernel_part_begin(out->count, KERNEL_PART_GRAIN, part + 1, parts);
-        if (end > first)
-            function((char *)out->data + first * to, (const char *)in->data + first * from,
-                     end - first, numbers ? numbers : &none);
-    }
+    const UnaryJob job = {.function = functions[in->dtype],
+                          .numbers = numbers ? numbers : &none,
+                          .to = out->data,
+                          .from = in->data,
+                          .to_size = kernel_element_size(out->dtype),
+                          .from_size = kernel_element_size(in->dtype)};
+    const unsigned parts = kernel_parts(kernel_threads(call), out->count, UNARY_WEIGHT);
+    kernel_run_parts(call->workers, (KernelCut){out->count, KERNEL_PART_GRAIN, parts}, unary_part,
+                     &job);
     return true;
 }

@@ -18,7 +18,7 @@ typedef struct __attribute__((may_alias)) Unit16 {
 enum { TILE = 16 }; /* of a transposition: lines of 64 bytes on both sides, few pages */
 
 StridedWalk strided_new(KernelCall *call, uint32_t rank) {
-    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank), call->threads};
+    StridedWalk walk = {rank, ARENA_ARRAY(call->scratch, StridedAxis, rank), call->workers};
     for (uint32_t i = 0; i < rank; i++) walk.axes[i].count = 1;
     return walk;
 }
@@ -161,6 +161,11 @@ static void copy_rows(const Planes *p, int64_t row, int64_t end) {
     }
 }
 
+static void copy_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    (void)lane;
+    copy_rows(data, (int64_t)first, (int64_t)end);
+}
+
 void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     if (!simplify(walk)) return;
     if (walk->rank > 2) order_for_tiles(walk);
@@ -178,15 +183,9 @@ void strided_copy(StridedWalk *walk, void *to, const void *from, size_t size) {
     int64_t count = p.rows.count;
     for (uint32_t i = 0; i < p.outer; i++) count *= axes[i].count;
     const uint64_t rows = (uint64_t)count;
-    const unsigned parts = kernel_parts(walk->threads, rows * (uint64_t)p.columns.count, 1);
-    if (parts == 1) { /* a region of one thread costs a team all the same */
-        copy_rows(&p, 0, count);
-        return;
-    }
-#pragma omp parallel for num_threads(parts)
-    for (unsigned part = 0; part < parts; part++)
-        copy_rows(&p, (int64_t)kernel_part_begin(rows, TILE, part, parts),
-                  (int64_t)kernel_part_begin(rows, TILE, part + 1, parts));
+    const unsigned threads = walk->workers ? workers_lanes(walk->workers) : 1;
+    const unsigned parts = kernel_parts(threads, rows * (uint64_t)p.columns.count, 1);
+    kernel_run_parts(walk->workers, (KernelCut){rows, TILE, parts}, copy_part, &p);
 }
 
 void strided_fill(KernelTensor *tensor, const void *element) {

@@ -20,7 +20,7 @@ typedef struct StridedAxis {
 typedef struct StridedWalk {
     uint32_t rank;
     StridedAxis *axes; /* [rank], the last one innermost */
-    unsigned threads;  /* most to use */
+    Workers *workers; /* as a call's */
 } StridedWalk;
 
 /* A walk of that many axes, in scratch, all of one element: the callers set them. */

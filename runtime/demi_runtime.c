@@ -206,7 +206,8 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     Exec *exec = &context->exec;
     uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
     if (!exec_init(exec, &context->plan->loaded, budget, &context->arena, &context->err)) return;
-    exec->threads = options->threads ? options->threads : processors_usable();
+    exec->workers = workers_new(&context->arena,
+                                options->threads ? options->threads : processors_usable());
     exec->provider = (KernelProvider)options->kernels;
     exec->seed = options->seed;
     if (options->step_limit) exec->step_limit = options->step_limit;

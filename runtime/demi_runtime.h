@@ -23,7 +23,8 @@
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
  * thread at a time. There is no global state. A context computes with as many threads as its
- * options say: the caller's, and others that OpenMP keeps waiting for the caller's next run.
+ * options say: the caller's, and others that begin with its first run, sleep between runs and end with
+ * it. Signals are blocked in those.
  */
 #ifndef DEMI_RUNTIME_H
 #define DEMI_RUNTIME_H

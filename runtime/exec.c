@@ -63,7 +63,7 @@ static bool check_sizes(Exec *exec) {
 
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err) {
     const Plan *plan = &loaded->plan;
-    *exec = (Exec){.loaded = loaded, .threads = 1, .step_limit = UINT64_MAX, .err = err};
+    *exec = (Exec){.loaded = loaded, .step_limit = UINT64_MAX, .err = err};
     exec->faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
     pool_init(&exec->pool, budget);
     arena_init(&exec->scratch, arena->trap);

@@ -71,7 +71,7 @@ struct Exec {
     Pool pool;
     Arena scratch; /* emptied after every step, of inner graphs too */
     Arena run;     /* emptied before every run: strings */
-    unsigned threads;
+    Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
     KernelProvider provider;
     uint64_t seed;
     unsigned depth;             /* of nested graphs */
@@ -99,7 +99,7 @@ struct Exec {
 };
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
- * set. The rest of the pool's budget, threads, seed and step_limit (1, 0 and any) are the caller's
+ * set. The rest of the pool's budget, workers, seed and step_limit (none, 0 and any) are the caller's
  * to change. False with the error set past the budget. */
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */

@@ -69,7 +69,7 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .input_count = step->plan->inputs.count,
                            .output_count = step->plan->outputs.count,
                            .opset = step->opset,
-                           .threads = exec->threads,
+                           .workers = exec->workers,
                            .provider = exec->provider,
                            .faithful = exec->faithful,
                            .scratch = &exec->scratch,

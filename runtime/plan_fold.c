@@ -222,7 +222,7 @@ static bool execute_steps(Fold *f) {
     if (!load_steps(f, run) || !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
         return false;
     run->exec.err = &run->err;
-    run->exec.threads = processors_usable();
+    run->exec.workers = workers_new(b->arena, processors_usable());
     run->exec.provider = KERNEL_PROVIDER_OWN; /* no plan should depend on its maker's libraries */
     run->exec.faithful = b->numerics == PLAN_FAITHFUL;
     run->exec.keeps_values = true; /* steps that stay may read them */

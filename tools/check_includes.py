@@ -38,7 +38,6 @@ THIRD_PARTY = [
     (r"protobuf-c/.*|.*\.pb-c\.h", r"proto/.*|tools/.*"),
     (r"jansson\.h", r"passes/policy(_test)?\.c|tools/.*"),
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
-    (r"omp\.h", r"kernels/.*"),
     (r"zlib\.h", r"tools/.*"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/.*"),
     (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),

@@ -8,6 +8,7 @@
 
 #include "console.h"
 #include "isa.h"
+#include "workers.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -93,31 +94,56 @@ static uint64_t read_part(const uint64_t *words, uint64_t count) {
     return all;
 }
 
-static double bytes_once(const uint64_t *words, uint64_t each, unsigned threads) {
-    uint64_t sum = 0;
+/* What the threads measure together, each its part. */
+typedef struct Measure {
+    Workers *workers;
+    Burn burn;
+    double *flops;   /* [threads] */
+    uint64_t *words; /* [threads][each] */
+    uint64_t *sums;  /* [threads]: of what was read, so that it is */
+    uint64_t each;
+} Measure;
+
+static void burn_flops(void *data, unsigned t, unsigned lane) {
+    const Measure *m = data;
+    (void)lane;
+    m->flops[t] = flops_of_thread(m->burn);
+}
+
+/* Pages are there then, on the node of the thread that wrote them. */
+static void write_memory(void *data, unsigned t, unsigned lane) {
+    const Measure *m = data;
+    (void)lane;
+    memset(m->words + t * m->each, 1, m->each * sizeof *m->words);
+}
+
+static void read_memory(void *data, unsigned t, unsigned lane) {
+    const Measure *m = data;
+    (void)lane;
+    m->sums[t] ^= read_part(m->words + t * m->each, m->each);
+}
+
+static double bytes_once(Measure *m) {
+    const unsigned threads = workers_lanes(m->workers);
     double start = console_seconds();
-#pragma omp parallel for num_threads(threads) reduction(^ : sum) if (threads > 1)
-    for (unsigned t = 0; t < threads; t++) sum ^= read_part(words + t * each, each);
+    workers_run(m->workers, threads, read_memory, m);
     double seconds = console_seconds() - start;
-    volatile uint64_t keep = sum;
-    (void)keep;
-    return seconds > 0 ? (double)(each * threads * sizeof *words) / seconds : 0;
+    return seconds > 0 ? (double)(m->each * threads * sizeof *m->words) / seconds : 0;
 }
 
 MachinePeak machine_peak(Arena *scratch, unsigned threads) {
     MachinePeak peak = {0, 0};
-    Burn burn = best_burn();
-    double flops = 0;
-    uint64_t each = memory_bytes / sizeof(uint64_t) / threads;
-    uint64_t *words = arena_alloc(scratch, each * threads * sizeof *words);
-#pragma omp parallel for num_threads(threads) reduction(+ : flops) if (threads > 1)
-    for (unsigned t = 0; t < threads; t++) flops += flops_of_thread(burn);
-    peak.flops = flops;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (unsigned t = 0; t < threads; t++)
-        memset(words + t * each, 1, each * sizeof *words); /* pages that are there, on its node */
+    Measure m = {.workers = workers_new(scratch, threads),
+                 .burn = best_burn(),
+                 .flops = ARENA_ARRAY(scratch, double, threads),
+                 .sums = ARENA_ARRAY(scratch, uint64_t, threads),
+                 .each = memory_bytes / sizeof(uint64_t) / threads};
+    m.words = ARENA_ARRAY(scratch, uint64_t, m.each * threads);
+    workers_run(m.workers, threads, burn_flops, &m);
+    for (unsigned t = 0; t < threads; t++) peak.flops += m.flops[t];
+    workers_run(m.workers, threads, write_memory, &m);
     for (int pass = 0; pass < PASSES; pass++) {
-        double bytes = bytes_once(words, each, threads);
+        double bytes = bytes_once(&m);
         if (bytes > peak.bytes) peak.bytes = bytes;
     }
     return peak;

@@ -91,7 +91,7 @@ class Readme:
         program = folder / mark.replace(" ", "_")
         program.with_suffix(".c").write_text(blocks[0])
         output_of(args.cc, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{args.build / 'include'}",
-                  str(program.with_suffix(".c")), str(args.build / "libdemi.a"), "-lm", "-fopenmp",
+                  str(program.with_suffix(".c")), str(args.build / "libdemi.a"), "-pthread", "-lm",
                   "-o", str(program))
         return str(program)
 

@@ -64,7 +64,7 @@ add_library(libdemi INTERFACE)
 add_library(demi::demi ALIAS libdemi)
 add_dependencies(libdemi libdemi_archive)
 target_include_directories(libdemi INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
-target_link_libraries(libdemi INTERFACE ${demi_archive} OpenMP::OpenMP_C m ${CMAKE_DL_LIBS})
+target_link_libraries(libdemi INTERFACE ${demi_archive} Threads::Threads m ${CMAKE_DL_LIBS})
 
 # The same object as a shared library, demi::shared. Its soname carries what an incompatible interface
 # changes: 0.MINOR before 1.0, MAJOR from then on. Tests want it, too, but do not install it.
@@ -75,7 +75,7 @@ if(DEMI_SHARED OR (DEMI_TESTS AND NOT DEMI_SANITIZE AND NOT DEMI_SANITIZE_THREAD
     add_library(demi::shared ALIAS demi_shared)
     add_dependencies(demi_shared libdemi_archive)
     target_include_directories(demi_shared INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/include)
-    target_link_libraries(demi_shared PRIVATE OpenMP::OpenMP_C m ${CMAKE_DL_LIBS})
+    target_link_libraries(demi_shared PRIVATE Threads::Threads m ${CMAKE_DL_LIBS})
     set_target_properties(demi_shared PROPERTIES OUTPUT_NAME demi LINKER_LANGUAGE C
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
     demi_use_onednn(demi_shared)
@@ -113,18 +113,6 @@ if(DEMI_INSTALL)
     if(CMAKE_DL_LIBS)
         set(DEMI_PC_DL " -l${CMAKE_DL_LIBS}")
     endif()
-    # What the objects of this compiler need of OpenMP: gcc's library by name, which all compilers of
-    # such a system find, another one by its place.
-    set(DEMI_OPENMP "")
-    foreach(lib ${OpenMP_C_LIB_NAMES})
-        if(lib STREQUAL "gomp")
-            list(APPEND DEMI_OPENMP gomp)
-        elseif(NOT lib STREQUAL "pthread")
-            list(APPEND DEMI_OPENMP ${OpenMP_${lib}_LIBRARY})
-        endif()
-    endforeach()
-    string(REPLACE ";" " " DEMI_PC_OPENMP " ${DEMI_OPENMP}")
-    string(REPLACE " gomp" " -lgomp" DEMI_PC_OPENMP "${DEMI_PC_OPENMP}")
     set(DEMI_SONAME ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
     set(DEMI_SHARED_FILE ${CMAKE_SHARED_LIBRARY_PREFIX}demi${CMAKE_SHARED_LIBRARY_SUFFIX}.${PROJECT_VERSION})
     configure_file(tools/cmake/demi.pc.in ${CMAKE_CURRENT_BINARY_DIR}/demi.pc @ONLY)

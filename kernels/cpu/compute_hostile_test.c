@@ -88,7 +88,7 @@ static bool run(Bench *b, const char *op) {
                        .input_count = b->input_count,
                        .output_count = b->outputs[1].present ? 2 : 1,
                        .opset = 22,
-                       .threads = 2,
+                       .workers = workers_new(&b->arena, 2),
                        .scratch = &b->arena,
                        .err = &b->err};
     Err other = {.code = ERR_NONE};
@@ -299,7 +299,6 @@ static void test_nan_indices(void **unused) {
                            .outputs = b.outputs,
                            .input_count = 1,
                            .output_count = 2,
-                           .threads = 1,
                            .scratch = &b.arena,
                            .err = &b.err};
         assert_true(kernel_run_once(&call));

@@ -7,7 +7,6 @@
  */
 #include "conv_direct.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
@@ -120,6 +119,23 @@ static void run_groups(const Planes *p, const DirectTask *task) {
     }
 }
 
+typedef struct DirectJob {
+    const Planes *planes;
+    uint64_t groups, together, plane; /* all of them; those of a task; elements of a plane */
+    float *buffers;                   /* one a lane, NULL: none is needed */
+    uint64_t size;                    /* of a buffer */
+} DirectJob;
+
+static void direct_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const DirectJob *job = data;
+    for (uint64_t i = first; i < end; i++) {
+        DirectTask task = {.first = i * job->together, .count = job->together, .plane = job->plane};
+        if (task.count > job->groups - task.first) task.count = job->groups - task.first;
+        if (job->buffers) task.buffer = job->buffers + job->size * lane;
+        run_groups(job->planes, &task);
+    }
+}
+
 void conv_direct(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     const Planes p = planes_of(conv);
@@ -128,17 +144,11 @@ void conv_direct(KernelCall *call, const ConvOperands *conv) {
     uint64_t tasks = (groups + together - 1) / together;
     double work = (double)groups * (double)(conv->filters * conv->channels) * (double)w->taps *
                   (double)w->out;
-    unsigned threads = gemm_threads(call, work, tasks);
-    uint64_t size = together * conv->channels * plane + SLACK;
-    float *buffers = NULL;
-    if (p.copied) buffers = arena_array(call->scratch, threads, size * sizeof(float));
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t i = 0; i < tasks; i++) {
-        DirectTask task = {.first = i * together, .count = together, .plane = plane};
-        if (task.count > groups - task.first) task.count = groups - task.first;
-        if (buffers) task.buffer = buffers + size * (unsigned)omp_get_thread_num();
-        run_groups(&p, &task);
-    }
+    DirectJob job = {.planes = &p, .groups = groups, .together = together, .plane = plane};
+    job.size = together * conv->channels * plane + SLACK;
+    if (p.copied)
+        job.buffers = arena_array(call->scratch, kernel_threads(call), job.size * sizeof(float));
+    kernel_run_parts(call->workers, gemm_cut(call, work, tasks), direct_part, &job);
 }
 
 /* ---- double ------------------------------------------------------------------------------------
@@ -173,14 +183,23 @@ static void run_double(const ConvOperands *conv, uint64_t task, int64_t *index) 
     }
 }
 
+typedef struct DoubleJob {
+    const ConvOperands *conv;
+    int64_t *indices; /* `size` of them a lane */
+    uint64_t size;
+} DoubleJob;
+
+static void double_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const DoubleJob *job = data;
+    for (uint64_t task = first; task < end; task++)
+        run_double(job->conv, task, job->indices + job->size * lane);
+}
+
 void conv_double(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     uint64_t tasks = conv->images * w->groups * conv->filters;
     double work = (double)tasks * (double)conv->channels * (double)w->taps * (double)w->out;
-    unsigned threads = gemm_threads(call, work, tasks);
-    uint64_t size = 4 * (uint64_t)w->rank + 8;
-    int64_t *indices = ARENA_ARRAY(call->scratch, int64_t, size * threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t task = 0; task < tasks; task++)
-        run_double(conv, task, indices + size * (unsigned)omp_get_thread_num());
+    DoubleJob job = {.conv = conv, .size = 4 * (uint64_t)w->rank + 8};
+    job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
+    kernel_run_parts(call->workers, gemm_cut(call, work, tasks), double_part, &job);
 }

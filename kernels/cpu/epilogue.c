@@ -103,26 +103,41 @@ void epilogue_apply(const Epilogue *epilogue, const EpilogueBlock *block) {
 
 /* ---- whole results ----------------------------------------------------------------------------- */
 
+typedef struct BlocksJob {
+    const Epilogue *epilogue;
+    const EpilogueBlock *whole;
+    uint64_t width, height, across; /* of a block; blocks side by side */
+} BlocksJob;
+
+static void apply_blocks(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const BlocksJob *job = data;
+    const EpilogueBlock *whole = job->whole;
+    (void)lane;
+    for (uint64_t b = first; b < end; b++) {
+        const uint64_t row = b / job->across * job->height, column = b % job->across * job->width;
+        const uint64_t rows = whole->rows - row, columns = whole->columns - column;
+        const EpilogueBlock block = {
+            .y = whole->y + row * whole->y_row + column,
+            .y_row = whole->y_row,
+            .row = whole->row + row,
+            .column = whole->column + column,
+            .rows = rows < job->height ? rows : job->height,
+            .columns = columns < job->width ? columns : job->width,
+        };
+        epilogue_apply(job->epilogue, &block);
+    }
+}
+
 void epilogue_run(const KernelCall *call, const Epilogue *epilogue, const EpilogueBlock *whole) {
     enum { BLOCK = 4096 }; /* elements of a block: 16 KiB, half a first-level cache */
     const uint64_t n = whole->columns;
     if (whole->rows == 0 || n == 0 || epilogue_is_empty(epilogue)) return;
     const uint64_t width = n < BLOCK ? n : BLOCK, height = BLOCK / width;
     const uint64_t across = (n + width - 1) / width, down = (whole->rows + height - 1) / height;
-    unsigned threads = gemm_threads(call, 4 * (double)whole->rows * (double)n, across * down);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t b = 0; b < across * down; b++) {
-        const uint64_t row = b / across * height, column = b % across * width;
-        const EpilogueBlock block = {
-            .y = whole->y + row * whole->y_row + column,
-            .y_row = whole->y_row,
-            .row = whole->row + row,
-            .column = whole->column + column,
-            .rows = whole->rows - row < height ? whole->rows - row : height,
-            .columns = n - column < width ? n - column : width,
-        };
-        epilogue_apply(epilogue, &block);
-    }
+    const BlocksJob job = {epilogue, whole, width, height, across};
+    kernel_run_parts(call->workers,
+                     gemm_cut(call, 4 * (double)whole->rows * (double)n, across * down),
+                     apply_blocks, &job);
 }
 
 /* ---- parameters -------------------------------------------------------------------------------- */

@@ -103,9 +103,12 @@ static void test_whole(void **state) {
     const EpilogueBlock whole = {d.y, ROW, 0, 0, ROWS, COLUMNS};
     for (unsigned threads = 1; threads < 4; threads++) {
         fill(&d);
-        const KernelCall call = {.threads = threads};
+        Arena arena;
+        arena_init(&arena, NULL);
+        const KernelCall call = {.workers = workers_new(&arena, threads)};
         epilogue_run(&call, &e, &whole);
         check(&d, &e, &whole);
+        arena_free(&arena);
     }
 }
 

@@ -17,7 +17,7 @@
 
 #include "epilogue.h"
 #include "isa.h"
-#include "kernel.h"
+#include "kernel_parts.h"
 
 typedef enum GemmKind { GEMM_FLOAT, GEMM_PAIRS, GEMM_KIND_COUNT } GemmKind;
 
@@ -174,7 +174,7 @@ typedef struct Gemm {
     const Epilogue *epilogue;
 } Gemm;
 
-/* Runs it with at most call->threads threads. False with the error set past the memory budget. */
+/* Runs it with the call's threads. False with the error set past the memory budget. */
 bool gemm_run(KernelCall *call, const Gemm *gemm);
 
 /* The same with a level's kernels; false too where this machine can't run it. */
@@ -205,5 +205,8 @@ void gemm_copy_rows(const GemmMatrix *matrix, const GemmBlock *block, float *to)
 
 /* Threads worth using for `work` multiply-adds in `tasks` parts. */
 unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks);
+
+/* The cut of `tasks` tasks of together so many multiply-adds, for the threads worth using. */
+KernelCut gemm_cut(const KernelCall *call, double work, uint64_t tasks);
 
 #endif

@@ -45,9 +45,13 @@ const GemmLoops *gemm_loops(IsaLevel level) {
 
 unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks) {
     double most = work / WORK_PER_THREAD;
-    unsigned threads = call->threads ? call->threads : 1;
+    unsigned threads = kernel_threads(call);
     if (threads > most) threads = most < 1 ? 1 : (unsigned)most;
     return threads > tasks ? (tasks ? (unsigned)tasks : 1) : threads;
+}
+
+KernelCut gemm_cut(const KernelCall *call, double work, uint64_t tasks) {
+    return (KernelCut){tasks, 1, gemm_threads(call, work, tasks)};
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -296,6 +300,18 @@ static void run_share(const Cut *cut, unsigned share, uint32_t *buffer) {
     }
 }
 
+typedef struct ShareJob {
+    const Cut *cut;
+    uint32_t *buffers; /* one a share */
+} ShareJob;
+
+static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ShareJob *job = data;
+    (void)lane;
+    for (uint64_t share = first; share < end; share++)
+        run_share(job->cut, (unsigned)share, job->buffers + job->cut->buffer * share);
+}
+
 /* k == 0: the sum of nothing. */
 static void fill_bias(const Gemm *g) {
     uint32_t *c = g->c;
@@ -320,9 +336,8 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     const Cut cut = cut_make(g, level, threads);
     uint32_t *buffers = kernel_workspace(call, cut.buffer * cut.shares * sizeof *buffers);
     if (!buffers) return false;
-#pragma omp parallel for num_threads(cut.shares) schedule(static, 1) if (cut.shares > 1)
-    for (unsigned share = 0; share < cut.shares; share++)
-        run_share(&cut, share, buffers + cut.buffer * share);
+    const ShareJob job = {&cut, buffers};
+    kernel_run_parts(call->workers, (KernelCut){cut.shares, 1, cut.shares}, run_shares, &job);
     return true;
 }
 

@@ -62,6 +62,36 @@ static void begin(const GemmMatrices *g, uint64_t batch, float *y, uint64_t coun
     for (uint64_t i = 0; i < count; i++) y[i] = bias ? bias[g->m == 1 ? 0 : i] : 0;
 }
 
+/* A vector as product, in tasks of `part` of its elements. */
+typedef struct VectorJob {
+    float *y;
+    const float *m, *x;
+    uint64_t row, count, part, k;
+    const GemmLoops *loops;
+} VectorJob;
+
+static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const VectorJob *job = data;
+    uint64_t r = first * job->part, last = end * job->part;
+    (void)lane;
+    if (last > job->count) last = job->count;
+    for (; r < last; r += job->part) {
+        uint64_t count = last - r < job->part ? last - r : job->part;
+        job->loops->dots(job->y + r, job->m + r * job->row, job->row, job->x, count, job->k);
+    }
+}
+
+static void sweep_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const VectorJob *job = data;
+    uint64_t j = first * job->part, last = end * job->part;
+    (void)lane;
+    if (last > job->count) last = job->count;
+    for (; j < last; j += job->part) {
+        uint64_t count = last - j < job->part ? last - j : job->part;
+        job->loops->sweep(job->y + j, job->m + j, job->row, job->x, job->k, count);
+    }
+}
+
 /* y = matrix * x, the matrix's rows (`row` apart) being contiguous. */
 static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
@@ -71,14 +101,10 @@ static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bo
     const float *m = start(matrix, batch);
     float *y = g->c + batch * rows;
     begin(g, batch, y, rows);
-    const GemmLoops *loops = gemm_loops(isa_best());
-    uint64_t tasks = (rows + DOT_ROWS - 1) / DOT_ROWS;
-    unsigned threads = gemm_threads(call, (double)rows * (double)g->k, tasks);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t task = 0; task < tasks; task++) {
-        uint64_t r = task * DOT_ROWS, count = rows - r < DOT_ROWS ? rows - r : DOT_ROWS;
-        loops->dots(y + r, m + r * row, row, x, count, g->k);
-    }
+    const VectorJob job = {y, m, x, row, rows, DOT_ROWS, g->k, gemm_loops(isa_best())};
+    kernel_run_parts(call->workers,
+                     gemm_cut(call, (double)rows * (double)g->k, (rows + DOT_ROWS - 1) / DOT_ROWS),
+                     dots_part, &job);
 }
 
 /* y = x * matrix, the matrix's rows (along y) being contiguous. */
@@ -91,16 +117,12 @@ static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, b
     const float *m = start(matrix, batch);
     float *y = g->c + batch * columns;
     begin(g, batch, y, columns);
-    const GemmLoops *loops = gemm_loops(isa_best());
-    unsigned threads = gemm_threads(call, (double)columns * (double)g->k, (columns + 63) / 64);
-    uint64_t part = (columns / threads + 64) / 64 * 64;
+    double work = (double)columns * (double)g->k;
+    uint64_t part = (columns / gemm_threads(call, work, (columns + 63) / 64) + 64) / 64 * 64;
     if (part > SWEEP_COLUMNS) part = SWEEP_COLUMNS;
-    uint64_t tasks = (columns + part - 1) / part;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t task = 0; task < tasks; task++) {
-        uint64_t j = task * part, count = columns - j < part ? columns - j : part;
-        loops->sweep(y + j, m + j, row, x, g->k, count);
-    }
+    const VectorJob job = {y, m, x, row, columns, part, g->k, gemm_loops(isa_best())};
+    kernel_run_parts(call->workers, gemm_cut(call, work, (columns + part - 1) / part), sweep_part,
+                     &job);
 }
 
 static bool run_vector(KernelCall *call, const GemmMatrices *g) {

@@ -151,10 +151,11 @@ static void test_sizes(void **unused) {
     static const uint64_t sizes[] = {1, 2, 3, 7, 8, 9, 15, 17, 31, 47, 49, 97};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     MemTrap trap;
-    Arena arena;
+    Arena arena, whole; /* of a case; of all */
     if (setjmp(trap.env)) fail();
     arena_init(&arena, &trap);
-    KernelCall call = {.threads = 2, .scratch = &arena};
+    arena_init(&whole, &trap);
+    KernelCall call = {.workers = workers_new(&whole, 2), .scratch = &arena};
     for (int i = 0; i < 400; i++) {
         uint32_t bits = random_bits() >> 8;
         const Case c = {.batches = 1 + bits % 3,
@@ -173,6 +174,7 @@ static void test_sizes(void **unused) {
                           {1, 3, 5, 0, false, false, false, true}};
     for (int i = 0; i < 3; i++) run_case(&call, &large[i]);
     arena_free(&arena);
+    arena_free(&whole);
 }
 
 static void test_threads(void **unused) {
@@ -191,7 +193,7 @@ static void test_threads(void **unused) {
                       .b = matrix(b, false, 600, 100),
                       .c = one};
     for (unsigned threads = 1; threads < 6; threads++) {
-        KernelCall call = {.threads = threads, .scratch = &arena};
+        KernelCall call = {.workers = workers_new(&arena, threads), .scratch = &arena};
         g.c = threads == 1 ? one : many;
         gemm_matrices(&call, &g);
         if (threads > 1) assert_memory_equal(one, many, 200 * 100 * sizeof(float));
@@ -226,7 +228,7 @@ static void test_pairs(void **unused) {
     for (int i = 0; i < M * K; i++) a[i] = random_bits();
     for (int i = 0; i < N * K; i++) b[i] = random_bits();
     a[0] = b[0] = 0x80008000u; /* the one sum of two products that int32 lacks */
-    KernelCall call = {.threads = 2, .scratch = &arena};
+    KernelCall call = {.workers = workers_new(&arena, 2), .scratch = &arena};
     const Gemm g = {.kind = GEMM_PAIRS,
                     .batches = 1,
                     .m = M,

@@ -319,18 +319,26 @@ static void run_query(const KernelCall *call, const Attention *job, uint64_t n, 
         attend_float(job, &q, score);
 }
 
+typedef struct QueriesJob {
+    const KernelCall *call;
+    const Attention *job;
+    char *scores; /* `size` bytes a lane */
+    uint64_t size;
+} QueriesJob;
+
+static void queries_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const QueriesJob *queries = data;
+    for (uint64_t n = first; n < end; n++)
+        run_query(queries->call, queries->job, n, queries->scores + lane * queries->size);
+}
+
 static void run_queries(KernelCall *call, const Attention *job) {
     const uint64_t count = job->q.batches * job->q.heads * job->q.rows;
     const double work = (double)count * (double)job->total * (double)(job->head + job->value);
-    const unsigned threads = gemm_threads(call, work, count);
-    const uint64_t size = (job->total * sizeof(double) / 64 + 1) * 64;
-    char *scores = arena_array(call->scratch, threads, size);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (unsigned part = 0; part < threads; part++) {
-        uint64_t end = kernel_part_begin(count, 1, part + 1, threads);
-        for (uint64_t n = kernel_part_begin(count, 1, part, threads); n < end; n++)
-            run_query(call, job, n, scores + part * size);
-    }
+    QueriesJob queries = {.call = call, .job = job};
+    queries.size = (job->total * sizeof(double) / 64 + 1) * 64;
+    queries.scores = arena_array(call->scratch, kernel_threads(call), queries.size);
+    kernel_run_parts(call->workers, gemm_cut(call, work, count), queries_part, &queries);
 }
 
 bool kernel_attention(KernelCall *call) {

@@ -95,6 +95,26 @@ static bool is_float(const KernelTensor *t, uint64_t count) {
     return t && t->dtype == DTYPE_FLOAT && (t->count == 1 || t->count == count);
 }
 
+typedef struct StoreJob {
+    const int32_t *sums;
+    const KernelTensor *y, *w_scale;
+    uint64_t filters, plane;
+    double of_all, zero; /* the scale but for w_scale's part; y's zero point */
+} StoreJob;
+
+static void store_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const StoreJob *job = data;
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t filter = job->w_scale->count > 1 ? i % job->filters : 0;
+        const Requantize how = {.scale = job->of_all * kernel_real(job->w_scale, filter),
+                                .zero = job->zero,
+                                .dtype = job->y->dtype};
+        quantized_store(&how, job->sums + i * job->plane,
+                        (uint8_t *)job->y->data + i * job->plane, job->plane);
+    }
+}
+
 bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     KernelTensor *y = &call->outputs[0];
     const KernelTensor *w = kernel_input(call, 3), *bias = kernel_input(call, 8);
@@ -114,14 +134,9 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     double zero = y_zero ? kernel_real(y_zero, 0) : 0;
     double of_all = kernel_real(x_scale, 0) / kernel_real(y_scale, 0);
     uint64_t plane = kernel_span(y, 2, y->rank), rows = y->count / plane;
-    unsigned threads = gemm_threads(call, (double)y->count * STORE_WORK, rows);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (uint64_t i = 0; i < rows; i++) {
-        uint64_t filter = w_scale->count > 1 ? i % filters : 0;
-        double scale = of_all * kernel_real(w_scale, filter);
-        quantized_store(&(Requantize){.scale = scale, .zero = zero, .dtype = y->dtype},
-                        sums + i * plane, (uint8_t *)y->data + i * plane, plane);
-    }
+    const StoreJob job = {sums, y, w_scale, filters, plane, of_all, zero};
+    kernel_run_parts(call->workers, gemm_cut(call, (double)y->count * STORE_WORK, rows), store_part,
+                     &job);
     return true;
 }
 

@@ -8,7 +8,6 @@
  * 1 - out, of which the half rounded down is at the beginning for SAME_UPPER and at the end
  * otherwise; less than nothing means that the output's end stays empty.
  */
-#include <omp.h>
 #include <string.h>
 
 #include "checked.h"
@@ -141,6 +140,34 @@ static void double_columns(const Transposed *t, const double *x, const double *w
         }
 }
 
+/* What becomes of a batch's columns, filter by filter. */
+typedef struct FilterJob {
+    const Transposed *t;
+    const void *columns;
+    uint64_t batch;
+    int64_t *indices; /* `size` of them a lane */
+    uint64_t size;
+} FilterJob;
+
+static void filter_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const FilterJob *job = data;
+    const Transposed *t = job->t;
+    const Window *w = &t->window;
+    const uint64_t group = job->batch % w->groups;
+    int64_t *index = job->indices + job->size * lane;
+    for (uint64_t f = first; f < end; f++) {
+        uint64_t plane = job->batch * t->filters + f, at = group * t->filters + f;
+        if (t->x->dtype == DTYPE_DOUBLE)
+            add_columns_double(w, (const double *)job->columns + f * w->taps * w->out,
+                               t->bias ? ((const double *)t->bias->data)[at] : 0, index,
+                               (double *)t->y->data + plane * w->in);
+        else
+            add_columns_float(w, (const float *)job->columns + f * w->taps * w->out,
+                              t->bias ? ((const float *)t->bias->data)[at] : 0, index,
+                              (float *)t->y->data + plane * w->in);
+    }
+}
+
 static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, void *columns) {
     const Window *w = &t->window;
     uint64_t group = batch % w->groups, rows = t->filters * w->taps;
@@ -160,22 +187,10 @@ static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
                                 .c = columns};
         if (!gemm_matrices(call, &g)) return false;
     }
-    unsigned threads = gemm_threads(call, (double)rows * (double)w->out, t->filters);
-    uint64_t stride = 4 * (uint64_t)w->rank + 8;
-    int64_t *indices = ARENA_ARRAY(call->scratch, int64_t, stride * threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t f = 0; f < t->filters; f++) {
-        uint64_t plane = batch * t->filters + f, at = group * t->filters + f;
-        int64_t *index = indices + stride * (unsigned)omp_get_thread_num();
-        if (wide)
-            add_columns_double(w, (const double *)columns + f * w->taps * w->out,
-                               t->bias ? ((const double *)t->bias->data)[at] : 0, index,
-                               (double *)t->y->data + plane * w->in);
-        else
-            add_columns_float(w, (const float *)columns + f * w->taps * w->out,
-                              t->bias ? ((const float *)t->bias->data)[at] : 0, index,
-                              (float *)t->y->data + plane * w->in);
-    }
+    FilterJob job = {.t = t, .columns = columns, .batch = batch, .size = 4 * (uint64_t)w->rank + 8};
+    job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
+    kernel_run_parts(call->workers, gemm_cut(call, (double)rows * (double)w->out, t->filters),
+                     filter_part, &job);
     return true;
 }
 

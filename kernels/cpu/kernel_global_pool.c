@@ -51,6 +51,27 @@ typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
 GLOBAL_POOL(float)
 GLOBAL_POOL(double)
 
+typedef struct GlobalJob {
+    const KernelTensor *x, *y;
+    uint64_t size; /* elements of a plane */
+    GlobalKind kind;
+    double p;
+} GlobalJob;
+
+static void global_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const GlobalJob *job = data;
+    const void *x = job->x->data;
+    void *y = job->y->data;
+    const uint64_t size = job->size;
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) {
+        if (job->x->dtype == DTYPE_DOUBLE)
+            pool_double(job->kind, (const double *)x + i * size, size, job->p, (double *)y + i);
+        else
+            pool_float(job->kind, (const float *)x + i * size, size, job->p, (float *)y + i);
+    }
+}
+
 static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
     const KernelTensor *x = &call->inputs[0];
     KernelTensor *y = &call->outputs[0];
@@ -58,15 +79,8 @@ static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
         y->count != (uint64_t)x->dims[0] * (uint64_t)x->dims[1])
         return kernel_fail(call, "the result is of another type or size");
     uint64_t size = kernel_span(x, 2, x->rank), planes = y->count;
-    unsigned threads = gemm_threads(call, (double)x->count, planes);
-    bool wide = x->dtype == DTYPE_DOUBLE;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t i = 0; i < planes; i++) {
-        if (wide)
-            pool_double(kind, (const double *)x->data + i * size, size, p, (double *)y->data + i);
-        else
-            pool_float(kind, (const float *)x->data + i * size, size, p, (float *)y->data + i);
-    }
+    const GlobalJob job = {x, y, size, kind, p};
+    kernel_run_parts(call->workers, gemm_cut(call, (double)x->count, planes), global_part, &job);
     return true;
 }
 

@@ -145,24 +145,43 @@ static uint64_t matrix_of(const uint64_t *starts, uint64_t batch, uint64_t size)
     return size ? starts[batch] / size : 0;
 }
 
+typedef struct StoreJob {
+    const MatmulBatches *s;
+    const Scales *scales;
+    const double *columns; /* [n]: b's scales */
+    const int32_t *sums;
+    KernelTensor *y;
+    uint64_t batch, a; /* the batch, and which matrix of a it takes */
+} StoreJob;
+
+static void store_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const StoreJob *job = data;
+    const Scales *scales = job->scales;
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t at = (job->batch * job->s->m + i) * job->s->n;
+        double scale = line(&scales->a, job->a, i) / line(&scales->y, job->batch, i);
+        const Requantize how = {.scale = scale,
+                                .zero = line(&scales->y_zero, job->batch, i),
+                                .scales = job->columns,
+                                .dtype = job->y->dtype};
+        quantized_store(&how, job->sums + at, (uint8_t *)job->y->data + at, job->s->n);
+    }
+}
+
 static void store_bytes(KernelCall *call, const ByteFactors *f, const Scales *scales,
                         const int32_t *sums) {
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];
     double *columns = ARENA_ARRAY(call->scratch, double, s->n);
-    unsigned threads = gemm_threads(call, (double)s->m * (double)s->n * STORE_WORK, s->m);
-    for (uint64_t batch = 0; batch < s->batches; batch++) {
-        uint64_t a = matrix_of(s->a, batch, s->m * s->k), b = matrix_of(s->b, batch, s->k * s->n);
+    StoreJob job = {.s = s, .scales = scales, .columns = columns, .sums = sums, .y = y};
+    for (; job.batch < s->batches; job.batch++) {
+        uint64_t b = matrix_of(s->b, job.batch, s->k * s->n);
+        job.a = matrix_of(s->a, job.batch, s->m * s->k);
         for (uint64_t j = 0; j < s->n; j++) columns[j] = line(&scales->b, b, j);
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (uint64_t i = 0; i < s->m; i++) {
-            uint64_t at = (batch * s->m + i) * s->n;
-            const Requantize how = {.scale = line(&scales->a, a, i) / line(&scales->y, batch, i),
-                                    .zero = line(&scales->y_zero, batch, i),
-                                    .scales = columns,
-                                    .dtype = y->dtype};
-            quantized_store(&how, sums + at, (uint8_t *)y->data + at, s->n);
-        }
+        kernel_run_parts(call->workers,
+                         gemm_cut(call, (double)s->m * (double)s->n * STORE_WORK, s->m), store_rows,
+                         &job);
     }
 }
 

@@ -89,19 +89,22 @@ static NormRows some_rows(const NormRows *job, uint64_t row, uint64_t rows, size
     return part;
 }
 
+static void float_part(const void *job, uint64_t first, uint64_t end, unsigned lane) {
+    const NormRows part = some_rows(job, first, end - first, sizeof(float));
+    (void)lane;
+    norm_rows_float(&part);
+}
+
+static void double_part(const void *job, uint64_t first, uint64_t end, unsigned lane) {
+    const NormRows part = some_rows(job, first, end - first, sizeof(double));
+    (void)lane;
+    norm_rows_double(&part);
+}
+
 static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
-    const unsigned parts = kernel_parts(call->threads, job->rows * job->n, NORM_WEIGHT);
-    const size_t size = kernel_element_size(dtype);
-#pragma omp parallel for num_threads(parts) if (parts > 1)
-    for (unsigned i = 0; i < parts; i++) {
-        uint64_t row = kernel_part_begin(job->rows, 1, i, parts);
-        uint64_t end = kernel_part_begin(job->rows, 1, i + 1, parts);
-        const NormRows part = some_rows(job, row, end - row, size);
-        if (dtype == DTYPE_FLOAT)
-            norm_rows_float(&part);
-        else
-            norm_rows_double(&part);
-    }
+    const unsigned parts = kernel_parts(kernel_threads(call), job->rows * job->n, NORM_WEIGHT);
+    kernel_run_parts(call->workers, (KernelCut){job->rows, 1, parts},
+                     dtype == DTYPE_FLOAT ? float_part : double_part, job);
 }
 
 static bool norm_rows(KernelCall *call, bool rms) {

@@ -9,7 +9,6 @@
  * and norm of 0.
  */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "gemm.h"
@@ -188,15 +187,25 @@ static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
         for (int64_t k = 0; k < p->x.out; k++, y++) *y /= p->y_counts[r] * p->x_counts[k];
 }
 
+typedef struct PlanesJob {
+    const PoolPlanes *planes;
+    float *buffers; /* `size` elements a lane */
+    uint64_t size;
+} PlanesJob;
+
+static void planes_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const PlanesJob *job = data;
+    for (uint64_t i = first; i < end; i++)
+        run_plane(job->planes, i, job->buffers + job->size * lane);
+}
+
 static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
     const PoolPlanes p = planes_make(call, pool, mean);
     uint64_t size = p.plane.height * p.plane.width + 32;
     double work = (double)pool->planes * (double)size * p.taps.taps * p.taps.rows / 4;
-    unsigned threads = gemm_threads(call, work, pool->planes);
-    float *buffers = arena_array(call->scratch, threads, size * sizeof(float));
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t i = 0; i < pool->planes; i++)
-        run_plane(&p, i, buffers + size * (unsigned)omp_get_thread_num());
+    float *buffers = arena_array(call->scratch, kernel_threads(call), size * sizeof(float));
+    const PlanesJob job = {&p, buffers, size};
+    kernel_run_parts(call->workers, gemm_cut(call, work, pool->planes), planes_part, &job);
 }
 
 /* ---- window by window ------------------------------------------------------------------------ */
@@ -269,24 +278,36 @@ SUM_POOL(lp, double, double, power(v, pool->p), ROOT_OF_SUM)
 
 typedef void PoolPlane(const Pool *pool, uint64_t plane, PoolWindow *at);
 
+typedef struct WindowsJob {
+    const Pool *pool;
+    PoolPlane *run;
+    int64_t *indices; /* `size` of them a lane, on cache lines of their own */
+    uint64_t size;
+} WindowsJob;
+
+static void windows_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const WindowsJob *job = data;
+    const uint32_t rank = job->pool->window->rank;
+    int64_t *own = job->indices + job->size * lane;
+    for (uint64_t plane = first; plane < end; plane++) {
+        memset(own, 0, job->size * sizeof *own);
+        PoolWindow at = {.first = own,
+                         .last = own + rank,
+                         .tap = own + 2 * (uint64_t)rank,
+                         .output = own + 3 * (uint64_t)rank};
+        job->run(job->pool, plane, &at);
+    }
+}
+
 static void run_planes(KernelCall *call, const Pool *pool, PoolPlane *run) {
     const Window *w = pool->window;
-    uint64_t size = 4 * (uint64_t)w->rank + 8; /* a thread's indices, on cache lines of their own */
+    WindowsJob job = {.pool = pool, .run = run, .size = 4 * (uint64_t)w->rank + 8};
     double taps = 1;
     for (uint32_t i = 0; i < w->rank; i++) taps *= (double)w->axes[i].taps;
-    unsigned threads =
-        gemm_threads(call, 4 * taps * (double)w->out * (double)pool->planes, pool->planes);
-    int64_t *all = ARENA_ARRAY(call->scratch, int64_t, size * threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t plane = 0; plane < pool->planes; plane++) {
-        int64_t *own = all + size * (unsigned)omp_get_thread_num();
-        memset(own, 0, size * sizeof *own);
-        PoolWindow at = {.first = own,
-                         .last = own + w->rank,
-                         .tap = own + 2 * (uint64_t)w->rank,
-                         .output = own + 3 * (uint64_t)w->rank};
-        run(pool, plane, &at);
-    }
+    job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
+    kernel_run_parts(call->workers,
+                     gemm_cut(call, 4 * taps * (double)w->out * (double)pool->planes, pool->planes),
+                     windows_part, &job);
 }
 
 static bool pool_make(KernelCall *call, Window *window, Pool *pool) {

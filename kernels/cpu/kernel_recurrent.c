@@ -131,21 +131,34 @@ static uint64_t recurrent_y(const Recurrent *job, uint64_t b, uint64_t s) {
     return row * job->hidden;
 }
 
+typedef struct DotsJob {
+    const Recurrent *recurrent;
+    const Dots *dots;
+    const GemmLoops *loops;
+} DotsJob;
+
 /* Rows stay in the first-level cache while all vectors meet them. */
-static void add_dots_float(const Recurrent *job, const Dots *dots) {
-    const GemmLoops *loops = gemm_loops(isa_best());
+static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const DotsJob *job = data;
+    const Dots *dots = job->dots;
     const float *matrix = dots->matrix, *vectors = dots->vectors;
-    const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
-    const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
-    const unsigned threads = gemm_threads(job->call, work, blocks);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t block = 0; block < blocks; block++) {
+    (void)lane;
+    for (uint64_t block = first; block < end; block++) {
         uint64_t j = dots->first + block * DOT_ROWS;
         uint64_t count = dots->last - j < DOT_ROWS ? dots->last - j : DOT_ROWS;
         for (uint64_t b = 0; b < dots->vector_count; b++)
-            loops->dots((float *)dots->to + b * job->width + j, matrix + j * dots->count,
-                        dots->count, vectors + b * dots->count, count, dots->count);
+            job->loops->dots((float *)dots->to + b * job->recurrent->width + j,
+                             matrix + j * dots->count, dots->count, vectors + b * dots->count,
+                             count, dots->count);
     }
+}
+
+static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+    const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
+    const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
+    const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
+    kernel_run_parts(recurrent->call->workers, gemm_cut(recurrent->call, work, blocks), dots_part,
+                     &job);
 }
 
 #include "real_float.inc"

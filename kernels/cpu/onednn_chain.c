@@ -235,7 +235,7 @@ uint64_t onednn_layout_hash(const OnednnChain *chain, const_dnnl_memory_desc_t d
 /* KernelPack: job->variant is the hash of pack_to. */
 static bool pack(KernelCall *call, const KernelPackJob *job) {
     const OnednnChain *chain = call->prepared;
-    int before = onednn_enter(chain->lib, call->threads);
+    int before = onednn_enter(chain->lib, kernel_threads(call));
     bool ok = onednn_copy(chain, chain->pack_from, job->from->data, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -257,7 +257,7 @@ bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     const Onednn *lib = chain->lib;
     for (int i = 0; i < chain->memory_count; i++)
         if (chain->offsets[i] != UINT64_MAX) onednn_set(chain, i, onednn_at(chain, i, workspace));
-    int before = onednn_enter(lib, call->threads);
+    int before = onednn_enter(lib, kernel_threads(call));
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < chain->step_count && status == dnnl_success; i++) {
         const ChainStep *step = &chain->steps[i];
@@ -265,6 +265,7 @@ bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     }
     if (status == dnnl_success) status = lib->stream_wait(chain->stream);
     onednn_leave(lib, before);
+    onednn_take_threads(lib, call);
     if (status == dnnl_success) return true;
     return err_set(call->err, ERR_ENV, "oneDNN %s failed (status %d)", lib->text, (int)status);
 }

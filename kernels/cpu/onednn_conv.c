@@ -216,7 +216,7 @@ static KernelReady make(KernelCall *call, bool fused) {
     conv->images = work.batches;
     conv->filters = (uint64_t)w->dims[0];
     conv->columns = window.out;
-    int before = onednn_enter(lib, call->threads);
+    int before = onednn_enter(lib, kernel_threads(call));
     chain_make(call, conv, &shape);
     onednn_leave(lib, before);
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;

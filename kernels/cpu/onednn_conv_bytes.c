@@ -74,7 +74,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
         sums[m] = 0;
         for (uint64_t i = 0; i < depth; i++) sums[m] += bytes[m * depth + i];
     }
-    int before = onednn_enter(chain->lib, call->threads);
+    int before = onednn_enter(chain->lib, kernel_threads(call));
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -232,7 +232,7 @@ static KernelReady make(KernelCall *call, const ConvBytes *at) {
     conv->filters = (uint64_t)w->dims[0];
     conv->columns = window.out;
     conv->images = work.batches;
-    int before = onednn_enter(lib, call->threads);
+    int before = onednn_enter(lib, kernel_threads(call));
     chain_make(call, conv, &shape, work.depth);
     onednn_leave(lib, before);
     return conv->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
@@ -289,17 +289,23 @@ static void turn_filters(const Turn *t, uint64_t image, uint64_t first, uint64_t
     }
 }
 
+static void turn_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Turn *t = data;
+    const uint64_t filters = t->conv->filters;
+    const uint64_t parts = (filters + TURN_FILTERS - 1) / TURN_FILTERS;
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t filter = i % parts * TURN_FILTERS;
+        turn_filters(t, i / parts, filter, least(filters - filter, TURN_FILTERS));
+    }
+}
+
 static void turn(KernelCall *call, const Turn *t) {
     const BytesConv *conv = t->conv;
     uint64_t parts = (conv->filters + TURN_FILTERS - 1) / TURN_FILTERS;
     uint64_t tasks = conv->images * parts;
     double work = (double)tasks * TURN_FILTERS * (double)conv->columns;
-    unsigned threads = gemm_threads(call, 4 * work, tasks);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (uint64_t i = 0; i < tasks; i++) {
-        uint64_t first = i % parts * TURN_FILTERS;
-        turn_filters(t, i / parts, first, least(conv->filters - first, TURN_FILTERS));
-    }
+    kernel_run_parts(call->workers, gemm_cut(call, 4 * work, tasks), turn_part, t);
 }
 
 static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t *bias,

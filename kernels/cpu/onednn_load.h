@@ -6,6 +6,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 
+#include "kernel.h"
 #include "onednn.h"
 
 /* Those needed, without their prefix. */
@@ -49,6 +50,9 @@ typedef struct Onednn {
     /* Of the OpenMP that the library was linked with, which need not be ours; NULL: no threads. */
     void (*set_threads)(int threads);
     int (*most_threads)(void);
+    int (*thread_number)(void);
+    /* What compilers make parallel regions of; NULL: another OpenMP than GNU's and LLVM's. */
+    void (*parallel)(void (*region)(void *data), void *data, unsigned threads, unsigned flags);
     bool bytes;    /* exact products of 8-bit integers: with VNNI. Without, sums of two saturate */
     bool bfloat16; /* native ones; emulated they are slower than float */
     char text[32]; /* the version */
@@ -60,5 +64,9 @@ const Onednn *onednn_get(void);
 /* Sets how many threads oneDNN takes in the calling thread; gives what to set afterwards. */
 int onednn_enter(const Onednn *lib, unsigned threads);
 void onednn_leave(const Onednn *lib, int before);
+
+/* Has the rest of the call run by the threads that oneDNN computed with: those are awake, and keep the
+ * processors for a while. */
+void onednn_take_threads(const Onednn *lib, KernelCall *call);
 
 #endif

@@ -115,7 +115,7 @@ static KernelReady make(KernelCall *call, const Product *p) {
     const Onednn *lib = sizes_suit(p) ? onednn_for(call, &work) : NULL;
     OnednnMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, call->threads);
+    int before = onednn_enter(lib, kernel_threads(call));
     chain_make(call, mm, p);
     onednn_leave(lib, before);
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;

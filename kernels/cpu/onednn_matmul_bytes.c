@@ -61,7 +61,7 @@ static bool pack(KernelCall *call, const KernelPackJob *job) {
     }
     int32_t *sums = (int32_t *)(void *)((char *)job->to + job->size - align(n * sizeof *sums));
     column_sums(bytes, b->count / n, n, sums);
-    int before = onednn_enter(chain->lib, call->threads);
+    int before = onednn_enter(chain->lib, kernel_threads(call));
     bool ok = onednn_copy(chain, chain->pack_from, bytes, chain->pack_to, job->to);
     onednn_leave(chain->lib, before);
     return ok;
@@ -142,7 +142,7 @@ static KernelReady make(KernelCall *call, uint32_t operand) {
     const Onednn *lib = onednn_for(call, &work);
     BytesMatmul *mm = lib ? onednn_chain_new(call, sizeof *mm) : NULL;
     if (!mm) return KERNEL_DECLINED;
-    int before = onednn_enter(lib, call->threads);
+    int before = onednn_enter(lib, kernel_threads(call));
     chain_make(call, mm, operand, &s);
     onednn_leave(lib, before);
     return mm->chain.failed ? KERNEL_DECLINED : KERNEL_READY;
@@ -220,10 +220,14 @@ static void correct_row(const Correction *c, uint64_t row) {
             sums[j] -= za * (uint32_t)columns[j] + rest * (uint32_t)zb[j];
 }
 
+static void correct_part(const void *correction, uint64_t first, uint64_t end, unsigned lane) {
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) correct_row(correction, i);
+}
+
 static void correct(KernelCall *call, const Correction *c, uint64_t rows) {
-    unsigned threads = gemm_threads(call, (double)rows * (double)(c->n + c->k), rows);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (uint64_t i = 0; i < rows; i++) correct_row(c, i);
+    kernel_run_parts(call->workers, gemm_cut(call, (double)rows * (double)(c->n + c->k), rows),
+                     correct_part, c);
 }
 
 /* b's zero points for each column of each batch, as they are for signed bytes. */

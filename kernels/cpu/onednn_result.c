@@ -62,21 +62,33 @@ static void store_part(const OnednnResult *r, const GemmLoops *loops, const Part
         narrow(r->y, first + i * r->columns, tile + i * p->columns, p->columns);
 }
 
+typedef struct StoreJob {
+    const OnednnResult *result;
+    const GemmLoops *loops;
+    uint64_t height, width, down; /* of a part; parts one below the other in an image */
+} StoreJob;
+
+static void store_parts(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const StoreJob *job = data;
+    const OnednnResult *r = job->result;
+    (void)lane;
+    for (uint64_t i = first; i < end; i++) {
+        Part part = {.image = i / job->down, .row = i % job->down * job->height};
+        part.rows = least(r->rows - part.row, job->height);
+        for (; part.column < r->columns; part.column += job->width) {
+            part.columns = least(r->columns - part.column, job->width);
+            store_part(r, job->loops, &part);
+        }
+    }
+}
+
 void onednn_store(KernelCall *call, const OnednnResult *r) {
     uint64_t height = r->channels_last ? TILE_ROWS : 1,
              width = r->channels_last ? TILE_COLUMNS : TILE;
     uint64_t down = (r->rows + height - 1) / height, tasks = r->images * down;
-    const GemmLoops *loops = gemm_loops(isa_best());
-    unsigned threads = gemm_threads(call, STORE_WORK * (double)r->y->count, tasks);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (uint64_t i = 0; i < tasks; i++) {
-        Part part = {.image = i / down, .row = i % down * height};
-        part.rows = least(r->rows - part.row, height);
-        for (; part.column < r->columns; part.column += width) {
-            part.columns = least(r->columns - part.column, width);
-            store_part(r, loops, &part);
-        }
-    }
+    const StoreJob job = {r, gemm_loops(isa_best()), height, width, down};
+    kernel_run_parts(call->workers, gemm_cut(call, STORE_WORK * (double)r->y->count, tasks),
+                     store_parts, &job);
 }
 
 const float *onednn_bias(KernelCall *call, const KernelTensor *bias) {

@@ -123,7 +123,7 @@ static KernelReady run(Bench *b, const KernelRow *row, KernelTensor *inputs, Ker
                        .input_count = b->input_count,
                        .output_count = 1,
                        .opset = 22,
-                       .threads = b->threads,
+                       .workers = workers_new(&b->arena, b->threads),
                        .provider = KERNEL_PROVIDER_ONEDNN,
                        .constant = b->constant,
                        .scratch = &b->arena,

@@ -21,16 +21,21 @@ PLAIN(double, double)
 PLAIN(uint32_t, uint32)
 PLAIN(uint64_t, uint64)
 
-void plain_product(KernelCall *call, Dtype dtype, const PlainProduct *p) {
-    unsigned threads = gemm_threads(call, (double)p->m * (double)p->n * (double)p->k, p->m);
-    size_t size = kernel_element_size(dtype);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (uint64_t i = 0; i < p->m; i++) {
-        if (dtype == DTYPE_DOUBLE)
-            plain_double(p, i);
-        else if (size == 4)
-            plain_uint32(p, i);
-        else
-            plain_uint64(p, i);
+#define PLAIN_PART(name)                                                                           \
+    static void part_##name(const void *p, uint64_t first, uint64_t end, unsigned lane) {          \
+        (void)lane;                                                                                \
+        for (uint64_t i = first; i < end; i++) plain_##name(p, i);                                 \
     }
+PLAIN_PART(double)
+PLAIN_PART(uint32)
+PLAIN_PART(uint64)
+
+void plain_product(KernelCall *call, Dtype dtype, const PlainProduct *p) {
+    const bool is_double = dtype == DTYPE_DOUBLE, is_short = kernel_element_size(dtype) == 4;
+    kernel_run_parts(call->workers,
+                     gemm_cut(call, (double)p->m * (double)p->n * (double)p->k, p->m),
+                     is_double  ? part_double
+                     : is_short ? part_uint32
+                                : part_uint64,
+                     p);
 }

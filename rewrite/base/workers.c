@@ -28,7 +28,8 @@ struct Workers {
     unsigned lanes; /* wanted, the caller's among them */
     unsigned made;  /* threads that are there: of lanes 1 .. made */
     bool started;
-    Lane *lane; /* [lanes] */
+    Lane *lane;           /* [lanes] */
+    WorkersRun *borrowed; /* NULL: the threads are ours */
 
     /* The job. Written while no task of the last one is left, read before a task is taken. */
     _Atomic(WorkersTask *) task;
@@ -133,11 +134,16 @@ static void start_threads(Workers *w) {
 
 /* ---- the caller's side ------------------------------------------------------------------------ */
 
-Workers *workers_new(Arena *arena, unsigned lanes) {
+static Workers *workers_alloc(Arena *arena, unsigned lanes) {
     /* aligned by hand: an arena knows no more than 8 */
     char *bytes = arena_alloc(arena, sizeof(Workers) + CACHE_LINE);
     Workers *w = (Workers *)(void *)(bytes + (CACHE_LINE - (uintptr_t)bytes % CACHE_LINE));
     w->lanes = lanes ? lanes : 1;
+    return w;
+}
+
+Workers *workers_new(Arena *arena, unsigned lanes) {
+    Workers *w = workers_alloc(arena, lanes);
     w->lane = ARENA_ARRAY(arena, Lane, w->lanes);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->news, NULL);
@@ -149,6 +155,12 @@ Workers *workers_new(Arena *arena, unsigned lanes) {
 Workers *workers_new_streaming(Arena *arena) {
     unsigned count = processors_usable();
     return workers_new(arena, count < WORKERS_STREAMING ? count : WORKERS_STREAMING);
+}
+
+Workers *workers_borrowed(Arena *arena, unsigned lanes, WorkersRun *run) {
+    Workers *w = workers_alloc(arena, lanes);
+    w->borrowed = run;
+    return w;
 }
 
 unsigned workers_lanes(const Workers *workers) {
@@ -173,6 +185,10 @@ static void wait_for_others(Workers *w) {
 }
 
 void workers_run(Workers *w, unsigned count, WorkersTask *task, void *data) {
+    if (w->borrowed && count > 1) {
+        w->borrowed(w->lanes, count, task, data);
+        return;
+    }
     if (count > 1 && !w->started) start_threads(w);
     if (count <= 1 || w->made == 0) {
         for (unsigned i = 0; i < count; i++) task(data, i, 0);
