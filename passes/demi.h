@@ -286,7 +286,10 @@ typedef struct DemiConvertOptions {
     DemiTarget to;
     DemiIo io;
     bool allow_unmatched;            /* a pattern that matches nothing is no error */
-    const char *const *keep;         /* [keep_count] patterns of nodes that stay fp32 */
+    /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first output's
+     * where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the whole name;
+     * "out:NAME", what makes a value; or "from:A,to:B", all between two values. */
+    const char *const *keep;
     size_t keep_count;
     const char *const *keep_ops;     /* [keep_op_count] operators that stay fp32 */
     size_t keep_op_count;

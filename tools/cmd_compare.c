@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "compare_runs.h"
 #include "dtype.h"
+#include "node_pattern.h"
 #include "report_out.h"
 #include "value_io.h"
 
@@ -51,7 +52,7 @@ typedef struct Job {
     ReportPlan plan;
     Comparison comparison;
     OutputErrors outputs;
-    Words keep; /* nodes where bad values begin */
+    Words keep; /* patterns of nodes where bad values begin */
 } Job;
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -258,7 +259,7 @@ static void find_keep(Job *job) {
         if (!c->steps.items[i].origin) continue;
         const char *name = c->steps.items[c->steps.items[i].blamed].name;
         if (sym_intern_cstr(&seen, name)->number == job->keep.count)
-            VEC_PUSH(job->arena, &job->keep, name);
+            VEC_PUSH(job->arena, &job->keep, node_pattern_exact(name, job->arena));
     }
 }
 
