@@ -11,10 +11,12 @@
  *     demi_free(model);
  *
  * Conventions
- * - Handles (DemiModel, DemiReport, DemiPasses) are opaque; each is made by one function and freed by its pair,
- *   which accepts NULL.
+ * - Handles (DemiModel, DemiReport, DemiPasses) are opaque; each is made by one function and freed
+ *   by its pair, which accepts NULL. None needs another: a report may outlive its model.
  * - Functions that can fail return a DemiStatus and fill a DemiError of the caller's, which may be
- *   NULL. The first error wins: a DemiError that already holds one is left alone.
+ *   NULL. The first error wins: a DemiError that already holds one is left alone. Every such function
+ *   may answer DEMI_ERR_ENV, where memory runs out, and DEMI_ERR_USAGE, where a structure's size is
+ *   not set or it sets what this library does not know; which other errors it has is said at it.
  * - Structures of the caller's begin with `uint32_t size`, set by their INIT macro; a program built
  *   against an older header keeps working. NULL options mean the defaults.
  * - Threads: a DemiModel belongs to one thread at a time; different ones may be used in different
@@ -117,15 +119,18 @@ typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
 /* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames
  * it; on any error what was at `path` is untouched. Weights go to one file beside it where the
  * input kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is
- * written as the bytes it was read from. */
+ * written as the bytes it was read from. The model stays as it is, here and in the two below.
+ * Errors: DEMI_ERR_USAGE where the folder is not there or `path` is one, DEMI_ERR_ENV where it can't
+ * be written or does not read back, DEMI_ERR_MODEL where ONNX's form can't hold the model. */
 DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
                                    const DemiSaveOptions *options, DemiError *error);
-/* Writes to a callback, all weights inside; DEMI_ERR_ENV above 2^31 - 1 bytes. */
+/* Writes to a callback, all weights inside. Errors: DEMI_ERR_ENV above 2^31 - 1 bytes and where `write`
+ * returns false, DEMI_ERR_MODEL as above. */
 DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
                                        const DemiSaveOptions *options, DemiError *error);
 
 /* Prints the model as text. full: everything, can be read back; otherwise tensors of more than 16
- * elements are left out, and the text says so. */
+ * elements are left out, and the text says so. DEMI_ERR_ENV where `write` returns false. */
 DEMI_API DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user,
                                DemiError *error);
 
@@ -181,7 +186,7 @@ DEMI_API bool demi_pass_option(const DemiPasses *passes, size_t i, size_t j,
 typedef struct DemiReport DemiReport;
 
 /* Checks names, types, and every known operator against its definition. DEMI_ERR_MODEL names the
- * first fault. */
+ * first fault. The model stays as it is. */
 DEMI_API DemiStatus demi_check(DemiModel *model, DemiError *error);
 
 /* After step `done` of `total` of a pipeline. Return false to cancel: the call then returns
@@ -208,7 +213,9 @@ typedef struct DemiRunOptions {
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
  * is good only for demi_free; a pipeline that can't be parsed (DEMI_ERR_USAGE) leaves it as it
- * was. */
+ * was. Other errors are the passes': DEMI_ERR_MODEL where one can't work with the model,
+ * DEMI_ERR_USAGE where the model does not have what its options name, DEMI_ERR_ENV where a callback
+ * fails. */
 DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
                                       const DemiRunOptions *options, DemiReport **report,
                                       DemiError *error);
@@ -231,7 +238,9 @@ typedef struct DemiCompileOptions {
 #define DEMI_COMPILE_OPTIONS_INIT {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false}
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
- * `options` may be NULL. The model is good only for demi_free afterwards. */
+ * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL where
+ * the model is not valid or has what plans do not, DEMI_ERR_ENV where `write` returns false. That the
+ * runtime has a kernel for each operator is found when the plan is loaded. */
 DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,
                                  DemiWriteFn write, void *user, DemiError *error);
 
@@ -286,7 +295,10 @@ typedef struct DemiConvertOptions {
     DemiTarget to;
     DemiIo io;
     bool allow_unmatched;            /* a pattern that matches nothing is no error */
-    const char *const *keep;         /* [keep_count] patterns of nodes that stay fp32 */
+    /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first output's
+     * where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the whole name;
+     * "out:NAME", what makes a value; or "from:A,to:B", all between two values. */
+    const char *const *keep;
     size_t keep_count;
     const char *const *keep_ops;     /* [keep_op_count] operators that stay fp32 */
     size_t keep_op_count;
@@ -339,8 +351,9 @@ typedef struct DemiConvertOptions {
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
- * can't be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it. *report as for
- * demi_run_pipeline. */
+ * can't be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it, where options
+ * exclude each other, and where a pattern or name is nothing in the model. *report, and what the model
+ * is good for after an error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);
 
@@ -357,12 +370,13 @@ DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buf
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* Facts of a model as it is: a report whose "before" and "after" are the same. */
+/* Facts of a model as it is: a report whose "before" and "after" are the same. *report is freed with
+ * demi_report_free; it is NULL on error. */
 DEMI_API DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error);
 DEMI_API void demi_report_free(DemiReport *report);
 
 /* Structures below are made by the library alone, so that later versions can add fields at their
- * ends. */
+ * ends. They belong to the report; item i is NULL from the count on. */
 typedef struct DemiReportTotals {
     uint64_t nodes_before, nodes_after; /* in all graphs and functions */
     uint64_t bytes_before, bytes_after; /* of weights: initializers and constants everywhere */
@@ -389,8 +403,8 @@ typedef struct DemiReportNode {
     const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
     const char *reason;  /* why it has that precision; "" where no pass decided */
     const char *kind;    /* which sort of reason: low, policy, excluded, illegal, value, unknown,
-                            fixed, follows, reads, tied, cheaper, moved, constant, "no float"; "" where no
-                            pass decided */
+                            fixed, follows, reads, tied, cheaper, moved, constant, "no float"; ""
+                            where no pass decided */
 } DemiReportNode;
 DEMI_API size_t demi_report_node_count(const DemiReport *report);
 DEMI_API const DemiReportNode *demi_report_node(const DemiReport *report, size_t i);

@@ -210,6 +210,7 @@ struct DemiApi {
     /* NULL: not given, no default. */
     const char *(*option_string)(DemiPassRun *run, const char *name);
     size_t (*option_choice)(DemiPassRun *run, const char *name); /* index into its choices */
+    /* [*count] texts; NULL and 0 where none are given. count may be NULL. */
     const char *const *(*option_strings)(DemiPassRun *run, const char *name, size_t *count);
 
     /* ---- the model ---- */

@@ -16,7 +16,6 @@
 
 #include "constants.h"
 #include "fuse_graph.h"
-#include "passes.h"
 
 enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
 
@@ -272,19 +271,5 @@ static void visit(Fuse *fuse, Node *conv) {
     fuse->ctx->counts->rewrites++;
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit);
-    return true;
-}
-
-const PassInfo fold_affine_pass = {
-    .name = "fold-affine",
-    .summary = "compute normalisations, scales and shifts into convolutions' weights, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fold_affine, "fold-affine",
+          "compute normalisations, scales and shifts into convolutions' weights, for plans", visit);

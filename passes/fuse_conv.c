@@ -9,7 +9,6 @@
  * alone.
  */
 #include "fuse_graph.h"
-#include "passes.h"
 
 /* What was found behind a convolution. */
 typedef struct Chain {
@@ -103,19 +102,5 @@ static void visit(Fuse *fuse, Node *conv) {
     fuse_replace(fuse, made, chain.nodes, chain.count);
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit);
-    return true;
-}
-
-const PassInfo fuse_conv_pass = {
-    .name = "fuse-conv",
-    .summary = "fuse convolutions with bias, residual and activation, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fuse_conv, "fuse-conv", "fuse convolutions with bias, residual and activation, for plans",
+          visit);

@@ -13,7 +13,6 @@
 
 #include "constants.h"
 #include "fuse_graph.h"
-#include "passes.h"
 
 enum { MOST_FACTORS = 4, MOST_DEPTH = 6, MOST_ROOTS = 3 };
 static const double cubic = 0.044715;
@@ -194,19 +193,4 @@ static void visit(Fuse *fuse, Node *node) {
     }
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit);
-    return true;
-}
-
-const PassInfo fuse_gelu_pass = {
-    .name = "fuse-gelu",
-    .summary = "recognise GELU in its parts, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fuse_gelu, "fuse-gelu", "recognise GELU in its parts, for plans", visit);

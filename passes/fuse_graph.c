@@ -25,8 +25,8 @@ static bool stands(const Node *node) {
     return false;
 }
 
-void fuse_each(PassCtx *ctx, const FuseOptions *options, void (*visit)(Fuse *fuse, Node *node)) {
-    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1};
+static void visit_each(Fuse *fuse, FuseVisit visit) {
+    PassCtx *ctx = fuse->ctx;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         const Graph *graph = graphs.items[i];
@@ -35,9 +35,14 @@ void fuse_each(PassCtx *ctx, const FuseOptions *options, void (*visit)(Fuse *fus
         size_t count = 0;
         for (Node *node = graph->first; node; node = node->next) nodes[count++] = node;
         for (size_t k = 0; k < count; k++)
-            if (stands(nodes[k])) visit(&fuse, nodes[k]);
+            if (stands(nodes[k])) visit(fuse, nodes[k]);
     }
     for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+}
+
+void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits) {
+    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1};
+    for (; *visits; visits++) visit_each(&fuse, *visits);
 }
 
 /* ---- questions ----------------------------------------------------------------------------------

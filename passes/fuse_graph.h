@@ -9,12 +9,16 @@
  *
  * Faithful plans round every operator's 16-bit result and sum in the operators' order, so there
  * only what gives the same bits is fused: activations of float32 values, and casts that are exact.
+ *
+ * A fusing pass is a function that looks at one node, and FUSE_PASS at the end of its file.
  */
 #ifndef DEMI_FUSE_GRAPH_H
 #define DEMI_FUSE_GRAPH_H
 
 #include "fused_ops.h"
-#include "pass.h"
+#include "passes.h"
+
+/* ---- a pass -------------------------------------------------------------------------------- */
 
 /* The options of fusing passes. */
 typedef struct FuseOptions {
@@ -28,9 +32,32 @@ typedef struct Fuse {
     bool faithful;
 } Fuse;
 
-/* Calls `visit` for the nodes of the main graph and the graphs in it, in order, but for those that
- * are gone by then. It may remove nodes and add some. */
-void fuse_each(PassCtx *ctx, const FuseOptions *options, void (*visit)(Fuse *fuse, Node *node));
+/* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts rewrites. */
+typedef void (*FuseVisit)(Fuse *fuse, Node *node);
+
+/* Calls each of `visits`, which NULL ends, for the nodes of the main graph and the graphs in it, in
+ * order, but for those that are gone by then. */
+void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits);
+
+/* Defines the pass `symbol` (passes.def) whose work is done by the FuseVisit functions at the end,
+ * one after the other over the whole model. */
+#define FUSE_PASS(symbol, pass_name, pass_summary, ...)                                            \
+    static bool symbol##_run(PassCtx *ctx, const void *options, Err *err) {                        \
+        (void)err;                                                                                 \
+        fuse_run(ctx, options, (const FuseVisit[]){__VA_ARGS__, NULL});                            \
+        return true;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    const PassInfo symbol##_pass = {                                                               \
+        .name = pass_name,                                                                         \
+        .summary = pass_summary,                                                                   \
+        .needs = FACT_DTYPES,                                                                      \
+        .gives = FACT_DTYPES,                                                                      \
+        .options = fuse_options,                                                                   \
+        .options_size = sizeof(FuseOptions),                                                       \
+        .idempotent = true,                                                                        \
+        .run = symbol##_run,                                                                       \
+    }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 

@@ -14,7 +14,6 @@
 #include "constants.h"
 #include "fuse_graph.h"
 #include "op_types.h"
-#include "passes.h"
 
 static bool is_fused(const Node *node) {
     return sym_equals(node->domain, FUSED_DOMAIN);
@@ -117,19 +116,5 @@ static void visit(Fuse *fuse, Node *cast) {
     fuse->ctx->counts->rewrites++;
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit);
-    return true;
-}
-
-const PassInfo fuse_kernel_casts_pass = {
-    .name = "fuse-kernel-casts",
-    .summary = "fuse casts into kernels that read or write the other type, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fuse_kernel_casts, "fuse-kernel-casts",
+          "fuse casts into kernels that read or write the other type, for plans", visit);

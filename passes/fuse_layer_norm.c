@@ -15,7 +15,6 @@
  */
 #include "constants.h"
 #include "fuse_graph.h"
-#include "passes.h"
 
 typedef struct Norm {
     Value *x, *scale, *bias;
@@ -221,20 +220,6 @@ static void visit_sum(Fuse *fuse, Node *node) {
     if (!fuse->faithful && norm) fuse_sum(fuse, node);
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit_parts);
-    fuse_each(ctx, options, visit_sum);
-    return true;
-}
-
-const PassInfo fuse_layer_norm_pass = {
-    .name = "fuse-layer-norm",
-    .summary = "recognise layer normalisation in its parts, and fuse the sum before, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fuse_layer_norm, "fuse-layer-norm",
+          "recognise layer normalisation in its parts, and fuse the sum before, for plans",
+          visit_parts, visit_sum);

@@ -12,7 +12,6 @@
  * alone.
  */
 #include "fuse_graph.h"
-#include "passes.h"
 
 typedef struct Chain {
     Node *nodes[8]; /* the product first */
@@ -141,19 +140,5 @@ static void visit(Fuse *fuse, Node *product) {
     if (chain.count > 1 || chain.reshape) make(fuse, &chain);
 }
 
-static bool run(PassCtx *ctx, const void *options, Err *err) {
-    (void)err;
-    fuse_each(ctx, options, visit);
-    return true;
-}
-
-const PassInfo fuse_matmul_pass = {
-    .name = "fuse-matmul",
-    .summary = "fuse matrix products with bias, residual and activation, for plans",
-    .needs = FACT_DTYPES,
-    .gives = FACT_DTYPES,
-    .options = fuse_options,
-    .options_size = sizeof(FuseOptions),
-    .idempotent = true,
-    .run = run,
-};
+FUSE_PASS(fuse_matmul, "fuse-matmul",
+          "fuse matrix products with bias, residual and activation, for plans", visit);

@@ -1,73 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The words for each kind of note stand in one switch. A kind without a group's words is said by
+ * the note's own reason, in the sentence and in the group. */
 #include "node_note.h"
 
-const char *note_kind_name(NoteKind kind) {
+typedef struct NoteWords {
+    const char *name;
+    const char *group; /* NULL: the note's reason */
+} NoteWords;
+
+static NoteWords words_of(NoteKind kind) {
     switch (kind) {
-    case NOTE_NONE: return "";
-    case NOTE_LOW: return "low";
-    case NOTE_NO_FLOAT: return "no float";
-    case NOTE_CONSTANT: return "constant";
-    case NOTE_POLICY: return "policy";
-    case NOTE_EXCLUDED: return "excluded";
-    case NOTE_ILLEGAL: return "illegal";
-    case NOTE_VALUE: return "value";
-    case NOTE_UNKNOWN: return "unknown";
-    case NOTE_FIXED: return "fixed";
-    case NOTE_MOVED: return "moved";
-    case NOTE_FOLLOWS: return "follows";
-    case NOTE_READS: return "reads";
-    case NOTE_TIED: return "tied";
-    case NOTE_CHEAPER: return "cheaper";
+    case NOTE_NONE: break;
+    case NOTE_LOW: return (NoteWords){"low", NULL};
+    case NOTE_NO_FLOAT: return (NoteWords){"no float", NULL};
+    case NOTE_CONSTANT: return (NoteWords){"constant", NULL};
+    case NOTE_POLICY: return (NoteWords){"policy", NULL};
+    case NOTE_EXCLUDED: return (NoteWords){"excluded", NULL};
+    case NOTE_ILLEGAL: return (NoteWords){"illegal", NULL};
+    case NOTE_VALUE: return (NoteWords){"value", NULL};
+    case NOTE_UNKNOWN: return (NoteWords){"unknown", NULL};
+    case NOTE_FIXED: return (NoteWords){"fixed", NULL};
+    case NOTE_MOVED: return (NoteWords){"moved", NULL};
+    case NOTE_FOLLOWS: return (NoteWords){"follows", "follows an operand that is fp32"};
+    case NOTE_READS: return (NoteWords){"reads", "reads an operand that is fp32"};
+    case NOTE_TIED: return (NoteWords){"tied", "tied to another node, which is fp32"};
+    case NOTE_CHEAPER: return (NoteWords){"cheaper", "cheaper in fp32"};
     }
-    return "";
+    return (NoteWords){"", NULL};
 }
 
-static const char *cheaper_text(const NodeNote *note, Arena *arena) {
-    if (note->cost <= 0) return "left in fp32: no 16-bit operator gains by its change";
-    return arena_printf(arena, "cheaper in fp32: in 16 bit it would cost %lld bytes more",
-                        (long long)note->cost);
+static const char no_gain[] = "left in fp32: no 16-bit operator gains by its change";
+
+/* What the note itself says. */
+static const char *own_reason(const NodeNote *note) {
+    return note->reason ? note->reason : "";
+}
+
+const char *note_kind_name(NoteKind kind) {
+    return words_of(kind).name;
 }
 
 const char *node_note_text(const NodeNote *note, Arena *arena) {
-    switch (note->kind) {
-    case NOTE_NONE:
-    case NOTE_LOW:
-    case NOTE_NO_FLOAT:
-    case NOTE_CONSTANT:
-    case NOTE_POLICY:
-    case NOTE_EXCLUDED:
-    case NOTE_ILLEGAL:
-    case NOTE_VALUE:
-    case NOTE_UNKNOWN:
-    case NOTE_MOVED:
-    case NOTE_FIXED: break;
-    case NOTE_FOLLOWS: return arena_printf(arena, "follows '%s', which is fp32", note->subject);
-    case NOTE_READS: return arena_printf(arena, "reads '%s', which is fp32", note->subject);
-    case NOTE_TIED:
-        if (!note->subject) return note->reason;
-        return arena_printf(arena, "tied to '%s': %s", note->subject, note->reason);
-    case NOTE_CHEAPER: return cheaper_text(note, arena);
+    NoteWords words = words_of(note->kind);
+    if (!words.group) return own_reason(note);
+    if (note->kind == NOTE_CHEAPER) {
+        if (note->cost <= 0) return no_gain;
+        return arena_printf(arena, "cheaper in fp32: in 16 bit it would cost %lld bytes more",
+                            (long long)note->cost);
     }
-    return note->reason ? note->reason : "";
+    if (note->kind == NOTE_TIED) {
+        if (!note->subject) return own_reason(note);
+        return arena_printf(arena, "tied to '%s': %s", note->subject, note->reason);
+    }
+    return arena_printf(arena, "%s '%s', which is fp32", words.name, note->subject);
 }
 
 const char *node_note_group(const NodeNote *note) {
-    switch (note->kind) {
-    case NOTE_NONE:
-    case NOTE_LOW:
-    case NOTE_NO_FLOAT:
-    case NOTE_CONSTANT:
-    case NOTE_POLICY:
-    case NOTE_EXCLUDED:
-    case NOTE_ILLEGAL:
-    case NOTE_VALUE:
-    case NOTE_UNKNOWN:
-    case NOTE_MOVED:
-    case NOTE_FIXED: break;
-    case NOTE_FOLLOWS: return "follows an operand that is fp32";
-    case NOTE_READS: return "reads an operand that is fp32";
-    case NOTE_TIED: return "tied to another node, which is fp32";
-    case NOTE_CHEAPER: return note->cost > 0 ? "cheaper in fp32" : node_note_text(note, NULL);
-    }
-    return note->reason ? note->reason : "";
+    NoteWords words = words_of(note->kind);
+    if (note->kind == NOTE_CHEAPER && note->cost <= 0) return no_gain;
+    return words.group ? words.group : own_reason(note);
 }

@@ -218,16 +218,37 @@ static bool match_range(Match *m, const char *pattern) {
     return mark_between(m, pattern, from, to) || unmatched(m, pattern, pattern, MATCH_EXACT);
 }
 
+/* Sorts of patterns that a prefix tells. */
+static const char name_prefix[] = "name:", output_prefix[] = "out:", range_prefix[] = "from:",
+                  regex_prefix[] = "re:";
+
+/* What follows the prefix; NULL where the pattern does not begin with it. */
+static const char *behind(const char *pattern, const char *prefix) {
+    size_t length = strlen(prefix);
+    return strncmp(pattern, prefix, length) == 0 ? pattern + length : NULL;
+}
+
+const char *node_pattern_exact(const char *label, Arena *arena) {
+    bool plain = !strpbrk(label, "*?") && !behind(label, name_prefix) &&
+                 !behind(label, output_prefix) && !behind(label, range_prefix) &&
+                 !behind(label, regex_prefix);
+    return plain ? label : arena_printf(arena, "%s%s", name_prefix, label);
+}
+
 static bool match_pattern(Match *m, const char *pattern) {
-    if (strncmp(pattern, "from:", 5) == 0) return match_range(m, pattern);
-    if (strncmp(pattern, "re:", 3) == 0) {
-        m->regex = regex_compile(m->scratch, pattern + 3, m->err);
+    const char *name = behind(pattern, name_prefix), *output = behind(pattern, output_prefix);
+    const char *regex = behind(pattern, regex_prefix);
+    if (behind(pattern, range_prefix)) return match_range(m, pattern);
+    if (regex) {
+        m->regex = regex_compile(m->scratch, regex, m->err);
         return m->regex && (mark(m, pattern, pattern, MATCH_REGEX) ||
-                            unmatched(m, pattern, pattern + 3, MATCH_REGEX));
+                            unmatched(m, pattern, regex, MATCH_REGEX));
     }
-    if (strncmp(pattern, "out:", 4) == 0)
-        return mark(m, pattern, pattern + 4, MATCH_OUTPUT) ||
-               unmatched(m, pattern, pattern + 4, MATCH_OUTPUT);
+    if (output)
+        return mark(m, pattern, output, MATCH_OUTPUT) ||
+               unmatched(m, pattern, output, MATCH_OUTPUT);
+    if (name)
+        return mark(m, pattern, name, MATCH_EXACT) || unmatched(m, pattern, name, MATCH_EXACT);
     return mark(m, pattern, pattern, MATCH_EXACT) || mark(m, pattern, pattern, MATCH_GLOB) ||
            unmatched(m, pattern, pattern, MATCH_GLOB);
 }

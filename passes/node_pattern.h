@@ -2,6 +2,7 @@
 /* Choosing nodes by name. A PATTERN is
  *   NAME      a node's name, or an unnamed node's first output; exact match first,
  *   GLOB      else with * (any characters, '/' too), ? (one character),
+ *   name:NAME  exactly that, whatever characters it has and whatever it begins with,
  *   re:REGEX  the whole name matches (regex_match.h has the syntax),
  *   out:NAME  the node that produces the value NAME (may be a glob),
  *   from:A,to:B  every node on a path from the value A to the value B, which are names of values of
@@ -26,6 +27,10 @@ typedef struct NodePatterns {
  * message names it and the nearest names. */
 const char **node_patterns_match(const Model *model, const NodePatterns *patterns, Arena *scratch,
                                  Err *err);
+
+/* The PATTERN of nodes called exactly `label`, in `arena` or `label` itself: with "name:" where it could
+ * be taken for another sort of pattern. */
+const char *node_pattern_exact(const char *label, Arena *arena);
 
 /* Glob match of the whole text, with one backtrack point: at most length times length. */
 bool glob_match(const char *glob, const char *text);

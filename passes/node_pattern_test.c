@@ -93,7 +93,10 @@ static const char text[] =
     "    [branch] y = If (c) <then_branch = t () => (float u) { [\"/a/inner\"] u = Exp (r) },\n"
     "                         else_branch = e () => (float v) { v = com.x.Exp (r) }>\n"
     "}\n"
-    "<domain: \"com.x\", opset_import: [\"\" : 21]> F (a) => (z) { [\"/f/in\"] z = Neg (a) }\n";
+    "<domain: \"com.x\", opset_import: [\"\" : 21]> F (a) => (z) {\n"
+    "    [\"/f/in\"] z = Neg (a)\n"
+    "    [\"re:.*\"] dead = Neg (a)\n"
+    "}\n";
 
 /* The labels of matched nodes, in order of graphs, and the pattern of each. */
 static const char *matched(const NodePatterns *patterns, Err *err) {
@@ -145,6 +148,10 @@ static void test_patterns(void **state) {
     keeps("out:p", "/a/Conv<out:p ");
     keeps("out:?", "/a/Conv<out:? /a/C*<out:? r<out:? branch<out:? /a/inner<out:? v<out:? "
                    "/f/in<out:? ");
+    keeps("name:/a/C*", "/a/C*<name:/a/C* ");
+    keeps("name:r", "r<name:r ");
+    keeps("name:re:.*", "re:.*<name:re:.* ");
+    keeps("re:re.*", "re:.*<re:re.* ");
     keeps_op("Exp", "r<Exp /a/inner<Exp v<Exp ");
     keeps_op("com.x.Exp", "v<com.x.Exp ");
     keeps_op("ai.onnx.Exp", "r<ai.onnx.Exp /a/inner<ai.onnx.Exp ");
@@ -154,6 +161,23 @@ static void test_patterns(void **state) {
                         "/a/Conv</a/* /a/C*</a/* r<Exp /a/inner</a/* v<Exp ");
     NodePatterns none = {.keep = {NULL, 0}};
     assert_string_equal(matched(&none, NULL), "");
+}
+
+static void test_exact(void **state) {
+    (void)state;
+    static const char *const exact[][2] = {
+        {"/a/Conv", "/a/Conv"},   {"", ""},
+        {"name", "name"},         {"a:re:b", "a:re:b"},
+        {"/a/C*", "name:/a/C*"},  {"wh?t", "name:wh?t"},
+        {"re:.*", "name:re:.*"},  {"out:p", "name:out:p"},
+        {"name:r", "name:name:r"}, {"from:x,to:y", "name:from:x,to:y"},
+    };
+    Arena arena;
+    TEST_TRAP(&trap);
+    arena_init(&arena, &trap);
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        assert_string_equal(node_pattern_exact(exact[i][0], &arena), exact[i][1]);
+    arena_free(&arena);
 }
 
 static void refuses(const NodePatterns *patterns, const char *expected) {
@@ -174,6 +198,9 @@ static void test_unmatched(void **state) {
                                                 "'/a/Conv'? (--allow-unmatched accepts it)");
     refuses(&(NodePatterns){.keep = {far, 1}},
             "no node matches 'something else'; hint: --allow-unmatched accepts it");
+    const char *exact[] = {"name:/a/*"};
+    refuses(&(NodePatterns){.keep = {exact, 1}},
+            "no node matches 'name:/a/*'; hint: did you mean '/a/C*'? (--allow-unmatched accepts it)");
     refuses(&(NodePatterns){.keep_ops = {op, 1}}, "no operator matches 'Expp'; hint: did you mean "
                                                   "'Exp'? (--allow-unmatched accepts it)");
     Err err = {0};
@@ -188,7 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_globs),         cmocka_unit_test(test_random_globs),
         cmocka_unit_test(test_hostile_globs), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_unmatched),
+        cmocka_unit_test(test_unmatched),     cmocka_unit_test(test_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,10 +76,13 @@ typedef struct DemiData {
 
 typedef struct DemiPlan DemiPlan;
 
-/* Maps a plan file, which must not change while the plan is in use; constants are never copied.
- * DEMI_ERR_MODEL where it is no plan, damaged, or made by another version. */
+/* Maps a plan file, which must not change while the plan is in use; constants are never copied. Makes a
+ * plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error *plan is NULL.
+ * DEMI_ERR_MODEL where there is no such file or it is no plan, damaged, made by another version, or
+ * has an operator that demi has no kernel for; DEMI_ERR_ENV where it can't be read. */
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
-/* The bytes are borrowed and must be 64-byte aligned. */
+/* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
+ * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
 DEMI_API DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
                                           DemiError *error);
 DEMI_API void demi_plan_free(DemiPlan *plan);
@@ -138,24 +141,31 @@ typedef struct DemiContextOptions {
 
 #define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO}
 
+/* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
+ * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.
+ * DEMI_ERR_USAGE where `kernels` is none of its enumeration. */
 DEMI_API DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *options,
                                      DemiContext **context, DemiError *error);
 DEMI_API void demi_context_free(DemiContext *context);
 
-/* Sets an input by name; tensors are copied. Inputs stay set for later runs. DEMI_ERR_USAGE where
- * the model has none of that name, or type or shape do not fit. */
+/* Sets an input by name; all of the value is copied. Inputs stay set for later runs, also after a
+ * failed one. DEMI_ERR_USAGE where the model has none of that name, or type or shape do not fit;
+ * DEMI_ERR_ENV past the memory budget. The input is as it was then. */
 DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *name,
                                            const DemiData *value, DemiError *error);
-/* The same without a copy: the data must stay as it is until the input is set again. */
+/* The same without a copy of the elements: what `data` of the value and of its items points at, and
+ * the text of strings, must stay, unchanged, until the input is set again or the context freed. */
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiData *value, DemiError *error);
 
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
- * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step
- * limit. */
+ * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step limit. The context
+ * may run again after an error, too. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
-/* Output i of the last run, until the next one; NULL beyond the count or without a run. */
+/* Output i of the last run; NULL beyond the count, without a run, or after a failed one. It lives until
+ * the next run or demi_context_free. Its data may be an input's, borrowed ones included, where the
+ * model hands that on as it is. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 
 /* Bytes in use at most during the last run: for values, for kernels' workspace and what they prepared,

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "compare_runs.h"
 #include "dtype.h"
+#include "node_pattern.h"
 #include "report_out.h"
 #include "value_io.h"
 
@@ -51,7 +52,7 @@ typedef struct Job {
     ReportPlan plan;
     Comparison comparison;
     OutputErrors outputs;
-    Words keep; /* nodes where bad values begin */
+    Words keep; /* patterns of nodes where bad values begin */
 } Job;
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -249,6 +250,19 @@ static bool find_inputs(Job *job, Err *err) {
            (job->folder || session_take_inputs(&job->b, job->program, &job->a, err));
 }
 
+/* What the unconverted model calls the node to blame for what `step` made. Without a name it is called
+ * by its first output; where that was left to a Cast, by what this makes. */
+static const char *keep_pattern(const Job *job, const ComparedStep *step) {
+    const Comparison *c = &job->comparison;
+    const ComparedStep *maker = &c->steps.items[step->blamed];
+    const char *made = maker->output_count ? c->names.names[maker->outputs[0]]->text : "";
+    if (maker == step || strcmp(maker->name, made) != 0)
+        return node_pattern_exact(maker->name, job->arena);
+    const char *value = c->names.names[step->outputs[0]]->text;
+    if (maker->outputs[0] == step->inputs[0]) return node_pattern_exact(value, job->arena);
+    return arena_printf(job->arena, "out:%s", value);
+}
+
 /* The nodes where bad values begin, each once: a body of a loop runs again and again. */
 static void find_keep(Job *job) {
     const Comparison *c = &job->comparison;
@@ -256,9 +270,9 @@ static void find_keep(Job *job) {
     sym_table_init(&seen, job->arena);
     for (size_t i = 0; i < c->steps.count; i++) {
         if (!c->steps.items[i].origin) continue;
-        const char *name = c->steps.items[c->steps.items[i].blamed].name;
-        if (sym_intern_cstr(&seen, name)->number == job->keep.count)
-            VEC_PUSH(job->arena, &job->keep, name);
+        const char *pattern = keep_pattern(job, &c->steps.items[i]);
+        if (sym_intern_cstr(&seen, pattern)->number == job->keep.count)
+            VEC_PUSH(job->arena, &job->keep, pattern);
     }
 }
 

@@ -32,9 +32,9 @@ static const OptionRow options[] = {
      "mincut (default): cast where that converts the least data. greedy: what may follow a "
      "neighbour in the new type does."},
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
-     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), re:REGEX, out:NAME "
-     "(by an output), or from:A,to:B (all between). An unnamed node is called by its first "
-     "output."},
+     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), name:NAME (just that "
+     "one, no glob), re:REGEX, out:NAME (by an output), or from:A,to:B (all between). An unnamed "
+     "node is called by its first output."},
     {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
      "Operators that stay fp32, separated by commas; may be repeated."},
     {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,

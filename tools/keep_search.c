@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node_pattern.h"
+
 enum { RUNS = 16 };
 
 /* Neighbours in the model's order. */
@@ -18,7 +20,7 @@ typedef struct Search {
     Arena *arena;
     const DemiConvertOptions *base;
     double most;
-    Words low;  /* nodes that may be low, in the model's order */
+    Words low;  /* patterns of nodes that may be low, each of one name, in the model's order */
     bool *kept; /* [low.count] */
     size_t limit;        /* of trials */
     TrialResult best;    /* of the kept nodes that last were good enough */
@@ -143,7 +145,8 @@ bool keep_search(Trials *trials, DemiConvertOptions *options, double most, Trial
     *result = (TrialResult){.nodes = true};
     if (!trials_run(trials, options, result, err)) return false;
     if (result->error <= most) return true;
-    s.low = result->low;
+    for (size_t i = 0; i < result->low.count; i++)
+        VEC_PUSH(s.arena, &s.low, node_pattern_exact(result->low.items[i], s.arena));
     /* What options name was there, or the trial had failed. A node that raising the opset made is not,
      * where nothing is left to raise it for. */
     s.options.allow_unmatched = true;

@@ -530,6 +530,23 @@ class Compare(Case):
                              "--json=-", "--quiet")
         self.assertEqual(json.loads(done.stdout)["first_bad"]["node"], "/last", done.stdout)
 
+    def test_what_it_says_to_keep_is_what_the_model_calls_it(self) -> None:
+        """Nodes without names whose outputs were renamed; names that look like patterns."""
+        head = '<ir_version: 8, opset_import: ["" : 17]>\ng (float[4] x) => '
+        for node, patterns in [('(float[4] y) { y = Mul (x, x) }', ["y"]),
+                               ('(float[4] y) { ["re:.*|mul"] y = Mul (x, x) }',
+                                ["name:re:.*|mul"]),
+                               ('(float[2] y, float[2] z) { z, y = Split (x) }', ["z", "out:y"])]:
+            model = self.write("renamed.onnxtxt", head + node)
+            words = ["--low-ops=+Mul", "--low-ops=+Split", "--quiet"]
+            self.ok("convert", model, "-o", "low.onnx", *words)
+            done = self.run_demi("compare", model, "low.onnx", "--max-error", "1e-9", "--atol=0",
+                                 "--json=-", "--quiet")
+            self.assertEqual(json.loads(done.stdout)["keep"], patterns)
+            for pattern in patterns: words += ["--keep", pattern]
+            self.ok("convert", model, "-o", "low.onnx", *words)
+            self.ok("compare", model, "low.onnx", "--max-error", "1e-9", "--atol=0", "--quiet")
+
     def test_saved_outputs(self) -> None:
         self.ok("run", self.steps, "--random", "0", "--output-dir", "saved")
         np.save(self.path("saved/e.npy"), np.zeros(4, np.float32))

@@ -38,14 +38,14 @@ def overflowing(path: pathlib.Path) -> None:
          {"w": eye * 1000, "v": eye / 1000, "i": eye}, ["N", 8], ["N", 8])
 
 
-def deep(path: pathlib.Path) -> None:
+def deep(path: pathlib.Path, product: str = "mm{}", tanh: str = "tanh{}") -> None:
     """24 products, one of them with a difference of nearly equal halves in front of it."""
     rng = np.random.default_rng(7)
     weights, nodes, last = {}, [], "x"
     for i in range(24):
         weights[f"w{i}"] = (rng.standard_normal((32, 32)) / np.sqrt(32)).astype(np.float32)
-        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"t{i}"], name=f"mm{i}"))
-        nodes.append(helper.make_node("Tanh", [f"t{i}"], [f"a{i}"], name=f"tanh{i}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"t{i}"], name=product.format(i)))
+        nodes.append(helper.make_node("Tanh", [f"t{i}"], [f"a{i}"], name=tanh.format(i)))
         last = f"a{i}"
     weights["big"] = np.float32(30) * np.ones((32, 32), np.float32)
     nodes += [helper.make_node("MatMul", [last, "big"], ["s"], name="sum"),
@@ -119,6 +119,21 @@ class Verify(unittest.TestCase):
                              "--max-error", 1)
         error = json.loads(done.stdout)["outputs"][0]["error"]
         self.assertAlmostEqual(error, found["error"], delta=1e-9)
+
+    def test_names_that_look_like_patterns_mean_themselves(self):
+        def kept(name: str) -> list[int]:
+            report = self.convert(name, "--verify=random", "--random=3", "--max-error", bound)
+            self.assertLessEqual(report["verification"]["error"], bound)
+            names = {n["name"] for n in report["nodes"] if "kept by" in n["reason"]}
+            return [i for i, n in enumerate(onnx.load(self.at / name).graph.node)
+                    if (n.name or n.output[0]) in names]
+        bound = self.convert("deep.onnx", "--verify=random", "--random=3")["verification"]["error"] / 4
+        plain = kept("deep.onnx")
+        self.assertGreater(len(plain), 0)
+        for i, words in enumerate((("re:.*|{}", "from:x,to:t{}"), ("out:a*{}", "name:{}"),
+                                   ("*{}", "?{}"), ("re:[{}", "from:x{}"), ("", ""))):
+            deep(self.at / f"named{i}.onnx", *words)
+            self.assertEqual(kept(f"named{i}.onnx"), plain, words)
 
     def test_bfloat16_by_policy_at_an_old_opset(self):
         for name in ("deep", "over"):

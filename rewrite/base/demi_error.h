@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statuses and errors, as both of demi's public headers give them to their callers. */
+/* Statuses and errors, as all of demi's public headers give them to their callers. */
 #ifndef DEMI_ERROR_H
 #define DEMI_ERROR_H
 
