@@ -185,8 +185,6 @@ static void put_nodes(Text *text, const ConvertPolicy *policy) {
     if (policy->base != policy->to) put_choice(text, "policy", policy_bases[policy->base]);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         put_list(text, keys[i].key, &policy->lists[keys[i].list]);
-    if (policy->io == DEMI_IO_LOW && policy->parameters == DEMI_PARAMETERS_RUNTIME)
-        put_choice(text, "keep-defaults", "true");
     if (policy->allow_unmatched) put_choice(text, "allow-unmatched", "true");
 }
 
@@ -204,6 +202,8 @@ static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
                    arena_printf(text->arena, "%lld", (long long)policy->range_margin));
     put_list(text, "low-inputs", &policy->lists[LIST_LOW_INPUTS]);
     put_list(text, "low-outputs", &policy->lists[LIST_LOW_OUTPUTS]);
+    if (policy->io == DEMI_IO_LOW && policy->parameters == DEMI_PARAMETERS_RUNTIME)
+        put_choice(text, "keep-defaults", "true");
     put_nodes(text, policy);
     end_pass(text);
 }

@@ -168,12 +168,12 @@ bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
     uint64_t position = 0;
     for (size_t i = 0; i < plan->spilled.count; i++) {
         const Spilled *spilled = &plan->spilled.items[i];
-        if (!write_zeros(sink, spilled->offset - position, err)) return false;
+        if (spilled->size && !write_zeros(sink, spilled->offset - position, err)) return false;
         if (!export_stream_tensor(plan, sink, spilled, err)) {
             err_operand(err, "tensor '%s'", sym_text(spilled->tensor->name));
             return false;
         }
-        position = spilled->offset + spilled->size;
+        if (spilled->size) position = spilled->offset + spilled->size;
     }
     return true;
 }

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "checked.h"
+
 /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
 enum { OPEN_FILE = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 
@@ -274,10 +276,20 @@ static bool number_parse(Sym text, uint64_t *number) {
     return result <= INT64_MAX;
 }
 
-static bool range_read(const Entries *entries, const Source *source, ExternalRange *range,
+/* Where no length is given: the tensor's own, since several tensors may lie in one file; the rest of the
+ * file where it is shorter, or the tensor says no size. */
+static uint64_t size_within(const Tensor *tensor, uint64_t left) {
+    uint64_t count, size;
+    bool sized = tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT &&
+                 checked_count(tensor->dims, tensor->rank, &count) &&
+                 dtype_bytes((Dtype)tensor->dtype, count, &size);
+    return sized && size < left ? size : left;
+}
+
+static bool range_read(const Entries *entries, const Tensor *tensor, ExternalRange *range,
                        Err *err) {
     const char *location = entries->location->text;
-    *range = (ExternalRange){.source = source};
+    const Source *source = range->source;
     if (entries->offset && !number_parse(entries->offset, &range->offset))
         return err_set(err, ERR_MODEL, "external data '%s' with a bad offset '%s'", location,
                        entries->offset->text);
@@ -286,7 +298,7 @@ static bool range_read(const Entries *entries, const Source *source, ExternalRan
                        entries->length->text);
     bool inside = range->offset <= source->size;
     uint64_t left = inside ? source->size - range->offset : 0;
-    if (!entries->length) range->size = left;
+    if (!entries->length) range->size = size_within(tensor, left);
     if (inside && range->size <= left) return true;
     err_set(err, ERR_MODEL, "external data passes the end of '%s'", location);
     err_expected(err, "at most %llu bytes", (unsigned long long)source->size);
@@ -300,6 +312,7 @@ bool external_data_find(ExternalData *external, const Tensor *tensor, ExternalRa
     Entries entries;
     if (!entries_read(tensor, &entries, err)) return refused(tensor, err);
     const Source *source = source_at(external, entries.location, err);
-    if (!source || !range_read(&entries, source, range, err)) return refused(tensor, err);
+    *range = (ExternalRange){.source = source};
+    if (!source || !range_read(&entries, tensor, range, err)) return refused(tensor, err);
     return true;
 }

@@ -234,6 +234,30 @@ static void test_ranges(void **state) {
     end(fixture);
 }
 
+/* Without a length, a tensor that says its size reads that much; the rest where there is less. */
+static void test_size_of_the_tensor(void **state) {
+    (void)state;
+    Fixture *fixture = begin();
+    ExternalOptions options = options_of(fixture);
+    ExternalData *external = external_data_new(&fixture->arena, &options);
+    KeyValue *entries = entry(fixture, "location", "data", NULL);
+    const struct {
+        int64_t dims[2];
+        int32_t dtype;
+        uint64_t size;
+    } cases[] = {{{2, 1}, DTYPE_FLOAT, 8}, {{0, 4}, DTYPE_FLOAT, 0},   {{2, 2}, DTYPE_FLOAT, 10},
+                 {{2, 2}, DTYPE_INT4, 2},  {{2, 2}, DTYPE_STRING, 10}, {{-1, 2}, DTYPE_FLOAT, 10},
+                 {{1, 1}, 999, 10}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Tensor tensor = {
+            .external = entries, .dtype = cases[i].dtype, .rank = 2, .dims = cases[i].dims};
+        ExternalRange range;
+        assert_true(external_data_find(external, &tensor, &range, &fixture->err));
+        assert_int_equal(range.size, cases[i].size);
+    }
+    end(fixture);
+}
+
 static void test_entries(void **state) {
     (void)state;
     Fixture *fixture = begin();
@@ -267,6 +291,7 @@ int main(void) {
         cmocka_unit_test(test_paths),         cmocka_unit_test(test_paths_without_openat2),
         cmocka_unit_test(test_name_with_nul), cmocka_unit_test(test_links_of_a_plain_model),
         cmocka_unit_test(test_hard_links),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_size_of_the_tensor),
         cmocka_unit_test(test_entries),       cmocka_unit_test(test_one_source_for_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

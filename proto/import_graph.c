@@ -115,13 +115,14 @@ static bool read_info(Import *import, Scope *scope, ShadowPiece piece) {
     if (!proto) return false;
     Sym name = import_name(import, proto->has_name, proto->name);
     Value *value = scope_find(scope, name);
-    if (!proto->has_name || (value && value->info)) {
-        /* Means nothing, or repeats an entry: kept as it is. */
+    if (!proto->has_name) { /* means nothing: kept as it is */
         VEC_PUSH(&import->scratch, &import->unmodelled, piece);
         return true;
     }
-    if (!value)
-        value = scope_declare(scope, &import->scratch, name); /* stale: nothing defines it */
+    bool own = value && !value->info && value_is_defined(value);
+    if (!value) value = scope_declare(scope, &import->scratch, name);
+    if (value->info) value = value_new(scope->graph, name);
+    import->model->mentions |= !own;
     proto->has_name = 0;
     value->info = import_decl(import, proto);
     if (!value->type) value->type = value->info->type;

@@ -209,13 +209,16 @@ static void test_infos(void **state) {
     add_value(fixture, &graph, GRAPH_INFO, "a");
     add_value(fixture, &graph, GRAPH_INFO, "stale");
     add_value(fixture, &graph, GRAPH_INFO, "gone");
-    add_value(fixture, &graph, GRAPH_INFO, "a"); /* twice: kept beside */
+    add_value(fixture, &graph, GRAPH_INFO, "a"); /* twice: a mention */
     const Graph *main = import_graph(fixture, &graph)->graph;
-    assert_int_equal(main->infos.count, 3);
+    assert_int_equal(main->infos.count, 4);
+    assert_true(main->model->mentions);
+    assert_ptr_not_equal(main->infos.items[3], main->infos.items[0]);
+    assert_ptr_equal(main->infos.items[3]->name, main->infos.items[0]->name);
     assert_ptr_equal(main->infos.items[0], main->first->outputs[0]);
     assert_int_equal(main->undefined.count, 1); /* read, not just declared */
     assert_ptr_equal(main->undefined.items[0], main->infos.items[1]);
-    assert_int_equal(main->rest.data[0], GRAPH_INFO << 3 | WIRE_BYTES);
+    assert_int_equal(main->rest.size, 0);
     Wire before = model_wire(fixture, &graph), after = export_changed(fixture);
     assert_same(&before, &after);
     end(fixture);

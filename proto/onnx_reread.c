@@ -61,8 +61,8 @@ static bool reread(Reread *r) {
     if (!source) return false;
     source_read_ahead(source, &r->arena);
     r->from.source = source;
-    /* Value infos that are repeated or have no name are kept as unknown fields; which are can be
-     * told from the whole graph only. */
+    /* Value infos without a name are kept as unknown fields, whose place can be told from the whole
+     * graph only. */
     bool whole = r->model->graph->rest.size > 0;
     GuardInput input = {.source = source,
                         .root = &onnx__model_proto__descriptor,

@@ -139,7 +139,7 @@ typedef struct SparseTensor {
 } SparseTensor;
 
 struct Value {
-    Sym name; /* unique in its graph; never NULL, empty only in invalid models */
+    Sym name; /* unique among what its graph defines; never NULL, empty only in invalid models */
     uint32_t id; /* < model->value_count; dense, for side tables of passes */
     uint32_t output_index; /* of the producer's outputs */
     Graph *graph;  /* where it is defined */
@@ -333,7 +333,7 @@ struct Graph {
     VEC(GraphOutput *) outputs; /* each allocated alone, so that its Use stays in place */
     VEC(Value *) initializers; /* values with init, in file order */
     VEC(Value *) sparse_initializers;
-    VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (stale) */
+    VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (mentions.h) */
     bool unswept; /* there are values without info among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
@@ -371,6 +371,7 @@ struct Model {
     SymTable syms;
     uint32_t value_count, node_count, use_count, graph_count; /* ids given out so far */
     uint64_t edits;                   /* changes made since it was read */
+    bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
     const Source *source; /* the file it was read from; NULL where made or read as text */
     int64_t ir_version;
     bool has_ir_version;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "mentions.h"
 #include "verify.h"
 
 const PassInfo *pass_find(const PassTable *table, const char *name, size_t length) {
@@ -67,7 +68,9 @@ static bool step_run(const PassStep *step, PassCtx *ctx, const PipelineOptions *
     double start = seconds_now();
     ctx->counts->rewrites = 0;
     ctx->pass = step->info;
+    uint64_t edits = ctx->model->edits;
     if (!step->info->run(ctx, step->options, err)) return false;
+    if (ctx->model->mentions && ctx->model->edits != edits) mentions_sync(ctx->model, ctx->scratch);
     arena_free(ctx->scratch);
     double seconds = seconds_now() - start;
     if (options->verify_each && !model_verify(ctx->model, ctx->scratch, err)) {

@@ -37,22 +37,23 @@ static bool parse_decl(Parser *p, ValueDecl **result, Sym *name, Token *at) {
     return true;
 }
 
-static bool add_info(Parser *p, const Token *at, Value *value, ValueDecl *decl) {
-    if (value->info) return parser_fail(p, at, "'%s' is declared twice", sym_text(value->name));
+/* Entries come before what they declare: which of them are mentions shows later. */
+static void add_info(Parser *p, Value *value, ValueDecl *decl) {
+    if (value->info) value = value_new(value->graph, value->name);
     value->info = decl;
     if (!value->type) value->type = decl->type;
     VEC_PUSH(p->arena, &p->scope->graph->infos, value);
-    return true;
+    p->model->mentions = true;
 }
 
 /* Functions declare no types: those of their inputs and outputs become value_info entries. */
-static bool move_function_type(Parser *p, const Token *at, Sym name, ValueDecl *decl) {
+static void move_function_type(Parser *p, Sym name, ValueDecl *decl) {
     const Graph *graph = p->scope->graph;
-    if (!decl->type || !graph->function || graph->parent) return true;
+    if (!decl->type || !graph->function || graph->parent) return;
     ValueDecl *info = ARENA_NEW(p->arena, ValueDecl);
     info->type = decl->type;
     decl->type = NULL;
-    return add_info(p, at, scope_declare(p->scope, p->scratch, name), info);
+    add_info(p, scope_declare(p->scope, p->scratch, name), info);
 }
 
 static bool add_initializer(Parser *p, const Token *at, Value *value, const Tensor *tensor) {
@@ -72,7 +73,7 @@ static bool parse_input(Parser *p) {
     value->input = decl;
     value->type = type;
     VEC_PUSH(p->arena, &p->scope->graph->inputs, value);
-    if (!move_function_type(p, &at, name, decl)) return false;
+    move_function_type(p, name, decl);
     if (!parser_at(p, '=')) return true;
     Tensor *tensor;
     if (!type) return parser_fail(p, &at, "a default value needs the input's type");
@@ -84,7 +85,8 @@ static bool parse_output(Parser *p) {
     Token at;
     if (!parse_decl(p, &reader.decl, &reader.name, &at)) return false;
     readers_add(&p->readers, reader);
-    return move_function_type(p, &at, reader.name, reader.decl);
+    move_function_type(p, reader.name, reader.decl);
+    return true;
 }
 
 static bool parse_list(Parser *p, bool (*item)(Parser *)) {
@@ -122,7 +124,10 @@ static bool parse_value_item(Parser *p) {
     Token at;
     if (!parse_decl(p, &decl, &name, &at)) return false;
     Value *value = scope_declare(p->scope, p->scratch, name);
-    if (!parser_at(p, '=')) return add_info(p, &at, value, decl);
+    if (!parser_at(p, '=')) {
+        add_info(p, value, decl);
+        return true;
+    }
     Tensor *tensor;
     if (!decl->type) return parser_fail(p, &at, "an initializer needs a type");
     if (!parser_tensor(p, decl->type, name, &tensor)) return false;

@@ -5,6 +5,7 @@
 usage: cli_test.py DEMI [unittest arguments]
 Models are written as text, so that nothing but the command itself is needed.
 """
+import itertools
 import json
 import os
 import re
@@ -372,6 +373,17 @@ class Policies(Case):
         self.assertIn("own=true,both=true", self.pipeline("--parameters", "both"))
         self.assertIn("offline", self.fails(2, "convert", "--print-pipeline", "--parameters",
                                             "runtime", "--overflow", "clamp"))
+
+    def test_choices_go_together(self):
+        """Whatever two options choose, the passes know what the pipeline tells them."""
+        choices = {"--to": ["float16", "bfloat16"], "--io": ["keep", "low"],
+                   "--parameters": ["offline", "runtime", "both"],
+                   "--placement": ["mincut", "greedy"], "--opset": ["keep", "auto", "28"],
+                   "--policy": ["float16", "fast"]}
+        for values in itertools.product(*choices.values()):
+            words = [word for pair in zip(choices, values) for word in pair]
+            with self.subTest(words=words):
+                self.ok("convert", self.model, "-n", "--quiet", *words)
 
     def test_faults_are_named(self):
         self.refused({"keeep": []}, "'keeep'", "'keep'")

@@ -119,7 +119,8 @@ CLASSES = {
         "external_in_and_out", "external_in_place", "external_excluded", "external_beyond_4_gb"],
     "shared constants that feed Resize and others": ["one constant feeds Resize and others"],
     "stale value_info, type mismatches": [
-        "stale value_info", "stale_value_info", "wrong_value_info", "function_value_info"],
+        "stale value_info", "value_info of values elsewhere", "stale_value_info",
+        "wrong_value_info", "function_value_info"],
     "rank-0 and empty tensors": ["rank-0 and empty tensors"],
     "direct input -> output": [
         "input is output", "input is output, both low", "nothing_but_weights"],
