@@ -107,7 +107,7 @@ static void take_chunk(Stream *s, unsigned number) {
     chunk->sum = chunk_sum(bytes, size, offset);
 }
 
-/* Writing is task 0, the caller's: a sink may be a user's function, or allocate. */
+/* Writing is task 0, the caller's: a sink may be a user's function. */
 static void stream_task(void *data, unsigned task, unsigned lane) {
     Stream *s = data;
     (void)lane;
