@@ -2,6 +2,20 @@
 /* Parts as tasks of workers; see kernel_parts.h. */
 #include "kernel_parts.h"
 
+/* Multiply-adds; waking a thread costs microseconds. */
+static const double WORK_PER_THREAD = 60000;
+
+unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks) {
+    double most = work / WORK_PER_THREAD;
+    unsigned threads = kernel_threads(call);
+    if (threads > most) threads = most < 1 ? 1 : (unsigned)most;
+    return threads > tasks ? (tasks ? (unsigned)tasks : 1) : threads;
+}
+
+KernelCut kernel_work_cut(const KernelCall *call, double work, uint64_t tasks) {
+    return (KernelCut){tasks, 1, kernel_work_threads(call, work, tasks)};
+}
+
 typedef struct PartsJob {
     KernelCut cut;
     KernelPart *part;

@@ -27,6 +27,12 @@ typedef struct KernelCut {
  * 0 runs in the calling thread. */
 void kernel_run_parts(Workers *workers, KernelCut cut, KernelPart *part, const void *data);
 
+/* Threads worth using for `work` multiply-adds, or what takes as long, in `tasks` parts: 1 or more. */
+unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks);
+
+/* The cut of `tasks` tasks of together so much work, for the threads worth using. */
+KernelCut kernel_work_cut(const KernelCall *call, double work, uint64_t tasks);
+
 /* Parts to cut work on so many elements into, at least 1; `weight` times the work that adding two
  * numbers is. */
 static inline unsigned kernel_parts(unsigned threads, uint64_t elements, unsigned weight) {

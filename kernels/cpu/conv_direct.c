@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "kernel_parts.h"
+
 enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
 
 bool conv_direct_suits(const ConvOperands *conv) {
@@ -148,7 +150,7 @@ void conv_direct(KernelCall *call, const ConvOperands *conv) {
     job.size = together * conv->channels * plane + SLACK;
     if (p.copied)
         job.buffers = arena_array(call->scratch, kernel_threads(call), job.size * sizeof(float));
-    kernel_run_parts(call->workers, gemm_cut(call, work, tasks), direct_part, &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, tasks), direct_part, &job);
 }
 
 /* ---- double ------------------------------------------------------------------------------------
@@ -201,5 +203,5 @@ void conv_double(KernelCall *call, const ConvOperands *conv) {
     double work = (double)tasks * (double)conv->channels * (double)w->taps * (double)w->out;
     DoubleJob job = {.conv = conv, .size = 4 * (uint64_t)w->rank + 8};
     job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
-    kernel_run_parts(call->workers, gemm_cut(call, work, tasks), double_part, &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, tasks), double_part, &job);
 }

@@ -4,8 +4,8 @@
  * kernel_activation.c, kernel_unary.c and kernel_choose.c, to the bit. */
 #include "epilogue.h"
 
-#include "gemm.h"
 #include "kernel_math.h"
+#include "kernel_parts.h"
 #include "kernel_rows.h"
 
 const char *const activation_names[] = {
@@ -136,7 +136,7 @@ void epilogue_run(const KernelCall *call, const Epilogue *epilogue, const Epilog
     const uint64_t across = (n + width - 1) / width, down = (whole->rows + height - 1) / height;
     const BlocksJob job = {epilogue, whole, width, height, across};
     kernel_run_parts(call->workers,
-                     gemm_cut(call, 4 * (double)whole->rows * (double)n, across * down),
+                     kernel_work_cut(call, 4 * (double)whole->rows * (double)n, across * down),
                      apply_blocks, &job);
 }
 

@@ -17,7 +17,7 @@
 
 #include "epilogue.h"
 #include "isa.h"
-#include "kernel_parts.h"
+#include "kernel.h"
 
 typedef enum GemmKind { GEMM_FLOAT, GEMM_PAIRS, GEMM_KIND_COUNT } GemmKind;
 
@@ -202,11 +202,5 @@ GemmPack gemm_pack_columns;
 /* Rows [row, row + rows) of a matrix, its columns [k, k + depth), side by side: to[i * depth + j].
  */
 void gemm_copy_rows(const GemmMatrix *matrix, const GemmBlock *block, float *to);
-
-/* Threads worth using for `work` multiply-adds in `tasks` parts. */
-unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks);
-
-/* The cut of `tasks` tasks of together so many multiply-adds, for the threads worth using. */
-KernelCut gemm_cut(const KernelCall *call, double work, uint64_t tasks);
 
 #endif

@@ -9,13 +9,13 @@
  */
 #include "gemm.h"
 
+#include "kernel_parts.h"
+
 enum { STRIP = 192, ALIGN_ELEMENTS = 16 };
 enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 
 /* How many of a blocked product's multiply-adds take the time of one elsewhere. */
 static const double BLOCKED_SPEED = 4;
-static const double WORK_PER_THREAD =
-    60000; /* multiply-adds; starting threads costs microseconds */
 
 /* The level's kernels use instructions that its name does not promise. */
 static IsaLevel usable(IsaLevel level) {
@@ -41,17 +41,6 @@ const GemmLoops *gemm_loops(IsaLevel level) {
     level = usable(level);
     if (level == ISA_AVX512) return gemm_loops_avx512();
     return level == ISA_AVX2 ? gemm_loops_avx2() : gemm_loops_portable();
-}
-
-unsigned gemm_threads(const KernelCall *call, double work, uint64_t tasks) {
-    double most = work / WORK_PER_THREAD;
-    unsigned threads = kernel_threads(call);
-    if (threads > most) threads = most < 1 ? 1 : (unsigned)most;
-    return threads > tasks ? (tasks ? (unsigned)tasks : 1) : threads;
-}
-
-KernelCut gemm_cut(const KernelCall *call, double work, uint64_t tasks) {
-    return (KernelCut){tasks, 1, gemm_threads(call, work, tasks)};
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -332,7 +321,7 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
         return true;
     }
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
-    unsigned threads = gemm_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
+    unsigned threads = kernel_work_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
     const Cut cut = cut_make(g, level, threads);
     uint32_t *buffers = kernel_workspace(call, cut.buffer * cut.shares * sizeof *buffers);
     if (!buffers) return false;

@@ -3,6 +3,8 @@
  * matrix times vector, vector times matrix. See gemm.h. */
 #include "gemm.h"
 
+#include "kernel_parts.h"
+
 enum { SWEEP_COLUMNS = 4096, DOT_ROWS = 16 };
 
 static const float *start(const GemmMatrix *m, uint64_t batch) {
@@ -102,9 +104,10 @@ static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bo
     float *y = g->c + batch * rows;
     begin(g, batch, y, rows);
     const VectorJob job = {y, m, x, row, rows, DOT_ROWS, g->k, gemm_loops(isa_best())};
-    kernel_run_parts(call->workers,
-                     gemm_cut(call, (double)rows * (double)g->k, (rows + DOT_ROWS - 1) / DOT_ROWS),
-                     dots_part, &job);
+    kernel_run_parts(
+        call->workers,
+        kernel_work_cut(call, (double)rows * (double)g->k, (rows + DOT_ROWS - 1) / DOT_ROWS),
+        dots_part, &job);
 }
 
 /* y = x * matrix, the matrix's rows (along y) being contiguous. */
@@ -118,11 +121,11 @@ static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, b
     float *y = g->c + batch * columns;
     begin(g, batch, y, columns);
     double work = (double)columns * (double)g->k;
-    uint64_t part = (columns / gemm_threads(call, work, (columns + 63) / 64) + 64) / 64 * 64;
+    uint64_t part = (columns / kernel_work_threads(call, work, (columns + 63) / 64) + 64) / 64 * 64;
     if (part > SWEEP_COLUMNS) part = SWEEP_COLUMNS;
     const VectorJob job = {y, m, x, row, columns, part, g->k, gemm_loops(isa_best())};
-    kernel_run_parts(call->workers, gemm_cut(call, work, (columns + part - 1) / part), sweep_part,
-                     &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, (columns + part - 1) / part),
+                     sweep_part, &job);
 }
 
 static bool run_vector(KernelCall *call, const GemmMatrices *g) {

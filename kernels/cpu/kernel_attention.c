@@ -338,7 +338,7 @@ static void run_queries(KernelCall *call, const Attention *job) {
     QueriesJob queries = {.call = call, .job = job};
     queries.size = (job->total * sizeof(double) / 64 + 1) * 64;
     queries.scores = arena_array(call->scratch, kernel_threads(call), queries.size);
-    kernel_run_parts(call->workers, gemm_cut(call, work, count), queries_part, &queries);
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, count), queries_part, &queries);
 }
 
 bool kernel_attention(KernelCall *call) {

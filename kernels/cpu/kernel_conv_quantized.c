@@ -7,6 +7,7 @@
 #include "conv_columns.h"
 #include "conv_quantized.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "quantized.h"
 
 typedef struct ConvAttrs {
@@ -135,8 +136,8 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     double of_all = kernel_real(x_scale, 0) / kernel_real(y_scale, 0);
     uint64_t plane = kernel_span(y, 2, y->rank), rows = y->count / plane;
     const StoreJob job = {sums, y, w_scale, filters, plane, of_all, zero};
-    kernel_run_parts(call->workers, gemm_cut(call, (double)y->count * STORE_WORK, rows), store_part,
-                     &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, (double)y->count * STORE_WORK, rows),
+                     store_part, &job);
     return true;
 }
 

@@ -13,6 +13,7 @@
 #include "checked.h"
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "window.h"
 
 typedef struct TransposeAttrs {
@@ -189,8 +190,9 @@ static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
     }
     FilterJob job = {.t = t, .columns = columns, .batch = batch, .size = 4 * (uint64_t)w->rank + 8};
     job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
-    kernel_run_parts(call->workers, gemm_cut(call, (double)rows * (double)w->out, t->filters),
-                     filter_part, &job);
+    kernel_run_parts(call->workers,
+                     kernel_work_cut(call, (double)rows * (double)w->out, t->filters), filter_part,
+                     &job);
     return true;
 }
 

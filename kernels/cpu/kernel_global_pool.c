@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 
 typedef struct GlobalPoolAttrs {
     int64_t p;
@@ -80,7 +80,8 @@ static bool global_pool(KernelCall *call, GlobalKind kind, double p) {
         return kernel_fail(call, "the result is of another type or size");
     uint64_t size = kernel_span(x, 2, x->rank), planes = y->count;
     const GlobalJob job = {x, y, size, kind, p};
-    kernel_run_parts(call->workers, gemm_cut(call, (double)x->count, planes), global_part, &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, (double)x->count, planes), global_part,
+                     &job);
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "matmul_quantized.h"
 #include "quantized.h"
 
@@ -180,8 +181,8 @@ static void store_bytes(KernelCall *call, const ByteFactors *f, const Scales *sc
         job.a = matrix_of(s->a, job.batch, s->m * s->k);
         for (uint64_t j = 0; j < s->n; j++) columns[j] = line(&scales->b, b, j);
         kernel_run_parts(call->workers,
-                         gemm_cut(call, (double)s->m * (double)s->n * STORE_WORK, s->m), store_rows,
-                         &job);
+                         kernel_work_cut(call, (double)s->m * (double)s->n * STORE_WORK, s->m),
+                         store_rows, &job);
     }
 }
 

@@ -13,6 +13,7 @@
 
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "window.h"
 
 typedef struct PoolAttrs {
@@ -205,7 +206,7 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
     double work = (double)pool->planes * (double)size * p.taps.taps * p.taps.rows / 4;
     float *buffers = arena_array(call->scratch, kernel_threads(call), size * sizeof(float));
     const PlanesJob job = {&p, buffers, size};
-    kernel_run_parts(call->workers, gemm_cut(call, work, pool->planes), planes_part, &job);
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, pool->planes), planes_part, &job);
 }
 
 /* ---- window by window ------------------------------------------------------------------------ */
@@ -305,9 +306,10 @@ static void run_planes(KernelCall *call, const Pool *pool, PoolPlane *run) {
     double taps = 1;
     for (uint32_t i = 0; i < w->rank; i++) taps *= (double)w->axes[i].taps;
     job.indices = ARENA_ARRAY(call->scratch, int64_t, job.size * kernel_threads(call));
-    kernel_run_parts(call->workers,
-                     gemm_cut(call, 4 * taps * (double)w->out * (double)pool->planes, pool->planes),
-                     windows_part, &job);
+    kernel_run_parts(
+        call->workers,
+        kernel_work_cut(call, 4 * taps * (double)w->out * (double)pool->planes, pool->planes),
+        windows_part, &job);
 }
 
 static bool pool_make(KernelCall *call, Window *window, Pool *pool) {

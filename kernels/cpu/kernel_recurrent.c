@@ -14,6 +14,7 @@
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
+#include "kernel_parts.h"
 #include "kernel_reals.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
@@ -157,8 +158,8 @@ static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
-    kernel_run_parts(recurrent->call->workers, gemm_cut(recurrent->call, work, blocks), dots_part,
-                     &job);
+    kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
+                     dots_part, &job);
 }
 
 #include "real_float.inc"

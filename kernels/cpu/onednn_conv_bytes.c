@@ -13,6 +13,7 @@
 #include "conv_quantized.h"
 #include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "onednn_chain.h"
 #include "onednn_rules.h"
 #include "window.h"
@@ -305,7 +306,7 @@ static void turn(KernelCall *call, const Turn *t) {
     uint64_t parts = (conv->filters + TURN_FILTERS - 1) / TURN_FILTERS;
     uint64_t tasks = conv->images * parts;
     double work = (double)tasks * TURN_FILTERS * (double)conv->columns;
-    kernel_run_parts(call->workers, gemm_cut(call, 4 * work, tasks), turn_part, t);
+    kernel_run_parts(call->workers, kernel_work_cut(call, 4 * work, tasks), turn_part, t);
 }
 
 static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t *bias,

@@ -11,8 +11,8 @@
  */
 #include <string.h>
 
-#include "gemm.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "matmul_quantized.h"
 #include "onednn_chain.h"
 #include "onednn_rules.h"
@@ -226,7 +226,8 @@ static void correct_part(const void *correction, uint64_t first, uint64_t end, u
 }
 
 static void correct(KernelCall *call, const Correction *c, uint64_t rows) {
-    kernel_run_parts(call->workers, gemm_cut(call, (double)rows * (double)(c->n + c->k), rows),
+    kernel_run_parts(call->workers,
+                     kernel_work_cut(call, (double)rows * (double)(c->n + c->k), rows),
                      correct_part, c);
 }
 

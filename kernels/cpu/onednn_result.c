@@ -6,6 +6,7 @@
 
 #include "gemm.h"
 #include "half.h"
+#include "kernel_parts.h"
 
 enum { TILE = 1024, TILE_COLUMNS = 64, TILE_ROWS = TILE / TILE_COLUMNS, STORE_WORK = 8 };
 
@@ -87,7 +88,7 @@ void onednn_store(KernelCall *call, const OnednnResult *r) {
              width = r->channels_last ? TILE_COLUMNS : TILE;
     uint64_t down = (r->rows + height - 1) / height, tasks = r->images * down;
     const StoreJob job = {r, gemm_loops(isa_best()), height, width, down};
-    kernel_run_parts(call->workers, gemm_cut(call, STORE_WORK * (double)r->y->count, tasks),
+    kernel_run_parts(call->workers, kernel_work_cut(call, STORE_WORK * (double)r->y->count, tasks),
                      store_parts, &job);
 }
 

@@ -3,7 +3,7 @@
  * wrapping is defined, and the signed result has the same bits. */
 #include "plain_product.h"
 
-#include "gemm.h"
+#include "kernel_parts.h"
 
 #define PLAIN(T, name)                                                                             \
     static void plain_##name(const PlainProduct *p, uint64_t i) {                                  \
@@ -33,7 +33,7 @@ PLAIN_PART(uint64)
 void plain_product(KernelCall *call, Dtype dtype, const PlainProduct *p) {
     const bool is_double = dtype == DTYPE_DOUBLE, is_short = kernel_element_size(dtype) == 4;
     kernel_run_parts(call->workers,
-                     gemm_cut(call, (double)p->m * (double)p->n * (double)p->k, p->m),
+                     kernel_work_cut(call, (double)p->m * (double)p->n * (double)p->k, p->m),
                      is_double  ? part_double
                      : is_short ? part_uint32
                                 : part_uint64,
