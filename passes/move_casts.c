@@ -133,10 +133,10 @@ static void point_reader(Move *m, const Moved *moved, const MoveReader *reader, 
     }
     if (then == now) return;
     if (names_output(reader->use)) {
-        if (then == value)
-            value_swap_names(now, value);
-        else if (!value_is_named_output(then))
-            cast_name_output(m->plan.ctx, value, then);
+        /* Once for an output that is declared twice. */
+        bool named = value_is_named_output(then);
+        if (!named && then == value) value_swap_names(now, value);
+        if (!named && then != value) cast_name_output(m->plan.ctx, value, then);
     }
     use_set(reader->use, then);
 }
