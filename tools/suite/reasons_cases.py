@@ -126,6 +126,17 @@ CASES: list[Case] = [
     Case("a constant moved for fp32", model("""
         t = Transpose (w)  e = Exp (x)  y = Add (e, t)"""),
          {"t": ("constant", "computed from constants that are read in fp32")}),
+    Case("a function that makes a float and a 16-bit value of nothing", """
+<ir_version: 8, opset_import: ["" : 17, "l" : 1]>
+g (float[4,4] x) => (float[4,4] y, float[4,4] z) {
+    a, b = l.f ()  y = MatMul (x, b)  z = Exp (a)
+}
+<domain: "l", opset_import: ["" : 17]>
+f () => (p, q) {
+    k = Constant <value = float[4,4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}> ()
+    p = Exp (k)
+    q = MatMul (k, k)
+}""", {"a": ("low", "follows what it reads"), "y": LOW}),
     Case("holds no float32", model("i = Cast <to = 7> (x)  j = Add (i, i)  y = Cast <to = 1> (j)"),
          {"i": ("policy", "converts to or from another kind of type"),
           "j": ("no float", "holds no float32")}),
