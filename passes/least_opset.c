@@ -32,6 +32,7 @@ static bool is_low(const Node *node, const ChosenNodes *chosen) {
 int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *chosen,
                         Arena *scratch) {
     int64_t least = opset_version(&model->opsets, NULL);
+    bool needed = false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         int64_t own = opset_version(graphs.items[i]->opsets, NULL);
@@ -39,8 +40,10 @@ int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *cho
         for (const Node *node = graphs.items[i]->first; node; node = node->next) {
             if (!is_low(node, chosen)) continue;
             int64_t first = first_opset(sym_text(node->op_type), own, target);
-            if (first > own && first > least) least = first;
+            if (first <= own) continue;
+            needed = true;
+            if (first > least) least = first;
         }
     }
-    return least;
+    return needed ? least : 0;
 }
