@@ -3,7 +3,8 @@
 
 Kinds (suite/random_*.py): `graph`, whole models of random operators, constants, control flow,
 functions and names; `operator`, a backend test model in random surroundings; `style`, small models as
-exporters write them. Each valid one is converted in both types and both I/O modes and
+exporters write them; `entries`, either of the first two with every sort of value_info entry that a file
+may have. Each valid one is converted in both types and both I/O modes and
 judged as the backend models are (suite/judge.py); a seed that gives no valid model is
 counted and left out. Failing models stay in --save with their inputs; the same seed makes the same
 model again:
@@ -25,13 +26,15 @@ import time
 import onnx
 from onnx import numpy_helper
 
-from suite import judge, metric, opsets, random_graphs, random_operators, random_scope, random_styles, validity, widen, workers
+from suite import judge, metric, opsets, random_entries, random_graphs, random_operators, random_scope, random_styles, \
+    validity, widen, workers
 from suite.command import VARIANTS, Demi, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDERS = {"graph": lambda seed, _: random_graphs.build(seed),
             "operator": random_operators.build,
-            "style": lambda seed, _: random_styles.build(seed)}
+            "style": lambda seed, _: random_styles.build(seed),
+            "entries": random_entries.build}
 SLACK = 2.5  # random graphs amplify rounding: allowed multiple of the suite's tolerances
 
 
