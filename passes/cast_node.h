@@ -7,8 +7,8 @@
 
 /* Puts a cast of value right behind value's producer (first in its graph where it has none), marked
  * as demi's own, and counts it. `type` is the result's: value's with another element type. Imports
- * the default domain where the graph's opsets lack it. *like is a cast inserted before, or NULL: where
- * both say the same, that is kept once, else *like becomes this one. `like` may be NULL. */
+ * the default domain where the graph's opsets lack it. *like is a cast inserted before, or NULL:
+ * where both say the same, that is kept once, else *like becomes this one. `like` may be NULL. */
 Value *cast_insert(PassCtx *ctx, Value *value, const Type *type, Node **like);
 
 /* The cast's result takes over the name that value, an output of the model or of a function, has;

@@ -5,10 +5,10 @@
  * After:  w (float16); y = Conv(x, w)
  *
  * Constants are initializers and Constant nodes, in every graph, branch and function. One that is
- * also read as it is, or in two types, stays and keeps its run-time casts, unless both=true stores a
- * second copy. A graph input's default, and a parameter that a training binding updates, are no
- * constants. Data is converted when it is written: no copy is held. With own=true a constant is left
- * alone unless demi itself inserted one of its casts.
+ * also read as it is, or in two types, stays and keeps its run-time casts, unless both=true stores
+ * a second copy. A graph input's default, and a parameter that a training binding updates, are no
+ * constants. Data is converted when it is written: no copy is held. With own=true a constant is
+ * left alone unless demi itself inserted one of its casts.
  */
 #include <stddef.h>
 
@@ -57,8 +57,8 @@ static Dtype cast_target(const Use *use) {
     Dtype to = type_dtype(result->type), from = type_dtype(use->value->type);
     if (!converts(to) || !converts(from) || dtype_bits(to) >= dtype_bits(from))
         return DTYPE_UNDEFINED;
-    /* An output of another graph could not take over this constant's name, nor does a graph give out
-     * what another one holds. */
+    /* An output of another graph could not take over this constant's name, nor does a graph give
+     * out what another one holds. */
     bool foreign = result->graph != use->value->graph && is_graph_output(result);
     return foreign ? DTYPE_UNDEFINED : to;
 }
@@ -95,7 +95,8 @@ static bool count_values(CastParams *c, const Value *value, const Tensor *tensor
 
 static const Tensor *stored_as(CastParams *c, const Tensor *tensor, Dtype to) {
     Arena *arena = &c->ctx->model->arena;
-    return c->clamp ? tensor_new_cast_clamped(arena, tensor, to) : tensor_new_cast(arena, tensor, to);
+    return c->clamp ? tensor_new_cast_clamped(arena, tensor, to)
+                    : tensor_new_cast(arena, tensor, to);
 }
 
 typedef VEC(Node *) NodeList;
@@ -150,7 +151,8 @@ static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
  * body has no initializers), else an initializer. */
 static Value *constant_beside(Value *value, const Tensor *stored) {
     Model *model = value->graph->model;
-    char *stem = arena_printf(&model->arena, "%s_%s", sym_text(value->name), dtype_name((Dtype)stored->dtype));
+    char *stem = arena_printf(&model->arena, "%s_%s", sym_text(value->name),
+                              dtype_name((Dtype)stored->dtype));
     Value *copy = value_new(value->graph, sym_fresh(&model->syms, stem));
     value_set_type(copy, type_with_dtype(&model->arena, value->type, (Dtype)stored->dtype));
     if (!value->producer) {

@@ -129,8 +129,7 @@ static inline bool ref_agree(const RefType *type, RefElement a, RefElement b) {
     return ref_is_nan(type, a.bits) && ref_is_nan(type, b.bits);
 }
 
-/* ---- vectors and graphs
- * ------------------------------------------------------------------------------- */
+/* ---- vectors and graphs ---------------------------------------------------------------------- */
 
 typedef struct RefVector {
     const RefType *type; /* NULL: not computed */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* declare-ops: tells the passes after it what types an operator of the user's own takes and gives.
  *
- * Without it nothing is known of what a custom operator gives, and it keeps all its types. The model
- * itself is not changed: the knowledge ends with the run.
+ * Without it nothing is known of what a custom operator gives, and it keeps all its types. The
+ * model itself is not changed: the knowledge ends with the run.
  */
 #include <stddef.h>
 

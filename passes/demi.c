@@ -54,8 +54,7 @@ static void call_lend(Call *call, DemiModel *model) {
     model->model->arena.trap = &call->trap;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct LoadArgs {
     DemiLoadOptions options;
@@ -234,8 +233,7 @@ void demi_free(DemiModel *model) {
     arena_free(&arena);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* A sink that remembers that its callback has failed, since a TextSink can't say so. */
 typedef struct Output {
@@ -355,8 +353,7 @@ DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user
     return call_run(&call, print_body, &args, error);
 }
 
-/* ---- checking and rewriting ---------------------------------------------------------------------
- */
+/* ---- checking and rewriting ------------------------------------------------------------------ */
 
 static void check_body(Call *call, void *data) {
     DemiModel *handle = data;
@@ -463,7 +460,8 @@ static void run_body(Call *call, void *data) {
     PassCounts counts = {0};
     call_lend(call, args->handle);
     arena_init(&args->passes, &call->trap);
-    if (!pipeline_parse(demi_passes_table(args->options.passes), &call->scratch, args->text, &args->pipeline, &call->err) ||
+    if (!pipeline_parse(demi_passes_table(args->options.passes), &call->scratch, args->text,
+                        &args->pipeline, &call->err) ||
         !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
     if (args->report) report_take_before(args->report, args->handle->model);
@@ -532,8 +530,7 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
     return run(&call, &args, NULL, error);
 }
 
-/* ---- convert
- * ---------------------------------------------------------------------------------------- */
+/* ---- convert --------------------------------------------------------------------------------- */
 
 static bool opset_is_known(const Model *model, const OpsetImports *opsets, Err *err) {
     int64_t version = opset_version(opsets, NULL);
@@ -596,8 +593,7 @@ DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options, Dem
     return status;
 }
 
-/* ---- options as text ----------------------------------------------------------------------------
- */
+/* ---- options as text ------------------------------------------------------------------------- */
 
 typedef struct TextArgs {
     DemiConvertOptions options;
@@ -641,8 +637,7 @@ size_t demi_convert_policy(const DemiConvertOptions *options, char *buffer, size
     return options_text(&args, options, error);
 }
 
-/* ---- reports
- * -------------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 typedef struct DescribeArgs {
     DemiModel *handle;

@@ -14,9 +14,9 @@
  * - Handles (DemiModel, DemiReport, DemiPasses) are opaque; each is made by one function and freed
  *   by its pair, which accepts NULL. None needs another: a report may outlive its model.
  * - Functions that can fail return a DemiStatus and fill a DemiError of the caller's, which may be
- *   NULL. The first error wins: a DemiError that already holds one is left alone. Every such function
- *   may answer DEMI_ERR_ENV, where memory runs out, and DEMI_ERR_USAGE, where a structure's size is
- *   not set or it sets what this library does not know; which other errors it has is said at it.
+ *   NULL. The first error wins: a DemiError that already holds one is left alone. Every such
+ *   function may answer DEMI_ERR_ENV, where memory runs out, and DEMI_ERR_USAGE, where a structure
+ *   has no size or sets what this library does not know; its other errors are said at it.
  * - Structures of the caller's begin with `uint32_t size`, set by their INIT macro; a program built
  *   against an older header keeps working. NULL options mean the defaults.
  * - Threads: a DemiModel belongs to one thread at a time; different ones may be used in different
@@ -121,12 +121,12 @@ typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
  * it; on any error what was at `path` is untouched. Weights go to one file beside it where the
  * input kept them outside, or where the model would pass 2^31 - 1 bytes. An unedited model is
  * written as the bytes it was read from. The model stays as it is, here and in the two below.
- * Errors: DEMI_ERR_USAGE where the folder is not there or `path` is one, DEMI_ERR_ENV where it can't
- * be written or does not read back, DEMI_ERR_MODEL where ONNX's form can't hold the model. */
+ * Errors: DEMI_ERR_USAGE where the folder is not there or `path` is one, DEMI_ERR_ENV where it
+ * can't be written or does not read back, DEMI_ERR_MODEL where ONNX's form can't hold the model. */
 DEMI_API DemiStatus demi_save_file(DemiModel *model, const char *path,
                                    const DemiSaveOptions *options, DemiError *error);
-/* Writes to a callback, all weights inside. Errors: DEMI_ERR_ENV above 2^31 - 1 bytes and where `write`
- * returns false, DEMI_ERR_MODEL as above. */
+/* Writes to a callback, all weights inside. Errors: DEMI_ERR_ENV above 2^31 - 1 bytes and where
+ * `write` returns false, DEMI_ERR_MODEL as above. */
 DEMI_API DemiStatus demi_save_callback(DemiModel *model, DemiWriteFn write, void *user,
                                        const DemiSaveOptions *options, DemiError *error);
 
@@ -147,9 +147,9 @@ typedef struct DemiPasses DemiPasses;
 DEMI_API DemiStatus demi_passes_new(DemiPasses **passes, DemiError *error);
 DEMI_API void demi_passes_free(DemiPasses *passes);
 
-/* Adds the passes of a shared object, whose code runs with the program's rights. On an error the set
- * is as it was: DEMI_ERR_USAGE where the file is no plug-in, was made for another version, or has a
- * pass of a name that is taken. */
+/* Adds the passes of a shared object, whose code runs with the program's rights. On an error the
+ * set is as it was: DEMI_ERR_USAGE where the file is no plug-in, was made for another version, or
+ * has a pass of a name that is taken. */
 DEMI_API DemiStatus demi_passes_load(DemiPasses *passes, const char *path, DemiError *error);
 
 #ifdef DEMI_EXPERIMENTAL
@@ -232,16 +232,16 @@ typedef enum DemiNumerics {
 typedef struct DemiCompileOptions {
     uint32_t size;
     DemiNumerics numerics;
-    bool keep_values; /* nothing is fused or computed in advance, so that every value of the model can
-                         be watched; such a plan is faithful */
+    bool keep_values; /* nothing is fused or computed in advance, so that every value of the model
+                         can be watched; such a plan is faithful */
 } DemiCompileOptions;
 
 #define DEMI_COMPILE_OPTIONS_INIT {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false}
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
- * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL where
- * the model is not valid or has what plans do not, DEMI_ERR_ENV where `write` returns false. That the
- * runtime has a kernel for each operator is found when the plan is loaded. */
+ * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL
+ * where the model is not valid or has what plans do not, DEMI_ERR_ENV where `write` returns false.
+ * That the runtime has a kernel for each operator is found when the plan is loaded. */
 DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,
                                  DemiWriteFn write, void *user, DemiError *error);
 
@@ -296,9 +296,9 @@ typedef struct DemiConvertOptions {
     DemiTarget to;
     DemiIo io;
     bool allow_unmatched;            /* a pattern that matches nothing is no error */
-    /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first output's
-     * where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the whole name;
-     * "out:NAME", what makes a value; or "from:A,to:B", all between two values. */
+    /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first
+     * output's where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the
+     * whole name; "out:NAME", what makes a value; or "from:A,to:B", all between two values. */
     const char *const *keep;
     size_t keep_count;
     const char *const *keep_ops;     /* [keep_op_count] operators that stay fp32 */
@@ -353,8 +353,8 @@ typedef struct DemiConvertOptions {
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
  * can't be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it, where options
- * exclude each other, and where a pattern or name is nothing in the model. *report, and what the model
- * is good for after an error, as for demi_run_pipeline. */
+ * exclude each other, and where a pattern or name is nothing in the model. *report, and what the
+ * model is good for after an error, as for demi_run_pipeline. */
 DEMI_API DemiStatus demi_convert(DemiModel *model, const DemiConvertOptions *options,
                                  DemiReport **report, DemiError *error);
 
@@ -371,8 +371,8 @@ DEMI_API size_t demi_convert_policy(const DemiConvertOptions *options, char *buf
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* Facts of a model as it is: a report whose "before" and "after" are the same. *report is freed with
- * demi_report_free; it is NULL on error. */
+/* Facts of a model as it is: a report whose "before" and "after" are the same. *report is freed
+ * with demi_report_free; it is NULL on error. */
 DEMI_API DemiStatus demi_describe(DemiModel *model, DemiReport **report, DemiError *error);
 DEMI_API void demi_report_free(DemiReport *report);
 
@@ -387,10 +387,10 @@ typedef struct DemiReportTotals {
     uint64_t rewrites;                  /* made by all passes */
     double seconds;                     /* of all passes */
     int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
-    /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes of
-     * the float32 values that other nodes give and constants hold; and bytes converted + 4096 a cast
-     * + an eighth of the float32 ones, which placement=mincut makes least. A symbolic or unknown
-     * dimension counts as 64, an unknown rank as 4096 elements in all. */
+    /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes
+     * of the float32 values that other nodes give and constants hold; and what placement=mincut
+     * makes least: the bytes converted, 4096 for each cast, and an eighth of the float32 bytes. A
+     * symbolic or unknown dimension counts as 64, an unknown rank as 4096 elements in all. */
     uint64_t run_bytes_converted, run_bytes_fp32, run_cost;
 } DemiReportTotals;
 DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);

@@ -107,7 +107,8 @@ static bool drop(void *user, const void *bytes, size_t size) {
 
 static int plugin_frames; /* of plugin_run that have not returned */
 
-/* What a plug-in's pass may allocate: each call must come back, so that nothing of its own is lost. */
+/* What a plug-in's pass may allocate: each call must come back, so that nothing of its own is
+ * lost. */
 static bool plugin_run(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const float one = 1;
     plugin_frames++;

@@ -21,8 +21,7 @@ const PassTable *demi_passes_table(const DemiPasses *passes) {
     return passes ? &passes->table : &demi_passes;
 }
 
-/* ---- sets of passes
- * ------------------------------------------------------------------------------ */
+/* ---- sets of passes -------------------------------------------------------------------------- */
 
 typedef struct NewArgs {
     Arena arena; /* becomes the handle's */
@@ -91,8 +90,7 @@ DemiStatus demi_passes_add(DemiPasses *passes, DemiPluginEntry entry, DemiError 
     return add(&args, error);
 }
 
-/* ---- what there is
- * ------------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 static const PassInfo *pass_at(const DemiPasses *passes, size_t i) {
     const PassTable *table = demi_passes_table(passes);

@@ -186,7 +186,7 @@ struct DemiApi {
     uint32_t version;         /* 1 */
     const char *demi_version; /* as demi_version() */
 
-    /* ---- the run ---- */
+    /* ---- the run ----------------------------------------------------------------------------- */
 
     /* Fails the pass, with one phrase and the node it is about (may be NULL). Returns false, so
      * that a pass writes `return api->fail(…)`. The first failure stays. */
@@ -213,7 +213,7 @@ struct DemiApi {
     /* [*count] texts; NULL and 0 where none are given. count may be NULL. */
     const char *const *(*option_strings)(DemiPassRun *run, const char *name, size_t *count);
 
-    /* ---- the model ---- */
+    /* ---- the model --------------------------------------------------------------------------- */
 
     DemiGraph *(*main_graph)(const DemiPassRun *run);
     /* All graphs, as for DEMI_SCOPE_GRAPHS. */
@@ -230,7 +230,7 @@ struct DemiApi {
     const char *(*function_domain)(const DemiFunction *function);
     DemiGraph *(*function_body)(const DemiFunction *function);
 
-    /* ---- graphs ---- */
+    /* ---- graphs ------------------------------------------------------------------------------ */
 
     const char *(*graph_name)(const DemiGraph *graph);
     DemiGraph *(*graph_parent)(const DemiGraph *graph); /* NULL: main graph, function's body */
@@ -254,7 +254,7 @@ struct DemiApi {
     /* Imports a domain that is not imported yet, for the model or function the graph lies in. */
     bool (*graph_import)(DemiPassRun *run, DemiGraph *graph, const char *domain, int64_t version);
 
-    /* ---- nodes ---- */
+    /* ---- nodes ------------------------------------------------------------------------------- */
 
     /* In the graph's order; get it before a removal. */
     DemiNode *(*node_next)(const DemiNode *node);
@@ -293,7 +293,7 @@ struct DemiApi {
     bool (*node_remove)(DemiPassRun *run, DemiNode *node);
     bool (*node_set_metadata)(DemiPassRun *run, DemiNode *node, const char *key, const char *value);
 
-    /* ---- values and uses ---- */
+    /* ---- values and uses --------------------------------------------------------------------- */
 
     const char *(*value_name)(const DemiValue *value);
     DemiGraph *(*value_graph)(const DemiValue *value);
@@ -344,7 +344,7 @@ struct DemiApi {
     /* Takes an initializer away that nobody reads. */
     bool (*initializer_remove)(DemiPassRun *run, DemiValue *value);
 
-    /* ---- subgraphs ---- */
+    /* ---- subgraphs --------------------------------------------------------------------------- */
 
     /* A new, empty graph as the node's attribute of that name. */
     DemiGraph *(*subgraph_new)(DemiPassRun *run, DemiNode *node, const char *attribute);
@@ -355,7 +355,7 @@ struct DemiApi {
                                   const DemiType *type);
     bool (*graph_add_output)(DemiPassRun *run, DemiGraph *graph, DemiValue *value);
 
-    /* ---- attributes ---- */
+    /* ---- attributes -------------------------------------------------------------------------- */
 
     DemiAttr *(*node_first_attr)(const DemiNode *node);
     DemiAttr *(*attr_next)(const DemiAttr *attr);
@@ -396,7 +396,7 @@ struct DemiApi {
     /* Not for one that holds a graph: nodes of it may be in use. */
     bool (*node_remove_attr)(DemiPassRun *run, DemiNode *node, const char *name);
 
-    /* ---- types ---- */
+    /* ---- types ------------------------------------------------------------------------------- */
 
     const char *(*dtype_name)(DemiDtype dtype);     /* "float", "float16", … */
     DemiDtype (*dtype_from_name)(const char *name); /* also float32, fp16, half, … */
@@ -419,7 +419,7 @@ struct DemiApi {
     /* The same type with other elements. */
     const DemiType *(*type_with_dtype)(DemiPassRun *run, const DemiType *type, DemiDtype dtype);
 
-    /* ---- tensors ---- */
+    /* ---- tensors ----------------------------------------------------------------------------- */
 
     DemiDtype (*tensor_dtype)(const DemiTensor *tensor);
     size_t (*tensor_rank)(const DemiTensor *tensor);

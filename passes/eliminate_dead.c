@@ -2,8 +2,8 @@
 /* eliminate-dead: removes nodes whose results nobody reads, and constants likewise.
  *
  * Works backwards through every graph, so that one run is enough. Graph outputs, values that a
- * binding or annotation names, graph inputs and operators demi does not know (they may have effects)
- * stay; so do functions, whether called or not.
+ * binding or annotation names, graph inputs and operators demi does not know (they may have
+ * effects) stay; so do functions, whether called or not.
  */
 #include "op_types.h"
 #include "passes.h"

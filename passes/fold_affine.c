@@ -29,8 +29,7 @@ typedef struct Affine {
     Value *weights, *bias; /* the nodes for that, in float32; NULL where there are none yet */
 } Affine;
 
-/* ---- constants ----------------------------------------------------------------------------------
- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static float *read_floats(const Affine *a, const Value *value, uint64_t *count) {
     Arena *scratch = a->fuse->ctx->scratch;
@@ -86,8 +85,7 @@ static bool compose(Affine *a, const float *k, const float *shift) {
     return true;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static Value *cast(Affine *a, Value *value, Dtype to) {
     if (type_dtype(value->type) == to) return value;
@@ -156,8 +154,7 @@ static void shift(Affine *a, Value *by) {
     a->bias = compute(a, "Add", a->bias, reshape(a, by, 1));
 }
 
-/* ---- steps of a chain ---------------------------------------------------------------------------
- */
+/* ---- steps of a chain ------------------------------------------------------------------------ */
 
 static bool is_inference(const Node *norm) {
     for (uint32_t i = 1; i < norm->output_count; i++)
@@ -207,8 +204,7 @@ static bool take_step(Affine *a, Node *node, const Value *x) {
     return true;
 }
 
-/* ---- the pass -----------------------------------------------------------------------------------
- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* The largest size of each channel's weights; infinite where one is NaN. */
 static const float *find_peaks(const Affine *a, const Value *w) {

@@ -92,8 +92,7 @@ static void remove_if_unused(Fuse *f, Node *cast) {
     count_removed(f);
 }
 
-/* ---- chains
- * --------------------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 /* An author's cast to float that nothing but demi's cast of its result reads, in the same graph: it
  * can cast to that one's type itself. */
@@ -148,8 +147,7 @@ static void fuse_chain(Fuse *f, Node *outer) {
         retype(f, inner, outer);
 }
 
-/* ---- twins
- * ---------------------------------------------------------------------------------------------- */
+/* ---- twins ----------------------------------------------------------------------------------- */
 
 /* True where `twin` has run before whatever `cast` lies in does. */
 static bool comes_before(const Fuse *f, const Node *twin, const Node *cast) {
@@ -197,8 +195,7 @@ static bool fuse_twin(Fuse *f, Node *cast) {
     return true;
 }
 
-/* ---- the pass
- * -------------------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static void visit(Fuse *f, Node *cast) {
     if (dtype_of(cast->inputs[0].value) == dtype_of(cast->outputs[0]) &&

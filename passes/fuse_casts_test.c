@@ -15,8 +15,7 @@ static MemTrap trap;
 
 enum { BOUNDARY_MAX = 4096, STEPS = 12, LINE = 160 };
 
-/* ---- values
- * ------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 typedef struct Bits {
     uint64_t items[BOUNDARY_MAX];
@@ -94,8 +93,7 @@ static RefVector values_of(const RefType *type, bool whole, Arena *arena) {
     return vector;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Runs the passes; true where they changed something. */
 static bool run_passes(Model *model, const char *text) {
@@ -144,8 +142,7 @@ static void assert_same(const Outputs *a, const Outputs *b, const char *what) {
     }
 }
 
-/* ---- chains of two
- * --------------------------------------------------------------------------------------- */
+/* ---- chains of two --------------------------------------------------------------------------- */
 
 /* True where some value shows that a cast by way of `b` is another thing than a direct one. */
 static bool has_witness(RefVector x, const RefType *b, const RefType *c) {
@@ -194,8 +191,7 @@ static void chains_of_two(void **state) {
                     &ref_types[i % REF_TYPES]);
 }
 
-/* ---- random graphs
- * ---------------------------------------------------------------------------------------- */
+/* ---- random graphs --------------------------------------------------------------------------- */
 
 typedef struct Made {
     const RefType *type;

@@ -22,8 +22,7 @@ static const Value *result_of(const Chain *chain) {
     return chain->nodes[chain->count - 1]->outputs[0];
 }
 
-/* ---- biases -------------------------------------------------------------------------------------
- */
+/* ---- biases ---------------------------------------------------------------------------------- */
 
 /* True where `value`, added to y, is one number a channel: [C, 1, …] from the right. */
 static bool is_channels(const Value *value, const Value *y, const Node *add) {
@@ -61,8 +60,7 @@ static Value *whole_bias(Fuse *fuse, Node *at, const Chain *chain) {
     return own ? fuse_make(fuse, at, "Add", operands, more->type) : more;
 }
 
-/* ---- the chain ----------------------------------------------------------------------------------
- */
+/* ---- the chain ------------------------------------------------------------------------------- */
 
 static bool take_add(Chain *chain) {
     const Value *y = result_of(chain);

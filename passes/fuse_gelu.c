@@ -84,8 +84,7 @@ static Product apart(const Fuse *fuse, const Value *value, const Value *stop) {
     return product;
 }
 
-/* ---- powers and sums ----------------------------------------------------------------------------
- */
+/* ---- powers and sums ------------------------------------------------------------------------- */
 
 /* n where value is Pow(x, n) of a small whole n; else 0. */
 static int power_of(const Value *value, const Value *x, Arena *scratch) {
@@ -126,8 +125,7 @@ static const Value *behind_one(const Value *value) {
     return NULL;
 }
 
-/* ---- the two forms ------------------------------------------------------------------------------
- */
+/* ---- the two forms --------------------------------------------------------------------------- */
 
 /* x of x / sqrt 2; NULL where value is no such thing. */
 static Value *erf_operand(const Fuse *fuse, const Value *value) {

@@ -16,8 +16,7 @@ const PassOption fuse_options[] = {
     {0},
 };
 
-/* ---- walking ------------------------------------------------------------------------------------
- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 static bool stands(const Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -45,8 +44,7 @@ void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits)
     for (; *visits; visits++) visit_each(&fuse, *visits);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 bool fuse_is(const Node *node, const char *op) {
     return node && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
@@ -125,8 +123,7 @@ bool fuse_attr_is(const Node *node, const char *name, const char *text, bool by_
            memcmp(attr->v.s.data, text, attr->v.s.size) == 0;
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 Node *fuse_new(Fuse *fuse, Node *at, const char *op, const Node *like, uint32_t inputs) {
     Model *model = fuse->ctx->model;

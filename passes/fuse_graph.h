@@ -18,7 +18,7 @@
 #include "fused_ops.h"
 #include "passes.h"
 
-/* ---- a pass -------------------------------------------------------------------------------- */
+/* ---- a pass ---------------------------------------------------------------------------------- */
 
 /* The options of fusing passes. */
 typedef struct FuseOptions {
@@ -32,7 +32,8 @@ typedef struct Fuse {
     bool faithful;
 } Fuse;
 
-/* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts rewrites. */
+/* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts
+ * rewrites. */
 typedef void (*FuseVisit)(Fuse *fuse, Node *node);
 
 /* Calls each of `visits`, which NULL ends, for the nodes of the main graph and the graphs in it, in

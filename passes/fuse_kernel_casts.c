@@ -19,8 +19,7 @@ static bool is_fused(const Node *node) {
     return sym_equals(node->domain, FUSED_DOMAIN);
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* The fused node of that name in place of one of ai.onnx; operand i of it is `operands[i]` of that
  * one, -1 none. */
@@ -61,8 +60,7 @@ static Node *as_fused(Fuse *fuse, Node *node) {
     return fuse_matmul_alone(fuse, node);
 }
 
-/* ---- casts --------------------------------------------------------------------------------------
- */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 static bool fuse_write(Fuse *fuse, Node *cast) {
     Value *y = cast->inputs[0].value, *result = cast->outputs[0];

@@ -24,8 +24,7 @@ typedef struct Norm {
     float epsilon;
 } Norm;
 
-/* ---- the parts ----------------------------------------------------------------------------------
- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
 /* How many axes a mean is over that keeps them, if they are the last ones; else 0. */
 static int64_t axes_of(const Fuse *fuse, const Node *mean) {
@@ -151,8 +150,7 @@ static void fuse_parts(Fuse *fuse, Node *sqrt) {
     fuse_replace_root(fuse, made, norm.root);
 }
 
-/* ---- the sum before -----------------------------------------------------------------------------
- */
+/* ---- the sum before -------------------------------------------------------------------------- */
 
 /* True where all that reads `sum` but `norm` comes after norm. */
 static bool is_read_later(const Value *sum, const Node *norm) {
@@ -206,8 +204,7 @@ static void fuse_sum(Fuse *fuse, Node *norm) {
     if (kept) node_remove_unswept(add);
 }
 
-/* ---- the pass -----------------------------------------------------------------------------------
- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static void visit_parts(Fuse *fuse, Node *node) {
     if (!fuse->faithful && fuse_is(node, "Sqrt")) fuse_parts(fuse, node);

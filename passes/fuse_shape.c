@@ -21,8 +21,7 @@ static bool is_same_dim(const Dim *a, const Dim *b) {
             (a->kind == DIM_SYMBOL && a->symbol == b->symbol && !sym_is_empty(a->symbol)));
 }
 
-/* ---- where extents come from --------------------------------------------------------------------
- */
+/* ---- where extents come from ----------------------------------------------------------------- */
 
 static bool is_conv(const Node *node) {
     return fuse_is(node, "Conv") ||
@@ -107,8 +106,7 @@ static const Value *root_of(const Value *value, int *steps) {
     return value;
 }
 
-/* ---- the question -------------------------------------------------------------------------------
- */
+/* ---- the question ---------------------------------------------------------------------------- */
 
 bool fuse_same_shape(const Value *a, const Value *b) {
     const Type *x = shaped(a), *y = shaped(b);

@@ -6,9 +6,10 @@
  * subgraphs and functions; only outputs of unknown operators keep what was declared, or nothing.
  * Shapes are not looked at; declared ones stay.
  *
- * Declarations are not edited: a stale value_info entry is corrected when something writes the model
- * for another reason (value_sync_info). A function body gets types only where all its call sites
- * agree on them; where they do not, its values are left without type and nothing will touch them.
+ * Declarations are not edited: a stale value_info entry is corrected when something writes the
+ * model for another reason (value_sync_info). A function body gets types only where all its call
+ * sites agree on them; where they do not, its values are left without type and nothing will touch
+ * them.
  *
  * A body is inferred once for each list of input types it is called with, so that call trees cost
  * what they differ by. Where types depend on attributes, each call of its own counts, up to a
@@ -61,7 +62,7 @@ enum { REPEAT_BUDGET = 1000000, DEPTH_MAX = 300, SIGNATURES_LOOKED_AT = 64 };
 
 static bool infer_graph(Infer *infer, Graph *graph);
 
-/* ---- attributes, through the parameters of the function being inferred ------------------------- */
+/* ---- attributes, through the parameters of the function being inferred ----------------------- */
 
 static const Attr *attr_named(const Attr *attrs, Sym name) {
     for (; attrs; attrs = attrs->next)
@@ -130,7 +131,7 @@ static bool attr_is_filled(const Attr *attr) {
     return attr && (!list || attr->count > 0);
 }
 
-/* ---- subgraphs ---------------------------------------------------------------------------------- */
+/* ---- subgraphs ------------------------------------------------------------------------------- */
 
 static bool input_type(const Node *node, size_t i, OpType *type) {
     const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
@@ -161,7 +162,8 @@ static bool infer_body(Infer *infer, const Node *node, const OpSchema *schema,
     }
     for (size_t i = (size_t)slots->body_input; i < body->inputs.count; i++) {
         size_t from = (size_t)slots->node_input + i - (size_t)slots->body_input;
-        if (precision) value_refine(infer, body->inputs.items[i], (OpType){OPTYPE_TENSOR, precision});
+        if (precision)
+            value_refine(infer, body->inputs.items[i], (OpType){OPTYPE_TENSOR, precision});
         else if (slots->node_input >= 0 && input_type(node, from, &type) &&
                  op_type_wrap((OpWrap)slots->in_wrap, type, &type))
             value_refine(infer, body->inputs.items[i], type);
@@ -196,7 +198,7 @@ static bool type_from_body(const Node *node, const OpSchema *schema, const char 
     return op_type_from(value->type, type) && op_type_wrap((OpWrap)slots->out_wrap, *type, type);
 }
 
-/* ---- outputs ------------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 typedef struct NodeView {
     const Node *node;
@@ -301,7 +303,7 @@ static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
     return true;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static bool same_value(const Attr *a, const Attr *b) {
     if (a->ref || b->ref || a->type != b->type) return false;
@@ -441,7 +443,7 @@ static bool infer_graph(Infer *infer, Graph *graph) {
     return ok;
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static bool bad_input(Infer *infer, const char *item, const char *what) {
     err_set(infer->err, ERR_USAGE, "%s", what);
@@ -537,7 +539,8 @@ bool infer_dtypes_call(PassCtx *ctx, const CallFrame *outer, const Node *call, E
 static bool check_outputs(const Graph *graph, Err *err) {
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const GraphOutput *output = graph->outputs.items[i];
-        Dtype declared = type_dtype(output->decl->type), found = type_dtype(output->use.value->type);
+        Dtype declared = type_dtype(output->decl->type),
+              found = type_dtype(output->use.value->type);
         if (!declared || !found || declared == found) continue;
         err_set(err, ERR_USAGE, "with the given input types it is %s, declared %s",
                 dtype_name(found), dtype_name(declared));

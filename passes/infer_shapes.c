@@ -54,8 +54,7 @@ typedef struct Infer {
 
 static bool infer_graph(Infer *infer, Graph *graph);
 
-/* ---- what is known of values
- * ------------------------------------------------------------------------ */
+/* ---- what is known of values ----------------------------------------------------------------- */
 
 /* Declared and inferred together: each dim from whichever says more, the inferred one in doubt. */
 static ShapeOperand merge(Infer *infer, const ShapeOperand *declared,
@@ -111,8 +110,7 @@ static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
     return learn(infer, value, &found);
 }
 
-/* ---- subgraphs
- * --------------------------------------------------------------------------------------- */
+/* ---- subgraphs ------------------------------------------------------------------------------- */
 
 static Graph *body_of(const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);
@@ -319,8 +317,7 @@ static bool infer_sequence_map(Infer *infer, const Node *node) {
     return true;
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 typedef struct Control {
     const char *name;
@@ -394,8 +391,7 @@ static bool infer_node(Infer *infer, const Node *node) {
     return !row || infer_operator(infer, node, row);
 }
 
-/* ---- what becomes known
- * ------------------------------------------------------------------------------ */
+/* ---- what becomes known ---------------------------------------------------------------------- */
 
 static size_t hash_shape(const Type *type, const ShapeOperand *shape) {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -437,8 +433,8 @@ static uint64_t commit_outputs(Infer *infer, const Node *node) {
     return changes;
 }
 
-/* Forgets what an earlier round found in a body, then goes through the nodes in order. What is in no
- * body is visited once, and what is found there holds at once. */
+/* Forgets what an earlier round found in a body, then goes through the nodes in order. What is in
+ * no body is visited once, and what is found there holds at once. */
 static bool infer_graph(Infer *infer, Graph *graph) {
     for (Node *node = graph->owner ? graph->first : NULL; node; node = node->next)
         for (uint32_t i = 0; i < node->output_count; i++)
@@ -450,8 +446,7 @@ static bool infer_graph(Infer *infer, Graph *graph) {
     return true;
 }
 
-/* ---- the model
- * --------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* Inputs of the main graph and functions keep what is declared; those of bodies learn from the
  * node that runs them. */

@@ -4,9 +4,9 @@
  * Before: y = Conv(x, w); z = Exp(y)            all float
  * After:  x1 = Cast(x); w1 = Cast(w); y1 = Conv(x1, w1); y = Cast(y1); z = Exp(y)
  *
- * The decision is placement.h's; this file turns options into a request, and the decision into casts,
- * types and attributes. One cast serves all uses of a value, in all subgraphs. Graph inputs and
- * outputs keep their names and, with io=keep, their types. Weights are read through casts here;
+ * The decision is placement.h's; this file turns options into a request, and the decision into
+ * casts, types and attributes. One cast serves all uses of a value, in all subgraphs. Graph inputs
+ * and outputs keep their names and, with io=keep, their types. Weights are read through casts here;
  * cast-params folds those. Every node gets a note: its precision and the reason.
  */
 #include <inttypes.h>
@@ -67,7 +67,7 @@ typedef struct Realise {
     const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
 
-/* ---- casts ----------------------------------------------------------------------------------------- */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 /* The outputs of the main graph and of functions have names that others know. */
 static bool is_named_output(const Use *use) { return !use->node && !use_graph(use)->owner; }
@@ -97,7 +97,7 @@ static void realise_value(Realise *r, uint32_t id) {
     if (named) cast_name_output(r->ctx, value, cast);
 }
 
-/* ---- types and attributes ----------------------------------------------------------------------------- */
+/* ---- types and attributes -------------------------------------------------------------------- */
 
 /* strip-casts reads it; of formals it knows the types without. */
 static void mark_interface(const Graph *graph, ValueDecl *decl) {
@@ -121,7 +121,8 @@ static const char *without(const Realise *r, const char *attr) {
     return arena_printf(r->ctx->scratch, "%s=", attr);
 }
 
-/* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in float_data. */
+/* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in
+ * float_data. */
 static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
     const Tensor *tensor = attr && attr->type == ATTR_TENSOR ? attr->v.t : NULL;
     float number;
@@ -152,7 +153,8 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
     if (!attr && low == low_input) return;
     if (!attr && rule->from == OP_FROM_TYPE_ATTR) return; /* the input says the type */
     if (low || !attr)
-        node_add_metadata(node, "demi.was", attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
+        node_add_metadata(node, "demi.was",
+                          attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
         if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
         else if (!attr || attr->v.i != (int64_t)dtype)
@@ -174,8 +176,8 @@ static void realise_node(Realise *r, Node *node) {
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i] && !r->p->constant[node->outputs[i]->id])
             realise_output_type(r, node, schema, i);
-    /* Scores of a low Attention are summed over long rows: its softmax keeps fp32, but where the policy
-     * leaves that to the kernels. */
+    /* Scores of a low Attention are summed over long rows: its softmax keeps fp32, but where the
+     * policy leaves that to the kernels. */
     bool attention = r->p->request.policy != POLICY_FAST &&
                      sym_equals(node->op_type, "Attention") && node->input_count > 0 &&
                      placement_is_low(r->p, *placement_node_vars(r->p, node));
@@ -211,12 +213,13 @@ static void realise(Realise *r) {
     for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
 }
 
-/* ---- notes ------------------------------------------------------------------------------------------- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
 /* True where no class, exclusion or law decided the variable: it followed its surroundings. */
 static bool is_free(Realise *r, VarId var) {
     if (var == VAR_NONE || var == VAR_FP32) return false;
-    const PlaceVar *own = &r->p->vars.items[var], *root = &r->p->vars.items[placement_root(r->p, var)];
+    const PlaceVar *own = &r->p->vars.items[var],
+                   *root = &r->p->vars.items[placement_root(r->p, var)];
     return !own->pinned && !root->pinned && !root->wants_low;
 }
 
@@ -252,7 +255,7 @@ static void note_nodes(Realise *r, bool mincut) {
         }
 }
 
-/* ---- the pass ----------------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
                          Err *err) {

@@ -5,9 +5,9 @@
  *
  * Every node becomes a step, in the graph's order, and every graph of a node a graph of the plan.
  * Calls of the model's functions are replaced by their bodies, each call's on its own: types are
- * inferred for that call, and attributes that refer to the function's parameters are looked up in it.
- * Constants go to the plan's data, sparse ones made dense; they are read only when it is written, but
- * for those that fold=true computes with (runtime/plan_fold.c).
+ * inferred for that call, and attributes that refer to the function's parameters are looked up in
+ * it. Constants go to the plan's data, sparse ones made dense; they are read only when it is
+ * written, but for those that fold=true computes with (runtime/plan_fold.c).
  */
 #include <stddef.h>
 #include <string.h>
@@ -37,7 +37,7 @@ typedef struct Lower {
 
 static bool lower_nodes(Lower *l, const Graph *graph, Steps *steps);
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static uint8_t kind_of(const Type *type) {
     if (!type || type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR) return PLAN_TENSOR;
@@ -74,7 +74,7 @@ static uint32_t add_value(Lower *l, Sym name, const Type *type) {
     return (uint32_t)l->b.values.count - 1;
 }
 
-/* ---- constants --------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static bool read_tensor(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     return tensor_read_raw(data, offset, buffer, size, err);
@@ -150,7 +150,8 @@ static bool flat_index(const SparseTensor *sparse, const int64_t *indices, uint6
     return true;
 }
 
-/* A sparse tensor as a dense one: indices are linear (rank 1) or one row of coordinates an element. */
+/* A sparse tensor as a dense one: indices are linear (rank 1) or one row of coordinates an
+ * element. */
 static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
     const Tensor *values = sparse->values, *where = sparse->indices;
     uint64_t count, entries, bytes, index;
@@ -177,7 +178,7 @@ static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
     return true;
 }
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static const Attr *attr_called(const Attr *attrs, Sym name) {
     for (; attrs; attrs = attrs->next)
@@ -185,8 +186,8 @@ static const Attr *attr_called(const Attr *attrs, Sym name) {
     return NULL;
 }
 
-/* What an attribute stands for: one of a function's body may name a parameter of the function, which
- * the call gives, or itself takes from the call around it. NULL: absent. */
+/* What an attribute stands for: one of a function's body may name a parameter of the function,
+ * which the call gives, or itself takes from the call around it. NULL: absent. */
 static const Attr *resolve(const CallFrame *frame, const Attr *attr) {
     while (attr && attr->ref) {
         if (!frame) return NULL;
@@ -272,7 +273,7 @@ static bool lower_attrs(Lower *l, const Node *node, PlanSpan *span) {
     return true;
 }
 
-/* ---- operands ---------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static bool initializer(Lower *l, const Value *value, uint32_t *number) {
     if (l->constant_of[value->id] == PLAN_NONE) {
@@ -301,7 +302,7 @@ static bool operand(Lower *l, const Node *node, const Value *value, uint32_t *nu
                       sym_text(value->name));
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* A Constant's tensor; its attribute may be a function's parameter. */
 static bool lower_constant(Lower *l, const Node *node) {
@@ -327,7 +328,8 @@ static bool lower_constant(Lower *l, const Node *node) {
         number = add_memory(l, DTYPE_FLOAT, NULL, 0, (void *)(uintptr_t)&attr->v.f, sizeof(float));
         break;
     case ATTR_INT:
-        number = add_memory(l, DTYPE_INT64, NULL, 0, (void *)(uintptr_t)&attr->v.i, sizeof(int64_t));
+        number =
+            add_memory(l, DTYPE_INT64, NULL, 0, (void *)(uintptr_t)&attr->v.i, sizeof(int64_t));
         break;
     case ATTR_FLOATS:
         number = add_memory(l, DTYPE_FLOAT, &length, 1, (void *)(uintptr_t)attr->v.floats,
@@ -360,8 +362,8 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     int64_t opset = opset_version(node->graph->opsets, node->domain);
     if (!plan_has_operator(domain, sym_text(node->op_type), opset))
-        return node_error(node, l->err, ERR_MODEL, "demi's runtime has no such operator at opset %lld",
-                          (long long)opset);
+        return node_error(node, l->err, ERR_MODEL,
+                          "demi's runtime has no such operator at opset %lld", (long long)opset);
     PlanStep step = {.op = plan_add_op(&l->b, domain, sym_text(node->op_type), opset)};
     const char *label = node_label(node);
     step.name = plan_add_text(&l->b, label, strlen(label));
@@ -379,8 +381,8 @@ static bool lower_step(Lower *l, const Node *node, Steps *steps) {
     return true;
 }
 
-/* The body in place of the call: its formals are the call's operands, and its outputs' values become
- * the call's results. */
+/* The body in place of the call: its formals are the call's operands, and its outputs' values
+ * become the call's results. */
 static bool lower_call(Lower *l, const Node *node, const Function *function, Steps *steps) {
     const Graph *body = function->body;
     CallFrame frame = {.outer = l->frame, .call = node, .function = function};
@@ -421,7 +423,7 @@ static bool lower_nodes(Lower *l, const Graph *graph, Steps *steps) {
     return true;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void lower_inputs(Lower *l, const Graph *graph, PlanGraph *to) {
     uint32_t *numbers = ARENA_ARRAY(l->ctx->scratch, uint32_t, graph->inputs.count + 1);
@@ -481,7 +483,7 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     return true;
 }
 
-/* ---- the pass ---------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static const char *const numerics_names[] = {
     [PLAN_FAST] = "fast", [PLAN_FAITHFUL] = "faithful", NULL};

@@ -104,7 +104,8 @@ static void raise(FlowNetwork *f, uint32_t v) {
 
 enum { RAISE_WORK = 12, UPDATE_NODES = 6 }; /* as Cherkassky and Goldberg weigh them */
 
-/* Pushes v's excess until it is gone or v is cut off from the sink. Returns the work of raising v. */
+/* Pushes v's excess until it is gone or v is cut off from the sink. Returns the work of raising
+ * v. */
 static uint64_t discharge(FlowNetwork *f, uint32_t v) {
     uint64_t work = 0;
     while (f->excess[v] > 0 && f->label[v] < f->node_count) {

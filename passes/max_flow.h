@@ -36,7 +36,8 @@ void flow_init(FlowNetwork *network, Arena *arena);
 uint32_t flow_add_node(FlowNetwork *network);
 
 /* An arc of that capacity, and of `backward` in the other direction. Capacities are not negative;
- * the sum over all arcs must stay below 2^62. Arcs into the source or out of the sink are dropped. */
+ * the sum over all arcs must stay below 2^62. Arcs into the source or out of the sink are
+ * dropped. */
 void flow_add_arc(FlowNetwork *network, uint32_t from, uint32_t to, int64_t forward,
                   int64_t backward);
 

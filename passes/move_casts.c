@@ -45,8 +45,7 @@ static bool is_low(const Move *m, const Value *value) {
     return type_dtype(value->type) == m->plan.narrow;
 }
 
-/* ---- what is there
- * -------------------------------------------------------------------------------------- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 static bool flips(const Move *m, const Node *node) {
     uint32_t site = node && node->id < m->plan.node_count ? m->plan.site_of[node->id] : 0;
@@ -78,8 +77,7 @@ static void list_value(Move *m, size_t index) {
     VEC_PUSH(m->plan.ctx->scratch, &m->moved, moved);
 }
 
-/* ---- carrying the plan out
- * ------------------------------------------------------------------------------ */
+/* ---- carrying the plan out ------------------------------------------------------------------- */
 
 static const Type *with_dtype(Move *m, const Value *value, bool low) {
     Dtype dtype = low ? m->plan.narrow : m->plan.wide;
@@ -170,8 +168,7 @@ static bool move_pair(PassCtx *ctx, Pair pair, bool *chained) {
     return true;
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 /* float8 and narrower casts have modes (saturate, round_mode); zeros that an operator fills in are
  * not the same thing as text. */
@@ -200,8 +197,7 @@ static Pairs pairs_of(PassCtx *ctx) {
     return pairs;
 }
 
-/* ---- whether there is anything to do
- * ------------------------------------------------------------------------ */
+/* ---- whether there is anything to do --------------------------------------------------------- */
 
 typedef struct Look {
     const Model *model;
@@ -246,8 +242,8 @@ static bool may_move(PassCtx *ctx) {
     return false;
 }
 
-/* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may make
- * room for fusion and for more. */
+/* A plan is the best there is for one pair, but casts of casts are not in it: what it moved may
+ * make room for fusion and for more. */
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     (void)err;

@@ -31,8 +31,7 @@ static bool in_pair(const MovePlan *plan, const Value *value) {
            (dtype == plan->wide || dtype == plan->narrow);
 }
 
-/* ---- casts and readers
- * ------------------------------------------------------------------------------ */
+/* ---- casts and readers ----------------------------------------------------------------------- */
 
 static bool is_pair_cast(const MovePlan *plan, const Node *cast) {
     if (!cast || !node_is_own_cast(cast)) return false;
@@ -78,8 +77,7 @@ static void list_readers(const MovePlan *plan, const Value *value, MoveReaders *
     }
 }
 
-/* ---- sizes
- * -------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static uint32_t unknown_dims(const Type *type) {
     uint32_t count = 0;
@@ -184,8 +182,7 @@ static uint64_t elements_of(MovePlan *plan, Value *value) {
     return plan->elements[value->id];
 }
 
-/* ---- sites
- * ---------------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 static bool allows(const MovePlan *plan, const OpSchema *schema, const OpParam *param) {
     const TypeSet *types = op_param_types(schema, param);
@@ -309,8 +306,7 @@ static const MoveReaders *readers_of(const MovePlan *plan, const Value *value) {
     return &plan->readers[plan->listed[value->id] - 1];
 }
 
-/* ---- what changes no value
- * ----------------------------------------------------------------------------- */
+/* ---- what changes no value ------------------------------------------------------------------- */
 
 static uint32_t producer_site(const MovePlan *plan, const Value *value) {
     const Node *node = value->producer;
@@ -394,8 +390,7 @@ static void find_freedom(MovePlan *plan) {
     }
 }
 
-/* ---- the cut
- * ------------------------------------------------------------------------------------------- */
+/* ---- the cut --------------------------------------------------------------------------------- */
 
 typedef struct Cut {
     MovePlan *plan;

@@ -9,8 +9,8 @@
  * other type costs one cast of as many elements as it has, shared by all readers in all graphs. The
  * plan is a minimum cut, so the elements converted are the fewest there can be.
  *
- * A constant is a value like any other: small ones are looked at for whether they fit, and a cast of
- * one counts, although cast-params may store it so later.
+ * A constant is a value like any other: small ones are looked at for whether they fit, and a cast
+ * of one counts, although cast-params may store it so later.
  *
  * Known dimensions count as they are, symbolic and unknown ones as 64. So a node is a site only
  * where that can't mislead: its operator says which side is larger (Slice, Expand, Transpose, …),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a conversion is told about nodes and operators: classes and exclusions, as options of every
- * pass that has to know which nodes are to run low. One table of options, so that the pass that raises
- * the opset for the sake of some nodes and the one that converts them mean the same nodes. */
+ * pass that has to know which nodes are to run low. One table of options, so that the pass that
+ * raises the opset for the sake of some nodes and the one that converts them mean the same
+ * nodes. */
 #ifndef DEMI_NODE_CHOICE_H
 #define DEMI_NODE_CHOICE_H
 

@@ -93,12 +93,13 @@ static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind
                 if (node->outputs[k])
                     nearest_name_try(&nearest, sym_text(node->outputs[k]->name));
         }
-    if (nearest.best) err_hint(m->err, "did you mean '%s'? (--allow-unmatched accepts it)", nearest.best);
+    if (nearest.best)
+        err_hint(m->err, "did you mean '%s'? (--allow-unmatched accepts it)", nearest.best);
     else err_hint(m->err, "--allow-unmatched accepts it");
     return false;
 }
 
-/* ---- from:A,to:B -------------------------------------------------------------------------------- */
+/* ---- from:A,to:B ----------------------------------------------------------------------------- */
 
 static bool value_reached(const Value *value, const bool *reached) {
     return value && reached[value->id];

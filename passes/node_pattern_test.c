@@ -199,8 +199,9 @@ static void test_unmatched(void **state) {
     refuses(&(NodePatterns){.keep = {far, 1}},
             "no node matches 'something else'; hint: --allow-unmatched accepts it");
     const char *exact[] = {"name:/a/*"};
-    refuses(&(NodePatterns){.keep = {exact, 1}},
-            "no node matches 'name:/a/*'; hint: did you mean '/a/C*'? (--allow-unmatched accepts it)");
+    refuses(
+        &(NodePatterns){.keep = {exact, 1}},
+        "no node matches 'name:/a/*'; hint: did you mean '/a/C*'? (--allow-unmatched accepts it)");
     refuses(&(NodePatterns){.keep_ops = {op, 1}}, "no operator matches 'Expp'; hint: did you mean "
                                                   "'Exp'? (--allow-unmatched accepts it)");
     Err err = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-up in op_class.def (sorted, binary search), lists that change it, and the conditions its last
- * column names. */
+/* Look-up in op_class.def (sorted, binary search), lists that change it, and the conditions its
+ * last column names. */
 #include "op_class.h"
 
 #include <string.h>
@@ -304,12 +304,14 @@ static bool is_plain_constant(const Node *node, const Value *value) {
     int64_t *values;
     uint64_t count;
     return tensor && tensor_check(tensor, NULL) &&
-           tensor_read_ints(tensor, arena, 1, &values, &count) && count == 1 && values[0] >= -EXACT_INTEGER && values[0] <= EXACT_INTEGER;
+           tensor_read_ints(tensor, arena, 1, &values, &count) && count == 1 &&
+           values[0] >= -EXACT_INTEGER && values[0] <= EXACT_INTEGER;
 }
 
 /* float -> integer, bool, string reads fp32, and integer -> float writes it: rounding to 16 bits on
- * the way would change the result. double -> float would lose the author's rounding. A constant that
- * CastLike gives the type of its neighbours is one of them: it follows them, as other constants do. */
+ * the way would change the result. double -> float would lose the author's rounding. A constant
+ * that CastLike gives the type of its neighbours is one of them: it follows them, as other
+ * constants do. */
 static OpClassAnswer cast_class(const Node *node) {
     Dtype from = input_dtype(node, 0);
     const Value *out = node->output_count ? node->outputs[0] : NULL;
@@ -321,9 +323,9 @@ static OpClassAnswer cast_class(const Node *node) {
                           : (OpClassAnswer){CLASS_FP32, "converts to or from another kind of type"};
 }
 
-/* Scores that Attention masks itself are the type's lowest value, which is -3.4e38 in fp32 and can't
- * be that in 16 bit: where they are an output, the node stays. Modes as of Attention-23: 1 and 2 show
- * the scores with the mask, before softmax. */
+/* Scores that Attention masks itself are the type's lowest value, which is -3.4e38 in fp32 and
+ * can't be that in 16 bit: where they are an output, the node stays. Modes as of Attention-23: 1
+ * and 2 show the scores with the mask, before softmax. */
 static OpClassAnswer attention_class(const Node *node, OpClass op_class) {
     int64_t mode = node_attr_int(node, "qk_matmul_output_mode", 0);
     const Value *scores = node->output_count > 3 ? node->outputs[3] : NULL;
@@ -340,8 +342,9 @@ static OpClassAnswer own_class(const Node *node, const char *domain, const OpCla
         if (classes->own[i].op_class == CLASS_NONE) break;
         return (OpClassAnswer){(OpClass)classes->own[i].op_class, NULL};
     }
-    return (OpClassAnswer){CLASS_NONE, classes->own_count ? "in no list of the policy"
-                                                          : "type unknown: an operator demi does not know"};
+    return (OpClassAnswer){CLASS_NONE, classes->own_count
+                                           ? "in no list of the policy"
+                                           : "type unknown: an operator demi does not know"};
 }
 
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {

@@ -23,9 +23,9 @@ typedef struct OpClassAnswer {
     const char *why; /* phrase where a condition of the node decided; NULL where the table did */
 } OpClassAnswer;
 
-/* Operators, optionally DOMAIN.OPERATOR, that are to be of a class. A list of plain names replaces the
- * policy's list of that class; +OPERATOR moves one there, -OPERATOR takes one out of it (into no
- * list, unless another one has it), -* takes out all. */
+/* Operators, optionally DOMAIN.OPERATOR, that are to be of a class. A list of plain names replaces
+ * the policy's list of that class; +OPERATOR moves one there, -OPERATOR takes one out of it (into
+ * no list, unless another one has it), -* takes out all. */
 typedef struct OpClassLists {
     PassStrings low, fp32, follow, widest;
     PassStrings fp32_when; /* op_condition.h: nodes with that attribute stay fp32 */
@@ -41,8 +41,8 @@ typedef struct OpClasses OpClasses;
  * where no plain name replaces it. */
 const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err);
 
-/* The class of one node; conditions on its attributes and operands included. Types of its inputs must
- * be known (infer-dtypes). */
+/* The class of one node; conditions on its attributes and operands included. Types of its inputs
+ * must be known (infer-dtypes). */
 OpClassAnswer op_class_of(const Node *node, const OpClasses *classes);
 
 /* What differs from the policy's own lists, as +NAME and -NAME, and the conditions; in `arena`. */

@@ -3,10 +3,10 @@
  *
  *     com.x.Rope(T, T?, int64...) -> T; T = float|float16
  *
- * DOMAIN.OPERATOR(inputs) -> outputs; type variables. An operand is a dtype or a type variable, then
- * '?' where it may be absent, '...' where it (the last one) may be repeated. Several outputs stand in
- * brackets. Every variable is given its dtypes after a ';' and occurs among the inputs, so that each
- * output's type follows. All operands are tensors.
+ * DOMAIN.OPERATOR(inputs) -> outputs; type variables. An operand is a dtype or a type variable, and
+ * behind it '?' where it may be absent, '...' where it (the last one) may be repeated. Several
+ * outputs stand in brackets. Every variable is given its dtypes after a ';' and occurs among the
+ * inputs, so that each output's type follows. All operands are tensors.
  */
 #ifndef DEMI_OP_SIGNATURE_H
 #define DEMI_OP_SIGNATURE_H

@@ -124,8 +124,7 @@ static void test_unchanged_step_has_no_rows(void **state) {
     assert_int_equal(count, 0);
 }
 
-/* ---- least opset --------------------------------------------------------------------------------
- */
+/* ---- least opset ----------------------------------------------------------------------------- */
 
 /* keep: a PATTERN of nodes that do not count, or NULL */
 static int64_t least_of(const char *text, Dtype target, const char *keep) {

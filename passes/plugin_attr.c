@@ -7,8 +7,7 @@
 
 #define MISUSE(run, what) plugin_misuse((run), __func__ + 4, (what))
 
-/* ---- reading
- * ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The attribute if it has a value of that type, else NULL. */
 static const Attr *attr_typed(const DemiAttr *handle, AttrType type) {
@@ -106,8 +105,7 @@ static DemiGraph *api_attr_graph_at(const DemiAttr *handle, size_t i) {
     return attr && i < attr->count ? graph_out(attr->v.graphs[i]) : NULL;
 }
 
-/* ---- setting
- * ------------------------------------------------------------------------------------- */
+/* ---- setting --------------------------------------------------------------------------------- */
 
 static bool holds_graph(const Node *node, const char *name) {
     const Attr *attr = node_attr(node, name);

@@ -18,8 +18,7 @@ static bool is_dtype(DemiDtype dtype) {
     return dtype > DEMI_UNDEFINED && (int)dtype < DTYPE_COUNT;
 }
 
-/* ---- types
- * --------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static const char *api_dtype_name(DemiDtype dtype) {
     return dtype_name((Dtype)dtype);
@@ -98,8 +97,7 @@ static const DemiType *api_type_with_dtype(DemiPassRun *run, const DemiType *typ
     return type_out(type_with_dtype(plugin_arena(run), type_of(type), (Dtype)dtype));
 }
 
-/* ---- reading tensors
- * ----------------------------------------------------------------------------- */
+/* ---- reading tensors ------------------------------------------------------------------------- */
 
 static DemiDtype api_tensor_dtype(const DemiTensor *tensor) {
     return tensor ? (DemiDtype)tensor_of(tensor)->dtype : DEMI_UNDEFINED;
@@ -210,8 +208,7 @@ static const char *api_tensor_string(DemiPassRun *run, const DemiTensor *handle,
     return plugin_text(run, tensor->strings[i], size);
 }
 
-/* ---- making tensors
- * ------------------------------------------------------------------------------ */
+/* ---- making tensors -------------------------------------------------------------------------- */
 
 static bool count_elements(const int64_t *dims, size_t rank, uint64_t *count) {
     return rank <= UINT16_MAX && (dims || rank == 0) && checked_count(dims, (uint32_t)rank, count);

@@ -31,8 +31,7 @@ static Sym fresh_name(const DemiPassRun *run, const char *name, const char *stem
     return sym_fresh(&run->ctx->model->syms, name && name[0] ? name : stem);
 }
 
-/* ---- the model
- * ----------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static void metadata_set(const DemiPassRun *run, KeyValue **at, const char *key,
                          const char *value) {
@@ -62,8 +61,7 @@ static bool api_graph_import(DemiPassRun *run, DemiGraph *graph, const char *dom
     return true;
 }
 
-/* ---- nodes
- * --------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool is_imported(DemiPassRun *run, const Graph *graph, Sym domain) {
     if (opset_version(graph->opsets, domain)) return true;
@@ -227,8 +225,7 @@ static bool api_node_set_metadata(DemiPassRun *run, DemiNode *handle, const char
     return true;
 }
 
-/* ---- uses
- * ---------------------------------------------------------------------------------------- */
+/* ---- uses ------------------------------------------------------------------------------------ */
 
 /* True for an output that is called by its value's name. */
 static bool is_named_output(const Use *use) {
@@ -315,8 +312,7 @@ static bool api_value_replace(DemiPassRun *run, DemiValue *old, DemiValue *new) 
     return true;
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 #define ANY_IS(list, wanted, found)                                                                \
     for (size_t i_ = 0; i_ < (list)->count; i_++)                                                  \
@@ -396,8 +392,7 @@ static bool api_graph_declare_output(DemiPassRun *run, DemiGraph *handle, size_t
     return true;
 }
 
-/* ---- constants
- * ----------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 /* The type that a tensor has as a value. */
 static const Type *type_of_tensor(const DemiPassRun *run, const Tensor *tensor) {
@@ -450,8 +445,7 @@ static bool api_initializer_remove(DemiPassRun *run, DemiValue *handle) {
     return true;
 }
 
-/* ---- subgraphs
- * ----------------------------------------------------------------------------------- */
+/* ---- subgraphs ------------------------------------------------------------------------------- */
 
 static DemiGraph *api_subgraph_new(DemiPassRun *run, DemiNode *handle, const char *attribute) {
     Node *node = node_in(handle);

@@ -11,8 +11,7 @@ static const char *text_of(Sym sym) {
     return sym_text(sym);
 }
 
-/* ---- the model ---------------------------------------------------------------------------------
- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static DemiGraph *api_main_graph(const DemiPassRun *run) {
     return graph_out(run->ctx->model->graph);
@@ -67,8 +66,7 @@ static DemiGraph *api_function_body(const DemiFunction *function) {
     return function ? graph_out(function_of(function)->body) : NULL;
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static const char *api_graph_name(const DemiGraph *graph) {
     return graph ? text_of(graph_of(graph)->name) : "";
@@ -160,8 +158,7 @@ static int64_t api_graph_opset(const DemiGraph *handle, const char *domain) {
     return 0;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static DemiNode *api_node_next(const DemiNode *node) {
     return node ? node_out(node_of(node)->next) : NULL;
@@ -221,8 +218,7 @@ static const char *api_node_metadata(const DemiNode *node, const char *key) {
     return value ? text_of(value) : NULL;
 }
 
-/* ---- values and uses ----------------------------------------------------------------------------
- */
+/* ---- values and uses ------------------------------------------------------------------------- */
 
 static const char *api_value_name(const DemiValue *value) {
     return value ? text_of(value_of(value)->name) : "";

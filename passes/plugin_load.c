@@ -22,8 +22,7 @@ const DemiApi *plugin_api_new(Arena *arena) {
     return api;
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* The reason the system's loader gives, without the path before it. */
 static bool loader_error(const char *path, Err *err) {
@@ -80,8 +79,7 @@ bool plugin_open(const char *path, Arena *arena, PluginSource *source, Err *err)
     return false;
 }
 
-/* ---- describing
- * ---------------------------------------------------------------------------------- */
+/* ---- describing ------------------------------------------------------------------------------ */
 
 typedef struct Describer {
     const PluginSource *source;

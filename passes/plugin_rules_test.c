@@ -9,8 +9,7 @@ static bool nothing(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     return true;
 }
 
-/* ---- misuse
- * -------------------------------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------------------------- */
 
 typedef struct Misuse {
     PassFn run;
@@ -123,8 +122,7 @@ static void failures_are_told(void **state) {
     assert_string_equal(outcome.error.hint, "try 3 times");
 }
 
-/* ---- contracts
- * ----------------------------------------------------------------------------------- */
+/* ---- contracts ------------------------------------------------------------------------------- */
 
 static bool add_untyped(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiValue *x = api->graph_input(graph, 0);
@@ -180,8 +178,7 @@ static void removed_graphs_are_skipped(void **state) {
     assert_int_equal(visited, 2);
 }
 
-/* ---- options
- * ------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char *const colours[] = {"red", "green", NULL};
 static const DemiPluginOption all_options[] = {
@@ -218,8 +215,7 @@ static void options_are_given(void **state) {
     assert_string_equal(outcome.error.hint, "did you mean 'number'?");
 }
 
-/* ---- descriptions
- * -------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
 static void refused(const char *says) {
     run_on(CHAIN, "test-pass");

@@ -10,8 +10,7 @@
 #include "plugin.h"
 #include "verify.h"
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* False for graphs that went away with a node, since the list was made. */
 static bool graph_is_live(const Graph *graph) {
@@ -96,8 +95,7 @@ bool plugin_pass_run(PassCtx *ctx, const void *options, Err *err) {
     return false;
 }
 
-/* ---- errors and text --------------------------------------------------------------------------
- */
+/* ---- errors and text ------------------------------------------------------------------------- */
 
 bool plugin_misuse(DemiPassRun *run, const char *function, const char *what) {
     if (run->err.code != ERR_NONE) return false;
@@ -175,8 +173,7 @@ _Static_assert((int)DEMI_FACT_DTYPES == (int)FACT_DTYPES &&
                    (int)DEMI_FACT_SHAPES == (int)FACT_SHAPES,
                "facts have the same bits inside and outside");
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Where the option's value is; NULL, and the run fails, where it was not declared so. */
 static const void *option_field(DemiPassRun *run, const char *name, PassOptionKind kind) {

@@ -2,8 +2,7 @@
 /* Plug-ins as their authors see them: every function of DemiApi on models given as text. */
 #include "test_plugin.h"
 
-/* ---- the table
- * ----------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Each function is there: a row that was forgotten would crash the first plug-in that calls it. */
 static bool all_are_there(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
@@ -24,8 +23,7 @@ static void table_is_complete(void **state) {
     run_pass(all_are_there, CHAIN);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void read_attributes(const DemiApi *api, DemiPassRun *run, const DemiNode *node) {
     size_t size;
@@ -170,8 +168,7 @@ static void nothing_is_read_of_nothing(void **state) {
     run_pass(read_nothing, CHAIN);
 }
 
-/* ---- nodes
- * --------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool add_node(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiNode *relu = api->graph_last(graph);
@@ -271,8 +268,7 @@ static void order_is_verified(void **state) {
     assert_string_equal(outcome.error.hint, "the fault is in the program itself");
 }
 
-/* ---- uses
- * ---------------------------------------------------------------------------------------- */
+/* ---- uses ------------------------------------------------------------------------------------ */
 
 static bool bypass_last(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     DemiNode *node = api->graph_last(graph);
@@ -339,8 +335,7 @@ static void single_uses_are_set(void **state) {
     expect_error("an output that is an input too");
 }
 
-/* ---- constants
- * ----------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static bool replace_constants(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const int64_t dims[] = {3}, wide[] = {1, 3};
@@ -424,8 +419,7 @@ static void tensors_are_read(void **state) {
     expect_model("string[2] words = {\"one\", \"two\"}");
 }
 
-/* ---- types and interfaces
- * ------------------------------------------------------------------------ */
+/* ---- types and interfaces -------------------------------------------------------------------- */
 
 static bool make_types(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     static const int64_t dims[] = {-1, 4, -1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies as JSON; policy.h has the form. This file alone sees jansson. Its trees are freed with the
- * policy's arena, also when memory runs out half way. */
+/* Policies as JSON; policy.h has the form. This file alone sees jansson. Its trees are freed with
+ * the policy's arena, also when memory runs out half way. */
 #include "policy.h"
 
 #include <jansson.h>
@@ -182,7 +182,8 @@ static bool read_ranges(Reader *r, json_t *root) {
         return wrong(r, "range_margin", "1 or more");
     if (margin) r->policy->range_margin = json_integer_value(margin);
     if (!ranges) return true;
-    if (!json_is_object(ranges)) return wrong(r, "ranges", "an object of value names and magnitudes");
+    if (!json_is_object(ranges))
+        return wrong(r, "ranges", "an object of value names and magnitudes");
     json_object_foreach(ranges, name, reached) {
         if (!json_is_number(reached) || json_number_value(reached) < 0)
             return wrong(r, "ranges", "magnitudes as numbers");
@@ -245,7 +246,7 @@ bool policy_read_json(ConvertPolicy *policy, const char *text, Err *err) {
     return read_root(&r, root);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *names_json(const char *const *names, size_t count) {
     json_t *array = json_array();

@@ -46,7 +46,8 @@ static void test_written_policies_read_back(void **state) {
     assert_non_null(strstr(policy_pipeline(&policy), "\"Softmax.axis=-1\""));
     assert_non_null(strstr(policy_pipeline(&policy), "overflow=error"));
     assert_non_null(strstr(policy_pipeline(&policy), "placement=greedy"));
-    assert_non_null(strstr(policy_pipeline(&policy), "ranges=[\"h=1=30000\",\"k=7\"],range-margin=4"));
+    assert_non_null(
+        strstr(policy_pipeline(&policy), "ranges=[\"h=1=30000\",\"k=7\"],range-margin=4"));
     assert_non_null(strstr(policy_pipeline(&policy), "low-inputs=[\"x\"]"));
     arena_free(&arena);
 }

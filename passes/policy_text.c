@@ -15,7 +15,7 @@ const char *const policy_overflows[] = {"", "pin", "clamp", "inf", "error", NULL
 
 enum { DEFAULT_MARGIN = 2 }; /* insert-casts' own */
 
-/* ---- from options ----------------------------------------------------------------------------------- */
+/* ---- from options ---------------------------------------------------------------------------- */
 
 static bool read_named(ConvertPolicy *policy, const char *text, Err *err) {
     for (int i = 1; text && policy_bases[i]; i++) {
@@ -118,7 +118,7 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
 
-/* ---- as a pipeline ------------------------------------------------------------------------------------ */
+/* ---- as a pipeline --------------------------------------------------------------------------- */
 
 typedef struct Text {
     Arena *arena;

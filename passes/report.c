@@ -66,8 +66,7 @@ static Sym own_text(DemiReport *report, const char *text) {
     return report->met[place].own;
 }
 
-/* ---- tables -----------------------------------------------------------------------------------
- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static size_t slot_of(const Table *table, Sym key) {
     size_t i = sym_hash(key) & (table->capacity - 1);
@@ -125,8 +124,7 @@ static void sort_rows(DemiReport *report, DemiReportList list) {
     }
 }
 
-/* ---- text of types
- * -------------------------------------------------------------------------------- */
+/* ---- text of types --------------------------------------------------------------------------- */
 
 static const char *dims_text(Arena *arena, const Type *type) {
     const char *text = "";
@@ -165,8 +163,7 @@ static const char *type_text(Arena *arena, const Type *type) {
     return "?";
 }
 
-/* ---- weights
- * --------------------------------------------------------------------------------------- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static uint64_t strings_size(const Tensor *tensor) {
     uint64_t size = 0;
@@ -217,8 +214,7 @@ static void count_attr(DemiReport *report, const Attr *attr, Column column) {
     }
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool is_inserted(const Node *node) {
     return node->metadata && sym_equals(node_metadata(node, "demi.inserted"), "cast");
@@ -226,7 +222,8 @@ static bool is_inserted(const Node *node) {
 
 static void count_operator(DemiReport *report, const Node *node, Column column) {
     if (domain_is_default(node->domain)) {
-        row_add(report, DEMI_REPORT_OPERATORS, own_text(report, sym_text(node->op_type)), column, 1);
+        row_add(report, DEMI_REPORT_OPERATORS, own_text(report, sym_text(node->op_type)), column,
+                1);
         return;
     }
     char name[256];
@@ -267,7 +264,8 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
     if (!node->note) return;
     advice_take_node(&report->facts, node);
     const char *group = node_note_group(node->note);
-    if (dtype == DTYPE_FLOAT) row_add(report, DEMI_REPORT_REASONS, own_text(report, group), AFTER, 1);
+    if (dtype == DTYPE_FLOAT)
+        row_add(report, DEMI_REPORT_REASONS, own_text(report, group), AFTER, 1);
 }
 
 /* The path that messages name the graph by. */
@@ -279,8 +277,7 @@ static const char *graph_path(DemiReport *report, const Graph *graph) {
     return arena_copy(&report->arena, err.graph, strlen(err.graph));
 }
 
-/* ---- whole models
- * -------------------------------------------------------------------------------------- */
+/* ---- whole models ---------------------------------------------------------------------------- */
 
 static void count_graph(DemiReport *report, const Graph *graph, Column column) {
     const char *path = column == AFTER ? graph_path(report, graph) : "";
@@ -411,8 +408,7 @@ void report_take_after(DemiReport *report, const Model *model, const PassCounts 
     take_advice(report, counts);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 const DemiReportTotals *demi_report_totals(const DemiReport *report) {
     return &report->totals;

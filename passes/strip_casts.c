@@ -6,8 +6,9 @@
  *
  * Casts that demi inserted go, attributes that it changed get their old types, and float spreads
  * again from the graph inputs; inputs and outputs that it lowered are float again. Constants that
- * cast-params stored in 16 bit become float once more, with the rounding they have had; kept ones give
- * back the original graph. Where something else is 16 bit, a cast is put where it meets the rest.
+ * cast-params stored in 16 bit become float once more, with the rounding they have had; kept ones
+ * give back the original graph. Where something else is 16 bit, a cast is put where it meets the
+ * rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 static bool is_low(Dtype dtype) { return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16; }
 
-/* ---- removing -------------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 static void remove_cast(PassCtx *ctx, Node *cast) {
     Value *result = cast->outputs[0], *source = cast->inputs[0].value;
@@ -35,7 +36,8 @@ static void remove_cast(PassCtx *ctx, Node *cast) {
 }
 
 /* The one number that a tensor had: its bits in hex, '#' in raw_data or '~' in float_data. */
-static const Tensor *restore_number(Arena *arena, const Tensor *tensor, char kind, const char *hex) {
+static const Tensor *restore_number(Arena *arena, const Tensor *tensor, char kind,
+                                    const char *hex) {
     uint32_t bits = (uint32_t)strtoul(hex, NULL, 16);
     Tensor *number = ARENA_NEW(arena, Tensor);
     *number = *tensor;
@@ -111,7 +113,7 @@ static void restore_interface(PassCtx *ctx, Graph *graph) {
             graph_declare_output(graph, (uint32_t)i, DTYPE_FLOAT);
 }
 
-/* ---- bringing types together again --------------------------------------------------------------------- */
+/* ---- bringing types together again ----------------------------------------------------------- */
 
 static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
     Model *model = value->graph->model;

@@ -2,10 +2,10 @@
 /* The value guard: a constant that the target type can't hold keeps its readers in fp32.
  *
  * "Can't hold" is a finite value that would become infinite, in a tensor of any size, or a non-zero
- * value that would become zero in a tensor of one element (an epsilon). Weights that lose a few tiny
- * elements to zero are ordinary and only counted. A value that merely moves a guarded constant's
- * elements (Reshape, Expand, Where, …), or casts them, is guarded too, or the loss would come one node
- * later.
+ * value that would become zero in a tensor of one element (an epsilon). Weights that lose a few
+ * tiny elements to zero are ordinary and only counted. A value that merely moves a guarded
+ * constant's elements (Reshape, Expand, Where, …), or casts them, is guarded too, or the loss would
+ * come one node later.
  */
 #include "constants.h"
 #include "op_facts.h"
@@ -41,8 +41,8 @@ static const char *bad_value_reason(const Guard *g, const char *name, const Valu
     return NULL;
 }
 
-/* What overflows and is read as it is can be stored clamped; what a name outside refers to can't, nor
- * what is zero then. */
+/* What overflows and is read as it is can be stored clamped; what a name outside refers to can't,
+ * nor what is zero then. */
 static bool is_clamped(const Guard *g, const Value *value) {
     return g->p->request.guard == GUARD_CLAMP && g->p->constant[value->id] &&
            !value->referenced && g->overflows[value->id];

@@ -45,9 +45,9 @@ static Range *find(Range *ranges, size_t count, Sym name) {
 }
 
 static void pin(Placement *p, const Value *value, const Range *range) {
-    const char *reason = arena_printf(&p->model->arena, "'%s' reached %.6g, near the end of %s's range",
-                                      sym_text(value->name), range->reached,
-                                      dtype_name(p->request.target));
+    const char *reason =
+        arena_printf(&p->model->arena, "'%s' reached %.6g, near the end of %s's range",
+                     sym_text(value->name), range->reached, dtype_name(p->request.target));
     placement_pin(p, p->value_vars[value->id], NOTE_VALUE, reason);
     for (const Use *use = value->uses; use; use = use->next)
         placement_pin(p, placement_use_var(p, use), NOTE_VALUE, reason);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Measured ranges: what a value reached when the fp32 model ran on real data, which constants can't
- * tell. A value that comes too near the target's largest number stays fp32, with all that reads it. */
+ * tell. A value that comes too near the target's largest number stays fp32, with all that reads
+ * it. */
 #ifndef DEMI_VALUE_RANGES_H
 #define DEMI_VALUE_RANGES_H
 

@@ -3,8 +3,7 @@
 #include "export_parts.h"
 #include "fused_ops.h"
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void put_floats(WireWriter *w, const Attr *attr) {
     for (uint32_t i = 0; i < attr->count; i++)
@@ -98,8 +97,7 @@ void put_attr(ExportPlan *plan, uint32_t number, const Attr *attr) {
     writer_close(w);
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void put_device(ExportPlan *plan, const DeviceConfig *device) {
     WireWriter *w = &plan->w;

@@ -3,8 +3,8 @@
  *
  * A tensor goes through in pieces. While one piece is written, the next one is read, converted and
  * hashed in chunks, by whichever thread comes to them; so reading, converting and writing take the
- * time of the longest of them, and no more than two pieces are in memory. A tensor's checksum is the
- * sum of its chunks' hashes, so that both taking and checking it are work for all threads.
+ * time of the longest of them, and no more than two pieces are in memory. A tensor's checksum is
+ * the sum of its chunks' hashes, so that both taking and checking it are work for all threads.
  */
 #include <string.h>
 
@@ -16,8 +16,7 @@
  * read, nor the last written, beside anything else, so it must not be much longer. */
 enum { CHUNK = 1 << 17, CHUNKS = 4, PIECE = CHUNK * CHUNKS };
 
-/* ---- checksums
- * --------------------------------------------------------------------------------------- */
+/* ---- checksums ------------------------------------------------------------------------------- */
 
 static TensorSum *sum_slot(const ExportPlan *plan, const Tensor *tensor) {
     uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15);
@@ -50,8 +49,7 @@ uint64_t export_plan_data_hash(const ExportPlan *plan) {
     return hash64_final(&hash);
 }
 
-/* ---- streaming
- * ----------------------------------------------------------------------------------------- */
+/* ---- streaming ------------------------------------------------------------------------------- */
 
 /* What happened to a chunk. */
 typedef struct ChunkResult {
@@ -178,8 +176,7 @@ bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err) {
     return true;
 }
 
-/* ---- checking
- * ------------------------------------------------------------------------------------------ */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 typedef struct Check {
     const Tensor *tensor;
@@ -193,7 +190,8 @@ static void check_chunk(void *data, unsigned task, unsigned lane) {
     unsigned char *bytes = c->chunks + (size_t)lane * CHUNK;
     uint64_t offset = (uint64_t)task * CHUNK, left = c->tensor->size - offset;
     size_t size = left < CHUNK ? (size_t)left : CHUNK;
-    if (result->err.code == ERR_NONE && tensor_read_raw(c->tensor, offset, bytes, size, &result->err))
+    if (result->err.code == ERR_NONE &&
+        tensor_read_raw(c->tensor, offset, bytes, size, &result->err))
         result->sum += chunk_sum(bytes, size, offset);
 }
 

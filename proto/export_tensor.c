@@ -18,8 +18,7 @@ typedef struct TensorData {
     uint64_t size; /* RAW, SPILLED */
 } TensorData;
 
-/* ---- deciding
- * -------------------------------------------------------------------------------------- */
+/* ---- deciding -------------------------------------------------------------------------------- */
 
 static uint64_t offset_alignment(uint64_t size) {
     if (size >= 1 << 20) return 1 << 16;
@@ -85,9 +84,7 @@ static bool tensor_decide(ExportPlan *plan, const TensorField *field, const Tens
     return true;
 }
 
-/* ---- fields
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* The entries of a typed field, which lie in memory as an array of its C type. */
 static void put_packed(WireWriter *w, uint32_t number, const Tensor *tensor) {
@@ -136,7 +133,8 @@ static void put_raw(ExportPlan *plan, const TensorField *field, const Tensor *te
         return;
     }
     const Spilled what = {.tensor = tensor, .size = size};
-    if (!w->failed && !export_stream_tensor(plan, NULL, &what, w->err)) tensor_fail(plan, field, tensor);
+    if (!w->failed && !export_stream_tensor(plan, NULL, &what, w->err))
+        tensor_fail(plan, field, tensor);
 }
 
 static void put_entry(WireWriter *w, const char *key, const char *value) {

@@ -54,8 +54,7 @@ typedef struct ImportFrom {
     const ImportFd *fd;
 } ImportFrom;
 
-/* ---- onnx_import.c ----------------------------------------------------------------------------
- */
+/* ---- onnx_import.c --------------------------------------------------------------------------- */
 
 /* Opens the source, and the folder of its external data. */
 bool import_open(Import *import, const ImportFrom *from);

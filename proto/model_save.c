@@ -35,8 +35,7 @@ typedef struct Save {
     Err *err;
 } Save;
 
-/* ---- reading back -------------------------------------------------------------------------------
- */
+/* ---- reading back ---------------------------------------------------------------------------- */
 
 static bool read_back_failed(Save *save, const Err *inner) {
     char what[sizeof inner->what];
@@ -80,8 +79,7 @@ static bool read_back_copy(Save *save) {
     return copy->size == source->size || read_back_failed(save, &(Err){.what = "sizes differ"});
 }
 
-/* ---- data files
- * ----------------------------------------------------------------------------------- */
+/* ---- data files ------------------------------------------------------------------------------ */
 
 static bool file_failed(Save *save, int error_number, const char *what) {
     err_errno(save->err, error_number, "%s", what);
@@ -121,7 +119,8 @@ static bool save_data(Save *save) {
     data->path = out->path; /* what messages call it: the name above was never the file's */
     if (!onnx_export_data(save->plan, &sink, save->err)) return false;
     if (!outfile_sync(data, save->err)) return false;
-    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name, export_plan_data_hash(save->plan));
+    sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name,
+            export_plan_data_hash(save->plan));
     outfile_set_name(data, save->scratch, save->data_name);
     if (!lock_folder(save)) return false;
     struct stat old;
@@ -195,8 +194,7 @@ static void find_stale(Save *save) {
     save->stale.count = kept;
 }
 
-/* ---- saving
- * -------------------------------------------------------------------------------------------- */
+/* ---- saving ---------------------------------------------------------------------------------- */
 
 static bool write_and_check(Save *save) {
     const ByteSink sink = {.write = write_bytes, .data = save->out};

@@ -8,8 +8,8 @@
  * bytes a message beside the graph.
  *
  * With external data, the data of large tensors goes to a second stream that becomes one file:
- *   - initializers of EXPORT_EXTERNAL_MIN bytes and more; smaller ones stay inside the model, unless
- *     they were external before;
+ *   - initializers of EXPORT_EXTERNAL_MIN bytes and more; smaller ones stay inside the model,
+ *     unless they were external before;
  *   - a tensor in an attribute or a sparse initializer only where it was external before, or where
  *     the model would otherwise pass 2^31 - 1 bytes (then tensors in typed fields, too);
  *   - offsets are multiples of 64 KiB for data of 1 MiB and more (a page of any system can be
@@ -33,9 +33,10 @@ typedef struct ExportOptions {
 /* A model measured and ready to be written. The model must not change while a plan is in use. */
 typedef struct ExportPlan ExportPlan;
 
-/* Checks and measures. ERR_MODEL where the model has no ONNX form: no
- * ir_version or opset_import, an operator of the domain demi.fused, initializers in a function, nesting beyond 100 messages, more than 2^31 - 1 bytes
- * beside the weights. The plan lives in scratch, which also needs about 1 MiB for streaming. */
+/* Checks and measures. ERR_MODEL where the model has no ONNX form: no ir_version or opset_import,
+ * an operator of the domain demi.fused, initializers in a function, nesting beyond 100 messages,
+ * more than 2^31 - 1 bytes beside the weights. The plan lives in scratch, which also needs about 1
+ * MiB for streaming. */
 ExportPlan *onnx_export_plan(const Model *model, const ExportOptions *options, Arena *scratch,
                              Err *err);
 
@@ -53,12 +54,13 @@ bool onnx_export_data(ExportPlan *plan, const ByteSink *sink, Err *err);
  * plan was made with (it may hold a hash that was not known then); NULL: that name. */
 bool onnx_export_model(ExportPlan *plan, const char *data_name, const ByteSink *sink, Err *err);
 
-/* After onnx_export_data: a hash of what it wrote, the same on every machine; for a name of the file. */
+/* After onnx_export_data: a hash of what it wrote, the same on every machine; for a name of the
+ * file. */
 uint64_t export_plan_data_hash(const ExportPlan *plan);
 
 /* After writing: true where `read`, which was read back, has the raw bytes that were written of
- * `written`; false with *err set where they differ or can't be read. By checksum where the tensor was
- * written as external data, or as raw data of EXPORT_EXTERNAL_MIN bytes or more. */
+ * `written`; false with *err set where they differ or can't be read. By checksum where the tensor
+ * was written as external data, or as raw data of EXPORT_EXTERNAL_MIN bytes or more. */
 bool export_plan_same_data(ExportPlan *plan, const Tensor *written, const Tensor *read, Err *err);
 
 /* Plans and writes a model without external data: the source's bytes where it is unchanged. */

@@ -99,8 +99,7 @@ static Onnx__ModelProto *unpack(Fixture *f) {
     return proto;
 }
 
-/* ---- fields ------------------------------------------------------------------------------------
- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static void test_field_numbers(void **state) {
     (void)state;
@@ -180,8 +179,7 @@ static void test_groups_are_kept_and_rubbish_refused(void **state) {
     }
 }
 
-/* ---- tensors
- * --------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static void test_lazy_cast_becomes_raw(void **state) {
     Fixture *f = *state;
@@ -290,8 +288,7 @@ static void test_too_large_goes_external(void **state) {
     assert_int_equal(f->err.code, ERR_ENV);
 }
 
-/* ---- refusals
- * ---------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void expect_refused(Fixture *f, ErrCode code, const char *what) {
     f->out.size = 0;

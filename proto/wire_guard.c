@@ -90,7 +90,7 @@ static ShadowWriter *writer_of(Guard *guard, const Frame *frame) {
     return &guard->writers[frame->level];
 }
 
-/* ---- parts of the main graph ------------------------------------------------------------------ */
+/* ---- parts of the main graph ----------------------------------------------------------------- */
 
 /* True directly inside the graph whose parts are given away. */
 static bool in_taken_graph(const Guard *guard) {

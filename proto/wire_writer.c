@@ -60,8 +60,7 @@ void writer_raw_varint(WireWriter *w, uint64_t value) {
     if (w->sink && !w->failed) w->filled += size;
 }
 
-/* ---- rest
- * ---------------------------------------------------------------------------------------- */
+/* ---- rest ------------------------------------------------------------------------------------ */
 
 typedef struct RestField {
     uint64_t number;
@@ -186,8 +185,7 @@ static void rest_write_unknown(WireWriter *w, WireFrame *frame) {
         if (!rest_is_known(frame, &field)) writer_raw_bytes(w, field.bytes.data, field.bytes.size);
 }
 
-/* ---- fields
- * ---------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static void put_tag(WireWriter *w, uint32_t number, WireType type) {
     if (w->failed) return; /* frames are not kept any more */
@@ -224,8 +222,7 @@ void writer_drop(WireWriter *w, uint32_t number) {
     if (!w->failed) w->frames[w->depth].rest_drop |= UINT64_C(1) << number;
 }
 
-/* ---- messages
- * ---------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void writer_open_root(WireWriter *w, const ProtobufCMessageDescriptor *known, Bytes rest) {
     w->frames[0] = (WireFrame){.known = known, .rest = rest, .rest_next = 1};

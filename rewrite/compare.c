@@ -31,8 +31,7 @@ static bool differ(Compare *c, const char *what) {
         if (!(condition)) return differ(c, what);                                                  \
     } while (0)
 
-/* ---- small parts --------------------------------------------------------------------------------
- */
+/* ---- small parts ----------------------------------------------------------------------------- */
 
 static bool same_bytes(Bytes a, Bytes b) {
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
@@ -80,8 +79,7 @@ static bool same_opsets(Compare *c, const OpsetImports *a, const OpsetImports *b
     return true;
 }
 
-/* ---- types
- * -------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool dim_same(const Dim *a, const Dim *b) {
     static const DimExtra none;
@@ -117,8 +115,7 @@ static bool same_decl(Compare *c, Sym name, const ValueDecl *a, const ValueDecl 
     return false;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 bool tensor_compare_raw(const Tensor *a, const Tensor *b, uint64_t size, Err *err) {
     unsigned char left[PIECE], right[PIECE];
@@ -220,8 +217,7 @@ static bool same_sparse(Compare *c, const Value *owner, const SparseTensor *a,
            same_tensor(c, NULL, a->indices, b->indices);
 }
 
-/* ---- values and names
- * ------------------------------------------------------------------------------------ */
+/* ---- values and names ------------------------------------------------------------------------ */
 
 static unsigned graph_depth(const Graph *graph) {
     unsigned depth = 0;
@@ -256,8 +252,7 @@ static bool same_ref(Compare *c, const NameRef *a, const NameRef *b, const char 
     return same_sym(c, ref_name(a), ref_name(b), what);
 }
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static bool same_graph(Compare *c, const Graph *a, const Graph *b);
 
@@ -344,9 +339,7 @@ static bool same_attrs(Compare *c, const Attr *a, const Attr *b) {
     return true;
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool same_devices(Compare *c, const NodeExtra *a, const NodeExtra *b) {
     if (!same_count(c, a->device_count, b->device_count, "number of device configurations"))
@@ -411,9 +404,7 @@ static bool same_nodes(Compare *c, const Graph *a, const Graph *b, const Part *p
     return true;
 }
 
-/* ---- graphs
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static bool same_inputs(Compare *c, const Graph *a, const Graph *b, const Part *part) {
     size_t from = part->from->inputs;
@@ -570,9 +561,7 @@ static bool same_function(Compare *c, const Function *a, const Function *b) {
            same_graph(c, a->body, b->body);
 }
 
-/* ---- models
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static bool same_binding(Compare *c, const TrainingBinding *a, const TrainingBinding *b) {
     SAME(same_bytes(a->rest, b->rest), "training binding");

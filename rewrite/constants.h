@@ -8,8 +8,8 @@
 #include "graph.h"
 
 /* The constant's tensor: of an initializer or a Constant node's `value`, value_float, value_floats,
- * value_int, value_ints (these as new tensors in `arena`). NULL where value is not constant, or is a
- * sparse or string constant, or its attribute is a function's parameter. */
+ * value_int, value_ints (these as new tensors in `arena`). NULL where value is not constant, or is
+ * a sparse or string constant, or its attribute is a function's parameter. */
 const Tensor *constant_tensor(const Value *value, Arena *arena);
 
 /* True where value is an initializer that no caller can override, or comes from a Constant node. */

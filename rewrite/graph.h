@@ -2,9 +2,9 @@
 /* The in-memory model: values, nodes, graphs, functions.
  *
  * A Value is one SSA name: a graph input, an initializer, or a node's output. A Use is one place
- * that reads a value: a node's input or a graph's output. Uses of a value form a doubly linked list,
- * so that adding, moving and removing one is O(1) and replacing all of them cannot miss any; a
- * subgraph that captures a value of an outer graph is simply another Use of it.
+ * that reads a value: a node's input or a graph's output. Uses of a value form a doubly linked
+ * list, so that adding, moving and removing one is O(1) and replacing all of them cannot miss any;
+ * a subgraph that captures a value of an outer graph is simply another Use of it.
  *
  * Everything lives in the model's arena and is freed with it. Order is insertion order everywhere,
  * so output is deterministic. Fields may be read freely; they are changed only through the
@@ -43,7 +43,7 @@ struct KeyValue {
     Bytes rest;
 };
 
-/* ---- types -------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 typedef enum DimKind { DIM_UNKNOWN, DIM_KNOWN, DIM_SYMBOL } DimKind;
 
@@ -97,8 +97,8 @@ const Type *type_new_wrapped(Arena *arena, TypeKind kind, const Type *elem);
 /* The same type with the element dtype of its innermost tensor replaced; shape, denotations and
  * unknown fields stay. A map is returned unchanged. `type` itself where nothing changes. */
 const Type *type_with_dtype(Arena *arena, const Type *type, Dtype dtype);
-/* type_with_dtype of types that were seen before gives what it gave then; starts as {0}. A model has
- * few different types, and they need be in memory once. */
+/* type_with_dtype of types that were seen before gives what it gave then; starts as {0}. A model
+ * has few different types, and they need be in memory once. */
 typedef struct TypeMemo {
     struct {
         const Type *from, *to;
@@ -120,7 +120,7 @@ typedef struct ValueDecl {
     Bytes rest;
 } ValueDecl;
 
-/* ---- values and uses ----------------------------------------------------------------------- */
+/* ---- values and uses ------------------------------------------------------------------------- */
 
 typedef struct Use {
     Value *value;    /* what is read; NULL: an omitted input */
@@ -212,7 +212,7 @@ struct Attr {
     Bytes rest;
 };
 
-/* ---- nodes ------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* NodeDeviceConfigurationProto: the tensor names are modelled, the remainder kept. */
 typedef struct ShardingSpec {
@@ -249,8 +249,8 @@ typedef enum NoteKind {
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
     NoteKind kind;
-    const char *label;  /* of a node without a name: node_label before outputs were renamed, which is
-                            what its author calls it. NULL: node_label says it still */
+    const char *label;  /* of a node without a name: node_label before outputs were renamed, which
+                           is what its author calls it. NULL: node_label says it still */
     const char *subject; /* of a TIED note, a node's label; of FOLLOWS and READS, a value's name */
     const char *reason; /* one phrase, static or in the model's arena; NULL where `kind` says all */
     int64_t cost;
@@ -270,7 +270,7 @@ struct Node {
     Node *prev, *next; /* in the graph's order */
     uint32_t id;       /* < model->node_count; dense, for side tables of passes */
     uint32_t input_count, output_count;
-    bool shares_lists; /* attrs and metadata are another node's too: attr.c copies before it writes */
+    bool shares_lists; /* attrs and metadata are another node's too: attr.c copies, then writes */
     Sym name;          /* often absent: node_label gives something to call it by */
     Sym op_type, domain;
     Use *inputs;     /* [input_count]; inputs[i].value is NULL where omitted */
@@ -286,7 +286,7 @@ const NodeExtra *node_extra(const Node *node);
 /* Replaces all of that; while a model is read. */
 void node_set_extra(Node *node, NodeExtra extra);
 
-/* ---- graphs ----------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 typedef struct GraphOutput {
     Use use;         /* use.value is never NULL */
@@ -315,8 +315,8 @@ typedef struct OpsetImport {
     Bytes rest;
 } OpsetImport;
 
-/* Most imports of a model or function: they are looked through for every node, and real models have a
- * handful. Readers refuse more. */
+/* Most imports of a model or function: they are looked through for every node, and real models have
+ * a handful. Readers refuse more. */
 enum { OPSET_IMPORTS_MAX = 1000 };
 
 typedef VEC(OpsetImport) OpsetImports;
@@ -324,7 +324,7 @@ typedef VEC(OpsetImport) OpsetImports;
 struct Graph {
     Model *model;
     uint32_t id; /* < model->graph_count; dense, for side tables of passes */
-    Graph *parent;      /* whose values it may capture; NULL for the main graph and function bodies */
+    Graph *parent;      /* whose values it may capture; NULL: the main graph, functions' bodies */
     Node *owner;        /* the node that holds it as an attribute; NULL otherwise */
     Function *function; /* the function it is the body of, or NULL (also in nested graphs) */
     OpsetImports *opsets; /* of the model, or of the function it lies in */
@@ -333,7 +333,7 @@ struct Graph {
     VEC(GraphOutput *) outputs; /* each allocated alone, so that its Use stays in place */
     VEC(Value *) initializers; /* values with init, in file order */
     VEC(Value *) sparse_initializers;
-    VEC(Value *) infos; /* values with info, in file order; may be ones nothing defines (mentions.h) */
+    VEC(Value *) infos; /* values with info, in file order; also of what is nowhere (mentions.h) */
     bool unswept; /* there are values without info among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
@@ -391,7 +391,7 @@ struct Model {
     Bytes rest;
 };
 
-/* ---- making and freeing ------------------------------------------------------------------------- */
+/* ---- making and freeing ---------------------------------------------------------------------- */
 
 /* An empty model with an empty main graph, freed with model_free. Allocation goes to `trap`. */
 Model *model_new(MemTrap *trap);
@@ -407,8 +407,8 @@ void model_drop_import(Model *model, OpsetImports *opsets, Sym domain);
 /* True where domain is the default one: absent, "" or "ai.onnx". */
 bool domain_is_default(Sym domain);
 
-/* Appends a function, whose name, domain and overload are set. No edit: models are read with theirs.
- * Of functions that are called alike, the first is the one that is called. */
+/* Appends a function, whose name, domain and overload are set. No edit: models are read with
+ * theirs. Of functions that are called alike, the first is the one that is called. */
 void model_add_function(Model *model, Function *function);
 
 Graph *graph_new(Model *model, Graph *parent);
@@ -427,7 +427,7 @@ void node_resize_outputs(Node *node, uint32_t count);
 void node_set_input(Node *node, uint32_t i, Value *value);
 void node_set_output(Node *node, uint32_t i, Value *value);
 
-/* ---- edits ---------------------------------------------------------------------------------------- */
+/* ---- edits ----------------------------------------------------------------------------------- */
 
 /* Points one use at another value (NULL only for node inputs). Device configurations of the node
  * that name the operand name the new value. */
@@ -443,11 +443,12 @@ void value_rename(Value *value, Sym name);
 /* Exchanges the names of two values of one graph. */
 void value_swap_names(Value *a, Value *b);
 
-/* Sets what is known of the type. No edit: declarations (input, info, output) keep what they say. */
+/* Sets what is known of the type. No edit: declarations (input, info, output) keep what they
+ * say. */
 void value_set_type(Value *value, const Type *type);
 
-/* Brings the value_info entry's dtypes in line with the known type, keeping the declared shape where
- * it has one. Nothing happens where there is no entry, no type is known, or they agree. */
+/* Brings the value_info entry's dtypes in line with the known type, keeping the declared shape
+ * where it has one. Nothing happens where there is no entry, no type is known, or they agree. */
 void value_sync_info(Value *value);
 
 /* Changes the declared dtype of a graph input or output. The value's own type is not touched. */
@@ -484,7 +485,7 @@ GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);
 /* Notes an edit made to a declaration or metadata that no function above covers. */
 void model_touch(Model *model);
 
-/* ---- attributes ---------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 /* The attribute of that name, or NULL. */
 Attr *node_attr(const Node *node, const char *name);
@@ -515,8 +516,8 @@ void node_add_metadata(Node *node, const char *key, const char *value);
 Sym node_metadata(const Node *node, const char *key);
 /* Drops every entry of that key. */
 void node_remove_metadata(Node *node, const char *key);
-/* Appends key = value to the metadata of the model, or of the function, whose imports these are. The
- * second takes such an entry away; false where there is none. */
+/* Appends key = value to the metadata of the model, or of the function, whose imports these are.
+ * The second takes such an entry away; false where there is none. */
 void model_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
 bool model_take_mark(Model *model, OpsetImports *opsets, const char *key, const char *value);
 /* Gives a key its value, adding it where it is new. */
@@ -524,7 +525,7 @@ void node_set_metadata(Node *node, const char *key, const char *value);
 /* The same for what declares an input, output or inner value. */
 void decl_add_metadata(Model *model, ValueDecl *decl, const char *key, const char *value);
 
-/* ---- walking --------------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 typedef VEC(Graph *) GraphList;
 /* Every graph of the model, outer before inner: the main graph and its nested graphs in node order,
@@ -542,7 +543,7 @@ bool graph_is_within(const Graph *inner, const Graph *outer);
  * shadow operators of the same name. O(1). */
 Function *model_find_function(const Model *model, const Node *node);
 
-/* ---- messages --------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* What to call a node: its name, or its first output's before a pass renamed that. Never NULL. */
 const char *node_label(const Node *node);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 Model *model_new(MemTrap *trap) {
-    /* The Model lives in its own arena, so that one free ends everything. Until it is made, nobody else
-     * can free it. */
+    /* The Model lives in its own arena, so that one free ends everything. Until it is made, nobody
+     * else can free it. */
     MemTrap inner;
     Arena arena;
     Model *volatile made = NULL;

@@ -67,7 +67,7 @@ static const OpFlags flag_rows[] = {
 #include "op_facts.def"
 };
 
-/* ---- searching a table ---- */
+/* ---- searching a table ----------------------------------------------------------------------- */
 
 /* A table of rows that begin with an OpRange. */
 typedef struct Rows {
@@ -115,7 +115,7 @@ static const AttrRow *attr_row(const AttrRow *table, Rows rows, const OpSchema *
     return NULL;
 }
 
-/* ---- the look-ups ---- */
+/* ---- the look-ups ---------------------------------------------------------------------------- */
 
 bool op_type_wrap(OpWrap wrap, OpType in, OpType *out) {
     OpTypeKind kind = OPTYPE_COUNT;

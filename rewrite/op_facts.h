@@ -41,7 +41,7 @@ typedef enum OpWrap {
 /* Applies `wrap`. False where it has no meaning for that type; *out is then untouched. */
 bool op_type_wrap(OpWrap wrap, OpType in, OpType *out);
 
-/* ---- output types ---- */
+/* ---- output types ---------------------------------------------------------------------------- */
 
 typedef enum OpFrom {
     /* The type of actual input `input`; the next row where that operand is absent. */
@@ -100,7 +100,7 @@ const OpOutputRule *op_output_rules(const OpSchema *schema, size_t output, size_
  * rules instead (Constant.value_float) that one is to be replaced. */
 const OpOutputRule *op_output_rewritable(const OpSchema *schema, size_t output);
 
-/* ---- attributes ---- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 typedef enum OpAttrRole {
     OP_ATTR_PLAIN,        /* holds no element type */
@@ -119,7 +119,7 @@ OpAttrRole op_attr_role(const OpSchema *schema, const char *attr);
  * attributes. */
 const OpTypeVar *op_tensor_attr_var(const OpSchema *schema, const char *attr);
 
-/* ---- type variables that must agree ---- */
+/* ---- type variables that must agree ---------------------------------------------------------- */
 
 typedef enum OpTieWhy {
     OP_TIE_ELEMENT, /* one holds values of the other: sequence, optional, map */
@@ -141,7 +141,7 @@ typedef struct OpTie {
 /* The ties of the operator, `*count` of them. */
 const OpTie *op_ties(const OpSchema *schema, size_t *count);
 
-/* ---- types that the definition allows and strict checking refuses ---- */
+/* ---- types that the definition allows and strict checking refuses ---------------------------- */
 
 typedef struct OpRefusal {
     OpRange range;
@@ -154,7 +154,7 @@ typedef struct OpRefusal {
  * NULL where it does not. */
 const char *op_refusal(const OpSchema *schema, const char *var, Dtype dtype);
 
-/* ---- subgraphs ---- */
+/* ---- subgraphs ------------------------------------------------------------------------------- */
 
 typedef enum OpStates {
     OP_STATES_NONE,
@@ -187,14 +187,15 @@ const OpBodySlots *op_body_slots(const OpSchema *schema, const char *attr);
  * num_scan_inputs, which comes from a file: a number out of range gives 0 states. */
 size_t op_body_state_count(const OpBodySlots *slots, size_t node_inputs, int64_t scan_inputs);
 
-/* ---- what becomes of values ---- */
+/* ---- what becomes of values ------------------------------------------------------------------ */
 
 enum {
     OP_MOVES = 1,      /* every output element is an element of a moved input, or zero */
     OP_SHAPE_ONLY = 2, /* outputs depend on the inputs' shapes and types, not on their values */
     OP_RANDOM = 4,     /* outputs differ from run to run, or depend on a seeded stream */
     OP_RANDOM_TRAINING = 8, /* the same, in training mode only (Dropout) */
-    /* Of OP_MOVES, where the definition says how many elements an output has, whatever the shapes: */
+    /* Of OP_MOVES, where the definition says how many elements an output has, whatever the
+     * shapes: */
     OP_KEEPS_COUNT = 16, /* as many as the moved input */
     OP_SHRINKS = 32,     /* at most as many as the moved input */
     OP_GROWS = 64,       /* at least as many as each moved input */

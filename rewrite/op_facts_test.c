@@ -51,7 +51,7 @@ static const OpSchema *op(const char *name, int64_t opset) {
     return schema;
 }
 
-/* ---- the rows themselves ---- */
+/* ---- the rows themselves --------------------------------------------------------------------- */
 
 /* Ordered, and each range begins at a version and is not empty: the search relies on both. Within
  * an operator a range never ends before the one before it, so that those of a version adjoin. */
@@ -81,7 +81,7 @@ static void test_ranges(void **state) {
     check_ranges(flag_ranges, LENGTH(flag_ranges));
 }
 
-/* ---- every output is determined ---- */
+/* ---- every output is determined -------------------------------------------------------------- */
 
 /* Steps 1 to 3 of op_facts.h: true where they always give the type of this formal output. */
 static bool is_bound(const OpSchema *schema, const OpParam *output) {
@@ -138,7 +138,7 @@ static void test_every_output_is_determined(void **state) {
     assert_int_equal(by_rule, 115);
 }
 
-/* ---- the rules fit the schemas ---- */
+/* ---- the rules fit the schemas --------------------------------------------------------------- */
 
 static bool attr_fits(const OpAttr *attr, OpFrom from) {
     switch (from) {
@@ -214,7 +214,7 @@ static void test_rules_fit_schemas(void **state) {
     }
 }
 
-/* ---- nothing was forgotten ---- */
+/* ---- nothing was forgotten ------------------------------------------------------------------- */
 
 static void test_no_attribute_forgotten(void **state) {
     (void)state;
@@ -269,7 +269,7 @@ static void test_ties_and_refusals(void **state) {
     assert_null(op_refusal(op("MatMul", 13), "T", DTYPE_FLOAT16));
 }
 
-/* ---- spot checks ---- */
+/* ---- spot checks ----------------------------------------------------------------------------- */
 
 static void test_output_rules(void **state) {
     (void)state;

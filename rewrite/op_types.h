@@ -11,7 +11,8 @@
 const Type *type_refine(Arena *arena, const Type *known, OpType type);
 
 /* The schema of the operator the node calls, at the opset its graph imports, or as the model's
- * declared_ops have it; NULL for unknown operators and domains. Does not look for functions of the model. */
+ * declared_ops have it; NULL for unknown operators and domains. Does not look for functions of the
+ * model. */
 const OpSchema *node_schema(const Node *node);
 
 /* True for a Cast of one input to one output. NULL is none. */
@@ -20,8 +21,8 @@ bool node_is_cast(const Node *node);
 /* True for a Cast that demi itself put there (metadata demi.inserted). */
 bool node_is_own_cast(const Node *node);
 
-/* True where a graph output of the main graph, of a function or of a training graph reads the value:
- * its name is then part of an interface. Outputs of nested graphs go by position. */
+/* True where a graph output of the main graph, of a function or of a training graph reads the
+ * value: its name is then part of an interface. Outputs of nested graphs go by position. */
 bool value_is_named_output(const Value *value);
 
 #endif

@@ -108,7 +108,7 @@ const OpSchema *ops_at(size_t index) {
     return &schemas[index];
 }
 
-/* ---- names spelt alike ---- */
+/* ---- names spelt alike ----------------------------------------------------------------------- */
 
 static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -165,7 +165,7 @@ const char *ops_nearest_name(const char *domain, const char *name) {
     return nearest;
 }
 
-/* ---- parameters and attributes ---- */
+/* ---- parameters and attributes --------------------------------------------------------------- */
 
 static const OpParam *param_at(const OpParam *params, size_t count, size_t index) {
     if (index < count) return &params[index];
@@ -214,7 +214,7 @@ const OpTypeVar *op_schema_var(const OpSchema *schema, const char *name) {
     return NULL;
 }
 
-/* ---- types ---- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* Of tensor, sequence of tensors, …: the same inside an optional or a sequence. COUNT: none. */
 static OpTypeKind kind_wrapped(TypeKind wrapper, OpTypeKind inner) {
@@ -257,7 +257,7 @@ bool op_type_from(const Type *type, OpType *out) {
     return true;
 }
 
-/* ---- type sets ---- */
+/* ---- type sets ------------------------------------------------------------------------------- */
 
 bool type_set_has(const TypeSet *set, OpTypeKind kind, Dtype dtype) {
     if ((unsigned)kind >= OPTYPE_COUNT || (unsigned)dtype >= DTYPE_COUNT) return false;

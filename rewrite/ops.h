@@ -7,8 +7,8 @@
  * a fixed type; casts are therefore decided per operand, never per node. All schemas are static and
  * constant: pointers stay valid, == compares schemas, and nothing is built at start-up.
  *
- * The domains "" and "ai.onnx" (and NULL) are one; schemas spell it "". Look-ups by name know demi's
- * own domain, demi.fused, too (fused_ops.h).
+ * The domains "" and "ai.onnx" (and NULL) are one; schemas spell it "". Look-ups by name know
+ * demi's own domain, demi.fused, too (fused_ops.h).
  */
 #ifndef DEMI_OPS_H
 #define DEMI_OPS_H

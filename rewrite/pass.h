@@ -66,7 +66,8 @@ typedef struct PassCounts {
     PassRemark *remarks;                     /* newest first */
 } PassCounts;
 
-/* Appends a copy of `loss`, made in `arena`, which must outlive the pipeline; the name is borrowed. */
+/* Appends a copy of `loss`, made in `arena`, which must outlive the pipeline; the name is
+ * borrowed. */
 void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss);
 
 /* Remarks `text`, which is borrowed, as the list's memory is taken from `arena`: both must outlive

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names in scope while a model is read, from the wire or from text.
  *
- * Each graph has a table of its own values; captures look further out. Models need not be sorted, so
- * a name is resolved only when all definitions of its graph are known: to the nearest enclosing graph
- * that defines it, else to an undefined value of the reader's graph.
+ * Each graph has a table of its own values; captures look further out. Models need not be sorted,
+ * so a name is resolved only when all definitions of its graph are known: to the nearest enclosing
+ * graph that defines it, else to an undefined value of the reader's graph.
  */
 #ifndef DEMI_SCOPE_H
 #define DEMI_SCOPE_H

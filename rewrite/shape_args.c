@@ -18,8 +18,7 @@ const ShapeRow *shape_args_row(const Node *node) {
                       opset_version(node->graph->opsets, node->domain));
 }
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static AttrText text_of(Bytes bytes) {
     return (AttrText){true, (uint32_t)bytes.size, (const char *)bytes.data};
@@ -81,8 +80,7 @@ const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena
     return attrs;
 }
 
-/* ---- operands
- * -------------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static const Type *innermost(const Type *type) {
     while (type && (type->kind == TYPE_SEQUENCE || type->kind == TYPE_OPTIONAL)) type = type->elem;
@@ -155,8 +153,7 @@ ShapeOperand shape_args_of_tensor(const Tensor *tensor, Arena *arena) {
     return operand;
 }
 
-/* ---- back to types
- * ----------------------------------------------------------------------------------- */
+/* ---- back to types --------------------------------------------------------------------------- */
 
 static bool dim_is(const Dim *dim, ShapeNum num) {
     if (num.kind == SHAPE_UNKNOWN) return dim->kind == DIM_UNKNOWN;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading of constant data in the raw_data form, whatever field it is stored in.
  *
- * The layers, from the bottom: stored bytes (arena or Source); elements of a typed field narrowed to
- * the dtype's width; lazy casts, converted a window at a time. All sizes were checked against the
- * dims by tensor_check before anything here indexes. */
+ * The layers, from the bottom: stored bytes (arena or Source); elements of a typed field narrowed
+ * to the dtype's width; lazy casts, converted a window at a time. All sizes were checked against
+ * the dims by tensor_check before anything here indexes. */
 #include "tensor.h"
 
 #include <float.h>
@@ -140,7 +140,8 @@ uint64_t tensor_raw_size(const Tensor *tensor) {
 
 static bool read_stored(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size,
                         Err *err) {
-    if (tensor->source) return source_read(tensor->source, tensor->offset + offset, buffer, size, err);
+    if (tensor->source)
+        return source_read(tensor->source, tensor->offset + offset, buffer, size, err);
     if (size) memcpy(buffer, tensor->bytes + offset, size);
     return true;
 }
@@ -170,7 +171,8 @@ static void clamp_floats(float *values, uint64_t count, Dtype to) {
     }
 }
 
-static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size, Err *err) {
+static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint64_t size,
+                      Err *err) {
     float window[WINDOW];
     bool to_float = dtype_of(tensor) == DTYPE_FLOAT;
     uint64_t first = offset / (to_float ? 4 : 2), count = size / (to_float ? 4 : 2);
@@ -194,7 +196,8 @@ bool tensor_read_raw(const Tensor *tensor, uint64_t offset, void *buffer, uint64
     if (tensor->storage == TENSOR_INT32S || tensor->storage == TENSOR_UINT64S) {
         unsigned width = dtype_bits(dtype_of(tensor)) / 8;
         if (dtype_bits(dtype_of(tensor)) == 6)
-            return err_set(err, ERR_MODEL, "6-bit elements in int32_data can't be read as raw data");
+            return err_set(err, ERR_MODEL,
+                           "6-bit elements in int32_data can't be read as raw data");
         return read_narrowed(tensor, width ? width : 1, offset, buffer, size, err);
     }
     return read_stored(tensor, offset, buffer, size, err);

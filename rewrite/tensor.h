@@ -112,8 +112,8 @@ Tensor *tensor_new_raw(Arena *arena, Dtype dtype, const int64_t *dims, uint32_t 
                        const void *bytes, uint64_t size);
 Tensor *tensor_new_float_scalar(Arena *arena, float value);
 
-/* A lazy cast of `of` to `to`, with the same name, dims, doc string and metadata. Both types must be
- * among float, float16 and bfloat16. A cast of a cast is kept as two roundings. */
+/* A lazy cast of `of` to `to`, with the same name, dims, doc string and metadata. Both types must
+ * be among float, float16 and bfloat16. A cast of a cast is kept as two roundings. */
 Tensor *tensor_new_cast(Arena *arena, const Tensor *of, Dtype to);
 
 /* The same to float16 or bfloat16, but what is finite stays finite. Inf stays Inf. */

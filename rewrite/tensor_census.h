@@ -18,7 +18,8 @@ typedef struct CensusMemo CensusMemo;
 CensusMemo *census_memo_new(Arena *arena);
 
 /* Counts what converting a float, float16 or bfloat16 tensor to `target` would change. The tensor
- * must have passed tensor_check and live as long as the memo. False with *err set where the data can't be read. */
+ * must have passed tensor_check and live as long as the memo. False with *err set where the data
+ * can't be read. */
 bool tensor_census(CensusMemo *memo, const Tensor *tensor, Dtype target, ValueCensus *census,
                    Err *err);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models as text: ONNX's textual syntax, with demi's extensions where it has no word for something.
  *
- * text_print and text_parse are inverse: text -> model -> text is the identity for printed text, and
- * model -> text (TEXT_FULL) -> model keeps every field. See text_print.c for the grammar of the
+ * text_print and text_parse are inverse: text -> model -> text is the identity for printed text,
+ * and model -> text (TEXT_FULL) -> model keeps every field. See text_print.c for the grammar of the
  * extensions (@meta @doc @sparse @quant @training @raw @unknown …).
  */
 #ifndef DEMI_TEXT_H

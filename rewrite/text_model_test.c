@@ -80,8 +80,7 @@ static KeyValue *entries(Maker *m) {
     return first;
 }
 
-/* ---- types
- * --------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static void some_dims(Maker *m, Type *type) {
     type->has_shape = pick(m, 4) != 0;
@@ -138,8 +137,7 @@ static ValueDecl *some_decl(Maker *m, bool typed) {
     return decl;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Data of `size` bytes as a typed field holds it. Small integers, so that packed types are met. */
 static void some_data(Maker *m, Tensor *tensor, uint32_t size, uint32_t width) {
@@ -206,8 +204,7 @@ static SparseTensor *some_sparse(Maker *m, Sym name) {
     return sparse;
 }
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static Graph *some_graph(Maker *m, Graph *parent, Node *owner);
 
@@ -289,8 +286,7 @@ static Attr *some_attr(Maker *m, Node *node) {
     return attr;
 }
 
-/* ---- graphs
- * -------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 typedef VEC(Value *) Values;
 
@@ -419,8 +415,7 @@ static Graph *some_graph(Maker *m, Graph *parent, Node *owner) {
     return graph;
 }
 
-/* ---- models
- * -------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static void some_opsets(Maker *m, OpsetImports *opsets) {
     for (uint32_t n = pick(m, 3); n > 0; n--) {
@@ -488,8 +483,7 @@ static Model *some_model(uint64_t seed) {
     return model;
 }
 
-/* ---- the property
- * -------------------------------------------------------------------------------- */
+/* ---- the property ---------------------------------------------------------------------------- */
 
 typedef struct Buffer {
     Arena *arena;

@@ -141,8 +141,7 @@ void out_extras(TextOut *out, Sym doc, const KeyValue *metadata, Bytes rest) {
     out_rest(out, "unknown", rest);
 }
 
-/* ---- types -------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static void out_dtype(TextOut *out, int32_t dtype, bool present) {
     if (present && dtype > 0 && dtype < DTYPE_COUNT) {

@@ -6,8 +6,7 @@
 
 #include "text_parser.h"
 
-/* ---- headers ------------------------------------------------------------------------------------
- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 typedef struct Header {
     uint32_t seen; /* bit per TextField */
@@ -99,8 +98,7 @@ static bool parse_model_header(Parser *p, Model *model) {
     return true;
 }
 
-/* ---- functions ----------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* <name, name: type = default, …> where there is one. */
 static bool parse_parameters(Parser *p, Function *function) {
@@ -148,8 +146,7 @@ static bool parse_function(Parser *p) {
     return true;
 }
 
-/* ---- training -----------------------------------------------------------------------------------
- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 typedef VEC(TrainingBinding) Bindings;
 #define MOVE_VEC(to, from)                                                                         \
@@ -213,8 +210,7 @@ static bool parse_training(Parser *p) {
     return true;
 }
 
-/* ---- models -------------------------------------------------------------------------------------
- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static bool parse_model(Parser *p) {
     Model *model = p->model;

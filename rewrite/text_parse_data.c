@@ -6,8 +6,7 @@
 
 #include "text_parser.h"
 
-/* ---- types -------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 bool parser_at_type(const Parser *p) {
     if (p->token.kind == '?') return true;
@@ -161,8 +160,7 @@ bool parser_type(Parser *p, const Type **result) {
     return true;
 }
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 bool parser_number(Parser *p, Number *number) {
     Token *token = &number->token;
@@ -209,8 +207,7 @@ static bool parse_double(Parser *p, const Number *number, double *value) {
            parser_fail(p, token, "not a number of type double");
 }
 
-/* ---- elements ----------------------------------------------------------------------------------
- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 /* Where a list of elements goes. */
 typedef struct Elements {
@@ -382,8 +379,7 @@ static bool parse_elements(Parser *p, Elements *to) {
     return true;
 }
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 bool parser_at_data(const Parser *p) {
     return p->token.kind == '{' || p->token.kind == '=' || parser_at_name(p) ||
@@ -490,8 +486,7 @@ bool parser_tensor(Parser *p, const Type *type, Sym name, Tensor **result) {
     return true;
 }
 
-/* ---- sparse tensors ----------------------------------------------------------------------------
- */
+/* ---- sparse tensors -------------------------------------------------------------------------- */
 
 bool parser_accept_sparse(Parser *p) {
     if (p->token.kind != TOKEN_NAME ||

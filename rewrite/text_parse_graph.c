@@ -20,8 +20,7 @@ bool parser_ref(Parser *p, NameRef *ref, Bytes *rest) {
     return !parser_at_mark(p, MARK_UNKNOWN) || parser_mark_hex(p, rest);
 }
 
-/* ---- declarations -------------------------------------------------------------------------------
- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 /* [type] name extras; *at is the name's token. */
 static bool parse_decl(Parser *p, ValueDecl **result, Sym *name, Token *at) {
@@ -134,8 +133,7 @@ static bool parse_value_item(Parser *p) {
     return add_initializer(p, &at, value, tensor);
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 typedef VEC(Sym) Names;
 
@@ -256,8 +254,7 @@ static bool parse_node(Parser *p) {
     return parse_node_marks(p, node);
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* @quant(tensor, "KEY": name, …) */
 static bool parse_annotation(Parser *p, Graph *graph) {

@@ -67,7 +67,7 @@ bool parser_extras(Parser *p, Extras *extras);
 /* The integer of an INT token as sign and size. */
 bool token_integer(const Token *token, bool *negative, uint64_t *size);
 
-/* ---- text_parse_data.c ---- */
+/* ---- text_parse_data.c ----------------------------------------------------------------------- */
 
 /* True where the current token begins a type. */
 bool parser_at_type(const Parser *p);
@@ -90,14 +90,14 @@ typedef struct Number {
 bool parser_number(Parser *p, Number *number);
 bool parser_float(Parser *p, const Number *number, float *value);
 
-/* ---- text_parse_attr.c ---- */
+/* ---- text_parse_attr.c ----------------------------------------------------------------------- */
 
 /* < attr, … > where there is one. */
 bool parser_attrs(Parser *p, Node *owner, Attr **attrs);
 /* What follows an attribute's name. */
 bool parser_attr(Parser *p, Node *owner, Sym name, Attr **attr);
 
-/* ---- text_parse_graph.c ---- */
+/* ---- text_parse_graph.c ---------------------------------------------------------------------- */
 
 /* A whole graph; owner is the node that holds it. */
 bool parser_graph(Parser *p, Node *owner, Graph **graph);

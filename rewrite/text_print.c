@@ -59,8 +59,7 @@ static void out_plain_name(TextOut *out, Sym sym) {
         out_string(out, sym);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------
- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void out_float_attr(TextOut *out, float value) {
     char text[TEXT_NUMBER];
@@ -198,8 +197,7 @@ static void out_attrs(TextOut *out, const Attr *attrs) {
     out_text(out, ">");
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void out_ref(TextOut *out, const NameRef *ref, Bytes rest) {
     out_name(out, ref->value ? ref->value->name : ref->name);
@@ -275,8 +273,7 @@ static void out_node(TextOut *out, const Node *node) {
     out_extras(out, extra->doc, node->metadata, extra->rest);
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void out_decl(TextOut *out, const ValueDecl *decl, Sym name) {
     if (decl->type) {
@@ -370,8 +367,7 @@ static void out_graph(TextOut *out, const Graph *graph) {
     out_body(out, graph);
 }
 
-/* ---- models -------------------------------------------------------------------------------------
- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 /* Begins one field of a header. */
 static void out_field_name(TextOut *out, TextField field, bool *first) {

@@ -82,8 +82,7 @@ static void out_packed(TextOut *out, Dtype dtype, const unsigned char *bytes, ui
     }
 }
 
-/* ---- typed fields ------------------------------------------------------------------------------
- */
+/* ---- typed fields ---------------------------------------------------------------------------- */
 
 static Dtype field_dtype(TensorStorage storage) {
     switch (storage) {
@@ -150,7 +149,8 @@ static void out_entry(TextOut *out, const Tensor *tensor, uint64_t index, bool u
 
 static void out_field(TextOut *out, const Tensor *tensor) {
     bool strings = tensor->storage == TENSOR_STRINGS;
-    uint64_t entries = strings ? tensor->string_count : tensor->size / tensor_field_width(tensor->storage);
+    uint64_t entries =
+        strings ? tensor->string_count : tensor->size / tensor_field_width(tensor->storage);
     bool usual = entries && tensor_field_of((Dtype)tensor->dtype) == tensor->storage;
     if (!usual) {
         out_text(out, "@store(");
@@ -175,8 +175,7 @@ static void out_field(TextOut *out, const Tensor *tensor) {
     out_text(out, "}");
 }
 
-/* ---- raw data ----------------------------------------------------------------------------------
- */
+/* ---- raw data -------------------------------------------------------------------------------- */
 
 /* Reads stored bytes; those of a lazy cast are converted. */
 static bool read_raw(TextOut *out, const Tensor *tensor, uint64_t offset, void *to, uint64_t size) {
@@ -276,8 +275,7 @@ static void out_raw(TextOut *out, const Tensor *tensor) {
     out_text(out, "}");
 }
 
-/* ---- whole tensors ------------------------------------------------------------------------------
- */
+/* ---- whole tensors --------------------------------------------------------------------------- */
 
 static void out_tensor_type(TextOut *out, const Tensor *tensor) {
     if (tensor->has_dtype && tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT) {

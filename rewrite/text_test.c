@@ -289,8 +289,7 @@ static void test_errors(void **state) {
     }
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static void test_elements(void **state) {
     (void)state;
@@ -344,8 +343,7 @@ static void test_floats(void **state) {
     }
 }
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void test_names(void **state) {
     (void)state;
@@ -387,8 +385,7 @@ static void test_verified(void **state) {
     model_free(model);
 }
 
-/* ---- short form ---------------------------------------------------------------------------------
- */
+/* ---- short form ------------------------------------------------------------------------------ */
 
 static void test_short(void **state) {
     (void)state;
@@ -409,8 +406,7 @@ static void test_short(void **state) {
     arena_free(&arena);
 }
 
-/* ---- hostile texts
- * ------------------------------------------------------------------------------- */
+/* ---- hostile texts --------------------------------------------------------------------------- */
 
 static void try_text(const char *text, size_t size) {
     /* A copy of exactly this size, so that reading beyond it is seen by the sanitizer. */

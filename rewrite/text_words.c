@@ -147,8 +147,7 @@ bool text_is_packed(Dtype dtype) {
     return bits == 2 || bits == 4;
 }
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* snprintf and strtod write and read the locale's decimal point, which a program that uses the
  * library may have changed. */
@@ -273,8 +272,7 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
     }
 }
 
-/* ---- opaque types ------------------------------------------------------------------------------
- */
+/* ---- opaque types ---------------------------------------------------------------------------- */
 
 /* Tags of length-delimited fields: TypeProto.opaque_type, Opaque.domain, Opaque.name. */
 enum { OPAQUE_TAG = 7 << 3 | 2, DOMAIN_TAG = 1 << 3 | 2, NAME_TAG = 2 << 3 | 2 };

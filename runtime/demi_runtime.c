@@ -49,7 +49,7 @@ static DemiStatus end(const Err *err, DemiError *error) {
     return (DemiStatus)err->code;
 }
 
-/* ---- plans ---------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     const Plan *view = &plan->loaded.plan;
@@ -194,7 +194,7 @@ bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
     return give_io(plan->outputs, plan->output_count, i, io);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static uint64_t default_budget(void) {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
@@ -265,7 +265,7 @@ void demi_context_free(DemiContext *context) {
     free(context);
 }
 
-/* ---- inputs --------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
     if (value->kind == DEMI_DATA_NONE) {
@@ -375,7 +375,7 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
     return set_input(context, name, value, true, error);
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static DemiData give_tensor(const RtTensor *tensor) {
     const KernelTensor *t = &tensor->tensor;
@@ -477,7 +477,7 @@ const DemiData *demi_context_output(const DemiContext *context, size_t i) {
 
 uint64_t demi_context_peak(const DemiContext *context) { return context->exec.pool.peak; }
 
-/* ---- watching ------------------------------------------------------------------------------- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 typedef struct Watched {
     const char **names;

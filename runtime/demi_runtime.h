@@ -23,8 +23,8 @@
  *
  * Threads: a plan never changes and may be used by any number of threads; a context belongs to one
  * thread at a time. There is no global state. A context computes with as many threads as its
- * options say: the caller's, and others that begin with its first run, sleep between runs and end with
- * it. Signals are blocked in those.
+ * options say: the caller's, and others that begin with its first run, sleep between runs and end
+ * with it. Signals are blocked in those.
  */
 #ifndef DEMI_RUNTIME_H
 #define DEMI_RUNTIME_H
@@ -76,10 +76,11 @@ typedef struct DemiData {
 
 typedef struct DemiPlan DemiPlan;
 
-/* Maps a plan file, which must not change while the plan is in use; constants are never copied. Makes a
- * plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error *plan is NULL.
- * DEMI_ERR_MODEL where there is no such file or it is no plan, damaged, made by another version, or
- * has an operator that demi has no kernel for; DEMI_ERR_ENV where it can't be read. */
+/* Maps a plan file, which must not change while the plan is in use; constants are never copied.
+ * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
+ * *plan is NULL. DEMI_ERR_MODEL where there is no such file or it is no plan, damaged, made by
+ * another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV where it can't be
+ * read. */
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
 /* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
  * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
@@ -124,9 +125,9 @@ typedef enum DemiKernels {
     DEMI_KERNELS_ONEDNN = 2, /* oneDNN's wherever it can; where it is not usable, demi's own */
 } DemiKernels;
 
-/* The version of oneDNN that is there to be used, "3.2.0"; NULL with the reason in *error where there is
- * none. Opens the library (libdnnl.so.3, where the system looks for libraries) unless a context already
- * did; it stays open as long as the program runs. */
+/* The version of oneDNN that is there to be used, "3.2.0"; NULL with the reason in *error where
+ * there is none. Opens the library (libdnnl.so.3, where the system looks for libraries) unless a
+ * context already did; it stays open as long as the program runs. */
 DEMI_API const char *demi_onednn_version(DemiError *error);
 
 typedef struct DemiContextOptions {
@@ -163,13 +164,14 @@ DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *
  * may run again after an error, too. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
-/* Output i of the last run; NULL beyond the count, without a run, or after a failed one. It lives until
- * the next run or demi_context_free. Its data may be an input's, borrowed ones included, where the
- * model hands that on as it is. */
+/* Output i of the last run; NULL beyond the count, without a run, or after a failed one. It lives
+ * until the next run or demi_context_free. Its data may be an input's, borrowed ones included,
+ * where the model hands that on as it is. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 
-/* Bytes in use at most during the last run: for values, for kernels' workspace and what they prepared,
- * and for what the context remembers. Packed weights that contexts share count in each. */
+/* Bytes in use at most during the last run: for values, for kernels' workspace and what they
+ * prepared, and for what the context remembers. Packed weights that contexts share count in
+ * each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
 /* ---- watching -------------------------------------------------------------------------------- */

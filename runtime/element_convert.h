@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elements of one dtype as another: what the runtime does around kernels that do not take a dtype. */
+/* Elements of one dtype as another: what the runtime does around kernels that do not take a
+ * dtype. */
 #ifndef DEMI_ELEMENT_CONVERT_H
 #define DEMI_ELEMENT_CONVERT_H
 

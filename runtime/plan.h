@@ -98,12 +98,13 @@ typedef struct PlanValue {
     uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
 } PlanValue;
 
-/* A value has one place that defines it: a constant, an input of a graph, or an output of a step. */
+/* A value has one place that defines it: a constant, an input of a graph, or an output of a
+ * step. */
 typedef struct PlanGraph {
     uint32_t name, zero;
     PlanSpan inputs, outputs; /* OPERANDS */
-    PlanSpan defaults; /* OPERANDS, as many as inputs, or none: constants for inputs that are not set,
-                          PLAN_NONE where there is none; of the main graph only */
+    PlanSpan defaults; /* OPERANDS, as many as inputs, or none: constants for inputs that are not
+                          set, PLAN_NONE where there is none; of the main graph only */
     PlanSpan steps;    /* STEPS */
 } PlanGraph;
 
@@ -195,19 +196,20 @@ PlanSpan plan_add_operands(PlanBuilder *builder, const uint32_t *items, size_t c
 uint32_t plan_add_numbers(PlanBuilder *builder, const int64_t *items, size_t count);
 uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count);
 /* Gives value `value` constant data of `size` bytes, read when the plan is written. */
-void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read, void *data);
+void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read,
+                   void *data);
 
-/* Executes steps whose operands are all constant, and drops what nothing reads any more (plan_fold.c
- * says what is left alone). All must be in the builder; results lie in its arena. False where a
- * constant can't be read. */
+/* Executes steps whose operands are all constant, and drops what nothing reads any more
+ * (plan_fold.c says what is left alone). All must be in the builder; results lie in its arena.
+ * False where a constant can't be read. */
 bool plan_fold(PlanBuilder *builder, Err *err);
 
 /* The whole plan, handed to `write` piece by piece. */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);
 bool plan_write(PlanBuilder *builder, PlanWriteFn write, void *data, Err *err);
 
-/* True where the runtime has the operator, in the version in force at that opset; for some dtypes at
- * least. The domain is "" for ai.onnx. */
+/* True where the runtime has the operator, in the version in force at that opset; for some dtypes
+ * at least. The domain is "" for ai.onnx. */
 bool plan_has_operator(const char *domain, const char *op, int64_t opset);
 
 #endif

@@ -29,7 +29,7 @@ static bool span_ok(const Check *c, PlanSpan span, PlanSectionKind kind) {
 
 static bool text_ok(const Check *c, uint32_t text) { return text < c->counts[PLAN_TEXTS]; }
 
-/* ---- header ------------------------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 static bool check_header(Check *c, const void *bytes, uint64_t size) {
     static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {
@@ -85,7 +85,7 @@ static void set_views(Plan *plan, const void *bytes) {
     plan->step_count = (uint32_t)s[PLAN_STEPS].count;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool check_texts(Check *c) {
     for (uint64_t i = 0; i < c->counts[PLAN_TEXTS]; i++)
@@ -124,7 +124,8 @@ static bool check_values(Check *c) {
                  span_ok(c, (PlanSpan){value->dims, value->rank}, PLAN_NUMBERS);
             for (uint32_t k = 0; ok && k < value->rank; k++) {
                 int64_t dim = c->plan->numbers[value->dims + k];
-                ok = dim >= -1 || (dim >= -2 - (int64_t)UINT32_MAX && text_ok(c, (uint32_t)(-2 - dim)));
+                ok = dim >= -1 ||
+                     (dim >= -2 - (int64_t)UINT32_MAX && text_ok(c, (uint32_t)(-2 - dim)));
             }
         }
         if (ok && value->data != PLAN_NO_DATA) ok = check_constant(c, value);
@@ -161,7 +162,7 @@ static bool check_attr(Check *c, const PlanAttr *attr) {
     return false;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Values that may be read, or that get their one definition. */
 static bool check_uses(Check *c, PlanSpan span, bool may_be_none) {
@@ -211,8 +212,8 @@ static bool nothing_is_left(Check *c) {
     return true;
 }
 
-/* Graphs nest, and a file may nest them as deep as it likes: so the walk keeps its own stack. A graph
- * is held by one step of an enclosing one, checked as `held`, so the walk ends. */
+/* Graphs nest, and a file may nest them as deep as it likes: so the walk keeps its own stack. A
+ * graph is held by one step of an enclosing one, checked as `held`, so the walk ends. */
 static bool check_graphs(Check *c) {
     VEC(Place) stack = {0};
     Plan *plan = c->plan;

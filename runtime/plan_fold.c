@@ -42,8 +42,7 @@ static void run_free(void *data) {
     exec_free(&run->exec);
 }
 
-/* ---- what may be executed -----------------------------------------------------------------------
- */
+/* ---- what may be executed -------------------------------------------------------------------- */
 
 static bool text_is(const PlanBuilder *b, uint32_t text, const char *name) {
     PlanSpan span = b->texts.items[text];
@@ -109,8 +108,7 @@ static void find_steps(Fold *f) {
     }
 }
 
-/* ---- executing them -----------------------------------------------------------------------------
- */
+/* ---- executing them -------------------------------------------------------------------------- */
 
 /* The builder's constant of a value; there is one for each, in order of their data. */
 static const PlanConstant *constant_of(const PlanBuilder *b, const PlanValue *value) {
@@ -182,7 +180,8 @@ static uint64_t bytes_of(const RtValue *value) {
 }
 
 /* Bytes that the step's results may have; false where an operand is not known after all. They are
- * held against all constants of the model, too: a chain of steps may double them again and again. */
+ * held against all constants of the model, too: a chain of steps may double them again and
+ * again. */
 static bool allowed(const Fold *f, const Exec *exec, const LoadedStep *step, uint64_t *bytes) {
     uint64_t operands = 0;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
@@ -231,8 +230,7 @@ static bool execute_steps(Fold *f) {
     return true;
 }
 
-/* ---- the plan without them ----------------------------------------------------------------------
- */
+/* ---- the plan without them ------------------------------------------------------------------- */
 
 static bool read_result(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     const KernelTensor *tensor = data;

@@ -18,7 +18,7 @@ static AttrText view_of(const Plan *plan, uint32_t text) {
     return (AttrText){true, span.count, plan->chars + span.first};
 }
 
-/* ---- constants --------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor) {
     const uint32_t *texts = (const void *)(l->loaded->plan.data + value->data);
@@ -45,7 +45,7 @@ static void load_constants(Loader *l) {
     }
 }
 
-/* ---- attributes -------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static ShapeOperand *shape_of(Loader *l, const KernelTensor *tensor) {
     ShapeOperand *operand = ARENA_NEW(l->arena, ShapeOperand);
@@ -94,7 +94,7 @@ static const void *fill(Loader *l, const AttrLayout *layout, const LoadedStep *s
     return attrs;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 typedef struct FoundOp {
     const char *domain, *name;
@@ -164,10 +164,10 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     if (step->shape) step->shape_attrs = fill(l, step->shape->layout, step);
 }
 
-/* ---- lifetimes --------------------------------------------------------------------------------- */
+/* ---- lifetimes ------------------------------------------------------------------------------- */
 
-/* The last step of a value's own graph that reads it, itself or in a graph it holds. A body of a loop
- * reads an outer value each time, so the use counts where the loop is. */
+/* The last step of a value's own graph that reads it, itself or in a graph it holds. A body of a
+ * loop reads an outer value each time, so the use counts where the loop is. */
 typedef struct Lifetimes {
     uint32_t *graph_of;  /* [value_count] */
     uint32_t *last;      /* [value_count]: PLAN_NONE where nobody reads it */

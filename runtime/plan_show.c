@@ -55,7 +55,7 @@ static void plain(Show *s, uint32_t text) {
     }
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void show_type(Show *s, const PlanValue *value) {
     static const char *const kinds[] = {[PLAN_TENSOR] = "",
@@ -127,7 +127,7 @@ static void show_value(Show *s, uint32_t number) {
     put(s, "\n", 1);
 }
 
-/* ---- steps ---------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void show_operands(Show *s, PlanSpan span) {
     for (uint32_t i = 0; i < span.count; i++) {
@@ -198,7 +198,7 @@ static void show_step(Show *s, uint32_t number) {
         show_attr(s, &s->plan->attrs[step->attrs.first + i]);
 }
 
-/* ---- graphs --------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void show_graph(Show *s, uint32_t number) {
     const PlanGraph *graph = &s->plan->graphs[number];
@@ -221,8 +221,8 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
     Show s = {plan, sink};
     const PlanHeader *header = plan->header;
     say(&s, "plan version %u, %s, %u values, %u steps, %u graphs, %" PRIu64 " bytes of constants\n",
-        header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast", plan->value_count, plan->step_count, plan->graph_count,
-        header->sections[PLAN_DATA].count);
+        header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast", plan->value_count,
+        plan->step_count, plan->graph_count, header->sections[PLAN_DATA].count);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
     put(&s, "values\n", 7);

@@ -135,8 +135,11 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
         [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
         [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
     };
-    PlanHeader header = {.magic = PLAN_MAGIC, .version = PLAN_VERSION,
-                         .numerics = (uint16_t)b->numerics, .header_size = sizeof header, .kernels = kernel_table_version(),
+    PlanHeader header = {.magic = PLAN_MAGIC,
+                         .version = PLAN_VERSION,
+                         .numerics = (uint16_t)b->numerics,
+                         .header_size = sizeof header,
+                         .kernels = kernel_table_version(),
                          .source = {b->source[0], b->source[1]}};
     uint64_t offset = aligned(sizeof header);
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {

@@ -10,8 +10,7 @@
 #include "plan_share.h"
 #include "value_key.h"
 
-/* ---- finding -----------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static uint64_t content_bytes(const KernelTensor *tensor) {
     return tensor->count * kernel_element_size(tensor->dtype);
@@ -57,8 +56,7 @@ static void write_key(const Exec *exec, const LoadedStep *step, StepForm *form) 
     }
 }
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool takes(const KernelRow *row, Dtype dtype) {
     return row->types >> dtype & 1;
@@ -94,8 +92,7 @@ static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *cal
     return NULL;
 }
 
-/* ---- making ------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /* What is known of a form before it has memory. */
 typedef struct Draft {
@@ -223,8 +220,7 @@ void step_memo_free(Exec *exec, StepMemo *memo) {
     memo->forms = NULL;
 }
 
-/* ---- getting ready -----------------------------------------------------------------------------
- */
+/* ---- getting ready --------------------------------------------------------------------------- */
 
 static void *host_keep(KernelCall *call, uint64_t size) {
     StepCall *s = step_call_of(call);

@@ -53,7 +53,7 @@ bool step_shapes_looks(const KernelTensor *tensor, FormContents contents);
 /* What the row takes instead of the dtype. */
 Dtype step_given(const KernelRow *row, Dtype dtype);
 
-/* ---- calls (exec_kernel.c) ---- */
+/* ---- calls (exec_kernel.c) ------------------------------------------------------------------- */
 
 /* A call of a kernel, or of what gets it ready. */
 struct StepCall {

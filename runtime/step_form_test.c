@@ -16,8 +16,7 @@ typedef struct Ready {
     const float *packed; /* twice the weights */
 } Ready;
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void release(void *prepared) {
     assert_non_null(prepared);
@@ -102,8 +101,7 @@ static const KernelRow rows[] = {
      .prepare = &making},
 };
 
-/* ---- a context ---------------------------------------------------------------------------------
- */
+/* ---- a context ------------------------------------------------------------------------------- */
 
 typedef struct Bench {
     Image image;
@@ -183,8 +181,7 @@ static void end(Bench *b) {
     assert_int_equal(counts.live, 0);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_made_once(void **state) {
     (void)state;
@@ -207,7 +204,8 @@ static void test_made_once(void **state) {
     }
 }
 
-/* What only saves time takes no more than half the budget: the row declines, and there is no other. */
+/* What only saves time takes no more than half the budget: the row declines, and there is no
+ * other. */
 static void test_half_the_budget(void **state) {
     (void)state;
     Bench b;

@@ -133,8 +133,7 @@ void buffer_place(Pool *pool, Buffer *buffer) {
     link_buffer(&pool->placed, buffer);
 }
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static RtTensor *tensor_shell(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *dims,
                               Err *err) {
@@ -207,8 +206,7 @@ RtList *rt_list_new(Pool *pool, uint32_t count, Err *err) {
     return list;
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 RtValue rt_value_ref(RtValue value) {
     if (value.state == RT_TENSOR) value.tensor->refs++;

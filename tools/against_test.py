@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check --against`: a conversion is its source but for precision, and a doctored one is not; it is what
-its policy makes, and computes the same within --max-error.
+"""`check --against`: a conversion is its source but for precision, and a doctored one is not; it is
+what its policy makes, and computes the same within --max-error.
 
-Backend models are converted to both types, with graph inputs and outputs kept and low: no difference
-may be found. Every fault of FAULTS is then put into the conversion of a small model, and must be.
+Backend models are converted to both types, with graph inputs and outputs kept and low: no
+difference may be found. Every fault of FAULTS is then put into the conversion of a small model, and
+must be.
 """
 
 import argparse
@@ -27,7 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def source() -> onnx.ModelProto:
-    """A product, a branch that reads it, a custom operator: with names, metadata and doc strings."""
+    """A product, a branch that reads it, a custom operator: with names, metadata and doc
+    strings."""
     info = helper.make_tensor_value_info
     rng = np.random.default_rng(1)
     weights = [numpy_helper.from_array(rng.standard_normal((4, 4), np.float32), n) for n in "WV"]
@@ -98,7 +100,8 @@ def against(demi: Demi, path: pathlib.Path, reference: pathlib.Path) -> tuple[in
     """(exit code, differences, what standard error says)."""
     report = demi.folder / "check.json"
     report.unlink(missing_ok=True)
-    run = demi.run("check", str(path), "--against", str(reference), "--quiet", "--json", str(report))
+    run = demi.run("check", str(path), "--against", str(reference), "--quiet", "--json",
+                   str(report))
     said = json.loads(report.read_bytes()) if report.exists() else {}
     return run.code, said.get("differences", []), run.stderr
 

@@ -52,7 +52,7 @@ static double rest_of(const Bench *bench, const BenchStep *steps, size_t count) 
     return rest;
 }
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* A number, or "-" where there is nothing to measure. */
 static void print_number(FILE *out, int width, int digits, double number) {
@@ -123,7 +123,7 @@ void bench_print_text(const Bench *bench, FILE *out) {
     print_advice(bench, "", out);
 }
 
-/* ---- Markdown ------------------------------------------------------------------------------- */
+/* ---- Markdown -------------------------------------------------------------------------------- */
 
 /* A cell's text: '|' would end it. */
 static void put_cell(FILE *out, const char *text) {
@@ -180,7 +180,7 @@ void bench_print_markdown(const Bench *bench, FILE *out) {
     print_advice(bench, "- ", out);
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------ */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 /* RFC 4180: in quotes, those within doubled. */
 static void put_field(FILE *out, const char *text) {
@@ -218,7 +218,7 @@ void bench_print_csv(const Bench *bench, FILE *out) {
     }
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_steps(const Bench *bench, JsonWriter *json) {
     double runs = (double)bench->profiled;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts and bytes beside other converters, on the real models: part of `tools/bench_convert --peers`.
+"""Casts and bytes beside other converters, on real models: part of `tools/bench_convert --peers`.
 
 Each model gets the input shapes of real_models.py written into it and goes to every converter that
 tools/setup_peers has installed, and to demi under that converter's own rules: its list of operators
@@ -121,7 +121,8 @@ class Source:
         casts = [n for n in walk.model_nodes(model) if n.op_type == "Cast"]
         added = [n for n in casts if n.output[0] not in self.cast_outputs]
         return {"casts": len(added),
-                "converted": 6 * sum(self.elements([n for n in added if cast_to(n) in FLOATS], model)),
+                "converted": 6 * sum(self.elements([n for n in added if cast_to(n) in FLOATS],
+                                                   model)),
                 "weights": float_bytes(model)}
 
     def elements(self, casts: list[onnx.NodeProto], model: onnx.ModelProto) -> list[int]:

@@ -54,7 +54,7 @@ typedef struct Job {
     bool tracing;
 } Job;
 
-/* ---- measuring ------------------------------------------------------------------------------ */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -120,7 +120,7 @@ static bool measure(Job *job, Err *err) {
     return true;
 }
 
-/* ---- profile -------------------------------------------------------------------------------- */
+/* ---- profile --------------------------------------------------------------------------------- */
 
 static const char *shapes_of(Arena *arena, const DemiStep *step) {
     const char *text = "";
@@ -178,7 +178,7 @@ static bool profile(Job *job, Err *err) {
     return watch(job, NULL, err);
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static void print_report(const Job *job) {
     const char *format = parsed_value(job->parsed, "format");
@@ -268,8 +268,7 @@ const Command command_bench = {
         "the time that its FLOPs or its bytes take at these rates, whichever is longer; '% peak' "
         "is "
         "that by the time it took. Data that is still in a cache is read faster than from memory, "
-        "so "
-        "it may pass 100. Lines 'may be bound by' follow from these figures.",
+        "so it may pass 100. Lines 'may be bound by' follow from these figures.",
     .examples = "demi bench model.onnx\n"
                 "demi bench model.plan --threads 1 --runs 200 --json bench.json\n"
                 "demi bench model.onnx --shape image=8x3x224x224 --trace trace.json\n"

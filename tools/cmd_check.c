@@ -22,12 +22,10 @@ static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
-     "bfloat16 "
-     "wherever a type is said; opsets may be raised."},
+     "bfloat16 wherever a type is said; opsets may be raised."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
-     "float16, "
-     "bfloat16 or fast."},
+     "float16, bfloat16 or fast."},
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "With --against: run both, and fail where an output differs by more, by the largest magnitude "
      "of the reference's; default 0.02 where one of both has 16-bit values, else 1e-4."},
@@ -202,7 +200,8 @@ static void examine(Job *job, DemiReport **report, Err *fault) {
     demi_free(model);
 }
 
-/* A plan has been checked once it is loaded; with --against, it must have been made of that model. */
+/* A plan has been checked once it is loaded; with --against, it must have been made of that
+ * model. */
 static bool check_plan(Job *job, Err *err) {
     DemiPlan *plan = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -310,8 +309,7 @@ const Command command_check = {
         "With --against REF the model must also be REF but for precision; each difference is a "
         "line, "
         "and any makes the exit code 1. With inputs (--data, --random, --input) or --max-error "
-        "both "
-        "are run as well, on each set of inputs of --data, and an output further off than "
+        "both are run as well, on each set of inputs of --data, and an output further off than "
         "--max-error makes the exit code 1, too: a gate for continuous integration. 'demi compare' "
         "then says where it begins.",
     .examples = "demi check model.onnx\n"

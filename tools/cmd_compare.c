@@ -55,7 +55,7 @@ typedef struct Job {
     Words keep; /* patterns of nodes where bad values begin */
 } Job;
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_header(FILE *out) {
     fprintf(out, "%10s %10s %10s %9s %8s %9s\n", "max error", "mean", "of scale", "ULP", "SQNR dB",
@@ -181,7 +181,7 @@ static void print_report(const Job *job, FILE *out) {
     print_first(job, out);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_value(const Job *job, JsonWriter *json, const char *key,
                        const ComparedValue *value) {
@@ -223,7 +223,7 @@ static void fill_json(JsonWriter *json, void *data) {
     json_close(json, '}');
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->outputs.count; i++) {
@@ -243,15 +243,16 @@ static bool find_inputs(Job *job, Err *err) {
     Words folders;
     Session *first = job->folder ? &job->b : &job->a;
     const char *save = parsed_value(job->parsed, "save-inputs");
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err)) return false;
+    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err))
+        return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
     return session_find_inputs(first, job->program, job->parsed, folder, "0", err) &&
            (!save || session_save_inputs(first, job->program, save, err)) &&
            (job->folder || session_take_inputs(&job->b, job->program, &job->a, err));
 }
 
-/* What the unconverted model calls the node to blame for what `step` made. Without a name it is called
- * by its first output; where that was left to a Cast, by what this makes. */
+/* What the unconverted model calls the node to blame for what `step` made. Without a name it is
+ * called by its first output; where that was left to a Cast, by what this makes. */
 static const char *keep_pattern(const Job *job, const ComparedStep *step) {
     const Comparison *c = &job->comparison;
     const ComparedStep *maker = &c->steps.items[step->blamed];
@@ -350,8 +351,7 @@ const Command command_compare = {
         "\n"
         "Instead of a model there may be a folder of values that were saved, by 'demi run "
         "--output-dir' or by anything that writes output_N.pb or NAME.npy, inner values too; that "
-        "is "
-        "then the reference.",
+        "is then the reference.",
     .examples = "demi compare model.onnx model.fp16.onnx\n"
                 "demi compare model.onnx model.fp16.onnx --data samples --max-error 0.01 --json\n"
                 "# against values of another runtime\n"

@@ -60,8 +60,9 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!report_check_path("output", out, err)) return false;
     Output output = {outfile_create(program->arena, out, err), err};
     if (!output.file) return false;
-    bool ok = session_compile(program, parsed, in, false, (SessionSink){write_plan, &output}, err) &&
-              verify(output.file, err) && outfile_commit(output.file, err);
+    bool ok =
+        session_compile(program, parsed, in, false, (SessionSink){write_plan, &output}, err) &&
+        verify(output.file, err) && outfile_commit(output.file, err);
     if (!ok) return false;
     if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
         printf("%s: %.*f MB, compiled in %.2f s\n", out, output.file->size < 100000 ? 4 : 1,

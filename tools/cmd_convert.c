@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi convert: the main job. Options become demi_convert's (convert_options.c), the report becomes a
- * table, JSON or a page. */
+/* demi convert: the main job. Options become demi_convert's (convert_options.c), the report becomes
+ * a table, JSON or a page. */
 #include <string.h>
 
 #include "commands.h"
@@ -26,15 +26,15 @@ static const OptionRow options[] = {
      "keep (default): inputs and outputs keep their types. low: float ones take the new type."},
     {"opset", 0, OPTION_ROW_VALUE, "keep|auto|N", NULL,
      "keep (default for float16): the model's own. auto (default for bfloat16): raise it as far as "
-     "convolutions, matrix products and other operators worth the type need to take it, if that can "
-     "be done. N: raise it to N."},
+     "convolutions, matrix products and other operators worth the type need to take it, if that "
+     "can be done. N: raise it to N."},
     {"placement", 0, OPTION_ROW_VALUE, "mincut|greedy", "mincut greedy",
      "mincut (default): cast where that converts the least data. greedy: what may follow a "
      "neighbour in the new type does."},
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
-     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), name:NAME (just that "
-     "one, no glob), re:REGEX, out:NAME (by an output), or from:A,to:B (all between). An unnamed "
-     "node is called by its first output."},
+     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), name:NAME (just "
+     "that one, no glob), re:REGEX, out:NAME (by an output), or from:A,to:B (all between). An "
+     "unnamed node is called by its first output."},
     {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
      "Operators that stay fp32, separated by commas; may be repeated."},
     {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
@@ -47,8 +47,8 @@ static const OptionRow options[] = {
     {"print-policy", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the policy these options stand for, as --policy takes it, and stop."},
     {"low-ops", 0, OPTION_ROW_LIST, "OP", NULL,
-     "Operators that run low: OPs replace the policy's list, +OP moves one to it, -OP takes one out "
-     "of it; may be repeated."},
+     "Operators that run low: OPs replace the policy's list, +OP moves one to it, -OP takes one "
+     "out of it; may be repeated."},
     {"fp32-ops", 0, OPTION_ROW_LIST, "OP", NULL, "The same for operators that stay fp32."},
     {"follow-ops", 0, OPTION_ROW_LIST, "OP", NULL,
      "The same for operators that are low where an input is."},
@@ -67,8 +67,8 @@ static const OptionRow options[] = {
      "Weights the new type can't hold. pin (default): what reads them stays fp32. clamp: its "
      "largest value. inf: infinity. error: no conversion."},
     {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
-     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of 2 "
-     "(or a policy's range_margin) takes it past the new type's range, it stays float."},
+     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of "
+     "2 (or a policy's range_margin) takes it past the new type's range, it stays float."},
     VERIFY_OPTIONS,
     {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
      "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "

@@ -214,16 +214,17 @@ const Command command_diff = {
     .summary = "show what differs between two models",
     .usage = "A B [OPTIONS]",
     .about =
-        "Compares nodes, attributes, types, shapes, weights, inputs, outputs, functions and opsets, "
-        "matched by name: a node without a name by its first output's. Lines begin with '-' for "
-        "what only A has, '+' for what only B has, '~' for what changed. Order, doc strings, "
-        "metadata and where weights are stored do not count, unless --strict is given.\n"
+        "Compares nodes, attributes, types, shapes, weights, inputs, outputs, functions and "
+        "opsets, matched by name: a node without a name by its first output's. Lines begin with "
+        "'-' for what only A has, '+' for what only B has, '~' for what changed. Order, doc "
+        "strings, metadata and where weights are stored do not count, unless --strict is given.\n"
         "\n"
         "The exit code is 0 where the models are the same and 1 where they differ.",
-    .examples = "demi diff model.onnx model.fp16.onnx\n"
-                "demi diff old.onnx new.onnx --quiet || echo changed\n"
-                "demi diff old.onnx new.onnx --json | jq '.differences[] | select(.kind==\"weight\")'"
-                "\n",
+    .examples =
+        "demi diff model.onnx model.fp16.onnx\n"
+        "demi diff old.onnx new.onnx --quiet || echo changed\n"
+        "demi diff old.onnx new.onnx --json | jq '.differences[] | select(.kind==\"weight\")'"
+        "\n",
     .arguments = arguments,
     .options = options,
     .run = run,

@@ -62,7 +62,7 @@ typedef struct Job {
     size_t run_count;
 } Job;
 
-/* ---- one run -------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -127,7 +127,7 @@ static bool run_once(Job *job, Run *run, Err *err) {
            (!outputs || write_outputs(job, run, outputs, err));
 }
 
-/* ---- reports -------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 static bool is_wrong(const Output *output) {
     return output->expected && (output->diff.mismatch || output->diff.beyond);
@@ -259,10 +259,11 @@ static bool judge(const Job *job, Err *err) {
     return true;
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static bool run_all(Job *job, Err *err) {
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &job->folders, err)) return false;
+    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &job->folders, err))
+        return false;
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);
     for (size_t r = 0; r < job->run_count; r++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demi show: a model for people (--stats, --text) and for programs (--json, --dot), a plan as text. */
+/* demi show: a model for people (--stats, --text) and for programs (--json, --dot), a plan as
+ * text. */
 #include <string.h>
 
 #include "commands.h"
@@ -94,8 +95,9 @@ const Command command_show = {
     .name = "show",
     .summary = "show a model: statistics, text, JSON, or a drawing",
     .usage = "FILE [--stats | --text[=full] | --json [FILE] | --dot]",
-    .about = "Shows what is in a model. Models of any opset and IR version can be shown. A plan, which "
-             "'demi compile' makes, is shown as text: its values, and the steps of each graph.",
+    .about =
+        "Shows what is in a model. Models of any opset and IR version can be shown. A plan, which "
+        "'demi compile' makes, is shown as text: its values, and the steps of each graph.",
     .examples = "demi show model.onnx\n"
                 "demi show model.onnx --text | less\n"
                 "demi show model.onnx --text=full > model.onnxtxt\n"

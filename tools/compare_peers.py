@@ -5,8 +5,8 @@ Each converter gets the float32 models of ONNX's backend tests and the real mode
 graph inputs and outputs kept and low, its own options at their defaults. The verdicts are those of
 backend_suite.py and real_models.py: ONNX's full check and strict inference, the input/output
 contract, metadata, results within 2 %. What they say of demi's own report is left out, so all are
-judged alike. Not a test. Needs what tools/test sets up; run it with the Python of tools/setup_peers,
-build/peers/bin/python.
+judged alike. Not a test. Needs what tools/test sets up; run it with the Python of
+tools/setup_peers, build/peers/bin/python.
 """
 
 import argparse

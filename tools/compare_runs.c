@@ -31,7 +31,7 @@ static void note_type(Comparison *c, const DemiData *value) {
         c->low || (dtype_is_float((Dtype)value->dtype) && dtype_bits((Dtype)value->dtype) < 32);
 }
 
-/* ---- the reference -------------------------------------------------------------------------- */
+/* ---- the reference --------------------------------------------------------------------------- */
 
 static void keep_value(Comparison *c, const char *text, const DemiData *value) {
     if (!text[0] || value->kind == DEMI_DATA_NONE) return;
@@ -91,7 +91,7 @@ static bool take_reference(Comparison *c, uint32_t name, const DemiData *like, D
     return true;
 }
 
-/* ---- the other run -------------------------------------------------------------------------- */
+/* ---- the other run --------------------------------------------------------------------------- */
 
 /* A value is held against once. */
 static void give_back(Comparison *c, const ReferenceValue *kept) {
@@ -147,7 +147,7 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
     return false;
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* A conversion leaves `y` to a Cast of its own and calls what the node makes otherwise: the node is
  * to blame, not that Cast, which the unconverted model has not. */

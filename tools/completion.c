@@ -18,8 +18,7 @@ static bool takes_word(const OptionRow *row) {
            row->kind == OPTION_ROW_FILE;
 }
 
-/* ---- bash -------------------------------------------------------------------------------------
- */
+/* ---- bash ------------------------------------------------------------------------------------ */
 
 static void bash_command(FILE *out, const Command *command) {
     fprintf(out, "    %s)\n        case \"$previous\" in\n", command->name);
@@ -62,8 +61,7 @@ static void print_bash(const CommandTable *table, FILE *out) {
           out);
 }
 
-/* ---- zsh --------------------------------------------------------------------------------------
- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 
 /* Help up to its first full stop, for a string in single quotes: an apostrophe becomes `quote`,
  * what zsh or fish would interpret something alike. */
@@ -128,8 +126,7 @@ static void print_zsh(const CommandTable *table, FILE *out) {
           out);
 }
 
-/* ---- fish -------------------------------------------------------------------------------------
- */
+/* ---- fish ------------------------------------------------------------------------------------ */
 
 static void fish_command(FILE *out, const Command *command) {
     fprintf(out, "complete -c demi -n __fish_use_subcommand -f -a %s -d '", command->name);

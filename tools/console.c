@@ -14,8 +14,7 @@ double console_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- errors -------------------------------------------------------------------------------------
- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 _Static_assert(sizeof((DemiError *)0)->file == sizeof((Err *)0)->file &&
                    sizeof((DemiError *)0)->node == sizeof((Err *)0)->node &&
@@ -50,8 +49,7 @@ bool console_missing(const Parsed *parsed, const char *argument, Err *err) {
     return false;
 }
 
-/* ---- standard output and error
- * --------------------------------------------------------------------- */
+/* ---- standard output and error --------------------------------------------------------------- */
 
 bool console_write(void *data, const void *bytes, size_t size) {
     Program *program = data;
@@ -93,8 +91,7 @@ void console_progress_end(Program *program) {
     program->progress_shown = false;
 }
 
-/* ---- models
- * -------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err) {

@@ -7,8 +7,8 @@
 #include "demi.h"
 #include "options.h"
 
-/* Fills *options; its lists are parsed's or in `arena`. Reads the policy file. ERR_USAGE where it is
- * not there. */
+/* Fills *options; its lists are parsed's or in `arena`. Reads the policy file. ERR_USAGE where it
+ * is not there. */
 bool convert_options_fill(Arena *arena, const Parsed *parsed, DemiConvertOptions *options,
                           Err *err);
 

@@ -13,7 +13,8 @@ static bool calibrate(Program *program, const Parsed *parsed, const char *path,
     Words ranges = {0};
     for (size_t i = 0; i < options->range_count; i++)
         VEC_PUSH(program->arena, &ranges, options->ranges[i]);
-    /* Names that the user gave must match; what was measured may be gone once the opset is raised. */
+    /* Names that the user gave must match; what was measured may be gone once the opset is
+     * raised. */
     bool ok = trials_open(&trials, program, parsed, path, parsed_value(parsed, "calibrate"), err) &&
               trials_try(&trials, options, err) && trials_ranges(&trials, &ranges, err);
     options->allow_unmatched = true;
@@ -57,7 +58,7 @@ bool verify_run(Program *program, const Parsed *parsed, const char *path,
     return ok;
 }
 
-/* ---- saying it ------------------------------------------------------------------------------ */
+/* ---- saying it ------------------------------------------------------------------------------- */
 
 static void print_outputs(const Verified *v, FILE *out) {
     static const char *const ending[] = {"s", ""};
@@ -69,7 +70,8 @@ static void print_outputs(const Verified *v, FILE *out) {
             fprintf(out, ": %s\n", row->diff.mismatch ? row->diff.mismatch : "NaN or infinite");
         else
             fprintf(out, ": off by %.3g of the largest magnitude, %.3g on average\n",
-                    row->diff.error, row->diff.scale > 0 ? row->diff.mean_abs / row->diff.scale : 0);
+                    row->diff.error,
+                    row->diff.scale > 0 ? row->diff.mean_abs / row->diff.scale : 0);
     }
     fprintf(out, "         on %zu set%s of inputs", v->sets, ending[v->sets == 1]);
     if (v->bounded)

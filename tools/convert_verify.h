@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* convert --calibrate, --verify and --max-error: what runs decide about a conversion, and what it is
- * reported to be off by. */
+/* convert --calibrate, --verify and --max-error: what runs decide about a conversion, and what it
+ * is reported to be off by. */
 #ifndef DEMI_CONVERT_VERIFY_H
 #define DEMI_CONVERT_VERIFY_H
 
@@ -45,7 +45,8 @@ typedef struct Verified {
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 
-/* Runs what the options ask for and adds ranges and kept nodes to *options. `path` is the model's. */
+/* Runs what the options ask for and adds ranges and kept nodes to *options. `path` is the
+ * model's. */
 bool verify_run(Program *program, const Parsed *parsed, const char *path,
                 DemiConvertOptions *options, Verified *verified, Err *err);
 

@@ -20,7 +20,8 @@ def branches(depth: int) -> str:
     """`depth` If nodes, each in a branch of the one before."""
     graph = f"g{depth} () => (float[3] q{depth}) {{ q{depth} = MatMul (x, x) }}"
     for i in range(depth - 1, -1, -1):
-        graph = (f"g{i} () => (float[3] q{i}) {{ q{i} = If (k) <then_branch = {graph}, else_branch = "
+        graph = (f"g{i} () => (float[3] q{i}) {{ q{i} = If (k) <then_branch = {graph}, "
+                 f"else_branch = "
                  f"e{i} () => (float[3] z{i}) {{ z{i} = Exp (x) }}> }}")
     return (f"{HEADER}{MAIN} {{ y = If (k) <then_branch = {graph}, else_branch = "
             f"e () => (float[3] z) {{ z = Exp (x) }}> }}\n")
@@ -73,11 +74,14 @@ def many_functions(count: int) -> str:
 
 def queued_loops(count: int) -> str:
     """Loops that start from a constant, each undecided until the one before is decided."""
-    text = (f"{HEADER}g (bool k, int64 n, float[3] x) => (float[3] y) <float[3] c0 = {{1, 2, 3}}> {{\n"
+    text = (f"{HEADER}g (bool k, int64 n, float[3] x) => (float[3] y) "
+            f"<float[3] c0 = {{1, 2, 3}}> {{\n"
             "e = Exp (x) m = MatMul (x, x) a0 = Add (e, m)\n")
     for i in range(count):
-        text += (f"[n{i}] l{i} = Loop (n, k, c0) <body = b{i} (int64 i{i}, bool c{i}, float[3] s{i}) => "
-                 f"(bool d{i}, float[3] t{i}) {{ d{i} = Identity (c{i}) t{i} = Clip (s{i}, a{i}) }}>\n"
+        text += (f"[n{i}] l{i} = Loop (n, k, c0) "
+                 f"<body = b{i} (int64 i{i}, bool c{i}, float[3] s{i}) => "
+                 f"(bool d{i}, float[3] t{i}) "
+                 f"{{ d{i} = Identity (c{i}) t{i} = Clip (s{i}, a{i}) }}>\n"
                  f"a{i + 1} = Add (l{i}, m)\n")
     return f"{text}y = Relu (a{count}) }}\n"
 
@@ -85,7 +89,8 @@ def queued_loops(count: int) -> str:
 def many_casts(count: int) -> str:
     """Casts of one value to one type, and back."""
     text = f"{HEADER}{MAIN} {{\n"
-    text += "".join(f"a{i} = Cast <to = 10> (x) b{i} = Cast <to = 1> (a{i})\n" for i in range(count))
+    text += "".join(f"a{i} = Cast <to = 10> (x) b{i} = Cast <to = 1> (a{i})\n"
+                    for i in range(count))
     return f"{text}y = Sum ({', '.join(f'b{i}' for i in range(count))}) }}\n"
 
 
@@ -135,7 +140,8 @@ def main() -> int:
             source.write_text(text)
             made.unlink(missing_ok=True)
             runs = [["convert", source, "-o", made], ["check", source], ["show", source],
-                    ["show", "--text", source], ["show", source, "--json"], ["show", "--dot", source],
+                    ["show", "--text", source], ["show", source, "--json"],
+                    ["show", "--dot", source],
                     ["opt", source, "--passes", "infer-dtypes,infer-shapes,strip-casts", "-o",
                      pathlib.Path(folder) / "p.onnxtxt"]]
             for i, command in enumerate(runs):

@@ -2,8 +2,9 @@
 /* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
  *
  * Signals: SIGINT, SIGTERM and SIGHUP remove temporary files and then end the program as they
- * always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and SIGXFSZ are ignored, so that a write fails instead; a reader that has gone
- * away ends the program quietly. Running out of memory anywhere arrives here.
+ * always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and
+ * SIGXFSZ are ignored, so that a write fails instead; a reader that has gone away ends the program
+ * quietly. Running out of memory anywhere arrives here.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
@@ -30,7 +31,8 @@ static void end_by_signal(int number) {
     raise(number);
 }
 
-/* A plan is mapped: pages of a file that became shorter meanwhile, or of a failing disk, can't be had. */
+/* A plan is mapped: pages of a file that became shorter meanwhile, or of a failing disk, can't be
+ * had. */
 static void end_by_bad_map(int number) {
     static const char text[] = "demi: a file that is in use became shorter, or can't be read\n";
     (void)number;

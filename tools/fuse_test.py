@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs models with and without the fusions of plans, and looks at plans as text.
 
-The models are those of the fusing passes' golden cases, positive and refused ones. Each is compiled with
-nothing fused, fast, and faithful, and run on the same random inputs: faithful outputs are bit-equal to
-the unfused ones, fast ones within TOLERANCE of the output's largest value (a few roundings of the
-narrowest float type in the model). Plans of the first case of each pass are compared with
-testdata/plans/PASS.txt; --update writes these. A last test emulates a float16 convolution with a
-residual and Relu, operator by operator and fused, and expects faithful and fast to be just these.
+The models are those of the fusing passes' golden cases, positive and refused ones. Each is compiled
+with nothing fused, fast, and faithful, and run on the same random inputs: faithful outputs are
+bit-equal to the unfused ones, fast ones within TOLERANCE of the output's largest value (a few
+roundings of the narrowest float type in the model). Plans of the first case of each pass are
+compared with testdata/plans/PASS.txt; --update writes these. A last test emulates a float16
+convolution with a residual and Relu, operator by operator and fused, and expects faithful and fast
+to be just these.
 
     tools/fuse_test.py --demi build/release/demi --libdemi build/release/libdemi.so [--update]
 """
@@ -47,7 +48,8 @@ def cases(name: str) -> list[tuple[str, str, bool]]:
 
 
 def command(*words: object) -> str:
-    done = subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True, check=False)
+    done = subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         raise AssertionError(f"{' '.join(map(str, words))}: {done.stderr}")
     return done.stdout
@@ -136,7 +138,8 @@ class Fusions(unittest.TestCase):
             data = onnx_bytes(model)
             text = f"# {name}: {title}; fast, then faithful\n"
             for numerics in runtime.NUMERICS:
-                text += "\n" + re.sub(r"(?m)^source .*\n", "", show(library.compile(data, numerics)))
+                text += "\n" + re.sub(r"(?m)^source .*\n", "",
+                                      show(library.compile(data, numerics)))
             path = ROOT / f"testdata/plans/{name}.txt"
             if args.update:
                 path.write_text(text)
@@ -147,7 +150,8 @@ class Fusions(unittest.TestCase):
         """Constants are computed, but not what grows, is random, or fails."""
         data = onnx_bytes("""<ir_version: 8, opset_import: ["" : 17]>
             g (float[2] x) => (float[2] y, float z, float r, float[2] f)
-            <float[2] a = {1, 2}, float[2] b = {3, 4}, int64[2] big = {1024, 1024}, int64[1] far = {7}>
+            <float[2] a = {1, 2}, float[2] b = {3, 4}, int64[2] big = {1024, 1024},
+             int64[1] far = {7}>
             {
                 s = Add (a, b)
                 k = Exp (s)
@@ -161,8 +165,8 @@ class Fusions(unittest.TestCase):
             }""".replace("{1024, 1024}", "{262144, 2}"))
         text = show(library.compile(data, "fast"))
         steps = re.findall(r"(?m)^    [%\d, ]+ = (\w+)-", text)
-        self.assertEqual(steps, ["Mul", "Expand", "ReduceSum", "RandomNormal", "ReduceSum", "Gather",
-                                 "Add"])
+        self.assertEqual(steps, ["Mul", "Expand", "ReduceSum", "RandomNormal", "ReduceSum",
+                                 "Gather", "Add"])
         self.assertIn('"k" float[2] = {54.5981', text)
         self.assertNotIn('"s"', text)
 

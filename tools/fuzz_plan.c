@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuzzer of plan files: any bytes are refused with a reason, or are a plan that runs on inputs of its
- * declared types, to an end or an error, within its budgets. */
+/* Fuzzer of plan files: any bytes are refused with a reason, or are a plan that runs on inputs of
+ * its declared types, to an end or an error, within its budgets. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,8 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *copy = aligned_alloc(64, (size + 64) / 64 * 64);
     if (!copy) abort();
     memcpy(copy, data, size);
-    /* plans of the corpus were made for older tables of kernels: what they say is to be looked at all
-     * the same */
+    /* plans of the corpus were made for older tables of kernels: what they say is to be looked at
+     * all the same */
     uint64_t version = kernel_table_version();
     if (size >= sizeof(PlanHeader))
         memcpy(copy + offsetof(PlanHeader, kernels), &version, sizeof version);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes kernels/kernel_signatures.def: which operands of an operator have one type, as the onnx package's
-definitions say. The runtime checks a plan's values against it before a kernel sees them, since a plan
-file is untrusted and kernels rely on it.
+"""Writes kernels/kernel_signatures.def: which operands of an operator have one type, as the
+definitions of the onnx package say. The runtime checks a plan's values against it before a kernel
+sees them, since a plan file is untrusted and kernels rely on it.
 
     tools/gen_kernel_signatures.py [OUT]
 
@@ -57,8 +57,8 @@ def rows():
 
 def generate():
     head = ("/* Which operands have one type. Written by tools/gen_kernel_signatures.py from the "
-            f"definitions in the onnx\n * package, version {gen_ops.ONNX_VERSION}; do not edit. That "
-            "file says what the letters are. */\n\n/* clang-format off */\n\n")
+            f"definitions in the onnx\n * package, version {gen_ops.ONNX_VERSION}; do not edit. "
+            "That file says what the letters are. */\n\n/* clang-format off */\n\n")
     return head + "\n".join(rows()) + "\n"
 
 

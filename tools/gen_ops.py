@@ -32,7 +32,8 @@ KIND_MACROS = [
 ]
 TYPES = {kind.format(dtype): (k, d) for k, kind in enumerate(KINDS)
          for d, dtype in enumerate(DTYPES) if d}
-TYPES.update({kind.format(f"tensor({dtype})"): (k, d) for k, kind in enumerate(KINDS) if "map" in kind
+TYPES.update({kind.format(f"tensor({dtype})"): (k, d)
+              for k, kind in enumerate(KINDS) if "map" in kind
               for d, dtype in enumerate(DTYPES) if d})
 
 FNV_PRIME, FNV_BASIS = 16777619, 2166136261
@@ -147,7 +148,8 @@ class Tables:
                   (schema.min_input, schema.max_input, schema.min_output, schema.max_output)]
         body = ("CONTEXT" if schema.has_context_dependent_function else
                 "FUNCTION" if schema.has_function else "NONE")
-        deterministic = {"Deterministic": "OP_DETERMINISTIC", "NonDeterministic": "OP_NONDETERMINISTIC",
+        deterministic = {"Deterministic": "OP_DETERMINISTIC",
+                         "NonDeterministic": "OP_NONDETERMINISTIC",
                          "Unknown": "OP_DETERMINISM_UNKNOWN"}[schema.node_determinism.name]
         lists = [
             f"{len(schema.inputs)}, {len(schema.outputs)}, {len(names)}, {len(attrs)}",
@@ -187,9 +189,10 @@ class Tables:
 
     def text(self):
         out = [
-            "/* Operator schemas. Written by tools/gen_ops.py from the definitions in the onnx package,",
-            f" * version {ONNX_VERSION}; do not edit. Included by ops.c alone, which says what the macros",
-            " * are. Rows name other rows by their place. */\n",
+            "/* Operator schemas. Written by tools/gen_ops.py from the definitions in the onnx "
+            "package,",
+            f" * version {ONNX_VERSION}; do not edit. Included by ops.c alone, which says what the "
+            "macros", " * are. Rows name other rows by their place. */\n",
             "/* clang-format off */\n",
         ]
         for pool in (self.type_sets, self.int_lists, self.string_lists, self.vars, self.params,
@@ -198,12 +201,14 @@ class Tables:
         out.append("static const OpSchema schemas[] = {")
         out += [f"    {row},"  for row in self.schemas]
         out.append("};\n")
-        out.append("/* An operator: its first schema, and how many versions follow each other there. */")
+        out.append("/* An operator: its first schema, and how many versions follow each other "
+                   "there. */")
         out.append("static const OpFamily families[] = {")
         out += [f"    {{{first}, {count}}}, /* {place}: {key[0] or 'ai.onnx'} {key[1]} */"
                 for place, (key, first, count) in enumerate(self.families)]
         out.append("};\n")
-        out.append("/* By hash of the name: 1 + the place of the operator, or 0; linear probing. */")
+        out.append("/* By hash of the name: 1 + the place of the operator, or 0; linear "
+                   "probing. */")
         out.append(f"static const uint16_t slots[{HASH_SLOTS}] = {{")
         slots = self.slots()
         out += ["    " + " ".join(f"{slot}," for slot in slots[i:i + 16])
@@ -218,7 +223,8 @@ def generate():
     import onnx
     import onnx.defs
     if onnx.__version__ != ONNX_VERSION:
-        sys.exit(f"gen_ops.py: the onnx package is {onnx.__version__}, the schemas are those of {ONNX_VERSION}")
+        sys.exit(f"gen_ops.py: the onnx package is {onnx.__version__}, the schemas are those of "
+                 f"{ONNX_VERSION}")
     numbers = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
     assert numbers == {name: number for number, name in enumerate(DTYPES)}, numbers
     tables = Tables()

@@ -15,9 +15,9 @@
  *
  * Of every model, before and after the pipeline: structure is verified, its text is read back as
  * the same model, and so is its ONNX form. Passes are verified one by one; a pipeline of idempotent
- * passes runs a second time and must find nothing to do. A model with fused operators must be refused
- * as ONNX. Expectations are compared in their
- * canonical print. --update writes what came out into the files; review the difference.
+ * passes runs a second time and must find nothing to do. A model with fused operators must be
+ * refused as ONNX. Expectations are compared in their canonical print. --update writes what came
+ * out into the files; review the difference.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
@@ -77,8 +77,7 @@ static bool buffer_bytes(void *data, const void *bytes, size_t size, Err *err) {
     return true;
 }
 
-/* ---- messages
- * ------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static bool case_failed(const Runner *runner, const Case *the, const char *what, const Err *err) {
     char line[2048] = "";
@@ -159,8 +158,7 @@ static void print_diff(Arena *arena, const char *wanted, const char *got) {
     print_lines(' ', &a, head + n, head + n + (tail < CONTEXT ? tail : CONTEXT));
 }
 
-/* ---- one model
- * ------------------------------------------------------------------------------------ */
+/* ---- one model ------------------------------------------------------------------------------- */
 
 static const char *print_model(Runner *runner, const Model *model, Err *err) {
     Buffer buffer = {.arena = runner->arena};
@@ -217,8 +215,7 @@ static bool check_model(Runner *runner, const Case *the, const Model *model, con
     return true;
 }
 
-/* ---- running a case
- * ------------------------------------------------------------------------------- */
+/* ---- running a case -------------------------------------------------------------------------- */
 
 typedef struct Outcome {
     const char *text;  /* what came out; NULL: the error */
@@ -362,8 +359,7 @@ static void run_case(Runner *runner, const Case *the, Buffer *file) {
     if (!ok) runner->failed++;
 }
 
-/* ---- files
- * ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* The next line that begins with `mark` at or after `at`; `end` where there is none. */
 static const char *find_line(const char *at, const char *end, const char *mark) {

@@ -139,8 +139,7 @@ void help_print_all(const CommandTable *table, FILE *out) {
     for (int i = 0; i < EXIT_CODES; i++) fprintf(out, "  %d  %s\n", i, exit_codes[i]);
 }
 
-/* ---- man page -----------------------------------------------------------------------------------
- */
+/* ---- man page -------------------------------------------------------------------------------- */
 
 /* Text with what roff would interpret escaped: backslashes, hyphens that are minus signs, and dots
  * and quotes that begin a line. */

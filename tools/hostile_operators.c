@@ -57,7 +57,7 @@ typedef struct Case {
     unsigned touched; /* sum over outputs: what makes the sanitizers look at them */
 } Case;
 
-/* ---- types ---------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static Dtype random_dtype(Rng *rng, uint32_t set) {
     unsigned count = (unsigned)__builtin_popcount(set);
@@ -92,7 +92,7 @@ static Dtype dtype_of(Case *c, const OpParam *param, const TypeSet *set) {
     return *bound;
 }
 
-/* ---- operands ------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static bool read_data(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     (void)err;
@@ -195,7 +195,7 @@ static PlanSpan add_outputs(Case *c) {
     return plan_add_operands(&c->b, operands, count);
 }
 
-/* ---- attributes ----------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static int64_t add_texts(Case *c, size_t count) {
     uint32_t items[8] = {0};
@@ -279,7 +279,7 @@ static PlanGraph body_of(Case *c) {
                        .outputs = plan_add_operands(&c->b, out, outputs)};
 }
 
-/* ---- one case ------------------------------------------------------------------------------- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static bool append(void *data, const void *bytes, size_t size, Err *err) {
     Case *c = data;
@@ -437,7 +437,7 @@ static bool try_case(const OpSchema *schema, uint64_t seed, Totals *totals) {
     return ran;
 }
 
-/* ---- valid plans, changed ------------------------------------------------------------------- */
+/* ---- valid plans, changed -------------------------------------------------------------------- */
 
 /* An input as the plan declares it, in part; false where there is no telling. */
 static bool feed_declared(Case *c, const DemiPlanIo *io) {

@@ -27,7 +27,7 @@ bool rng_chance(Rng *rng, unsigned percent) {
     return rng_below(rng, 100) < percent;
 }
 
-/* ---- shapes --------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 uint64_t hostile_count(uint32_t rank, const int64_t *dims) {
     uint64_t count = 1;
@@ -63,7 +63,7 @@ HostileShape hostile_list(Rng *rng) {
     return shape;
 }
 
-/* ---- numbers -------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static int64_t hostile_index(Rng *rng) {
     static const int64_t small[] = {0, 0, 1, 1, 2, 3, -1, -1, -2, 4}, wild[] = {-5,
@@ -194,7 +194,7 @@ const char *hostile_word(Rng *rng) {
     return PICK(rng, words);
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static uint64_t random_element(Rng *rng, Dtype dtype) {
     uint64_t bits = 0;

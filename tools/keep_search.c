@@ -147,8 +147,8 @@ bool keep_search(Trials *trials, DemiConvertOptions *options, double most, Trial
     if (result->error <= most) return true;
     for (size_t i = 0; i < result->low.count; i++)
         VEC_PUSH(s.arena, &s.low, node_pattern_exact(result->low.items[i], s.arena));
-    /* What options name was there, or the trial had failed. A node that raising the opset made is not,
-     * where nothing is left to raise it for. */
+    /* What options name was there, or the trial had failed. A node that raising the opset made is
+     * not, where nothing is left to raise it for. */
     s.options.allow_unmatched = true;
     s.kept = ARENA_ARRAY(s.arena, bool, s.low.count + 1);
     bool ok = search(&s);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* convert --max-error: which nodes have to stay float for the outputs to be near enough, by trial.
  *
- * Nodes that would run low are cut into runs of neighbours, and it is measured what each run alone does
- * to the outputs. Those that do most stay float, as many as it takes; then halves of what stayed are
- * given back, and halves of halves, as long as the error allows. What comes out was measured itself: no
- * error is predicted. The number of trials is bounded, whatever the model's size.
+ * Nodes that would run low are cut into runs of neighbours, and it is measured what each run alone
+ * does to the outputs. Those that do most stay float, as many as it takes; then halves of what
+ * stayed are given back, and halves of halves, as long as the error allows. What comes out was
+ * measured itself: no error is predicted. The number of trials is bounded, whatever the model's
+ * size.
  */
 #ifndef DEMI_KEEP_SEARCH_H
 #define DEMI_KEEP_SEARCH_H
@@ -13,9 +14,9 @@
 
 enum { KEEP_TRIALS = 64 }; /* the most */
 
-/* Adds to options->keep what must stay float for the error to be at most `most` and fills *result with
- * that conversion's. ERR_MODEL where even without any node that runs low it is larger: with inputs or
- * outputs that are low, or constants that do not fit. */
+/* Adds to options->keep what must stay float for the error to be at most `most` and fills *result
+ * with that conversion's. ERR_MODEL where even without any node that runs low it is larger: with
+ * inputs or outputs that are low, or constants that do not fit. */
 bool keep_search(Trials *trials, DemiConvertOptions *options, double most, TrialResult *result,
                  Err *err);
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact legality: every version of every operator that knows floats, converted to each 16-bit type.
 
-suite/one_operator.py makes the smallest valid model around each, from ONNX's schemas. It is converted
-with the operator in the LOW list and low inputs and outputs, so that whatever may go low does. Then:
-the result is valid by ONNX's full check and strict inference; an operand is in 16 bit exactly where
-its type constraint at that opset allows it, apart from the facts in STAYS; attributes that say the
-precision of a computation, or an output's other type, are what they were; and each node that stays
-says why, with the first opset that would do.
+suite/one_operator.py makes the smallest valid model around each, from ONNX's schemas. It is
+converted with the operator in the LOW list and low inputs and outputs, so that whatever may go low
+does. Then: the result is valid by ONNX's full check and strict inference; an operand is in 16 bit
+exactly where its type constraint at that opset allows it, apart from the facts in STAYS; attributes
+that say the precision of a computation, or an output's other type, are what they were; and each
+node that stays says why, with the first opset that would do.
 
 FIRST is the other direction: since when an operator can run low, as known facts, beside what
 conversions show.
@@ -68,18 +68,19 @@ FIRST: dict[str, tuple[int, int]] = {
     "SequenceInsert": (11, 0), "SequenceLength": (11, 0), "SequenceEmpty": (11, 0),
     "SequenceMap": (17, 0),
 }
-for _op in """Conv ConvTranspose DeformConv AveragePool MaxPool LpPool GlobalAveragePool GlobalMaxPool
-        GlobalLpPool MaxRoiPool MaxUnpool RNN LSTM GRU InstanceNormalization LpNormalization Acos
-        Acosh Asin Asinh Atan Atanh Cos Cosh Sin Sinh Tan Elu Selu Softplus Softsign Mish HardSigmoid
-        HardSwish ThresholdedRelu Round Det GridSample RoiAlign EyeLike RandomNormal RandomUniform
-        RandomNormalLike RandomUniformLike Multinomial NegativeLogLikelihoodLoss Bernoulli""".split():
+for _op in """Conv ConvTranspose DeformConv AveragePool MaxPool LpPool GlobalAveragePool
+        GlobalMaxPool GlobalLpPool MaxRoiPool MaxUnpool RNN LSTM GRU InstanceNormalization
+        LpNormalization Acos Acosh Asin Asinh Atan Atanh Cos Cosh Sin Sinh Tan Elu Selu Softplus
+        Softsign Mish HardSigmoid HardSwish ThresholdedRelu Round Det GridSample RoiAlign EyeLike
+        RandomNormal RandomUniform RandomNormalLike RandomUniformLike Multinomial
+        NegativeLogLikelihoodLoss Bernoulli""".split():
     FIRST[_op] = (min(s.since_version for s in defs.get_all_schemas_with_history()
                       if s.name == _op and not s.domain), 22)
 # Deviations of single operators from the rule above, whose form in 16 bit is of another date.
 EXACT = {"NegativeLogLikelihoodLoss": (12, 22), "Bernoulli": (15, 15)}
 
-REWRITTEN = {("Cast", "to"), ("EyeLike", "dtype"), ("Bernoulli", "dtype"), ("RandomNormal", "dtype"),
-             ("RandomUniform", "dtype"), ("RandomNormalLike", "dtype"),
+REWRITTEN = {("Cast", "to"), ("EyeLike", "dtype"), ("Bernoulli", "dtype"),
+             ("RandomNormal", "dtype"), ("RandomUniform", "dtype"), ("RandomNormalLike", "dtype"),
              ("RandomUniformLike", "dtype"), ("SequenceEmpty", "dtype"),
              ("HannWindow", "output_datatype"), ("HammingWindow", "output_datatype"),
              ("BlackmanWindow", "output_datatype"), ("MelWeightMatrix", "output_datatype"),
@@ -158,7 +159,8 @@ class Case:
 
     def __str__(self) -> str:
         full = ", all operands" if self.full else ""
-        return f"{self.schema.domain}::{self.schema.name} of opset {self.schema.since_version}{full}"
+        schema = self.schema
+        return f"{schema.domain}::{schema.name} of opset {schema.since_version}{full}"
 
     def legal(self, operand: defs.OpSchema.FormalParameter, target: str, kind: str) -> bool:
         types = self.allowed.get(operand.type_str, {operand.type_str})
@@ -197,7 +199,8 @@ class Case:
                          tally: Tally) -> list[str]:
         found, low_type = [], validity.LOW_TYPE[target]
         tied = TIED_WITHOUT.get(self.schema.name)
-        names = [formal(list(self.schema.inputs), i).name for i, n in enumerate(self.node.input) if n]
+        names = [formal(list(self.schema.inputs), i).name for i, n in enumerate(self.node.input)
+                 if n]
         all_stay = bool(tied) and tied not in names
         for kind, params in (("input", list(self.schema.inputs)),
                              ("output", list(self.schema.outputs))):

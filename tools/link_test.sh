@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs demi and builds and runs client programs against it in each way that programs link: plain
-# compiler flags, pkg-config, find_package, add_subdirectory; static and shared, with a plug-in. Then
-# moves the installation and does it again. Also checks that the libraries export what the headers
-# declare, and nothing else.
+# compiler flags, pkg-config, find_package, add_subdirectory; static and shared, with a plug-in.
+# Then moves the installation and does it again. Also checks that the libraries export what the
+# headers declare, and nothing else.
 # usage: link_test.sh SOURCE_DIR BUILD_DIR C_COMPILER
 set -eu
 source=$1 build=$2 cc=$3
@@ -59,7 +59,8 @@ END
 }
 
 cpp_client() {
-    printf '#include <demi/demi_plugin.h>\n#include <demi/demi_runtime.h>\nint main() { return demi_version() ? 0 : 1; }\n' \
+    printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_runtime.h>' \
+        'int main() { return demi_version() ? 0 : 1; }' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
     c++ -Wall -Wextra -Werror -o "$work/cpp" "$work/client.cpp" $1

@@ -18,7 +18,7 @@ enum { CHAINS = 12, ROUNDS = 20000, CALLS_MOST = 10000, PASSES = 6 };
 static const uint64_t memory_bytes = UINT64_C(256) << 20;
 static const double least_seconds = 0.02;
 
-/* ---- arithmetic ----------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* CHAINS x ROUNDS multiplications and additions of vectors; returns floating-point operations. */
 typedef double (*Burn)(float *sink);
@@ -83,7 +83,7 @@ static double flops_of_thread(Burn burn) {
     return best;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t read_part(const uint64_t *words, uint64_t count) {
     uint64_t sums[8] = {0};

@@ -26,8 +26,7 @@ typedef struct Against {
     Err *err;
 } Against;
 
-/* ---- saying it
- * ---------------------------------------------------------------------------------------- */
+/* ---- saying it ------------------------------------------------------------------------------- */
 
 static void say(Against *a, const Graph *graph, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -60,8 +59,7 @@ static bool same_bytes(Bytes x, Bytes y) {
     return x.size == y.size && (x.size == 0 || memcmp(x.data, y.data, x.size) == 0);
 }
 
-/* ---- types
- * -------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static bool is_low(Dtype dtype) {
     return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
@@ -94,8 +92,7 @@ static const Value *resolve(const Value *value) {
     return value;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static bool same_strings(const Tensor *x, const Tensor *y) {
     bool same = x->storage == y->storage && x->string_count == y->string_count;
@@ -143,8 +140,7 @@ static bool compare_constants(Against *a, const Value *now, const Value *was) {
     return true;
 }
 
-/* ---- metadata
- * ------------------------------------------------------------------------------------------ */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static bool is_own_key(const KeyValue *entry) {
     return strncmp(sym_text(entry->key), "demi.", 5) == 0;
@@ -162,9 +158,7 @@ static bool same_metadata(const KeyValue *now, const KeyValue *was) {
     return !now && !was;
 }
 
-/* ---- nodes
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool compare_graphs(Against *a, const Graph *now, const Graph *was);
 
@@ -284,8 +278,7 @@ static bool compare_nodes(Against *a, const Node *now, const Node *was) {
     return true;
 }
 
-/* ---- the order of nodes
- * ----------------------------------------------------------------------------------- */
+/* ---- the order of nodes ---------------------------------------------------------------------- */
 
 static const Node *next_own(const Node *node) {
     while (node && is_transparent(node)) node = node->next;
@@ -364,9 +357,7 @@ static bool compare_order(Against *a, const Graph *now, const Graph *was) {
     return true;
 }
 
-/* ---- graphs
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static int by_name(const void *x, const void *y) {
     const Value *const *a = x, *const *b = y;
@@ -473,9 +464,7 @@ static bool compare_graphs(Against *a, const Graph *now, const Graph *was) {
            compare_order(a, now, was) && compare_graph_outputs(a, now, was);
 }
 
-/* ---- models
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static const char *domain_text(Sym domain) {
     return domain_is_default(domain) ? "ai.onnx" : sym_text(domain);

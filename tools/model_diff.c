@@ -50,7 +50,7 @@ static void say(Diff *d, Difference difference) {
     d->visit(d->data, &difference);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static Names names_new(Diff *d, size_t most) {
     Names names = {.capacity = 16};
@@ -126,7 +126,7 @@ static void say_change(Diff *d, Difference difference, const char *a, const char
     say(d, difference);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------ */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static bool is_readable_float(const Tensor *tensor) {
     return tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
@@ -213,7 +213,7 @@ static bool diff_tensors(Diff *d, Difference part, const Tensor *a, const Tensor
     return true;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool diff_graphs(Diff *d, const Graph *a, const Graph *b);
 
@@ -302,7 +302,7 @@ static bool compare_nodes(Diff *d, const char *name, const void *x, const void *
     return diff_attrs(d, part, a, b);
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static Part tell_input(Diff *d, const void *part) {
     const Value *value = part;
@@ -391,7 +391,7 @@ static bool diff_graphs(Diff *d, const Graph *a, const Graph *b) {
     return match(d, &x, &y, tell_node, compare_nodes);
 }
 
-/* ---- models --------------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static const char *version_text(Diff *d, int64_t version) {
     return arena_printf(d->arena, "%lld", (long long)version);

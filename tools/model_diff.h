@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What differs between two models: nodes, types, shapes, weights, interface, versions.
  *
- * Parts are matched by name: values and weights by theirs, nodes by theirs or, where they have none,
- * by their first output's, a second one of the same name by its number; subgraphs by the node and
- * attribute that hold them; functions by domain, name and overload. Order, doc strings, metadata and
- * where weights are stored do not count. Weights are compared by value and read in pieces.
+ * Parts are matched by name: values and weights by theirs, nodes by theirs or, where they have
+ * none, by their first output's, a second one of the same name by its number; subgraphs by the node
+ * and attribute that hold them; functions by domain, name and overload. Order, doc strings,
+ * metadata and where weights are stored do not count. Weights are compared by value and read in
+ * pieces.
  */
 #ifndef DEMI_MODEL_DIFF_H
 #define DEMI_MODEL_DIFF_H

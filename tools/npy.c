@@ -12,7 +12,7 @@
 
 enum { MOST_RANK = 64, PREFIX = 8 };
 
-/* ---- header --------------------------------------------------------------------------------- */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 typedef struct Header {
     char order, kind; /* '<', '>', '|', '='; 'f', 'i', … */
@@ -119,7 +119,7 @@ static bool parse_header(Cursor c, Header *h) {
     return descr && order && shape;
 }
 
-/* ---- elements ------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 static Dtype dtype_of(const Header *h, int32_t wanted) {
     static const struct {
@@ -245,7 +245,7 @@ bool npy_parse(Arena *arena, Bytes bytes, int32_t wanted, DemiData *value, Err *
     return true;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *descr_of(Dtype dtype) {
     switch (dtype) {

@@ -112,7 +112,7 @@ bool npz_list(Arena *arena, const Source *source, NpzMembers *members, Err *err)
     return true;
 }
 
-/* ---- members -------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static void *take_memory(void *arena, unsigned count, unsigned size) {
     return arena_array(arena, count, size);

@@ -134,7 +134,8 @@ class OnednnTest(unittest.TestCase):
         bf16 = str(self.folder / "bf16.onnx")
         relu = str(self.folder / "relu.onnxtxt")
         pathlib.Path(relu).write_text(
-            '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) { y = Relu (x) }')
+            '<ir_version: 8, opset_import: ["" : 17]> '
+            'g (float[4] x) => (float[4] y) { y = Relu (x) }')
         plan = str(self.folder / "conv.plan")
         for words in (["convert", self.model, "-o", bf16, "--to", "bfloat16"],
                       ["compile", self.model, "-o", plan], ["show", plan], ["check", self.model],

@@ -25,7 +25,8 @@ def main():
     if sys.argv[1:] not in ([], ["--allow-missing"]):
         sys.exit(__doc__)
     if importlib.util.find_spec("onnx") is None:
-        print("ops_def_test.py: the onnx package is not installed; nothing compared", file=sys.stderr)
+        print("ops_def_test.py: the onnx package is not installed; nothing compared",
+              file=sys.stderr)
         return SKIPPED if sys.argv[1:] else 1
     same = [is_current(*pair) for pair in GENERATED]
     return 0 if all(same) else 1

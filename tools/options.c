@@ -24,8 +24,7 @@ const Command *command_find(const CommandTable *table, const char *name) {
     return NULL;
 }
 
-/* ---- parsing ------------------------------------------------------------------------------------
- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static const OptionRow *find_row(const Command *command, const char *name, size_t length) {
     for (const OptionRow *row = command->options; row->name; row++)
@@ -165,8 +164,7 @@ bool options_parse(const Command *command, int count, char **words, Arena *arena
     return parsed->arguments.count <= most || too_many(parsed, most, err);
 }
 
-/* ---- reading what was parsed
- * ----------------------------------------------------------------------- */
+/* ---- reading what was parsed ----------------------------------------------------------------- */
 
 const Words *parsed_list(const Parsed *parsed, const char *name) {
     const OptionRow *row = find_row(parsed->command, name, strlen(name));

@@ -85,7 +85,8 @@ typedef struct CommandTable {
 #define OPTION_LOAD_PASS                                                                           \
     {                                                                                              \
         "load-pass", 0, OPTION_ROW_LIST, "FILE.so", NULL,                                          \
-            "Load passes of your own from a shared object, which demi_plugin.h tells how to make; "  \
+            "Load passes of your own from a shared object, which demi_plugin.h tells how to "      \
+            "make; "                                                                               \
             "may be repeated."                                                                     \
     }
 #define OPTION_JSON(help)                                                                          \

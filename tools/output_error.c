@@ -21,7 +21,7 @@ bool limit_beyond(const Limit *limit, const ValueDiff *diff) {
            (diff->error > limit->error && diff->max_abs > limit->least);
 }
 
-/* ---- outputs -------------------------------------------------------------------------------- */
+/* ---- outputs --------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -77,7 +77,7 @@ bool output_error_is_worse(const ValueDiff *a, const ValueDiff *b) {
     return a->error > b->error;
 }
 
-/* ---- saying it ------------------------------------------------------------------------------ */
+/* ---- saying it ------------------------------------------------------------------------------- */
 
 const char *output_error_text(Arena *arena, const ValueDiff *diff) {
     if (diff->mismatch) return diff->mismatch;

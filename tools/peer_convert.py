@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts one model to float16 with one of the other converters, its own options at their defaults.
+"""Converts one model to float16 with one of the other converters, its options at their defaults.
 
     peer_convert.py PEER IN OUT [--io keep|low]    converts
     peer_convert.py PEER --describe                prints its version and operator list as JSON

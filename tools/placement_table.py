@@ -2,8 +2,8 @@
 """Greedy placement of casts beside the exact one, on ONNX's backend models and the real ones.
 
 Every model is converted in memory to float16 and bfloat16, with graph inputs and outputs kept and
-low, by the pipeline of `demi convert` with placement=greedy and with placement=mincut. The table has
-what the report's "placement" says of the results: inserted casts, bytes that they
+low, by the pipeline of `demi convert` with placement=greedy and with placement=mincut. The table
+has what the report's "placement" says of the results: inserted casts, bytes that they
 convert in a run, bytes given in float32, and their cost (passes/placement_cost.h), summed by
 variant. Listed below it is every model whose cost mincut raises (that fails: exit 1), and every one
 with more casts. Models that neither converts (newer than demi, of no float32) count as skipped; one

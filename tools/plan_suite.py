@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs ONNX's backend tests from plans: each model is compiled, and the runtime's outputs are compared
-with the expected ones of the published data, at the suite's own tolerances.
+"""Runs ONNX's backend tests from plans: each model is compiled, and the runtime's outputs are
+compared with the expected ones of the published data, at the suite's own tolerances.
 
-Each model runs three times in one context, and once more after inputs of other shapes where its inputs
-leave sizes open: what the runtime remembers of earlier runs must not show.
+Each model runs three times in one context, and once more after inputs of other shapes where its
+inputs leave sizes open: what the runtime remembers of earlier runs must not show.
 
 Shapes and dtypes must be equal, NaN equals NaN. What is excluded, and why, is listed in
 suite/plan_exceptions.tsv; a line that excuses nothing is a failure. Exit 1 on any failure.
@@ -69,7 +69,8 @@ def differs(got: object, want: object) -> str:
     if np.all(close):
         return ""
     where = np.argwhere(~close)[0]
-    return f"{np.sum(~close)} of {want.size} differ, first {got[tuple(where)]} at {tuple(map(int, where))}, " \
+    return f"{np.sum(~close)} of {want.size} differ, first {got[tuple(where)]} at " \
+           f"{tuple(map(int, where))}, " \
            f"expected {want[tuple(where)]}"
 
 
@@ -190,7 +191,8 @@ def built_library() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--libdemi", default=built_library(), help="demi's shared library")
-    parser.add_argument("--runtime", help="a library that runs the plans, if another than compiles them")
+    parser.add_argument("--runtime",
+                        help="a library that runs the plans, if another than compiles them")
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--filter", default="*", help="glob on the model's name")
     parser.add_argument("--to", choices=["float16", "bfloat16"], default="",

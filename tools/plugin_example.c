@@ -16,8 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- bypass-ops
- * ---------------------------------------------------------------------------------- */
+/* ---- bypass-ops ------------------------------------------------------------------------------ */
 
 /* True where the operand is a constant false, or is not given at all. */
 static bool is_false(const DemiApi *api, DemiPassRun *run, const DemiValue *value) {
@@ -79,8 +78,7 @@ static const DemiPluginOption bypass_options[] = {
      .help = "operators to take out; none: Dropout"},
 };
 
-/* ---- count-ops
- * ----------------------------------------------------------------------------------- */
+/* ---- count-ops ------------------------------------------------------------------------------- */
 
 typedef struct Count {
     struct Count *next;
@@ -112,8 +110,7 @@ static bool count_ops(const DemiApi *api, DemiPassRun *run, DemiGraph *main_grap
     return true;
 }
 
-/* ---- the plug-in
- * --------------------------------------------------------------------------------- */
+/* ---- the plug-in ----------------------------------------------------------------------------- */
 
 static const DemiPluginPass passes[] = {
     {DEMI_PLUGIN_PASS_INIT, .name = "bypass-ops", .summary = "take out operators that do nothing",

@@ -73,8 +73,10 @@ def make_runner(library: str, data: pathlib.Path):  # noqa: ANN201
     the = runtime.Library(library)
 
     def variants(model: bytes):  # noqa: ANN202
-        for name, numerics, keep, threads in (("fast", "fast", False, 1), ("fast, 4 threads", "fast", False, 4),
-                                              ("faithful", "faithful", False, 1), ("kept", "faithful", True, 1)):
+        for name, numerics, keep, threads in (("fast", "fast", False, 1),
+                                              ("fast, 4 threads", "fast", False, 4),
+                                              ("faithful", "faithful", False, 1),
+                                              ("kept", "faithful", True, 1)):
             yield name, runtime.PlanRunner(the, the.compile(model, numerics, keep), threads)
 
     def work(item: tuple[str, int]) -> tuple[str, str]:

@@ -190,8 +190,8 @@ class Test:
 
     def converted_plans(self, name: str, out: bytes, model: onnx.ModelProto,
                         results: engines.SourceResults) -> list[str]:
-        """The conversion in demi's runtime. What a device would give that rounds every result is told,
-        not judged: it is what a choice of nodes by trial (convert --max-error) is for."""
+        """The conversion in demi's runtime. What a device would give that rounds every result is
+        told, not judged: it is what a choice of nodes by trial (convert --max-error) is for."""
         errors, found = {}, []
         for numerics in runtime.NUMERICS:
             errors[numerics], text = self.numbers(name, lambda: runtime.PlanRunner(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every node that stays in fp32 has one reason, and it is true (suite/reasons.py).
 
-All backend models are converted to both 16-bit types, with graph inputs and outputs kept and low, by
-both placements; nothing is written but the report. Crafted models below show each sort of reason.
+All backend models are converted to both 16-bit types, with graph inputs and outputs kept and low,
+by both placements; nothing is written but the report. Crafted models below show each sort of
+reason.
 """
 
 import argparse

@@ -15,7 +15,8 @@ typedef struct Page {
     Err *err;
 } Page;
 
-/* In JSON '<' stands within strings only. Escaped, no name in a model can end the script element. */
+/* In JSON '<' stands within strings only. Escaped, no name in a model can end the script
+ * element. */
 static bool write_escaped(void *user, const void *bytes, size_t size) {
     static const char escaped[] = "\\u003c";
     Page *page = user;

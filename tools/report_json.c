@@ -164,8 +164,7 @@ void report_write_facts(const DemiReport *report, JsonWriter *json) {
     write_after(report, DEMI_REPORT_WEIGHTS, "weights", json);
 }
 
-/* ---- where it goes
- * ---------------------------------------------------------------------------------- */
+/* ---- where it goes --------------------------------------------------------------------------- */
 
 static bool has_option(const Parsed *parsed, const char *name) {
     for (const OptionRow *row = parsed->command->options; row->name; row++)

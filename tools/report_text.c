@@ -178,8 +178,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     print_advice(report, out);
 }
 
-/* ---- one model
- * ------------------------------------------------------------------------------------ */
+/* ---- one model ------------------------------------------------------------------------------- */
 
 static void print_single(const DemiReport *report, DemiReportList list, FILE *out) {
     size_t count = demi_report_row_count(report, list);

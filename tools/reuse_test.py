@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One context, many shapes: what the runtime remembers of earlier runs must never show in a result, and
-must not grow.
+"""One context, many shapes: what the runtime remembers of earlier runs must never show in a result,
+and must not grow.
 
-Each case's model runs in one context on inputs of changing shapes and contents, in random order, more
-kinds than a context remembers; every result is compared with onnx's reference evaluator. Then 1,000
-changes of shape, in the last 800 of which the process gets no larger than in the first. And every
-backend model twice in new contexts with one and with two threads: equal to the bit.
+Each case's model runs in one context on inputs of changing shapes and contents, in random order,
+more kinds than a context remembers; every result is compared with onnx's reference evaluator. Then
+1,000 changes of shape, in the last 800 of which the process gets no larger than in the first. And
+every backend model twice in new contexts with one and with two threads: equal to the bit.
 """
 
 import argparse
@@ -37,10 +37,12 @@ def i64(*items: int) -> np.ndarray:
 CASES = {
     "reshape": ("(float[n] x, int64[3] shape) => (float[a,b,c] y) {"
                 " t = Reshape (x, shape) y = Relu (t) }",
-                lambda n: {"x": f32(24), "shape": i64(*[(2, 3, 4), (4, 6, 1), (24, 1, 1), (1, 2, 12),
+                lambda n: {"x": f32(24), "shape": i64(*[(2, 3, 4), (4, 6, 1), (24, 1, 1),
+                                                        (1, 2, 12),
                                                         (3, 8, 1), (2, 2, 6), (6, 4, 1), (1, 1, 24),
                                                         (8, 3, 1), (12, 2, 1)][n % 10])}),
-    "reshape of integers": ("(int64[6] x, int64[2] shape) => (int64[a,b] y) { y = Reshape (x, shape) }",
+    "reshape of integers": ("(int64[6] x, int64[2] shape) => (int64[a,b] y) "
+                            "{ y = Reshape (x, shape) }",
                             lambda n: {"x": RNG.integers(0, 9, 6), "shape": i64(2, 3) if n % 2
                                        else i64(3, 2)}),
     "range": ("(float start, float limit, float delta) => (float[n] y) {"
@@ -68,13 +70,16 @@ CASES = {
                  " else_branch = h () => (float[p,q] w) { w = Identity (u) }> }",
                  lambda n: {"c": np.array(n % 3 == 0), "x": f32(1 + n % 4, 5)}),
     "a growing loop": ("(int64 trips, float[a] x) => (float[b] y, float[t,c] z) {"
-                       " yes = Constant <value = bool {1}> () s = Neg (x) y, z0 = Loop (trips, yes, s)"
-                       " <body = g (int64 i, bool go, float[d] v) => (bool on, float[e] w, float[f] p)"
+                       " yes = Constant <value = bool {1}> () s = Neg (x)"
+                       " y, z0 = Loop (trips, yes, s)"
+                       " <body = g (int64 i, bool go, float[d] v) =>"
+                       " (bool on, float[e] w, float[f] p)"
                        " { on = Identity (go) q = Abs (v) w = Concat <axis = 0> (q, x)"
                        " p = Mul (x, x) }> z = Neg (z0) }",
                        lambda n: {"trips": np.array(1 + n % 5), "x": f32(1 + n % 3)}),
     "a sequence": ("(float[a,b] x, int64 at) => (float[c,b] y, float[a,b] z) { p = Relu (x)"
-                   " q = Neg (x) s = SequenceConstruct (p, q, x) r = Exp (q) t = SequenceInsert (s, r, at)"
+                   " q = Neg (x) s = SequenceConstruct (p, q, x) r = Exp (q)"
+                   " t = SequenceInsert (s, r, at)"
                    " y = ConcatFromSequence <axis = 0> (t) u = SequenceAt (t, at) z = Add (u, x) }",
                    lambda n: {"x": f32(1 + n % 9, 4), "at": np.array(n % 3)}),
     "views and residuals": ("(float[n,a,b] x) => (float[n,c] y, float[n,a,b] z) {"
@@ -87,7 +92,8 @@ CASES = {
     "small and large": ("(float[n,m] x) => (float[n,m] y) { a = Sigmoid (x) s = ReduceSum (a)"
                         " b = Div (a, s) c = Softmax (b) d = MatMul (c, w) y = Add (d, a) }",
                         lambda n: {"x": f32(1 + (n * 7) % 60, 16)}),
-    "sizes from shapes": ("(float[n,m] x) => (float[k] y) { s = Shape (x) p = ReduceProd <keepdims = 1>"
+    "sizes from shapes": ("(float[n,m] x) => (float[k] y) { s = Shape (x)"
+                          " p = ReduceProd <keepdims = 1>"
                           " (s) r = Reshape (x, p) o = ConstantOfShape <value = float[1] {2}> (p)"
                           " y = Add (r, o) }",
                           lambda n: {"x": f32(1 + n % 5, 1 + n % 7)}),
@@ -161,7 +167,8 @@ def check_growth(library: runtime.Library, changes: int) -> str:
 
 
 def make_repeater(library: str):  # noqa: ANN201
-    """In each worker: the function that runs a model in two new contexts and says where they differ."""
+    """In each worker: the function that runs a model in two new contexts and says where they
+    differ."""
     the = runtime.Library(library)
 
     def plain(value: object) -> object:
@@ -209,7 +216,8 @@ def main() -> int:
     problems += check_repeats(args.libdemi, args.data)
     for problem in problems:
         print(f"FAIL {problem}")
-    print(f"reuse_test: {len(CASES)} models, {args.changes} changes of shape: {len(problems)} problems")
+    print(f"reuse_test: {len(CASES)} models, {args.changes} changes of shape: "
+          f"{len(problems)} problems")
     return 1 if problems else 0
 
 

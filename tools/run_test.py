@@ -596,7 +596,8 @@ class Compare(Case):
         if not folder.exists():
             self.skipTest("no backend data: tools/test fetches them")
         model = folder / "model.onnx"
-        report = json.loads(self.ok("compare", model, model, "--data", folder, "--json=-", "--quiet"))
+        report = json.loads(self.ok("compare", model, model, "--data", folder, "--json=-",
+                                    "--quiet"))
         names = [value["name"] for value in report["values"]]
         self.assertGreater(len(names), len(set(names)))
         self.assertEqual(report["keep"], [])

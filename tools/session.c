@@ -11,7 +11,7 @@
 #include "processors.h"
 #include "value_io.h"
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 typedef struct PlanBytes {
     Arena *arena;
@@ -148,7 +148,7 @@ void session_close(Session *s) {
     s->plan = NULL;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 bool session_bind(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
@@ -174,7 +174,7 @@ bool session_run(Session *s, Err *err) {
     return false;
 }
 
-/* ---- numbers of options --------------------------------------------------------------------- */
+/* ---- numbers of options ---------------------------------------------------------------------- */
 
 bool session_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
                     uint64_t otherwise, Err *err) {

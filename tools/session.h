@@ -13,8 +13,8 @@
 
 typedef struct Session {
     const char *path;
-    bool judges; /* set before session_open: without --numerics a model is compiled faithful, and with
-                    every value kept */
+    bool judges; /* set before session_open: without --numerics a model is compiled faithful, and
+                    with every value kept */
     bool is_plan;
     DemiPlan *plan;
     DemiContext *context;
@@ -47,8 +47,8 @@ typedef struct Session {
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to compute with; default: as many as there are processors to use."},                 \
     {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
-     "Which kernels compute, where there are several: auto, each where it is the faster one (the "  \
-     "default); own, demi's alone; onednn, oneDNN's wherever it can."},                            \
+     "Which kernels compute, where there are several: auto, each where it is the faster one "      \
+     "(the default); own, demi's alone; onednn, oneDNN's wherever it can."},                       \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
      "the machine's."},                                                                            \
@@ -56,20 +56,22 @@ typedef struct Session {
     OPTION_HARDLINKS
 // clang-format on
 
-/* Opens the file; the session is all zero or has `judges` set. session_close also after a failure. */
+/* Opens the file; the session is all zero or has `judges` set. session_close also after a
+ * failure. */
 bool session_open(Session *session, Program *program, const Parsed *parsed, const char *path,
                   Err *err);
 void session_close(Session *session);
 
-/* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before and
- * for messages. */
+/* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before
+ * and for messages. */
 bool session_open_model(Session *session, Program *program, const Parsed *parsed, DemiModel *model,
                         Err *err);
 
 /* Does the file begin like a plan? */
 bool session_is_plan(Arena *arena, const char *path);
 
-/* The folders of inputs that `data` means, --data's: itself or those in it; none where it is NULL. */
+/* The folders of inputs that `data` means, --data's: itself or those in it; none where it is
+ * NULL. */
 bool session_data_folders(Program *program, const char *data, Words *folders, Err *err);
 
 /* Fills `values` from the options and `folder` (NULL: none). Without --random, `random_seed` (a

@@ -20,7 +20,7 @@ typedef struct Finder {
     Err *err;
 } Finder;
 
-/* ---- messages ------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static bool blame_input(Finder *f, size_t i) {
     err_operand(f->err, "input '%s'", f->session->inputs[i].name);
@@ -43,7 +43,7 @@ static bool unknown_input(Finder *f, const char *option, const char *name) {
     return false;
 }
 
-/* ---- shapes --------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* Where the name of "NAME=1x3" or "NAME:1,3" ends: at the last '=', else ':'. */
 static const char *name_end(const char *word) {
@@ -112,7 +112,7 @@ static bool take_shapes(Finder *f) {
     return true;
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static bool take_file(Finder *f, size_t i, const char *path) {
     Session *s = f->session;
@@ -165,7 +165,7 @@ static bool take_files(Finder *f) {
     return true;
 }
 
-/* ---- folders -------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static bool is_there(const char *path) {
     struct stat status;
@@ -231,7 +231,7 @@ static bool take_folder(Finder *f, const char *folder) {
     return true;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static bool take_random(Finder *f, uint64_t seed) {
     Session *s = f->session;

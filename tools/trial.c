@@ -9,7 +9,7 @@
 #include "sym.h"
 #include "value_io.h"
 
-/* ---- the model itself ----------------------------------------------------------------------- */
+/* ---- the model itself ------------------------------------------------------------------------ */
 
 static bool find_sets(Trials *t, const char *from, Err *err) {
     if (strcmp(from, "random") != 0)
@@ -43,7 +43,7 @@ static bool run_reference(Trials *t, size_t set, Err *err) {
     return true;
 }
 
-/* ---- a conversion --------------------------------------------------------------------------- */
+/* ---- a conversion ---------------------------------------------------------------------------- */
 
 /* Texts outlive the trial. */
 static const char *text_copy(Arena *arena, const char *text) {
@@ -74,8 +74,8 @@ static void list_low(Trials *t, const DemiReport *report, TrialResult *result) {
     }
 }
 
-static bool convert(Trials *t, Program *within, const DemiConvertOptions *options, DemiModel **model,
-                    TrialResult *result, Err *err) {
+static bool convert(Trials *t, Program *within, const DemiConvertOptions *options,
+                    DemiModel **model, TrialResult *result, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiReport *report = NULL;
     DemiConvertOptions quiet = *options;
@@ -134,7 +134,7 @@ bool trials_try(Trials *t, const DemiConvertOptions *options, Err *err) {
     return ok;
 }
 
-/* ---- ranges --------------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
 /* What is smaller is far from the end of any range, whatever the margin. */
 static const double LEAST_RANGE = 64;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trials: conversions of a model, each run beside the model itself on the same inputs. What convert's
- * --calibrate and --verify measure with, and what --max-error searches with (keep_search.h).
+/* Trials: conversions of a model, each run beside the model itself on the same inputs. They are
+ * what convert's --calibrate and --verify measure with, and --max-error searches (keep_search.h).
  *
- * Conversions are compiled faithful: each operator's 16-bit result is rounded once, whatever runs it
- * later. Nothing is written; what a trial needed is gone when it ends.
+ * Conversions are compiled faithful: each operator's 16-bit result is rounded once, whatever runs
+ * it later. Nothing is written; what a trial needed is gone when it ends.
  */
 #ifndef DEMI_TRIAL_H
 #define DEMI_TRIAL_H
@@ -22,14 +22,14 @@ typedef struct Trials {
 
 /* What a conversion's outputs are off by at worst, over all sets. */
 typedef struct TrialResult {
-    double error;         /* the largest of all outputs, by scale; Inf where one can't be compared */
+    double error; /* the largest of all outputs, by scale; Inf where one can't be compared */
     OutputErrors outputs; /* each one's worst, in order */
     Words low;            /* nodes that run in the new type; asked for where `nodes` is set */
     bool nodes;
 } TrialResult;
 
-/* Opens the model at `path` and finds the inputs that `from` means: a folder as --data's, or the word
- * "random". ERR_USAGE where the model is a stream. trials_close also after a failure. */
+/* Opens the model at `path` and finds the inputs that `from` means: a folder as --data's, or the
+ * word "random". ERR_USAGE where the model is a stream. trials_close also after a failure. */
 bool trials_open(Trials *trials, Program *program, const Parsed *parsed, const char *path,
                  const char *from, Err *err);
 void trials_close(Trials *trials);
@@ -40,8 +40,8 @@ bool trials_run(Trials *trials, const DemiConvertOptions *options, TrialResult *
 /* Converts so, for what is wrong with the options, and runs nothing. */
 bool trials_try(Trials *trials, const DemiConvertOptions *options, Err *err);
 
-/* The largest magnitude of each float value over all sets, as options' ranges take them: "NAME=MAX"; of
- * those that reach 64. */
+/* The largest magnitude of each float value over all sets, as options' ranges take them:
+ * "NAME=MAX"; of those that reach 64. */
 bool trials_ranges(Trials *trials, Words *ranges, Err *err);
 
 #endif

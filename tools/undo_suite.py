@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges that conversions can be repeated and undone, on ONNX's backend models, real ones and random
-ones (those of random_models.py).
+"""Judges that conversions can be repeated and undone, on ONNX's backend models, real ones and
+random ones (those of random_models.py).
 
-Of every model, to float16 and bfloat16, with graph inputs and outputs kept and low, and by the other
-placement of casts:
+Of every model, to float16 and bfloat16, with graph inputs and outputs kept and low, and by the
+other placement of casts:
   repeat  converting it twice writes the same bytes;
   again   converting what was converted, with the same options, writes the bytes that it read;
   undo    strip-casts after a conversion that keeps the parameters and the opset gives back the
@@ -85,7 +85,8 @@ class Undo:
         return "" if again == first else self.difference(self.converted, again)
 
     def undo(self, path: pathlib.Path, source: bytes, variant: Variant) -> str:
-        run, low = self.demi.convert(str(path), variant, "--parameters", "runtime", "--opset", "keep")
+        run, low = self.demi.convert(str(path), variant, "--parameters", "runtime", "--opset",
+                                     "keep")
         return run.problem() if low is None else self.strip(path, source, low)
 
     def strip(self, path: pathlib.Path, source: bytes, low: bytes) -> str:
@@ -115,7 +116,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data")
     parser.add_argument("--every", type=int, default=1, help="judge every Nth model only")
     parser.add_argument("--only", help="judge only models whose path contains this")
-    parser.add_argument("--seeds", default="1:60", help="of random models: FROM:TO, TO not included")
+    parser.add_argument("--seeds", default="1:60",
+                        help="of random models: FROM:TO, TO not included")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
 

@@ -4,9 +4,10 @@
 Every model below opset 28 is raised to 28, to the newest opset that ONNX Runtime runs, and by
 `for=bfloat16`. The result must be valid by ONNX's full check and strict inference wherever the
 source is, keep inputs and outputs, and compute what the source computes: in ONNX Runtime where it
-runs both models, else in the reference evaluator. A refusal is a failure unless REFUSED names the model.
-A conversion to bfloat16 with --opset auto must be valid. Models made here (suite/upgrade_cases.py)
-go through every kind of step between operator versions, with results from the old version.
+runs both models, else in the reference evaluator. A refusal is a failure unless REFUSED names the
+model. A conversion to bfloat16 with --opset auto must be valid. Models made here
+(suite/upgrade_cases.py) go through every kind of step between operator versions, with results from
+the old version.
 """
 
 import argparse

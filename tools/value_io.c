@@ -17,7 +17,7 @@
 enum { MOST_NAME = 200 };
 #define MOST_FILE (UINT64_C(1) << 40) /* of a pipe; a regular file is as long as it is */
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static const char *dims_text(Arena *arena, const int64_t *dims, uint32_t rank) {
     const char *text = "";
@@ -47,7 +47,7 @@ const char *value_io_text(Arena *arena, const DemiPlanIo *io) {
                         dtype_name((Dtype)io->dtype), dims);
 }
 
-/* ---- elements ------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 uint64_t value_count(const DemiData *value) {
     uint64_t count = 0;
@@ -134,7 +134,7 @@ DemiData value_copy(Arena *arena, const DemiData *value) {
     return made;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_all(Arena *arena, const Source *source, Bytes *bytes, Err *err) {
     unsigned char *data = arena_alloc(arena, (size_t)source->size + 1);
@@ -245,7 +245,7 @@ bool value_read_file(Arena *arena, const char *path, const DemiPlanIo *io, DemiD
     return ok;
 }
 
-/* ---- checking ------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 static bool tensor_fits(const DemiData *tensor, const DemiPlanIo *io) {
     if (tensor->kind != DEMI_DATA_TENSOR_KIND || tensor->dtype != io->dtype) return false;
@@ -269,7 +269,7 @@ bool value_check(Arena *arena, const DemiData *value, const DemiPlanIo *io, Err 
     return false;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 const char *value_file_name(Arena *arena, const char *name) {
     static const char hex[] = "0123456789ABCDEF";

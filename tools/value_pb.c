@@ -59,7 +59,7 @@ static Bytes bytes_of(const ByteList *list) {
     return (Bytes){list->items, list->count};
 }
 
-/* ---- reading: tensors ----------------------------------------------------------------------- */
+/* ---- reading: tensors ------------------------------------------------------------------------ */
 
 /* A model of one Constant with that TensorProto. */
 static Bytes model_around(Arena *arena, Bytes tensor) {
@@ -141,7 +141,7 @@ static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiData *
     return false;
 }
 
-/* ---- reading: what is around tensors -------------------------------------------------------- */
+/* ---- reading: what is around tensors --------------------------------------------------------- */
 
 typedef struct Field {
     uint32_t number;
@@ -232,7 +232,7 @@ bool value_pb_parse(Arena *arena, const PbFile *file, DemiData *value, Err *err)
     return parse_tensor(arena, file->name, file->bytes, value, err);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The raw_data form: elements of less than a byte without gaps. */
 static Bytes pack(Arena *arena, const DemiData *tensor, uint64_t count) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`convert --calibrate`, `--verify` and `--max-error`: what a run of the model decides about it.
 
-One model has a product that leaves float16's range between nodes, for certain inputs only; another is
-deep and ill-conditioned, so that what is kept in float matters.
+One model has a product that leaves float16's range between nodes, for certain inputs only; another
+is deep and ill-conditioned, so that what is kept in float matters.
 """
 
 import argparse
@@ -115,8 +115,8 @@ class Verify(unittest.TestCase):
         self.assertGreater(found["kept"], 0)
         low = sum(n["dtype"] == "float16" for n in report["nodes"])
         self.assertGreater(low, 0)
-        done = self.run_demi("compare", "deep.onnx", "out.onnx", "--random", 3, "--json=-", "--quiet",
-                             "--max-error", 1)
+        done = self.run_demi("compare", "deep.onnx", "out.onnx", "--random", 3, "--json=-",
+                             "--quiet", "--max-error", 1)
         error = json.loads(done.stdout)["outputs"][0]["error"]
         self.assertAlmostEqual(error, found["error"], delta=1e-9)
 
@@ -127,7 +127,8 @@ class Verify(unittest.TestCase):
             names = {n["name"] for n in report["nodes"] if "kept by" in n["reason"]}
             return [i for i, n in enumerate(onnx.load(self.at / name).graph.node)
                     if (n.name or n.output[0]) in names]
-        bound = self.convert("deep.onnx", "--verify=random", "--random=3")["verification"]["error"] / 4
+        bound = self.convert("deep.onnx", "--verify=random",
+                             "--random=3")["verification"]["error"] / 4
         plain = kept("deep.onnx")
         self.assertGreater(len(plain), 0)
         for i, words in enumerate((("re:.*|{}", "from:x,to:t{}"), ("out:a*{}", "name:{}"),

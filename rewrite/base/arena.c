@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arena allocation in chunks that double up to 1 MiB. A request of more than a quarter of that gets
- * a chunk of its own, which can be given back or moved; how large an allocation was tells which kind
- * it is. Memory is never reused within an arena, so that zeroing it is left to calloc, which gets
- * large chunks from the system zeroed.
+ * a chunk of its own, which can be given back or moved; how large an allocation was tells which
+ * kind it is. Memory is never reused within an arena, so that zeroing it is left to calloc, which
+ * gets large chunks from the system zeroed.
  */
 #include "arena.h"
 
@@ -103,7 +103,7 @@ static ArenaChunk *chunk_new(Arena *arena, size_t size) {
     return chunk;
 }
 
-/* ---- large allocations ---- */
+/* ---- large allocations ----------------------------------------------------------------------- */
 
 static size_t rounded(Arena *arena, size_t size) {
     if (size > SIZE_MAX - ALIGN) arena_exhausted(arena);
@@ -172,7 +172,7 @@ void *arena_resize(Arena *arena, void *bytes, size_t old_size, size_t size) {
     return moved->bytes;
 }
 
-/* ---- small allocations ---- */
+/* ---- small allocations ----------------------------------------------------------------------- */
 
 /* A new newest chunk with room for `size` bytes. */
 static void arena_grow(Arena *arena, size_t size) {

@@ -48,14 +48,16 @@ void arena_init(Arena *arena, MemTrap *trap);
  * again. Safe on a zeroed arena. */
 void arena_free(Arena *arena);
 
-/* The same, but keeps a small chunk, zeroed again, for what comes next: for arenas that are emptied all
- * the time. Costs next to nothing where little was used. */
+/* The same, but keeps a small chunk, zeroed again, for what comes next: for arenas that are emptied
+ * all the time. Costs next to nothing where little was used. */
 void arena_reset(Arena *arena);
 
-/* `size` zeroed bytes aligned to 8, so for any object but a long double. Never NULL; size 0 gives a valid unique pointer. */
+/* `size` zeroed bytes aligned to 8, so for any object but a long double. Never NULL; size 0 gives a
+ * valid unique pointer. */
 void *arena_alloc(Arena *arena, size_t size);
 
-/* An array of `count` zeroed elements of `size` bytes; a product that overflows is out of memory. */
+/* An array of `count` zeroed elements of `size` bytes; a product that overflows is out of
+ * memory. */
 void *arena_array(Arena *arena, size_t count, size_t size);
 
 /* Gives back an allocation of `size` bytes before the arena ends. Small ones stay until then all
@@ -76,7 +78,8 @@ char *arena_vprintf(Arena *arena, const char *format, va_list args);
 /* Calls fn(data) when the arena is freed, also when that happens because memory ran out. */
 void arena_defer(Arena *arena, void (*fn)(void *data), void *data);
 
-/* An arena of its own, with the owner's trap and budget, that is freed with the owner if not before. */
+/* An arena of its own, with the owner's trap and budget, that is freed with the owner if not
+ * before. */
 Arena *arena_child(Arena *owner);
 
 /* Jumps to the arena's trap, as a failed allocation does. */

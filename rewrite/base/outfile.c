@@ -20,7 +20,7 @@
 enum { LIVE_MAX = 16, LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
 enum { SYNC_STEP = 1 << 23 }; /* bytes after which writing to the device begins */
 
-/* ---- temporaries that a signal handler must remove ------------------------------------------ */
+/* ---- temporaries that a signal handler must remove ------------------------------------------- */
 
 typedef enum LiveState { LIVE_FREE, LIVE_CLAIMED, LIVE_SET } LiveState;
 
@@ -57,8 +57,7 @@ void outfile_remove_all(void) {
     errno = saved;
 }
 
-/* ---- finding the destination ------------------------------------------------------------------
- */
+/* ---- finding the destination ----------------------------------------------------------------- */
 
 static bool path_error(Err *err, const char *path, int error_number, const char *what) {
     bool usage = error_number == ENOENT || error_number == ENOTDIR || error_number == EISDIR ||
@@ -127,8 +126,7 @@ static bool open_folder(Arena *arena, OutFile *file, const char *target, Err *er
     return file->folder >= 0 || path_error(err, file->path, errno, "cannot open its folder");
 }
 
-/* ---- the temporary
- * -------------------------------------------------------------------------------- */
+/* ---- the temporary --------------------------------------------------------------------------- */
 
 static bool temp_open(OutFile *file, mode_t mode, Err *err) {
     for (int i = 0; i < CREATE_TRIES; i++) {
@@ -198,8 +196,7 @@ void outfile_set_name(OutFile *file, Arena *arena, const char *name) {
     file->name = arena_copy(arena, name, strlen(name));
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void outfile_start_sync(OutFile *file) {
     if (file->streaming || file->size == file->started) return;
@@ -292,8 +289,7 @@ Source *outfile_reopen(const OutFile *file, Arena *arena, const char *name, Err 
     return NULL;
 }
 
-/* ---- ending
- * --------------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 static bool close_written(OutFile *file, Err *err) {
     int fd = file->fd;

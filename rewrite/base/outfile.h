@@ -55,8 +55,8 @@ bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t si
 /* Copies `size` bytes of a source from `offset` on to the end, inside the kernel where it can. */
 bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t size, Err *err);
 
-/* Has the system begin to move what was appended so far to the device, without waiting: what is done
- * meanwhile then costs no time of its own. Large files do so by themselves as they grow. */
+/* Has the system begin to move what was appended so far to the device, without waiting: what is
+ * done meanwhile then costs no time of its own. Large files do so by themselves as they grow. */
 void outfile_start_sync(OutFile *file);
 
 /* Flushes the bytes to the device; nothing to do when streaming. */

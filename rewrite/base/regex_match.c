@@ -172,7 +172,8 @@ static Tree *parse_class(Parser *p) {
         if (*p->at == '\\' && p->at[1]) {
             p->at++;
             CharSet set = escaped(p);
-            for (size_t i = 0; i < set.ranges.count; i++) set_add(p, &tree->set, set.ranges.items[i]);
+            for (size_t i = 0; i < set.ranges.count; i++)
+                set_add(p, &tree->set, set.ranges.items[i]);
             set_add_class(&tree->set, &set);
             continue;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regular expressions that match in linear time, whatever the pattern: Thompson's simulation of the
- * automaton, without backtracking. Patterns and texts are UTF-8; a byte that is not is a character of
- * its own.
+ * automaton, without backtracking. Patterns and texts are UTF-8; a byte that is not is a character
+ * of its own.
  *
  *   c          that character       .           any character
  *   [a-z_] [^/] one of, none of     \d \w \s    digit, ASCII letter or digit or _, space;
@@ -23,11 +23,13 @@
 
 typedef struct Regex Regex;
 
-/* Compiles a pattern. NULL with ERR_USAGE (what, and the position as operand) where it is malformed,
- * nested over 100 deep, or longer than 20,000 steps once its repetitions are written out. */
+/* Compiles a pattern. NULL with ERR_USAGE (what, and the position as operand) where it is
+ * malformed, nested over 100 deep, or longer than 20,000 steps once its repetitions are written
+ * out. */
 Regex *regex_compile(Arena *arena, const char *pattern, Err *err);
 
-/* True where the whole text matches. Memory for the states is the Regex's own: one call at a time. */
+/* True where the whole text matches. Memory for the states is the Regex's own: one call at a
+ * time. */
 bool regex_matches(Regex *regex, const char *text, size_t length);
 
 #endif

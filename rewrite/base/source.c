@@ -193,7 +193,8 @@ bool source_read(const Source *source, uint64_t offset, void *buffer, uint64_t s
         if (size) memcpy(buffer, source->memory + offset, size);
         return true;
     }
-    if (source->window && size <= SMALL_READ && read_window(source, offset, buffer, size)) return true;
+    if (source->window && size <= SMALL_READ && read_window(source, offset, buffer, size))
+        return true;
     return read_file(source, offset, buffer, size, err);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hash table of interned names: keyed SipHash, open addressing, at most three quarters full.
  *
- * Names come from files. With a hash that everyone can compute, a file of names that all collide would
- * cost quadratic time; so each table has a random key, and what depends on it (the order of slots) is
- * seen by nobody: whoever lists names does so in the order of the file.
+ * Names come from files. With a hash that everyone can compute, a file of names that all collide
+ * would cost quadratic time; so each table has a random key, and what depends on it (the order of
+ * slots) is seen by nobody: whoever lists names does so in the order of the file.
  *
- * Names of models are numbered, and are met in that order. Those that differ in their last byte only
- * are given neighbouring slots, so that most look-ups in a table far larger than the caches find
- * their slot in them; and a slot holds the hash, so that only names that are equal, or nearly always
- * so, are looked at.
+ * Names of models are numbered, and are met in that order. Those that differ in their last byte
+ * only are given neighbouring slots, so that most look-ups in a table far larger than the caches
+ * find their slot in them; and a slot holds the hash, so that only names that are equal, or nearly
+ * always so, are looked at.
  */
 #include "sym.h"
 
@@ -55,8 +55,9 @@ static uint64_t load_tail(const char *text, size_t length) {
 
 /* One compression round a word and three at the end: SipHash-1-3. */
 static uint32_t hash_stem(const SymTable *table, const char *text, size_t length) {
-    Sip s = {table->key[0] ^ UINT64_C(0x736f6d6570736575), table->key[1] ^ UINT64_C(0x646f72616e646f6d),
-             table->key[0] ^ UINT64_C(0x6c7967656e657261), table->key[1] ^ UINT64_C(0x7465646279746573)};
+    Sip s = {
+        table->key[0] ^ UINT64_C(0x736f6d6570736575), table->key[1] ^ UINT64_C(0x646f72616e646f6d),
+        table->key[0] ^ UINT64_C(0x6c7967656e657261), table->key[1] ^ UINT64_C(0x7465646279746573)};
     uint64_t word = 0;
     size_t whole = length & ~(size_t)7;
     for (size_t i = 0; i < whole; i += 8) {
@@ -80,7 +81,8 @@ static uint32_t hash_bytes(const SymTable *table, const char *text, size_t lengt
 
 /* Without random bytes (a kernel that has none yet), addresses and the time have to do. */
 static void key_fill(SymTable *table) {
-    if (getrandom(table->key, sizeof table->key, GRND_NONBLOCK) == (ssize_t)sizeof table->key) return;
+    if (getrandom(table->key, sizeof table->key, GRND_NONBLOCK) == (ssize_t)sizeof table->key)
+        return;
     struct timespec now = {0};
     timespec_get(&now, TIME_UTC);
     table->key[0] = (uint64_t)(uintptr_t)table ^ (uint64_t)now.tv_nsec << 32;

@@ -75,9 +75,9 @@ static inline bool sym_equals(Sym sym, const char *text) {
     return sym && sym->length == length && memcmp(sym->text, text, length) == 0;
 }
 
-/* For hash tables keyed by Syms of one table: neighbours by number are neighbours in sixteens, so that
- * names met in their order find their slots in the caches. No file can choose names that collide: of
- * n names that do, it would have to hold n^2. */
+/* For hash tables keyed by Syms of one table: neighbours by number are neighbours in sixteens, so
+ * that names met in their order find their slots in the caches. No file can choose names that
+ * collide: of n names that do, it would have to hold n^2. */
 static inline uint32_t sym_hash(Sym sym) {
     uint32_t block = (sym->number >> 4) * 0x9e3779b1u;
     return (block ^ block >> 15) << 4 | (sym->number & 15);

@@ -79,7 +79,8 @@ static void test_many_names(void **state) {
     }
 }
 
-/* Names that differ in their last byte only begin at neighbouring slots: all must still be found. */
+/* Names that differ in their last byte only begin at neighbouring slots: all must still be
+ * found. */
 static void test_reserved_neighbours(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
@@ -149,11 +150,13 @@ static size_t worst_bucket(uint32_t *hashes, size_t count) {
 /* What the table knows its names by, from the one of that number on. */
 static void list_hashes(const SymTable *of, size_t first, uint32_t *hashes) {
     for (size_t i = 0; i < of->capacity; i++)
-        if (of->slots[i].number > first) hashes[of->slots[i].number - 1 - first] = of->slots[i].hash;
+        if (of->slots[i].number > first)
+            hashes[of->slots[i].number - 1 - first] = of->slots[i].hash;
 }
 
-/* "aa" and "bB" differ by what 31-multiplying hashes cancel; zero bytes are what FNV's xor ignores at
- * the state 0; equal low bits are what a mask keeps. None of these families may share buckets. */
+/* "aa" and "bB" differ by what 31-multiplying hashes cancel; zero bytes are what FNV's xor ignores
+ * at the state 0; equal low bits are what a mask keeps. None of these families may share
+ * buckets. */
 static void test_hostile_names_spread(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
@@ -179,8 +182,8 @@ static void test_hostile_names_spread(void **state) {
         list_hashes(&table, first, hashes);
         for (uint32_t i = 0; i < COUNT; i++) low[i] = hashes[i] & 0x7fff;
         assert_true(worst_bucket(hashes, COUNT) <= 4);
-        /* The last byte has 4 bits of its own; where it is always the same, 16 times fewer slots are
-         * first choices: 8 names on each here, and no more than chance makes of that. */
+        /* The last byte has 4 bits of its own; where it is always the same, 16 times fewer slots
+         * are first choices: 8 names on each here, and no more than chance makes of that. */
         assert_true(worst_bucket(low, COUNT) <= 32);
     }
 }
@@ -205,8 +208,9 @@ static void test_tables_hash_differently(void **state) {
     assert_true(same < 2);
 }
 
-/* SipHash-1-3 of the bytes 00..0e under the key 00..0f, by another implementation that also gives the
- * published digest of SipHash-2-4; ours is folded to 32 bits, and makes room for the last byte, 0f. */
+/* SipHash-1-3 of the bytes 00..0e under the key 00..0f, by another implementation that also gives
+ * the published digest of SipHash-2-4; ours is folded to 32 bits, and makes room for the last byte,
+ * 0f. */
 static void test_hash_vector(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");

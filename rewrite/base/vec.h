@@ -25,8 +25,8 @@
 #define VEC_PUSH(arena, vec, item)                                                                 \
     do {                                                                                           \
         if ((vec)->count == (vec)->capacity)                                                       \
-            (vec)->items = vec_grow((arena), (vec)->items, &(vec)->capacity,                        \
-                                    sizeof *(vec)->items);                                         \
+            (vec)->items =                                                                         \
+                vec_grow((arena), (vec)->items, &(vec)->capacity, sizeof *(vec)->items);           \
         (vec)->items[(vec)->count++] = (item);                                                     \
     } while (0)
 

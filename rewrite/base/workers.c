@@ -82,7 +82,7 @@ static bool do_task(Workers *w, unsigned lane) {
     return true;
 }
 
-/* ---- the threads ------------------------------------------------------------------------------ */
+/* ---- the threads ----------------------------------------------------------------------------- */
 
 static void sleep_until_news(Workers *w) {
     pthread_mutex_lock(&w->lock);
@@ -122,7 +122,8 @@ static void start_threads(Workers *w) {
     if (w->lanes == 1) return;
     sigset_t all, kept;
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &kept); /* signals are the caller's: threads inherit the mask */
+    /* Signals are the caller's: threads inherit the mask. */
+    pthread_sigmask(SIG_BLOCK, &all, &kept);
     while (w->made + 1 < w->lanes) {
         Lane *lane = &w->lane[w->made + 1];
         *lane = (Lane){.workers = w, .number = w->made + 1};
@@ -132,7 +133,7 @@ static void start_threads(Workers *w) {
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
 }
 
-/* ---- the caller's side ------------------------------------------------------------------------ */
+/* ---- the caller's side ----------------------------------------------------------------------- */
 
 static Workers *workers_alloc(Arena *arena, unsigned lanes) {
     /* aligned by hand: an arena knows no more than 8 */

@@ -34,8 +34,8 @@ Workers *workers_new_streaming(Arena *arena);
 /* Does what workers_run says, by at most `lanes` threads. */
 typedef void WorkersRun(unsigned lanes, unsigned count, WorkersTask *task, void *data);
 
-/* Workers whose jobs another library's threads do: for work beside that library's own, as its threads
- * may go on looking for work on the processors that others would want. */
+/* Workers whose jobs another library's threads do: for work beside that library's own, as its
+ * threads may go on looking for work on the processors that others would want. */
 Workers *workers_borrowed(Arena *arena, unsigned lanes, WorkersRun *run);
 
 /* As many as it was made with, even where threads could not be made. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers: each task once, in its lane, and seen by the caller; jobs that follow one another closely
- * and with pauses; more threads than processors. */
+/* Workers: each task once, in its lane, and seen by the caller; jobs that follow one another
+ * closely and with pauses; more threads than processors. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <stdarg.h>
 #include <stddef.h>

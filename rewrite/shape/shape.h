@@ -55,7 +55,7 @@ typedef struct ShapeOperand {
     uint32_t item_count;
 } ShapeOperand;
 
-/* ---- functions ----------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 typedef struct ShapeRow ShapeRow;
 

@@ -16,8 +16,7 @@ static ShapeNum boolean(bool value) {
     return num_known(value);
 }
 
-/* ---- contents ---------------------------------------------------------------------------------
- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 static ShapeNum real_binary(int32_t variant, double a, double b) {
     switch (variant) {
@@ -108,8 +107,7 @@ static ShapeNum unary(int32_t variant, ShapeNum a) {
     return unknown;
 }
 
-/* ---- one input ---------------------------------------------------------------------------------
- */
+/* ---- one input ------------------------------------------------------------------------------- */
 
 bool shape_unary(ShapeCall *call) {
     const ShapeOperand *input = shape_input(call, 0);
@@ -178,8 +176,7 @@ bool shape_cast_like(ShapeCall *call) {
     return true;
 }
 
-/* ---- broadcasting ------------------------------------------------------------------------------
- */
+/* ---- broadcasting ---------------------------------------------------------------------------- */
 
 /* The item of `operand` that broadcasts to place `at` (row-major) of the output. */
 static ShapeNum broadcast_item(const ShapeOperand *operand, const ShapeOperand *output,

@@ -9,8 +9,7 @@ static ShapeNum dim_of(const ShapeOperand *operand, uint32_t i) {
     return operand && i < operand->rank ? operand->dims[i] : unknown;
 }
 
-/* ---- recurrent
- * ------------------------------------------------------------------------------------ */
+/* ---- recurrent ------------------------------------------------------------------------------- */
 
 /* layout 0: Y (seq, directions, batch, hidden), state (directions, batch, hidden)
  * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden) */
@@ -37,8 +36,7 @@ bool shape_recurrent(ShapeCall *call) {
     return true;
 }
 
-/* ---- attention
- * ------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Sizes of one of Q, K, V as (batch, heads, sequence, size per head). */
 typedef struct Heads {
@@ -129,8 +127,7 @@ bool shape_linear_attention(ShapeCall *call) {
     return true;
 }
 
-/* ---- Fourier transforms
- * ------------------------------------------------------------------------------ */
+/* ---- Fourier transforms ---------------------------------------------------------------------- */
 
 /* length / 2 + 1 */
 static ShapeNum one_sided(ShapeNum length) {
@@ -205,8 +202,7 @@ bool shape_stft(ShapeCall *call) {
     return true;
 }
 
-/* ---- training
- * ------------------------------------------------------------------------------------------ */
+/* ---- training -------------------------------------------------------------------------------- */
 
 /* Inputs R, T, then groups of k tensors: X, gradients, and one or two of state. Out come X and the
  * state. */
@@ -220,8 +216,7 @@ bool shape_optimizer(ShapeCall *call) {
     return true;
 }
 
-/* ---- ai.onnx.ml
- * ---------------------------------------------------------------------------------------- */
+/* ---- ai.onnx.ml ------------------------------------------------------------------------------ */
 
 /* Rows of X: its first dim, or one row where X is a vector. */
 static ShapeNum rows_of(const ShapeOperand *x) {

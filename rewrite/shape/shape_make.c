@@ -109,8 +109,7 @@ bool shape_size(ShapeCall *call) {
     return true;
 }
 
-/* ---- Range
- * --------------------------------------------------------------------------------------- */
+/* ---- Range ----------------------------------------------------------------------------------- */
 
 static ShapeNum range_count(ShapeNum start, ShapeNum limit, ShapeNum delta) {
     if (num_is(start, 0) && num_is(delta, 1) && limit.kind == SHAPE_SYMBOL) return limit;
@@ -145,8 +144,7 @@ bool shape_range(ShapeCall *call) {
     return true;
 }
 
-/* ---- random numbers
- * -------------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 bool shape_random(ShapeCall *call) {
     const ShapeReshapeAttrs *attrs = call->attrs;

@@ -110,8 +110,7 @@ bool shape_along_axis(ShapeCall *call) {
            shape_axis(call, attrs->axis, x->rank, &axis);
 }
 
-/* ---- norms
- * --------------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 /* Outputs beyond Y are statistics, shaped as the inputs mean and var. */
 bool shape_batch_norm(ShapeCall *call) {
@@ -152,8 +151,7 @@ bool shape_skip_layer_norm(ShapeCall *call) {
     return !x || shape_axis(call, attrs->axis, x->rank, &axis);
 }
 
-/* ---- losses
- * -------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 static bool loss_dims(ShapeCall *call) {
     const ShapeLossAttrs *attrs = call->attrs;

@@ -10,8 +10,7 @@ static void keep_contents(ShapeCall *call) {
     if (x->items) shape_contents(call, 0, x->dtype, x->items, x->item_count);
 }
 
-/* ---- Reshape -----------------------------------------------------------------------------------
- */
+/* ---- Reshape --------------------------------------------------------------------------------- */
 
 /* What remains of a product when factors of another are taken out. */
 typedef struct Factors {
@@ -147,8 +146,7 @@ bool shape_flatten(ShapeCall *call) {
     return true;
 }
 
-/* ---- Squeeze, Unsqueeze -------------------------------------------------------------------------
- */
+/* ---- Squeeze, Unsqueeze ---------------------------------------------------------------------- */
 
 /* Axes from the attribute or, since 13, from input 1. False: not known (and, with `count`, how
  * many there are). Absent axes are a list of none that is not `present`. */
@@ -222,8 +220,7 @@ bool shape_unsqueeze(ShapeCall *call) {
     return true;
 }
 
-/* ---- Transpose ----------------------------------------------------------------------------------
- */
+/* ---- Transpose ------------------------------------------------------------------------------- */
 
 bool shape_transpose(ShapeCall *call) {
     const ShapeTransposeAttrs *attrs = call->attrs;
@@ -244,8 +241,7 @@ bool shape_transpose(ShapeCall *call) {
     return true;
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static bool divide_exactly(ShapeCall *call, ShapeNum num, int64_t divisor, ShapeNum *result) {
     if (num.kind == SHAPE_KNOWN && num.value % divisor)

@@ -54,8 +54,7 @@ bool shape_upsample_1(ShapeCall *call) {
     return scaled(call, x->dims[2], height, &dims[2]) && scaled(call, x->dims[3], width, &dims[3]);
 }
 
-/* ---- Resize since 11
- * ------------------------------------------------------------------------------- */
+/* ---- Resize since 11 ------------------------------------------------------------------------- */
 
 typedef struct ResizeAxes {
     const uint32_t *axis; /* [count] */

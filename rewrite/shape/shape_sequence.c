@@ -106,8 +106,7 @@ bool shape_unknown(ShapeCall *call) {
     return true;
 }
 
-/* ---- strings
- * -------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 /* [C] or [1, C]; stop words are removed. */
 bool shape_string_normalizer(ShapeCall *call) {

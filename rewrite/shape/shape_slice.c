@@ -28,8 +28,7 @@ static ShapeOperand operand_of_ints(ShapeCall *call, const AttrInts *ints) {
                           .item_count = ints->count};
 }
 
-/* ---- Concat -------------------------------------------------------------------------------------
- */
+/* ---- Concat ---------------------------------------------------------------------------------- */
 
 /* Contents of vectors one after another; the contents of those whose length alone is known are
  * unknown numbers. */
@@ -85,8 +84,7 @@ bool shape_concat(ShapeCall *call) {
     return true;
 }
 
-/* ---- Split
- * --------------------------------------------------------------------------------------- */
+/* ---- Split ----------------------------------------------------------------------------------- */
 
 /* The size of part i along the axis. Given sizes must add up to the whole. */
 static bool split_sizes(ShapeCall *call, const ShapeOperand *sizes, ShapeNum whole,
@@ -147,8 +145,7 @@ bool shape_split(ShapeCall *call) {
     return true;
 }
 
-/* ---- Slice
- * --------------------------------------------------------------------------------------- */
+/* ---- Slice ----------------------------------------------------------------------------------- */
 
 typedef struct Cut {
     ShapeNum start, end, step;
@@ -266,8 +263,7 @@ bool shape_slice_attr(ShapeCall *call) {
     return slice_axes(call, x, &args, copy_dims(call, 0, x));
 }
 
-/* ---- Tile, Pad
- * ------------------------------------------------------------------------------------ */
+/* ---- Tile, Pad ------------------------------------------------------------------------------- */
 
 bool shape_tile(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *repeats = shape_input(call, 1);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# oneDNN, of which some kernels are made: only its headers are needed here, the library is opened when
-# a kernel first asks for it. Gives demi_kernels the headers, and demi_use_onednn(TARGET) a program of
-# the build folder the place of the library, as a RUNPATH, which an installation does not keep.
-# find_package looks for one of the user's or the system's (dnnl_ROOT, CMAKE_PREFIX_PATH) before
-# build/onednn, where tools/quickstart and tools/test put one.
+# oneDNN, of which some kernels are made: only its headers are needed here, the library is opened
+# when a kernel first asks for it. Gives demi_kernels the headers, and demi_use_onednn(TARGET) a
+# program of the build folder the place of the library, as a RUNPATH, which an installation does not
+# keep. find_package looks for one of the user's or the system's (dnnl_ROOT, CMAKE_PREFIX_PATH)
+# before build/onednn, where tools/quickstart and tools/test put one.
 option(DEMI_ONEDNN "Build the kernels that use oneDNN where its headers are found" ON)
 
 set(demi_onednn_folder "")
@@ -48,7 +48,8 @@ function(demi_use_onednn target)
     endif()
 endfunction()
 
-# After demi_folder(kernels): tests whose subject it is. The sanitizers' dlopen does not see a RUNPATH.
+# After demi_folder(kernels): tests whose subject it is. The sanitizers' dlopen does not see a
+# RUNPATH.
 function(demi_test_onednn)
     foreach(test ${ARGN})
         demi_use_onednn(${test})

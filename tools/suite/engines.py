@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs models: ONNX Runtime with optimisations off, or ONNX's reference evaluator.
 
-A pair of models is compared in one engine first; where that fails or disagrees, the source's results
-in another one count too, since an engine may be wrong about the source's older operators. Inputs come from a test data set where there is
-one, else from a seeded generator. An engine that can't run a model raises CannotRun with the
-reason.
+A pair of models is compared in one engine first; where that fails or disagrees, the source's
+results in another one count too, since an engine may be wrong about the source's older operators.
+Inputs come from a test data set where there is one, else from a seeded generator. An engine that
+can't run a model raises CannotRun with the reason.
 """
 
 import pathlib

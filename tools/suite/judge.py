@@ -204,7 +204,8 @@ class Judge:
                                 for k, v in feeds.items()}) for feeds in source.results.feeds]
         except engines.CannotRun:
             return False
-        want = [[metric.rounded(v, variant.to) if n in low_out else v for n, v in zip(names, values)]
+        want = [[metric.rounded(v, variant.to) if n in low_out else v
+                 for n, v in zip(names, values)]
                 for values in want]
         return not self.compare(source, got, want, variant)[1]
 

@@ -28,7 +28,8 @@ ELEMENTS = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16,
 ARITY = {"Adagrad": 3, "Adam": 4, "Momentum": 3, "SequenceMap": 0}
 OUTPUT_ARITY = {"Adagrad": 2, "Adam": 3, "Momentum": 2}
 LEAST_INPUTS = {"Resize": 3}
-OMITTED = {"Attention": {"nonpad_kv_seqlen"}, "LinearAttention": {"decay", "beta"}, "Resize": {"sizes"}}
+OMITTED = {"Attention": {"nonpad_kv_seqlen"}, "LinearAttention": {"decay", "beta"},
+           "Resize": {"sizes"}}
 _TREE = {"leaf_targetids": [0], "nodes_falseleafs": [1], "nodes_falsenodeids": [0],
          "nodes_featureids": [0], "nodes_trueleafs": [1], "nodes_truenodeids": [0],
          "tree_roots": [0],
@@ -66,7 +67,8 @@ KEPT_DTYPES = {"Multinomial": {"dtype": TensorProto.INT32},
 # Operands that differ in rank; the last number stands for all from there on.
 SPECIAL_RANKS: dict[str, list[int]] = {
     "Attention": [4], "CausalConvWithState": [3, 3, 1, 3], "Col2Im": [3, 1],
-    "LinearAttention": [3, 3, 3, 4], "MaxRoiPool": [4, 2], "MaxUnpool": [4, 4, 1], "NegativeLogLikelihoodLoss": [2, 1],
+    "LinearAttention": [3, 3, 3, 4], "MaxRoiPool": [4, 2], "MaxUnpool": [4, 4, 1],
+    "NegativeLogLikelihoodLoss": [2, 1],
     "Resize": [1], "ReverseSequence": [2, 1], "RoiAlign": [4, 2, 1], "TensorScatter": [3, 3, 1],
     "TreeEnsembleClassifier": [2],
 }
@@ -258,8 +260,8 @@ def bodies(schema: defs.OpSchema) -> dict[str, onnx.GraphProto]:
                            [_value(f"{name}_out")]) for name in ("then_branch", "else_branch")}
     if schema.name == "Loop":
         return {"body": make([node("Identity", ["go"], ["go_on"]), node("Identity", ["s"], ["s2"])],
-                             "body", [_value("i", TensorProto.INT64), _value("go", TensorProto.BOOL),
-                                      _value("s")],
+                             "body", [_value("i", TensorProto.INT64),
+                                      _value("go", TensorProto.BOOL), _value("s")],
                              [_value("go_on", TensorProto.BOOL), _value("s2")])}
     if schema.name == "Scan":
         return {"num_scan_inputs": 1, "body": make(
@@ -275,7 +277,8 @@ RANKS = ([1], [2], [3], [4], [0], [5])
 
 
 def build(schema: defs.OpSchema, full: bool) -> tuple[onnx.ModelProto, str]:
-    """(the model, what ONNX says against it or ""): all inputs have one rank, the first that does."""
+    """(the model, what ONNX says against it or ""): all inputs have one rank, the first that
+    does."""
     first: tuple[onnx.ModelProto, str] | None = None
     for ranks in [SPECIAL_RANKS[schema.name]] if schema.name in SPECIAL_RANKS else RANKS:
         model = Builder(schema, full, ranks).model()

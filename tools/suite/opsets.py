@@ -22,7 +22,8 @@ def raised(source: onnx.ModelProto, result: onnx.ModelProto) -> int:
 
 
 def first_opset(op: str, opset: int) -> int:
-    """The first opset from this one on at which the operator's first input may be bfloat16; 0: none."""
+    """The first opset from this one on at which the operator's first input may be bfloat16; 0:
+    none."""
     for version in range(opset, onnx.defs.onnx_opset_version() + 1):
         try:
             schema = onnx.defs.get_schema(op, version, "")

@@ -2,8 +2,8 @@
 """Does a conversion keep what it does not understand?
 
 `mark` writes a doc string, a metadata entry, a denotation and an unknown field into every message
-of a model that can hold them, each with the message's own number; after a conversion `lost` looks each
-number up again. A Cast that the conversion removed may take its marks along, nothing else may.
+of a model that can hold them, each with the message's own number; after a conversion `lost` looks
+each number up again. A Cast that the conversion removed may take its marks along, nothing else may.
 """
 
 import dataclasses
@@ -122,8 +122,8 @@ def lost(source: onnx.ModelProto, result: onnx.ModelProto) -> list[str]:
 
 
 def header(source: onnx.ModelProto, result: onnx.ModelProto, to: str = "") -> list[str]:
-    """Model-level fields that must stay, and opset imports that may only gain domains. A conversion to
-    bfloat16 may raise the default domain's opset, no further than one of its operators needs."""
+    """Model-level fields that must stay, and opset imports that may only gain domains. A conversion
+    to bfloat16 may raise the default domain's opset, no further than one of its operators needs."""
     raised = opsets.raised(source, result) if to == "bfloat16" else None
     found = opsets.problems(source, result) if raised else []
     found += [f"{name}: {getattr(result, name)!r}, expected {getattr(source, name)!r}"

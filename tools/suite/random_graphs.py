@@ -68,7 +68,8 @@ def branches(s: Scope) -> None:
         outs = [alike(body, shape) for shape in shapes]
         for i, value in enumerate(outs):
             if value not in body.values or value in outs[:i]:  # not made in this graph
-                outs[i] = body.record(helper.make_node("Identity", [value.name], body.outputs("", 1)),
+                outs[i] = body.record(helper.make_node("Identity", [value.name],
+                                                       body.outputs("", 1)),
                                       [value.sample], value.exact)[0]
         graphs[key], results[key] = body.graph(key, outs, open_dim(s)), outs
     chosen = results["then_branch" if flag.sample.item() else "else_branch"]

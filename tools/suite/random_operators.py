@@ -2,9 +2,9 @@
 """Backend test models in random surroundings: every operator with neighbours that go low.
 
 A seed picks a backend model and changes it at random: another opset; its float inputs behind a
-product with the identity (which runs low and changes nothing), stored as constants of every form, or
-cast from other types; its outputs in front of such a product, or cast, or read twice; the whole of it
-in a branch, a loop or a function. `build(seed, folder)` gives a Sample or None.
+product with the identity (which runs low and changes nothing), stored as constants of every form,
+or cast from other types; its outputs in front of such a product, or cast, or read twice; the whole
+of it in a branch, a loop or a function. `build(seed, folder)` gives a Sample or None.
 """
 
 import pathlib

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds random graphs node by node, each node run at once on sample values.
 
-A Scope is a graph under construction: the main graph, a branch, a loop's or a function's body. Every
-value carries the array that it has for the sample inputs, so that shapes and types are known without
-an inference of our own, a node that cannot run is dropped, and numbers stay in a range where 16-bit
-floats are accurate. A value is `exact` while rounding cannot make it jump.
+A Scope is a graph under construction: the main graph, a branch, a loop's or a function's body.
+Every value carries the array that it has for the sample inputs, so that shapes and types are known
+without an inference of our own, a node that cannot run is dropped, and numbers stay in a range
+where 16-bit floats are accurate. A value is `exact` while rounding cannot make it jump.
 """
 
 import dataclasses
@@ -20,7 +20,8 @@ LARGEST = 30.0  # of a float that a node may produce
 # Their results jump where an operand is rounded.
 JUMPS = {"Floor", "Ceil", "Round", "Sign", "Equal", "Greater", "Less", "GreaterOrEqual",
          "LessOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Hardmax", "Mod", "IsInf",
-         "IsNaN", "QuantizeLinear", "DynamicQuantizeLinear", "ThresholdedRelu", "Shrink", "Compress",
+         "IsNaN", "QuantizeLinear", "DynamicQuantizeLinear", "ThresholdedRelu", "Shrink",
+         "Compress",
          "NonMaxSuppression", "RoiAlign", "MaxRoiPool", "Bernoulli", "Multinomial", "QLinearMatMul",
          "QLinearConv", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike",
          "TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier"}

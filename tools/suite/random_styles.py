@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models as exporters write them, with random sizes: a transformer block, a GPT step with its
-cache, convolutional networks, a recurrent network, a detection head, an audio front end, a quantized
-network, embeddings, an expanded activation, tree and linear models.
+cache, convolutional networks, a recurrent network, a detection head, an audio front end, a
+quantized network, embeddings, an expanded activation, tree and linear models.
 
-`build(seed)` gives a Sample. The styles differ in where constants live (PyTorch: initializers; older
-PyTorch and Paddle: Constant nodes; TensorFlow: constants with a transposition around convolutions).
+`build(seed)` gives a Sample. The styles differ in where constants live (PyTorch: initializers;
+older PyTorch and Paddle: Constant nodes; TensorFlow: constants with a transposition around
+convolutions).
 """
 
 import numpy as np
@@ -64,7 +65,8 @@ class Exporter:
         fan = max(1, int(np.prod(shape[1:] if len(shape) > 2 else shape[:1])))
         return self.const(self.rng.standard_normal(shape) / np.sqrt(fan))
 
-    def __call__(self, op: str, *operands: str, outputs: int = 1, **attributes: object) -> str | list:
+    def __call__(self, op: str, *operands: str, outputs: int = 1,
+                 **attributes: object) -> str | list:
         index = len(self.nodes)
         names = [f"{self.scope}{op}_{index}_output_{i}" for i in range(outputs)]
         node = helper.make_node(op, list(operands), names, **attributes)
@@ -123,7 +125,8 @@ class Exporter:
         if mask:
             scores = self("Add", scores, mask)
         joined = self("MatMul", self("Softmax", scores, axis=-1 if self.opset >= 13 else 3), v)
-        merged = self("Reshape", self("Transpose", joined, perm=[0, 2, 1, 3]), self.ints(0, -1, size))
+        merged = self("Reshape", self("Transpose", joined, perm=[0, 2, 1, 3]),
+                      self.ints(0, -1, size))
         return self.linear(merged, size, size), k, v
 
     def conv(self, x: str, into: int, out: int, **attributes: object) -> str:
@@ -277,7 +280,8 @@ def detector(e: Exporter) -> None:
     else:
         box, score = e("Split", flat, outputs=2, axis=2, split=[4, 2])
     grid = e.const(np.stack(np.meshgrid(np.arange(4), np.arange(4)), -1).reshape(1, 16, 2))
-    centre = e("Mul", e("Add", e("Sigmoid", e("Slice", box, e.ints(0), e.ints(2), e.ints(2))), grid),
+    centre = e("Mul",
+               e("Add", e("Sigmoid", e("Slice", box, e.ints(0), e.ints(2), e.ints(2))), grid),
                e.const(2.0))
     size = e("Mul", e("Exp", e("Tanh", e("Slice", box, e.ints(2), e.ints(4), e.ints(2)))),
              e.const([[[10.0, 13.0]]]))

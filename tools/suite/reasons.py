@@ -23,7 +23,8 @@ FP32_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "fol
 # What a node of the LOW class may say: nothing it reads decides about it.
 LOW_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "tied"}
 # Operators with a decision for each of several groups of operands: one may be fp32, others not.
-SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNormalization", "Resize",
+SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNormalization",
+           "Resize",
            "GridSample", "OneHot", "Pow", "Dropout", "LinearAttention", "Cast", "CastLike",
            "FlexAttention", "Attention"}
 CONDITIONS = {
@@ -114,7 +115,8 @@ def _operands(schema: defs.OpSchema) -> list[tuple[str, int, set[str]]]:
 
 
 def first_legal(op: str, domain: str, opset: int, to: str) -> set[int]:
-    """For each float operand that `to` is illegal for: the first newer opset that allows it, 0: none."""
+    """For each float operand that `to` is illegal for: the first newer opset that allows it, 0:
+    none."""
     history = sorted((s for s in defs.get_all_schemas_with_history()
                       if s.name == op and s.domain == domain), key=lambda s: s.since_version)
     now = next(s for s in reversed(history) if s.since_version <= opset)
@@ -146,7 +148,8 @@ class Truth:
         for node in self.nodes:
             text = self.problem(node)
             if text:
-                found.append(f"node {node['name']} ({node['op_type']}), {node['kind'] or 'no kind'}, "
+                found.append(f"node {node['name']} ({node['op_type']}), "
+                             f"{node['kind'] or 'no kind'}, "
                              f"'{node['reason']}': {text}")
         return found
 
@@ -189,8 +192,8 @@ class Truth:
     def _illegal(self, node: dict, reason: str) -> str:
         op, domain = node["op_type"], _domain(node.get("domain", ""))
         opset = self.graphs.imports.get(domain, 0)
-        match = re.fullmatch(rf"{self.to} is illegal for {op} at opset (\d+); legal from opset (\d+)",
-                             reason)
+        match = re.fullmatch(rf"{self.to} is illegal for {op} at opset (\d+); "
+                             rf"legal from opset (\d+)", reason)
         if self.graphs.model.functions and match:
             opset = int(match[1])  # functions have imports of their own
         if match:
@@ -220,7 +223,8 @@ class Truth:
             values = np.abs(numpy_helper.to_array(tensor).astype(np.float64).ravel())
             finite = values[np.isfinite(values)]
             if match[2] == "holds" and finite.size and finite.max() > LARGEST[self.to]:
-                return "" if np.isclose(finite.max(), float(match[3]), rtol=1e-4) else "another value"
+                same = np.isclose(finite.max(), float(match[3]), rtol=1e-4)
+                return "" if same else "another value"
             if match[2] == "is" and values.size == 1 and 0 < values[0] < 1e-7:
                 return ""
         return "no such constant holds such a value"

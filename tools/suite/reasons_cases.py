@@ -55,7 +55,8 @@ CASES: list[Case] = [
          {"m": LOW, "v": ("illegal", "bfloat16 is illegal for GlobalMaxPool at opset 15; "
                                      "legal from opset 22"),
           "k": ("illegal", "bfloat16 is illegal for LeakyRelu at opset 15; legal from opset 16"),
-          "z": ("illegal", "bfloat16 is illegal for Round at opset 15; legal from opset 22")}, BF16),
+          "z": ("illegal", "bfloat16 is illegal for Round at opset 15; legal from opset 22")},
+          BF16),
     Case("illegal at every opset", model("""
         m = MatMul (x, w)  s = Shrink (m)  y = MatMul (s, w)""", 22),
          {"s": ("illegal", "bfloat16 is illegal for Shrink at every opset")}, BF16),
@@ -65,8 +66,9 @@ CASES: list[Case] = [
     Case("refused by strict inference", model("""
         m = MatMul (x, w)  u = Unsqueeze (m, ax)  v = MeanVarianceNormalization (u)
         t = Squeeze (v, ax)  y = MatMul (t, w)""", more="int64[2] ax = {0, 1}"),
-         {"v": ("illegal", "MeanVarianceNormalization as a 16-bit operator is refused by strict type "
-                           "inference: its function body adds a float constant")},
+         {"v": ("illegal",
+                "MeanVarianceNormalization as a 16-bit operator is refused by strict type "
+                "inference: its function body adds a float constant")},
          options=("--low-ops", "+MeanVarianceNormalization")),
     Case("a value, beyond the range and become zero, moved and cast", model("""
         m = MatMul (x, w)  a = Add (m, large)  b = Add (m, small)  k = Reshape (large, shape)
@@ -99,7 +101,8 @@ CASES: list[Case] = [
     Case("tied: a sequence, and a branch", model("""
         m = MatMul (x, w)  e = Exp (m)  s = SequenceConstruct (m, e)  t = SequenceAt (s, zero)
         y = If (c) <then_branch = p () => (float[4,4] a) { a = MatMul (t, w) },
-                    else_branch = q () => (float[4,4] b) { b = Exp (t) }>""", more="int64 zero = {0}"),
+                    else_branch = q () => (float[4,4] b) { b = Exp (t) }>""",
+               more="int64 zero = {0}"),
          {"s": ("reads", "reads 'e', which is fp32"),
           "t": ("tied", "tied to 's': reads 'e', which is fp32"),
           "y": ("reads", "reads 'b', which is fp32"), "a": LOW}),
@@ -112,7 +115,8 @@ CASES: list[Case] = [
         s = SequenceAt (q, zero)  y = MatMul (s, w)""", more="int64 zero = {0}",
         io=", seq(float[4,4]) q"), {"s": ("tied", "tied: 'q' keeps its type")}),
     Case("quantized", model("""
-        q = QuantizeLinear (x, sc)  d = DequantizeLinear (q, sc)  m = MatMul (d, w)  y = MatMul (m, w)
+        q = QuantizeLinear (x, sc)  d = DequantizeLinear (q, sc)  m = MatMul (d, w)
+        y = MatMul (m, w)
         """, more="float sc = {0.5}"),
          {"q": ("policy", "QuantizeLinear is an fp32 operator"),
           "d": ("fixed", "its float operands have a fixed type"),
@@ -149,5 +153,6 @@ f () => (p, q) {
           "f": ("policy", "Exp is an fp32 operator")}, mincut=True),
     Case("by cost: one of two readers", model("""
         m = MatMul (x, w)  r = Relu (m)  e = Exp (r)  f = Log (r)  y = Add (e, f)"""),
-         {"r": ("low", "cheaper in 16 bit"), "y": ("reads", "reads 'e', which is fp32")}, mincut=True),
+         {"r": ("low", "cheaper in 16 bit"), "y": ("reads", "reads 'e', which is fp32")},
+         mincut=True),
 ]

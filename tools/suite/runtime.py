@@ -228,7 +228,8 @@ def to_value(value: object, dtype: int, kept: list[object]) -> Value:
         address = array.ctypes.data
     dims = (c_int64 * max(array.ndim, 1))(*array.shape)
     kept.append(dims)
-    made.kind, made.dtype, made.rank, made.dims, made.data = TENSOR, number, array.ndim, dims, address
+    made.kind, made.dtype, made.rank = TENSOR, number, array.ndim
+    made.dims, made.data = dims, address
     return made
 
 
