@@ -227,8 +227,7 @@ char *kernel_chars(KernelCall *call, uint64_t size);
  * call: what large scratch memory is taken from. NULL with the error set past the memory budget. */
 void *kernel_workspace(KernelCall *call, uint64_t size);
 
-/* ---- preparing ---------------------------------------------------------------------------------
- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 /* True where input i is a constant of the plan, whose elements never change. */
 static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {

@@ -29,7 +29,7 @@ static bool is_number(Dtype dtype) {
            dtype_is_integer(dtype);
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The low bits of a byte as an integer. */
 static int64_t small_integer(Dtype dtype, uint8_t byte) {
@@ -85,7 +85,7 @@ static void read_codes(Block *block, Dtype dtype) {
     for (unsigned code = 0; code < 256; code++) dtype_to_double(dtype, code, &block->codes[code]);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The bits of a power of two (OCP Microscaling's scale): 255 is NaN. */
 static uint8_t encode_scale(double value, const ConvertRules *rules) {
@@ -258,7 +258,7 @@ static void write_integers(Block *block, Dtype dtype, void *out, uint64_t at, ui
         to[i] = dtype == DTYPE_BOOL ? from[i] != 0 : (uint8_t)((uint64_t)from[i] & mask);
 }
 
-/* ---- whole arrays --------------------------------------------------------------------------- */
+/* ---- whole arrays ---------------------------------------------------------------------------- */
 
 /* X(from, its C type, to, its C type, value) of x */
 #define DIRECT_LIST(X)                                                                             \

@@ -8,7 +8,7 @@
 #include "kernel_convert.h"
 #include "kernel_random.h"
 
-/* ---- integers ------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static int32_t divide(const char *op, int64_t to_zero, int32_t a, int32_t b) {
     KernelCase c;
@@ -40,7 +40,7 @@ static void test_divisions(void **state) {
     assert_int_equal(divide("Pow", 0, 2, 40), 0);
 }
 
-/* ---- attributes and operands that do not fit ------------------------------------------------ */
+/* ---- attributes and operands that do not fit ------------------------------------------------- */
 
 static void test_shift_direction(void **state) {
     (void)state;
@@ -311,7 +311,7 @@ static void test_text(void **state) {
     }
 }
 
-/* ---- random numbers ------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* The first numbers of numpy's RandomState(0), and of RandomState([1, 1]): a key of two words. */
 static void test_generator(void **state) {
@@ -345,7 +345,7 @@ static void test_multinomial(void **state) {
     case_end(&c);
 }
 
-/* ---- missing operands ----------------------------------------------------------------------- */
+/* ---- missing operands ------------------------------------------------------------------------ */
 
 /* An error, never a crash. */
 static void test_no_operands(void **state) {

@@ -76,7 +76,7 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
 
 char *kernel_chars(KernelCall *call, uint64_t size) { return call->host->chars(call, size); }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *from_scratch(KernelCall *call, uint64_t size) {
     enum { ALIGN = 64 };
@@ -133,7 +133,7 @@ bool kernel_run_once(KernelCall *call) {
     return kernel_fail(call, "%s declines", call->row->name);
 }
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 bool kernel_fail(KernelCall *call, const char *format, ...) {
     char text[320];

@@ -18,7 +18,7 @@ struct OpConditions {
     VEC(Row) rows;
 };
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool malformed(const char *text, Err *err) {
     err_set(err, ERR_USAGE, "fp32-when: a condition is malformed");
@@ -93,7 +93,7 @@ const OpConditions *op_conditions_new(const OpClassLists *lists, Arena *arena, E
     return conditions;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* Takes the next number off a list "1,2,3"; false at its end or where there is none. */
 static bool next_number(const char **text, double *number) {

@@ -151,7 +151,7 @@ static inline VarId *placement_output_var(const Placement *placement, const Grap
     return &placement->use_vars[graph->outputs.items[i]->use.id];
 }
 
-/* ---- for placement_build's own files ---- */
+/* ---- for placement_build's own files --------------------------------------------------------- */
 
 /* Makes a variable; `node` may be NULL. */
 VarId placement_new_var(Placement *placement, const Node *node);
@@ -172,7 +172,7 @@ bool placement_guard_values(Placement *placement, Err *err);
 /* Once decided: ERR_MODEL naming the node that reads a guarded value in 16 bit, where one does. */
 bool placement_guard_refuse(Placement *placement, Err *err);
 
-/* ---- for placement_build's own files, continued ---- */
+/* ---- for placement_build's own files, continued ---------------------------------------------- */
 /* True for a value that holds float32: a tensor, or a sequence or optional of such. */
 bool value_holds_float(const Value *value);
 

@@ -116,8 +116,7 @@ static void fill_table(PlacementReasons *r) {
     take_values(r);
 }
 
-/* ---- what lowering would cost
- * --------------------------------------------------------------------- */
+/* ---- what lowering would cost ---------------------------------------------------------------- */
 
 /* What a value costs, given its producer's precision and its readers', in half bytes. */
 static int64_t cost_of(const Placement *p, uint32_t id, bool low, const ReaderCount *count) {
@@ -164,8 +163,7 @@ int64_t placement_lowering_cost(PlacementReasons *r, VarId var) {
     return r->costs[root] = cost;
 }
 
-/* ---- one variable
- * ------------------------------------------------------------------------------------ */
+/* ---- one variable ---------------------------------------------------------------------------- */
 
 static NodeNote note(NoteKind kind, const char *reason) {
     return (NodeNote){.dtype = DTYPE_FLOAT, .kind = kind, .reason = reason};
@@ -244,8 +242,7 @@ static NodeNote var_note(PlacementReasons *r, const Node *node, VarId var) {
                                          : unpinned_note(r, node, root);
 }
 
-/* ---- one node
- * ----------------------------------------------------------------------------------------- */
+/* ---- one node -------------------------------------------------------------------------------- */
 
 /* The variables of a node, operand by operand; VAR_NONE where one holds no float32. */
 static VarId operand_at(const Placement *p, const Node *node, uint32_t i) {

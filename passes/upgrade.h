@@ -44,8 +44,7 @@ void upgrade_apply_row(Upgrade *upgrade, Node *node, const OpsetStep *row);
 bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- questions; each may infer types ----------------------------------------------------------
- */
+/* ---- questions; each may infer types --------------------------------------------------------- */
 
 /* Infers once; what can't be inferred is unknown. inputs (NAME=DTYPE) may be NULL. */
 void upgrade_infer(Upgrade *upgrade, const PassStrings *inputs);
@@ -73,8 +72,7 @@ bool upgrade_check_plain(const Upgrade *upgrade, const Node *node, const char *n
 /* True where upgrade_scalar_like can make a constant of the type of that input. */
 bool upgrade_can_make_like(Upgrade *upgrade, const Node *node, uint32_t input);
 
-/* ---- making; stems name what is made: OUTPUT_stem ---------------------------------------------
- */
+/* ---- making; stems name what is made: OUTPUT_stem -------------------------------------------- */
 
 /* A new value of the node's graph, without producer. */
 Value *upgrade_value(Upgrade *upgrade, const Node *at, const char *stem);
@@ -109,8 +107,7 @@ void upgrade_set_floats(Node *node, const char *name, const float *values, uint3
 void upgrade_set_float(Node *node, const char *name, float value);
 void upgrade_set_graph(Node *node, const char *name, Graph *graph);
 
-/* ---- rows that are code ------------------------------------------------------------------------
- */
+/* ---- rows that are code ---------------------------------------------------------------------- */
 
 #define UPGRADE_CODES(X)                                                                           \
     X(axis_broadcast)                                                                              \

@@ -21,8 +21,7 @@ bool upgrade_refuse(const Upgrade *upgrade, const Node *node, Err *err, const ch
                       why);
 }
 
-/* ---- questions --------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 void upgrade_infer(Upgrade *upgrade, const PassStrings *inputs) {
     if (upgrade->inferred || upgrade->applying) return;
@@ -108,8 +107,7 @@ bool upgrade_can_make_like(Upgrade *upgrade, const Node *node, uint32_t input) {
     return upgrade_dtype(upgrade, node, input) || upgrade->to >= CAST_LIKE_OPSET;
 }
 
-/* ---- making -----------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static char *stem_for(const Upgrade *upgrade, const Node *at, const char *stem) {
     for (uint32_t i = 0; i < at->output_count; i++)
@@ -234,8 +232,7 @@ void upgrade_set_input(Node *node, uint32_t i, Value *value) {
     node_set_input(node, i, value);
 }
 
-/* ---- attributes --------------------------------------------------------------------------------
- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Lists, graphs and references, for which the graph itself has no setters. */
 static Attr *attr_new(Node *node, const char *name, AttrType type) {

@@ -24,8 +24,7 @@ static void drop_outputs(Node *node, uint32_t count) {
     if (node->output_count > count) node_resize_outputs(node, count);
 }
 
-/* ---- BatchNormalization
- * -------------------------------------------------------------------------- */
+/* ---- BatchNormalization ---------------------------------------------------------------------- */
 
 static bool is_training(const Node *node) {
     return node_attr_int(node, "is_test", 0) == 0;
@@ -69,8 +68,7 @@ void upgrade_apply_batch_norm_outputs(Upgrade *upgrade, Node *node) {
     if (training) node_set_attr_int(node, "training_mode", 1);
 }
 
-/* ---- Dropout
- * ---------------------------------------------------------------------------------------- */
+/* ---- Dropout --------------------------------------------------------------------------------- */
 
 enum { TRAINING_INPUT_OPSET = 12 };
 
@@ -128,8 +126,7 @@ void upgrade_apply_dropout_ratio(Upgrade *upgrade, Node *node) {
     node_remove_attr(node, "is_test");
 }
 
-/* ---- Softmax, LogSoftmax, Hardmax
- * --------------------------------------------------------------------- */
+/* ---- Softmax, LogSoftmax, Hardmax ------------------------------------------------------------ */
 
 /* 11 -> 13: from all dimensions from `axis` on, seen as one, to that axis alone. The same where the
  * axis is the last, or those behind it are 1. */
@@ -170,8 +167,7 @@ void upgrade_apply_flat_softmax(Upgrade *upgrade, Node *node) {
     upgrade_move_output(made, y);
 }
 
-/* ---- GroupNormalization
- * ------------------------------------------------------------------------------- */
+/* ---- GroupNormalization ---------------------------------------------------------------------- */
 
 /* 18 -> 21: scale and bias have an element a channel, no longer one a group: each is repeated. */
 bool upgrade_check_group_norm_scale(Upgrade *upgrade, const Node *node, Err *err) {
@@ -219,8 +215,7 @@ void upgrade_apply_group_norm_scale(Upgrade *upgrade, Node *node) {
     }
 }
 
-/* ---- LpPool, GlobalLpPool
- * ------------------------------------------------------------------------------- */
+/* ---- LpPool, GlobalLpPool -------------------------------------------------------------------- */
 
 /* 1 -> 2: p is an integer, and LpPool's kernel must be given. */
 bool upgrade_check_lp_power(Upgrade *upgrade, const Node *node, Err *err) {
@@ -240,8 +235,7 @@ void upgrade_apply_lp_power(Upgrade *upgrade, Node *node) {
     if (p) node_set_attr_int(node, "p", (int64_t)p->v.f);
 }
 
-/* ---- Upsample, Resize
- * ------------------------------------------------------------------------------------ */
+/* ---- Upsample, Resize ------------------------------------------------------------------------ */
 
 /* 1 -> 7: scales of all dimensions instead of two. */
 bool upgrade_check_upsample_scales(Upgrade *upgrade, const Node *node, Err *err) {

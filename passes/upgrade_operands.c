@@ -7,8 +7,7 @@
 #include "constants.h"
 #include "upgrade.h"
 
-/* ---- broadcasting before opset 7 --------------------------------------------------------------
- */
+/* ---- broadcasting before opset 7 ------------------------------------------------------------- */
 
 /* Puts `count` dimensions of 1 behind input i, whose rank is `rank`. */
 static void append_dims(Upgrade *upgrade, Node *node, uint32_t i, int64_t rank, int64_t count) {
@@ -64,8 +63,7 @@ void upgrade_apply_prelu_slope(Upgrade *upgrade, Node *node) {
     if (missing > 0) append_dims(upgrade, node, 1, 1, missing);
 }
 
-/* ---- Cast ---------------------------------------------------------------------------------------
- */
+/* ---- Cast ------------------------------------------------------------------------------------ */
 
 static Dtype cast_target(const Node *node) {
     const Attr *to = node_attr(node, "to");
@@ -89,8 +87,7 @@ void upgrade_apply_cast_to(Upgrade *upgrade, Node *node) {
     node_set_attr_int(node, "to", cast_target(node));
 }
 
-/* ---- Clip, Pad: numbers of the data's type
- * -------------------------------------------------------- */
+/* ---- Clip, Pad: numbers of the data's type --------------------------------------------------- */
 
 /* An attribute that says more than its absence does. */
 static bool says_bound(const Node *node, const char *name, float without) {
@@ -133,8 +130,7 @@ void upgrade_apply_pad_value(Upgrade *upgrade, Node *node) {
     node_remove_attr(node, "value");
 }
 
-/* ---- OneHot
- * --------------------------------------------------------------------------------------- */
+/* ---- OneHot ---------------------------------------------------------------------------------- */
 
 /* True where no index can be negative. */
 static bool indices_are_positive(Upgrade *upgrade, const Node *node) {
@@ -184,8 +180,7 @@ void upgrade_apply_one_hot_range(Upgrade *upgrade, Node *node) {
     node_set_input(node, 0, inside);
 }
 
-/* ---- Split
- * ---------------------------------------------------------------------------------------- */
+/* ---- Split ----------------------------------------------------------------------------------- */
 
 /* 1 -> 2: sizes are an attribute only, no operand. */
 bool upgrade_check_split_sizes(Upgrade *upgrade, const Node *node, Err *err) {
@@ -209,8 +204,7 @@ void upgrade_apply_split_count(Upgrade *upgrade, Node *node) {
     if (!upgrade_input(node, 1)) node_set_attr_int(node, "num_outputs", node->output_count);
 }
 
-/* ---- Scan
- * ----------------------------------------------------------------------------------------- */
+/* ---- Scan ------------------------------------------------------------------------------------ */
 
 /* 8 -> 9: the batch dimension is gone. It is what an outer Scan without state goes along, whose
  * body is the Scan of one batch element. */

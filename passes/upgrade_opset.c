@@ -45,8 +45,7 @@ static int64_t ir_of_opset(int64_t opset) {
     return versions[opset > last ? last : opset];
 }
 
-/* ---- one node ----------------------------------------------------------------------------------
- */
+/* ---- one node -------------------------------------------------------------------------------- */
 
 /* The first opset after `from`, up to `to`, with another version of the operator; 0 where none. */
 static int64_t next_step(const char *op, int64_t from, int64_t to) {
@@ -135,8 +134,7 @@ static void apply_node(Upgrade *upgrade, Node *node, int64_t from) {
     upgrade->ctx->counts->rewrites += changed;
 }
 
-/* ---- the model ---------------------------------------------------------------------------------
- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 /* The node's own operator is the default domain's, and no function of the model's. */
 static bool is_ours(const Model *model, const Node *node) {
@@ -150,8 +148,7 @@ static int64_t raised_from(const Upgrade *upgrade, const OpsetImports *opsets) {
     return opset > 0 && opset < upgrade->to ? opset : 0;
 }
 
-/* ---- declared shapes ---------------------------------------------------------------------------
- */
+/* ---- declared shapes ------------------------------------------------------------------------- */
 
 static bool contradicts(const Type *declared, const Type *found) {
     bool tensors = declared && found && declared->kind == TYPE_TENSOR && found->kind == TYPE_TENSOR;

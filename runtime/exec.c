@@ -14,8 +14,7 @@
 
 enum { DEPTH_LIMIT = 128 };
 
-/* ---- contexts ----------------------------------------------------------------------------------
- */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 /* Constants are values that are always set. */
 static bool set_constants(Exec *exec) {
@@ -87,8 +86,7 @@ void exec_free(Exec *exec) {
     arena_free(&exec->run);
 }
 
-/* ---- messages ----------------------------------------------------------------------------------
- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 bool exec_name_step(Exec *exec, const LoadedStep *step) {
     if (!exec->err || exec->err->node[0]) return false;
@@ -107,8 +105,7 @@ bool exec_fail(Exec *exec, const LoadedStep *step, const char *format, ...) {
     return exec_name_step(exec, step);
 }
 
-/* ---- operands ----------------------------------------------------------------------------------
- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i) {
     if (i >= step->plan->inputs.count || step->inputs[i] == PLAN_NONE) return NULL;
@@ -153,8 +150,7 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
     return otherwise;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------
- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static double now(void) {
     struct timespec time;

@@ -111,7 +111,7 @@ bool exec_graph(Exec *exec, uint32_t graph);
 /* The operator's ExecFunction, or NULL. */
 ExecFunction exec_find(const char *domain, const char *op);
 
-/* ---- for ExecFunctions ---- */
+/* ---- for ExecFunctions ----------------------------------------------------------------------- */
 
 /* Operand i's value, NULL where it was omitted. */
 RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i);
@@ -136,7 +136,7 @@ bool exec_kernel(Exec *exec, const LoadedStep *step);
 /* Ends what a kernel step had that was jumped out of. */
 void exec_drop_results(Exec *exec);
 
-/* ---- moving slices (exec_slices.c); results have one reference, NULL with the error set ---- */
+/* ---- moving slices (exec_slices.c); results have one reference, NULL with the error set ------ */
 
 /* Slice `index` of `axis`: without the axis, or (keep) with size 1. */
 RtTensor *exec_take(Exec *exec, const RtTensor *from, uint32_t axis, int64_t index, bool keep);

@@ -42,7 +42,7 @@ static bool truth(Exec *exec, const LoadedStep *step, const RtValue *value, bool
     return true;
 }
 
-/* ---- If ---------------------------------------------------------------------------------------- */
+/* ---- If -------------------------------------------------------------------------------------- */
 
 bool exec_if(Exec *exec, const LoadedStep *step) {
     bool condition = false;
@@ -57,7 +57,7 @@ bool exec_if(Exec *exec, const LoadedStep *step) {
     return true;
 }
 
-/* ---- collecting slices ------------------------------------------------------------------------- */
+/* ---- collecting slices ----------------------------------------------------------------------- */
 
 /* Slices of one scan output, in order. */
 typedef struct Slices {
@@ -119,7 +119,7 @@ static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, uint3
     return *result;
 }
 
-/* ---- Loop -------------------------------------------------------------------------------------- */
+/* ---- Loop ------------------------------------------------------------------------------------ */
 
 typedef struct Loop {
     Exec *exec;
@@ -209,7 +209,7 @@ bool exec_loop(Exec *exec, const LoadedStep *step) {
     return ok;
 }
 
-/* ---- Scan -------------------------------------------------------------------------------------- */
+/* ---- Scan ------------------------------------------------------------------------------------ */
 
 typedef struct Scan {
     Exec *exec;
@@ -422,7 +422,7 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
     return ok;
 }
 
-/* ---- SequenceMap ------------------------------------------------------------------------------- */
+/* ---- SequenceMap ----------------------------------------------------------------------------- */
 
 static bool map_item(Exec *exec, const LoadedStep *step, uint32_t body, uint32_t index) {
     for (uint32_t i = 0; i < step->plan->inputs.count; i++) {

@@ -8,8 +8,7 @@
 #include "exec_memory.h"
 #include "step_form.h"
 
-/* ---- the host's side of a call -----------------------------------------------------------------
- */
+/* ---- the host's side of a call --------------------------------------------------------------- */
 
 void *step_workspace(KernelCall *call, uint64_t size) {
     Exec *exec = step_call_of(call)->exec;
@@ -80,8 +79,7 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .host = &running};
 }
 
-/* ---- operands ----------------------------------------------------------------------------------
- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static bool set_inputs(StepCall *s) {
     const LoadedStep *step = s->step;
@@ -141,8 +139,7 @@ static void clear_outputs(StepCall *s) {
     }
 }
 
-/* ---- the call ----------------------------------------------------------------------------------
- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 void exec_drop_results(Exec *exec) {
     StepForm *form = exec->running;

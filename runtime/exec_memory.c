@@ -24,8 +24,7 @@ struct ShapeSet {
     uint64_t *key;  /* of the inputs, see value_key.h */
 };
 
-/* ---- finding -----------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static const uint32_t *inputs_of(const Exec *exec, uint32_t *count) {
     const Plan *plan = &exec->loaded->plan;
@@ -85,8 +84,7 @@ static ShapeSet *find_set(Exec *exec) {
     return set;
 }
 
-/* ---- planning ----------------------------------------------------------------------------------
- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static void plan_places(Exec *exec, ShapeSet *set) {
     const PlanSpan steps = exec->loaded->plan.graphs[0].steps;
@@ -152,8 +150,7 @@ void exec_memory_free(Exec *exec) {
     exec->piece = NULL;
 }
 
-/* ---- noting ------------------------------------------------------------------------------------
- */
+/* ---- noting ---------------------------------------------------------------------------------- */
 
 static void note_tensor(ShapeSet *set, const RtTensor *tensor, uint32_t last) {
     uint32_t owner = tensor->buffer ? tensor->buffer->owner : PLAN_NONE;
@@ -179,8 +176,7 @@ void exec_memory_end(Exec *exec, bool ok) {
     exec->set = NULL;
 }
 
-/* ---- tensors -----------------------------------------------------------------------------------
- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* True where the place lies free. Few values live at a time. */
 static bool is_free(const Exec *exec, const Place *place) {

@@ -170,7 +170,7 @@ bool exec_split_to_sequence(Exec *exec, const LoadedStep *step) {
     return give_list(exec, step, list) && ok;
 }
 
-/* ---- optionals --------------------------------------------------------------------------------- */
+/* ---- optionals ------------------------------------------------------------------------------- */
 
 bool exec_identity(Exec *exec, const LoadedStep *step) {
     RtValue *value = exec_input(exec, step, 0);
@@ -202,7 +202,7 @@ bool exec_optional_has_element(Exec *exec, const LoadedStep *step) {
     return give_tensor(exec, step, result);
 }
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 ExecFunction exec_find(const char *domain, const char *op) {
     static const struct {

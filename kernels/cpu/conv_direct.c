@@ -153,8 +153,7 @@ void conv_direct(KernelCall *call, const ConvOperands *conv) {
     kernel_run_parts(call->workers, kernel_work_cut(call, work, tasks), direct_part, &job);
 }
 
-/* ---- double ------------------------------------------------------------------------------------
- */
+/* ---- double ---------------------------------------------------------------------------------- */
 
 static void add_tap(const Window *w, const double *x, double weight, const int64_t *tap,
                     WindowOverlap *o, double *y) {

@@ -23,7 +23,7 @@ const char *const activation_names[] = {
     [ACTIVATION_COUNT] = NULL,
 };
 
-/* ---- sums -------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Called for whole blocks, as what chooses between the clones is a call that is not inline. */
 ROW_CLONES static void add_terms(const Epilogue *e, const EpilogueBlock *block) {
@@ -45,7 +45,7 @@ ROW_CLONES static void add_terms(const Epilogue *e, const EpilogueBlock *block) 
     }
 }
 
-/* ---- activations ------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 typedef void ActivateFunction(const Epilogue *e, const EpilogueBlock *block);
 
@@ -101,7 +101,7 @@ void epilogue_apply(const Epilogue *epilogue, const EpilogueBlock *block) {
         activate_functions[epilogue->activation](epilogue, block);
 }
 
-/* ---- whole results ----------------------------------------------------------------------------- */
+/* ---- whole results --------------------------------------------------------------------------- */
 
 typedef struct BlocksJob {
     const Epilogue *epilogue;
@@ -140,7 +140,7 @@ void epilogue_run(const KernelCall *call, const Epilogue *epilogue, const Epilog
                      apply_blocks, &job);
 }
 
-/* ---- parameters -------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 bool epilogue_params(Epilogue *epilogue, const float *given, uint64_t count) {
     static const struct {

@@ -131,8 +131,7 @@ void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, uint64_t
 const GemmIsa *gemm_isa_avx512(GemmKind kind);
 const GemmLoops *gemm_loops_avx512(void);
 
-/* ---- any sources -------------------------------------------------------------------------------
- */
+/* ---- any sources ----------------------------------------------------------------------------- */
 
 /* A part of B to pack; lanes are columns. */
 struct GemmBlock {
@@ -180,8 +179,7 @@ bool gemm_run(KernelCall *call, const Gemm *gemm);
 /* The same with a level's kernels; false too where this machine can't run it. */
 bool gemm_run_level(KernelCall *call, const Gemm *gemm, IsaLevel level);
 
-/* ---- matrices in memory ------------------------------------------------------------------------
- */
+/* ---- matrices in memory ---------------------------------------------------------------------- */
 
 typedef struct GemmMatrices {
     uint64_t batches, m, n, k;

@@ -88,8 +88,7 @@ CASES(TILE_CASE)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
 
-/* ---- loops -------------------------------------------------------------------------------------
- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 /* Rows become columns, in place. */
 TARGET static inline __attribute__((always_inline)) void turn(__m256 v[8]) {
@@ -381,8 +380,7 @@ TARGET static void copy_row(float *to, const float *from, const GemmRow *row) {
     }
 }
 
-/* ---- tiles of few columns -----------------------------------------------------------------------
- */
+/* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
 TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,

@@ -104,8 +104,7 @@ CASES(TILE_CASE)
 #include "gemm_tile.inc"
 CASES(TILE_CASE)
 
-/* ---- tiles of few columns -----------------------------------------------------------------------
- */
+/* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
 TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
@@ -162,8 +161,7 @@ const GemmIsa *gemm_isa_avx512(GemmKind kind) {
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
 }
 
-/* ---- loops -------------------------------------------------------------------------------------
- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 TARGET static void panels(float *to, const float *from, uint64_t row, const GemmBlock *block) {
     if (block->width != 48) {

@@ -86,7 +86,7 @@ bool kernel_swiglu(KernelCall *call) {
 PLAIN(softplus, math_softplus(x), x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)), WITHOUT_ATTRS)
 PLAIN(softsign, x / (1 + fabsf(x)), x / (1 + fabs(x)), WITHOUT_ATTRS)
 
-/* ---- Gelu ----------------------------------------------------------------------------------- */
+/* ---- Gelu ------------------------------------------------------------------------------------ */
 
 /* sqrt(2 / pi) */
 #define GELU_SCALE 0.79788456080286535588
@@ -116,7 +116,7 @@ bool kernel_gelu(KernelCall *call) {
     return kernel_unary(call, attrs->approximate ? by_tanh : exact, DTYPE_UNDEFINED, NULL);
 }
 
-/* ---- integers too --------------------------------------------------------------------------- */
+/* ---- integers too ---------------------------------------------------------------------------- */
 
 #define RELUS(D, T, s) UNARY_ROWS(relu_##s, T, T, T, x < 0 ? 0 : x)
 UNARY_ROWS_FOR(ROW_CLONES, relu_f32, float, float, float, x < 0 ? 0 : x)

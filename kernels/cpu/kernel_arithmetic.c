@@ -12,7 +12,7 @@
 #include "kernel_rows.h"
 #include "kernel_types.h"
 
-/* ---- Add, Sub, Mul -------------------------------------------------------------------------- */
+/* ---- Add, Sub, Mul --------------------------------------------------------------------------- */
 
 #define FLOAT_BASICS(D, T, s)                                                                      \
     BINARY_ROWS_FOR(ROW_CLONES, add_##s, T, T, x + y)                                              \
@@ -46,7 +46,7 @@ bool kernel_mul(KernelCall *call) {
     return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
 }
 
-/* ---- Div, Mod ------------------------------------------------------------------------------- */
+/* ---- Div, Mod -------------------------------------------------------------------------------- */
 
 /* The smallest integer by -1 wraps to itself. */
 #define SIGNED_DIVISIONS(D, T, s)                                                                  \
@@ -121,7 +121,7 @@ bool kernel_mod(KernelCall *call) {
     return kernel_broadcast_binary(call, attrs->fmod ? to_zero : down, DTYPE_UNDEFINED);
 }
 
-/* ---- Sum, Mean, Max, Min -------------------------------------------------------------------- */
+/* ---- Sum, Mean, Max, Min --------------------------------------------------------------------- */
 
 #define FLOAT_BOUNDS(D, T, s)                                                                      \
     BINARY_ROWS_FOR(ROW_CLONES, max_##s, T, T, x > y || x != x ? x : y)                            \

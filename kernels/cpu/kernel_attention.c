@@ -106,8 +106,7 @@ static void add_values_double(const Attention *job, double *y, const double *val
 #include "kernel_attention_body.inc"
 #include "real_end.inc"
 
-/* ---- operands ----------------------------------------------------------------------------------
- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 /* Rank 4 is (batch, heads, rows, size), rank 3 (batch, rows, heads * size). */
 static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, HeadView *view) {
@@ -210,8 +209,7 @@ static bool find_past(KernelCall *call, Attention *job) {
     return join_past(call, job, 1, &job->k) && join_past(call, job, 2, &job->v);
 }
 
-/* ---- masks -------------------------------------------------------------------------------------
- */
+/* ---- masks ----------------------------------------------------------------------------------- */
 
 static bool find_mask(KernelCall *call, Attention *job) {
     const KernelTensor *mask = kernel_input(call, 3);
@@ -277,8 +275,7 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, Query 
     q->from = from > to ? q->to : (uint64_t)from;
 }
 
-/* ---- Attention ---------------------------------------------------------------------------------
- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 static bool find_outputs(KernelCall *call, Attention *job) {
     const AttentionAttrs *attrs = call->attrs;
@@ -361,8 +358,7 @@ bool kernel_attention(KernelCall *call) {
     return true;
 }
 
-/* ---- RotaryEmbedding ---------------------------------------------------------------------------
- */
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
 
 typedef struct RotaryAttrs {
     int64_t heads, size, interleaved;

@@ -9,8 +9,7 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-/* ---- ArgMax, ArgMin ----------------------------------------------------------------------------
- */
+/* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
 
 typedef struct ArgAttrs {
     int64_t axis, last;
@@ -100,8 +99,7 @@ bool kernel_arg_min(KernelCall *call) {
     return arg(call, functions);
 }
 
-/* ---- CumSum, CumProd ---------------------------------------------------------------------------
- */
+/* ---- CumSum, CumProd ------------------------------------------------------------------------- */
 
 typedef struct CumAttrs {
     int64_t exclusive, reverse;

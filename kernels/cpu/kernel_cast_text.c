@@ -18,7 +18,7 @@
 
 enum { NUMBER_LIMIT = 1100, /* longer than any double's exact digits */ TEXT_LIMIT = 48 };
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool is_word(const char *text, const char *word) {
     size_t i = 0;
@@ -110,7 +110,7 @@ bool kernel_cast_from_text(KernelCall *call, const KernelTensor *in, KernelTenso
     return true;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The fewest decimal digits, and the power of ten of the first, that read back as these bits. */
 static int find_digits(Dtype dtype, double size, char digits[TEXT_LIMIT], int *exponent) {

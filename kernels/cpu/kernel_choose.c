@@ -8,7 +8,7 @@
 #include "kernel_saturate.h"
 #include "kernel_types.h"
 
-/* ---- Where: elements of so many bytes ------------------------------------------------------- */
+/* ---- Where: elements of so many bytes -------------------------------------------------------- */
 
 typedef struct Bytes16 {
     uint64_t half[2];
@@ -70,7 +70,7 @@ bool kernel_where(KernelCall *call) {
     return true;
 }
 
-/* ---- Clip ----------------------------------------------------------------------------------- */
+/* ---- Clip ------------------------------------------------------------------------------------ */
 
 /* NaN stays NaN; where the lower bound is above the upper one, that is the result. Bounds that are
  * NaN or not given bound nothing, as in ONNX's reference: Inf stays. */
@@ -155,7 +155,7 @@ bool kernel_clip(KernelCall *call) {
     return true;
 }
 
-/* ---- PRelu ---------------------------------------------------------------------------------- */
+/* ---- PRelu ----------------------------------------------------------------------------------- */
 
 #define FLOAT_PRELU(D, T, s) BINARY_ROWS_FOR(ROW_CLONES, prelu_##s, T, T, x < 0 ? x * y : x)
 #define INT_PRELU(D, T, s)                                                                         \

@@ -51,8 +51,7 @@ typedef struct Labels {
     uint64_t size; /* product of their dims */
 } Labels;
 
-/* ---- the equation ------------------------------------------------------------------------------
- */
+/* ---- the equation ---------------------------------------------------------------------------- */
 
 typedef enum Token {
     TOKEN_LETTER,
@@ -161,8 +160,7 @@ static bool read_equation(Einsum *e) {
     return true;
 }
 
-/* ---- bringing operands into order --------------------------------------------------------------
- */
+/* ---- bringing operands into order ------------------------------------------------------------ */
 
 /* to[i] += from[i * stride]; ROW(compute type, stored type) */
 #define ROW(TO, FROM)                                                                              \

@@ -109,8 +109,7 @@ static void transform_back(const Fourier *f, Complex *x) {
         x[k] = (Complex){x[k].re / (double)f->n, -x[k].im / (double)f->n};
 }
 
-/* ---- DFT ---------------------------------------------------------------------------------------
- */
+/* ---- DFT ------------------------------------------------------------------------------------- */
 
 typedef struct DftAttrs {
     int64_t axis, inverse, onesided;
@@ -219,8 +218,7 @@ bool kernel_dft(KernelCall *call) {
     return true;
 }
 
-/* ---- STFT --------------------------------------------------------------------------------------
- */
+/* ---- STFT ------------------------------------------------------------------------------------ */
 
 typedef struct StftAttrs {
     int64_t onesided;

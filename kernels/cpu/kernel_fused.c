@@ -11,8 +11,7 @@
 #include "kernel_rows.h"
 #include "matmul_batches.h"
 
-/* ---- activations --------------------------------------------------------------------------------
- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 #define ACTIVATION_FIELDS(Struct)                                                                  \
     KERNEL_CHOICE(Struct, act.activation, "activation", activation_names, ACTIVATION_NONE),        \
@@ -40,8 +39,7 @@ static bool read_residual(KernelCall *call, Epilogue *epilogue) {
     return fused_check_residual(call);
 }
 
-/* ---- Conv ---------------------------------------------------------------------------------------
- */
+/* ---- Conv ------------------------------------------------------------------------------------ */
 
 KERNEL_LAYOUT(fused_conv, FusedConvAttrs, WINDOW_FIELDS(FusedConvAttrs),
               ACTIVATION_FIELDS(FusedConvAttrs));
@@ -56,8 +54,7 @@ bool kernel_fused_conv(KernelCall *call) {
     return conv_run(call, epilogue_is_empty(&epilogue) ? NULL : &epilogue);
 }
 
-/* ---- MatMul -------------------------------------------------------------------------------------
- */
+/* ---- MatMul ---------------------------------------------------------------------------------- */
 
 KERNEL_LAYOUT(fused_matmul, FusedMatmulAttrs, KERNEL_INT(FusedMatmulAttrs, trans_a, "transA", 0),
               KERNEL_INT(FusedMatmulAttrs, trans_b, "transB", 0),
@@ -137,8 +134,7 @@ bool kernel_fused_matmul(KernelCall *call) {
     return multiply(call, attrs, &epilogue);
 }
 
-/* ---- LayerNormalization -------------------------------------------------------------------------
- */
+/* ---- LayerNormalization ---------------------------------------------------------------------- */
 
 /* In the layout of ai.onnx's: (X, Skip, Scale, Bias) => (Y, X + Skip). */
 bool kernel_skip_layer_norm(KernelCall *call) {

@@ -23,8 +23,7 @@ static void expect(const KernelTensor *tensor, const float *wanted) {
 
 static const float two[] = {1, 2, 3, 4}, turned[] = {1, 3, 2, 4};
 
-/* ---- what they compute -------------------------------------------------------------------------
- */
+/* ---- what they compute ----------------------------------------------------------------------- */
 
 static void test_conv(void **state) {
     (void)state;
@@ -86,8 +85,7 @@ static void test_layer_norm(void **state) {
     case_end(&c);
 }
 
-/* ---- what they refuse --------------------------------------------------------------------------
- */
+/* ---- what they refuse ------------------------------------------------------------------------ */
 
 typedef void (*Spoil)(KernelCase *c);
 

@@ -15,7 +15,7 @@ static bool check_single(KernelCall *call, uint32_t i) {
     return number || kernel_fail(call, "input %u is no single number", i);
 }
 
-/* ---- Range ---------------------------------------------------------------------------------- */
+/* ---- Range ----------------------------------------------------------------------------------- */
 
 typedef struct RangeAttrs {
     int64_t stash;
@@ -84,7 +84,7 @@ bool kernel_range(KernelCall *call) {
     return dtype_is_float(dtype) ? real_range(call) : integer_range(call);
 }
 
-/* ---- EyeLike, ConstantOfShape --------------------------------------------------------------- */
+/* ---- EyeLike, ConstantOfShape ---------------------------------------------------------------- */
 
 typedef struct EyeAttrs {
     int64_t k;
@@ -136,7 +136,7 @@ bool kernel_constant_of_shape(KernelCall *call) {
     return true;
 }
 
-/* ---- windows -------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 typedef struct WindowAttrs {
     int64_t periodic;
@@ -169,7 +169,7 @@ bool kernel_blackman_window(KernelCall *call) {
     return cosine_window(call, 0.42, 0.5, 0.08);
 }
 
-/* ---- MelWeightMatrix ------------------------------------------------------------------------ */
+/* ---- MelWeightMatrix ------------------------------------------------------------------------- */
 
 static double mel_of(double hertz) {
     return 2595 * log10(1 + hertz / 700);

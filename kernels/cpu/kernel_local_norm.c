@@ -11,8 +11,7 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-/* ---- LRN ---------------------------------------------------------------------------------------
- */
+/* ---- LRN ------------------------------------------------------------------------------------- */
 
 typedef struct LrnAttrs {
     int64_t size;
@@ -73,8 +72,7 @@ bool kernel_lrn(KernelCall *call) {
     return true;
 }
 
-/* ---- LpNormalization ---------------------------------------------------------------------------
- */
+/* ---- LpNormalization ------------------------------------------------------------------------- */
 
 typedef struct LpNormAttrs {
     int64_t axis, p;
@@ -121,8 +119,7 @@ bool kernel_lp_norm(KernelCall *call) {
     return true;
 }
 
-/* ---- MeanVarianceNormalization -----------------------------------------------------------------
- */
+/* ---- MeanVarianceNormalization --------------------------------------------------------------- */
 
 typedef struct MvnAttrs {
     AttrInts axes;

@@ -11,7 +11,7 @@
 #include "kernel_rows.h"
 #include "kernel_types.h"
 
-/* ---- comparisons ---------------------------------------------------------------------------- */
+/* ---- comparisons ----------------------------------------------------------------------------- */
 
 #define ORDERS(D, T, s)                                                                            \
     BINARY_ROWS(less_##s, uint8_t, T, x < y)                                                       \
@@ -49,7 +49,7 @@ COMPARISON(less_equal)
 COMPARISON(greater)
 COMPARISON(greater_equal)
 
-/* ---- bool ----------------------------------------------------------------------------------- */
+/* ---- bool ------------------------------------------------------------------------------------ */
 
 BINARY_ROWS(and_bool, uint8_t, uint8_t, (x != 0) & (y != 0))
 BINARY_ROWS(or_bool, uint8_t, uint8_t, (x | y) != 0)
@@ -76,7 +76,7 @@ bool kernel_not(KernelCall *call) {
     return kernel_unary(call, functions, DTYPE_BOOL, NULL);
 }
 
-/* ---- bits ----------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 #define BITS(D, T, s)                                                                              \
     BINARY_ROWS(bits_and_##s, T, T, x &y)                                                          \

@@ -42,8 +42,7 @@ typedef struct NormChannels {
 #include "kernel_norm_body.inc"
 #include "real_end.inc"
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 typedef struct LayerNormAttrs {
     int64_t axis;
@@ -145,8 +144,7 @@ bool kernel_rms_norm(KernelCall *call) {
     return norm_rows(call, true);
 }
 
-/* ---- channels ----------------------------------------------------------------------------------
- */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 typedef struct GroupNormAttrs {
     int64_t groups;
@@ -211,8 +209,7 @@ bool kernel_instance_norm(KernelCall *call) {
     return norm_groups(call, (uint64_t)x->dims[1], false);
 }
 
-/* ---- BatchNormalization ------------------------------------------------------------------------
- */
+/* ---- BatchNormalization ---------------------------------------------------------------------- */
 
 typedef struct BatchNormAttrs {
     int64_t is_test, spatial, training_mode;

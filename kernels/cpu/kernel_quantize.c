@@ -26,7 +26,7 @@ KERNEL_LAYOUT(quantize, QuantizeAttrs, KERNEL_INT(QuantizeAttrs, axis, "axis", 1
 
 enum { RUN = 256 };
 
-/* ---- where the scale of an element is ------------------------------------------------------- */
+/* ---- where the scale of an element is -------------------------------------------------------- */
 
 /* Element (o, a, i) has scale (o, a / block, i) of `axis_scales` along the axis; where not blocked,
  * outer and inner places share it. */
@@ -105,7 +105,7 @@ static Run run_at(const ScaleMap *map, uint64_t first) {
     return run;
 }
 
-/* ---- QuantizeLinear ------------------------------------------------------------------------- */
+/* ---- QuantizeLinear -------------------------------------------------------------------------- */
 
 typedef struct Quantizer {
     const KernelTensor *x, *out;
@@ -277,7 +277,7 @@ bool kernel_quantize(KernelCall *call) {
     return true;
 }
 
-/* ---- DequantizeLinear ----------------------------------------------------------------------- */
+/* ---- DequantizeLinear ------------------------------------------------------------------------ */
 
 typedef struct Dequantizer {
     const KernelTensor *x, *out;
@@ -365,7 +365,7 @@ bool kernel_dequantize(KernelCall *call) {
     return true;
 }
 
-/* ---- DynamicQuantizeLinear ------------------------------------------------------------------ */
+/* ---- DynamicQuantizeLinear ------------------------------------------------------------------- */
 
 bool kernel_dynamic_quantize(KernelCall *call) {
     const KernelTensor *x = kernel_input(call, 0), *out = kernel_result(call, 0);

@@ -12,7 +12,7 @@
 #include "kernel_convert.h"
 #include "kernel_functions.h"
 
-/* ---- the generator -------------------------------------------------------------------------- */
+/* ---- the generator --------------------------------------------------------------------------- */
 
 enum { MT_SHIFT = 397 };
 
@@ -107,7 +107,7 @@ static Random *start(KernelCall *call, const AttrFloats *seed) {
     return random;
 }
 
-/* ---- RandomNormal, RandomUniform ------------------------------------------------------------ */
+/* ---- RandomNormal, RandomUniform ------------------------------------------------------------- */
 
 typedef struct RandomAttrs {
     AttrFloats seed;
@@ -155,7 +155,7 @@ bool kernel_random_uniforms(KernelCall *call) {
     return make_numbers(call, kernel_random_real, low, (double)attrs->q - low);
 }
 
-/* ---- Bernoulli, Multinomial ----------------------------------------------------------------- */
+/* ---- Bernoulli, Multinomial ------------------------------------------------------------------ */
 
 bool kernel_bernoulli(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
@@ -217,7 +217,7 @@ bool kernel_multinomial(KernelCall *call) {
     return true;
 }
 
-/* ---- Dropout -------------------------------------------------------------------------------- */
+/* ---- Dropout --------------------------------------------------------------------------------- */
 
 typedef struct DropoutAttrs {
     float ratio;

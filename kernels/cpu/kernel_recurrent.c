@@ -180,8 +180,7 @@ static void add_dots_double(const Recurrent *job, const Dots *dots) {
 #include "kernel_recurrent_body.inc"
 #include "real_end.inc"
 
-/* ---- activations -------------------------------------------------------------------------------
- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 static bool same_name(const AttrText *text, const char *name) {
     uint32_t i = 0;
@@ -232,8 +231,7 @@ static bool find_activations(KernelCall *call, RecurrentKind kind, uint64_t dire
     return true;
 }
 
-/* ---- operands ----------------------------------------------------------------------------------
- */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t columns) {
     const KernelTensor *t = kernel_input(call, i);

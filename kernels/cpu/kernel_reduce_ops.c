@@ -61,7 +61,7 @@ typedef struct ReduceSet {
 #define EITHER(a, x)  ((a) | (x))
 #define BOTH(a, x)    ((a) & (x))
 
-/* ---- float and double */
+/* ---- float and double ------------------------------------------------------------------------ */
 
 #define REAL_PLUS(a, x)   ((a) + (double)(x))
 #define REAL_TIMES(a, x)  ((a) * (double)(x))
@@ -89,7 +89,7 @@ typedef struct ReduceSet {
 REDUCE_REAL(float, FLOAT)
 REDUCE_REAL(double, DOUBLE)
 
-/* ---- integers: S is the accumulator, wide enough for every T; sums are made in uint64_t */
+/* ---- integers: S is the accumulator, wide enough for every T; sums are made in uint64_t ------ */
 
 #define WRAP_PLUS(a, x)   ((a) + (uint64_t)(x))
 #define WRAP_TIMES(a, x)  ((a) * (uint64_t)(x))
@@ -154,7 +154,7 @@ REDUCE_EXTREMES(uint16_t, UINT16)
 REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
 REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
 
-/* ---- log-sum-exp: the largest element first, so that no exponential overflows */
+/* ---- log-sum-exp: the largest element first, so that no exponential overflows ---------------- */
 
 #define REDUCE_LOG_SUM_EXP(T, END)                                                                 \
     static void T##_log_sum_exp(ReduceLoops *loops, const void *in, void *out, void *sums) {       \
@@ -192,7 +192,7 @@ REDUCE_LOG_SUM_EXP(int64_t, int64_t_saturate)
 REDUCE_LOG_SUM_EXP(uint32_t, uint32_t_saturate)
 REDUCE_LOG_SUM_EXP(uint64_t, uint64_t_saturate)
 
-/* ---- operators */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 /* axes of input 1, else of the attribute; false with the error set. */
 static bool find_reduced(KernelCall *call, bool *reduced) {

@@ -59,8 +59,7 @@ static bool state_reals(KernelCall *call, uint32_t i, uint64_t count, const void
     return *data != NULL;
 }
 
-/* ---- LinearAttention ---------------------------------------------------------------------------
- */
+/* ---- LinearAttention ------------------------------------------------------------------------- */
 
 typedef enum UpdateRule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA } UpdateRule;
 
@@ -153,8 +152,7 @@ bool kernel_linear_attention(KernelCall *call) {
     return true;
 }
 
-/* ---- CausalConvWithState -----------------------------------------------------------------------
- */
+/* ---- CausalConvWithState --------------------------------------------------------------------- */
 
 typedef struct CausalConvAttrs {
     int64_t activation;

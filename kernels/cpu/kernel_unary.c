@@ -43,7 +43,7 @@ FLOAT_KERNEL_FOR(ROW_CLONES, floor, floorf(x), floor(x))
 /* nearbyint rounds to even: nothing here ever leaves the default rounding mode */
 FLOAT_KERNEL_FOR(ROW_CLONES, round, nearbyintf(x), nearbyint(x))
 
-/* ---- integers too --------------------------------------------------------------------------- */
+/* ---- integers too ---------------------------------------------------------------------------- */
 
 #define FLOAT_SIGNS(D, T, s)                                                                       \
     UNARY_ROWS(neg_##s, T, T, T, -x)                                                               \
@@ -84,7 +84,7 @@ bool kernel_neg(KernelCall *call) {
     return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
 }
 
-/* ---- which elements are ... ----------------------------------------------------------------- */
+/* ---- which elements are ... ------------------------------------------------------------------ */
 
 typedef struct InfAttrs {
     int64_t negative, positive;

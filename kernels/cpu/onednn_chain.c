@@ -6,8 +6,7 @@
 
 enum { CHAIN_ALIGN = 64, RANK_MOST = 6 };
 
-/* ---- making ------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 void *onednn_chain_new(KernelCall *call, uint64_t size) {
     const Onednn *lib = onednn_get();
@@ -182,8 +181,7 @@ void onednn_reorder(OnednnChain *chain, const_dnnl_memory_desc_t from_desc, int 
     onednn_args(chain, args, 2);
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 bool onednn_copy(const OnednnChain *chain, const_dnnl_memory_desc_t from_desc, const void *from,
                  const_dnnl_memory_desc_t to_desc, void *to) {
@@ -250,8 +248,7 @@ const void *onednn_pack_shared(KernelCall *call, uint32_t i, const_dnnl_memory_d
                         chain->lib->memory_desc_get_size(chain->pack_to));
 }
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 bool onednn_chain_run(KernelCall *call, OnednnChain *chain, void *workspace) {
     const Onednn *lib = chain->lib;

@@ -39,8 +39,7 @@ static uint64_t align(uint64_t size) {
     return (size + 63) / 64 * 64;
 }
 
-/* ---- weights -----------------------------------------------------------------------------------
- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 static int32_t byte_at(const KernelTensor *t, uint64_t i) {
     return t->dtype == DTYPE_INT8 ? ((const int8_t *)t->data)[i] : ((const uint8_t *)t->data)[i];
@@ -98,8 +97,7 @@ static void pack_shared(KernelCall *call, BytesConv *conv, const_dnnl_memory_des
         chain->failed = true;
 }
 
-/* ---- preparing ---------------------------------------------------------------------------------
- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 typedef struct BytesShape {
     int rank; /* of x and y */
@@ -249,8 +247,7 @@ static KernelReady make_qlinear_conv(KernelCall *call) {
 const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chain_release};
 const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chain_release};
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* From sums with channels last to rows of filters: less what the zero point added, with the bias.
  */

@@ -148,7 +148,7 @@ void onednn_leave(const Onednn *lib, int before) {
     if (lib->set_threads && lib->most_threads() != before) lib->set_threads(before);
 }
 
-/* ---- its threads for our parts ---------------------------------------------------------------- */
+/* ---- its threads for our parts --------------------------------------------------------------- */
 
 typedef struct TeamJob {
     WorkersTask *task;

@@ -145,8 +145,7 @@ static bool one_type(const KernelCall *call) {
            call->outputs[0].dtype == dtype && (!c || c->dtype == dtype);
 }
 
-/* ---- MatMul ------------------------------------------------------------------------------------
- */
+/* ---- MatMul ---------------------------------------------------------------------------------- */
 
 /* Each batch's matrices follow the last one's. */
 static bool in_order(const MatmulBatches *s) {
@@ -180,8 +179,7 @@ bool kernel_onednn_matmul(KernelCall *call) {
     return run(call, NULL, workspace(call));
 }
 
-/* ---- Gemm --------------------------------------------------------------------------------------
- */
+/* ---- Gemm ------------------------------------------------------------------------------------ */
 
 /* Those of kernel_layout_gemm. */
 typedef struct GemmAttrs {
@@ -227,8 +225,7 @@ bool kernel_onednn_gemm(KernelCall *call) {
     return run(call, bias, workspace(call));
 }
 
-/* ---- the fused MatMul --------------------------------------------------------------------------
- */
+/* ---- the fused MatMul ------------------------------------------------------------------------ */
 
 static bool fused_operands_suit(KernelCall *call, const FusedMatmulAttrs *attrs) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *bias = kernel_input(call, 2);

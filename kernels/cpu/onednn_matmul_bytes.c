@@ -45,8 +45,7 @@ static uint64_t align(uint64_t size) {
     return (size + 63) / 64 * 64;
 }
 
-/* ---- preparing ---------------------------------------------------------------------------------
- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 /* KernelPack: job->variant is the hash of the layout. */
 static bool pack(KernelCall *call, const KernelPackJob *job) {
@@ -160,8 +159,7 @@ const KernelPrepare kernel_prepare_onednn_matmul_integer = {make_matmul_integer,
 const KernelPrepare kernel_prepare_onednn_qlinear_matmul = {make_qlinear_matmul,
                                                             onednn_chain_release};
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* b as signed bytes and the sums of its columns: packed, or made now. */
 static bool second_matrix(KernelCall *call, const BytesMatmul *mm, const ByteFactors *f,

@@ -219,8 +219,7 @@ static void check_bytes(Bench *b) {
                         expected.count * kernel_element_size(expected.dtype));
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------
- */
+/* ---- convolutions ---------------------------------------------------------------------------- */
 
 typedef struct ConvCase {
     uint32_t rank; /* of x */
@@ -354,8 +353,7 @@ static void qlinear_conv(Bench *b) {
     check_bytes(b);
 }
 
-/* ---- matrices ----------------------------------------------------------------------------------
- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 typedef struct MatmulCase {
     uint32_t a_rank, b_rank, y_rank;
@@ -469,8 +467,7 @@ static void qlinear_matmul(Bench *b) {
     check_bytes(b);
 }
 
-/* ---- the program -------------------------------------------------------------------------------
- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 /* What a processor must have for all rows; others decline there. */
 static bool has_all(void) {
