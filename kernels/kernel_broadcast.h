@@ -46,7 +46,8 @@ typedef void (*BroadcastFunction)(const BroadcastTile *tile, const void *context
 bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, uint32_t count,
                            Broadcast *plan);
 
-/* Calls `function` for all tiles, or parts of them, from several threads at once where that pays. */
+/* Calls `function` for all tiles, or parts of them, from several threads at once where that pays.
+ */
 void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context);
 
 /* Attributes of binary operators before version 7: B is aligned to A at `axis`. */

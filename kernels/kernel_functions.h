@@ -18,7 +18,8 @@
 /* No attributes. */
 extern const AttrLayout kernel_layout_none;
 
-/* Rows of a family's layouts: LAYOUT(name, Struct, INT(Struct, member, "attribute", otherwise), …). */
+/* Rows of a family's layouts: LAYOUT(name, Struct, INT(Struct, member, "attribute", otherwise), …).
+ */
 #define KERNEL_INT(Struct, member, text, absent)                                                   \
     {.name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member), .otherwise = absent}
 #define KERNEL_REAL(Struct, member, text, absent)                                                  \

@@ -46,7 +46,8 @@ bool index_rows_begin(KernelCall *call, const KernelTensor *data, const KernelTe
 }
 
 void index_rows_next(IndexRows *rows, uint64_t first) {
-    int64_t base = 0, along = rows->axis + 1 == rows->rank ? 0 : 1; /* what the last axis itself adds */
+    int64_t base = 0,
+            along = rows->axis + 1 == rows->rank ? 0 : 1; /* what the last axis itself adds */
     for (uint32_t k = 0; k + 1 < rows->rank; k++)
         if (k != rows->axis) base += rows->at[k] * rows->steps[k];
     for (uint64_t k = 0; k < rows->row; k++)

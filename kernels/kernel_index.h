@@ -19,8 +19,8 @@ int64_t *index_steps(KernelCall *call, uint32_t rank, const int64_t *dims);
  * position comes the first. */
 void index_advance(uint32_t rank, const int64_t *dims, int64_t *at);
 
-/* GatherElements and ScatterElements: which element of `data` each element of `indices` names, whose
- * position it has but along one axis. By rows of the last axis. */
+/* GatherElements and ScatterElements: which element of `data` each element of `indices` names,
+ * whose position it has but along one axis. By rows of the last axis. */
 typedef struct IndexRows {
     const int64_t *index, *dims; /* checked indices; dims of the indices */
     int64_t *steps, *at, *places; /* places: [row], of the row at hand */
@@ -28,8 +28,8 @@ typedef struct IndexRows {
     uint64_t row; /* elements of a row */
 } IndexRows;
 
-/* Begins in scratch. data and indices have that rank, at least 1, and indices no more elements than data
- * along other axes. False with the error set where an index is out of range. */
+/* Begins in scratch. data and indices have that rank, at least 1, and indices no more elements than
+ * data along other axes. False with the error set where an index is out of range. */
 bool index_rows_begin(KernelCall *call, const KernelTensor *data, const KernelTensor *indices,
                       uint32_t axis, IndexRows *rows);
 /* Fills `places` for the row whose first index is element `first`; rows come in order. */

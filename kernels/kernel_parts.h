@@ -27,7 +27,8 @@ typedef struct KernelCut {
  * 0 runs in the calling thread. */
 void kernel_run_parts(Workers *workers, KernelCut cut, KernelPart *part, const void *data);
 
-/* Threads worth using for `work` multiply-adds, or what takes as long, in `tasks` parts: 1 or more. */
+/* Threads worth using for `work` multiply-adds, or what takes as long, in `tasks` parts: 1 or more.
+ */
 unsigned kernel_work_threads(const KernelCall *call, double work, uint64_t tasks);
 
 /* The cut of `tasks` tasks of together so much work, for the threads worth using. */

@@ -63,7 +63,8 @@ static bool fits(const Item *item, Dtype dtype, Dtype *bound) {
     return true;
 }
 
-/* Looks at `count` operands by the items from `text` on; `bound` has the types of letters so far. */
+/* Looks at `count` operands by the items from `text` on; `bound` has the types of letters so far.
+ */
 static bool check(const char *text, const KernelTensor *operands, uint32_t count, Dtype *bound) {
     bool started = false; /* the variadic item has an operand */
     for (uint32_t i = 0; i < count; i++) {

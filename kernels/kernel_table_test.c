@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kernel table: sorted as kernel_find needs, of operators that exist, rows of one operator alike. */
+/* The kernel table: sorted as kernel_find needs, of operators that exist, rows of one operator
+ * alike. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -113,8 +113,8 @@ typedef struct DemiSaveOptions {
 
 #define DEMI_SAVE_OPTIONS_INIT {sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME}
 
-/* Takes `size` bytes; returns false on error, which ends the writing. Called in the thread that called
- * the library, which it must return to: no longjmp, no exception. */
+/* Takes `size` bytes; returns false on error, which ends the writing. Called in the thread that
+ * called the library, which it must return to: no longjmp, no exception. */
 typedef bool (*DemiWriteFn)(void *user, const void *bytes, size_t size);
 
 /* Writes to a temporary file beside `path`, reads it back, compares it with the model, then renames

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conditions on attributes; see op_condition.h. They are few, so that a node is compared with each. */
+/* Conditions on attributes; see op_condition.h. They are few, so that a node is compared with each.
+ */
 #include "op_condition.h"
 
 #include <stdio.h>

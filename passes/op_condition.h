@@ -17,7 +17,8 @@ typedef struct OpConditions OpConditions;
  * operator or attribute that does not exist; lists->declared are known, with any attribute. */
 const OpConditions *op_conditions_new(const OpClassLists *lists, Arena *arena, Err *err);
 
-/* Why a condition makes this node stay, as a phrase of the conditions' arena; NULL where none does. */
+/* Why a condition makes this node stay, as a phrase of the conditions' arena; NULL where none does.
+ */
 const char *op_conditions_hold(const OpConditions *conditions, const Node *node);
 
 #endif

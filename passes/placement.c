@@ -128,7 +128,8 @@ static void build_main_io(Placement *p) {
     Graph *graph = p->model->graph;
     for (size_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.items[i];
-        p->value_vars[value->id] = io_var(p, value, p->request.low_inputs ? &p->request.low_inputs[i] : NULL);
+        p->value_vars[value->id] =
+            io_var(p, value, p->request.low_inputs ? &p->request.low_inputs[i] : NULL);
     }
     for (size_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.items[i]->use.value;

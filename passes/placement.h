@@ -3,9 +3,9 @@
  *
  * There is one binary variable, low or fp32, per node and type variable that holds float tensors
  * (or sequences or optionals of them); a slot of a subgraph or a function's formal is one variable
- * too. A value has the precision of its producer's variable, a use needs that of its reader's; where
- * they differ, one Cast is shared by all uses of that value. Type variables of a node that must agree,
- * and both ends of a sequence, are tied: one decision for all.
+ * too. A value has the precision of its producer's variable, a use needs that of its reader's;
+ * where they differ, one Cast is shared by all uses of that value. Type variables of a node that
+ * must agree, and both ends of a sequence, are tied: one decision for all.
  *
  * placement_build makes the problem (classes, legality, exclusions, value guard), a solver decides,
  * insert_casts.c realises. A solver only sets `low`.
@@ -20,7 +20,7 @@
 typedef uint32_t VarId;
 enum {
     VAR_NONE = UINT32_MAX, /* no float32 there: nothing to decide */
-    VAR_FP32 = 0,          /* the variable that is always fp32: fixed types, kept inputs and outputs */
+    VAR_FP32 = 0, /* the variable that is always fp32: fixed types, kept inputs and outputs */
 };
 
 typedef struct PlaceVar {
@@ -114,12 +114,12 @@ bool placement_use_is_free(const Use *use);
 bool *placement_producers(Placement *placement);
 
 /* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
- * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator gives
- * or takes, whatever it would save. In scratch. */
+ * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator
+ * gives or takes, whatever it would save. In scratch. */
 bool *placement_candidates(Placement *placement, const bool *produces);
 
-/* True where what reads through `use` may go low only if the value there is low. Constants are never
- * asked. */
+/* True where what reads through `use` may go low only if the value there is low. Constants are
+ * never asked. */
 bool placement_use_needs_low(Placement *placement, const Use *use, const bool *produces);
 
 /* The root of a variable's tie group. */
@@ -133,8 +133,8 @@ static inline VarId placement_use_var(const Placement *placement, const Use *use
     return use->id < placement->use_count ? placement->use_vars[use->id] : VAR_NONE;
 }
 
-/* Value `id`, or NULL. For walks in order of ids: those behind it are on their way from memory meanwhile,
- * which a model larger than the caches would have to wait for. */
+/* Value `id`, or NULL. For walks in order of ids: those behind it are on their way from memory
+ * meanwhile, which a model larger than the caches would have to wait for. */
 static inline Value *placement_value(const Placement *placement, uint32_t id) {
     enum { AHEAD = 8 };
     if (id + AHEAD < placement->value_count) __builtin_prefetch(placement->values[id + AHEAD]);
@@ -147,7 +147,8 @@ static inline VarId *placement_node_vars(const Placement *placement, const Node 
 }
 
 /* That of a graph's output. */
-static inline VarId *placement_output_var(const Placement *placement, const Graph *graph, size_t i) {
+static inline VarId *placement_output_var(const Placement *placement, const Graph *graph,
+                                          size_t i) {
     return &placement->use_vars[graph->outputs.items[i]->use.id];
 }
 
@@ -155,7 +156,8 @@ static inline VarId *placement_output_var(const Placement *placement, const Grap
 
 /* Makes a variable; `node` may be NULL. */
 VarId placement_new_var(Placement *placement, const Node *node);
-/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins: the group then has no culprit. */
+/* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins: the group then has no culprit.
+ */
 void placement_tie(Placement *placement, VarId a, VarId b);
 /* Pins a variable to fp32; the first reason is kept. */
 void placement_pin(Placement *placement, VarId var, NoteKind kind, const char *reason);

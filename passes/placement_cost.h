@@ -45,9 +45,9 @@ void placement_cost_add_fp32(PlacementCost *cost, const Value *value);
 uint64_t placement_elements(const Value *value);
 
 /* The cost of a model as it is, all graphs and functions: the casts that demi inserted, and the
- * float32 values that other nodes give or that constants hold. A cast of the model's own that now gives or takes 16 bits
- * moves no more than before: it counts as any node. Types must be known; `scratch` may be reused
- * afterwards. */
+ * float32 values that other nodes give or that constants hold. A cast of the model's own that now
+ * gives or takes 16 bits moves no more than before: it counts as any node. Types must be known;
+ * `scratch` may be reused afterwards. */
 PlacementCost placement_cost_of_model(const Model *model, Arena *scratch);
 
 #endif

@@ -3,13 +3,14 @@
  * here order cannot matter.
  *
  * 1. What lies behind LOW operators may be low. Of that, an `all` variable with a source that is
- *    fp32 and not flexible goes back, and so does a FOLLOW variable without a low one, until nothing
- *    changes. A loop's state, or the formal of a function that is called twice in a row, is among
- *    its own sources and does not stand in its own way: a loop is decided as if it were unrolled.
- *    Only what nests or queues such loops needs many rounds; after ROUNDS_MAX of them the whole is
- *    decided without: low is then what is low before its loop has run, which takes one round.
- * 2. Flexible variables (they read constants only), readers first, go low where every reader is low,
- *    so that a constant behind a Transpose or Reshape is stored low like any other.
+ *    fp32 and not flexible goes back, and so does a FOLLOW variable without a low one, until
+ *    nothing changes. A loop's state, or the formal of a function that is called twice in a row, is
+ *    among its own sources and does not stand in its own way: a loop is decided as if it were
+ *    unrolled. Only what nests or queues such loops needs many rounds; after ROUNDS_MAX of them the
+ *    whole is decided without: low is then what is low before its loop has run, which takes one
+ *    round.
+ * 2. Flexible variables (they read constants only), readers first, go low where every reader is
+ *    low, so that a constant behind a Transpose or Reshape is stored low like any other.
  */
 #include "op_facts.h"
 #include "op_types.h"
@@ -110,8 +111,8 @@ static void lower_flexible(Greedy *g, VarId root) {
         }
 }
 
-/* A slot that only constants reach (a weight passed through a loop as its state) adapts to its readers
- * as the constants themselves do. */
+/* A slot that only constants reach (a weight passed through a loop as its state) adapts to its
+ * readers as the constants themselves do. */
 static void settle_slots(Greedy *g) {
     Placement *p = g->p;
     for (VarId v = 1; v < p->vars.count; v++) {
@@ -153,7 +154,8 @@ static bool spread(Greedy *g) {
     size_t reached = g->queue.count;
     for (size_t i = 0; i < reached; i++) each_reader(g, g->queue.items[i], gain_source);
     for (size_t i = 0; i < reached; i++) check(g, g->queue.items[i]);
-    for (size_t i = reached; i < g->queue.count; i++) each_reader(g, g->queue.items[i], lose_source);
+    for (size_t i = reached; i < g->queue.count; i++)
+        each_reader(g, g->queue.items[i], lose_source);
     return g->queue.count > reached;
 }
 

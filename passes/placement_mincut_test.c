@@ -63,8 +63,9 @@ static void say_node(Text *text, uint64_t *state, uint32_t count) {
 static void say_model(Text *text, uint64_t *state) {
     text->length = 0;
     uint32_t nodes = 2 + random_below(state, 9), count = 3;
-    say(text, "<ir_version: 8, opset_import: [\"\" : 17]>\n"
-              "g (float v0, float v1, bool c) => (float v%u) <float[2] v2 = {1, 2}, int64 i = {0}> {\n",
+    say(text,
+        "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+        "g (float v0, float v1, bool c) => (float v%u) <float[2] v2 = {1, 2}, int64 i = {0}> {\n",
         count + nodes - 1);
     for (uint32_t n = 0; n < nodes; n++, count++) say_node(text, state, count);
     say(text, "}\n");
@@ -190,8 +191,8 @@ static bool touches_low(Placement *p, VarId root) {
     return false;
 }
 
-/* "Cheaper in fp32" is true: what lowering a group would cost is what the whole cost then differs by,
- * and never a gain, unless the rules forbid it or nothing low is near. */
+/* "Cheaper in fp32" is true: what lowering a group would cost is what the whole cost then differs
+ * by, and never a gain, unless the rules forbid it or nothing low is near. */
 static void check_lowering_costs(Trial *t, const char *text) {
     Placement *p = &t->p;
     PlacementReasons *reasons = placement_reasons_new(p, true);
@@ -225,7 +226,8 @@ static void random_shapes(Model *model, Placement *p, uint64_t *state) {
         if (!value || !value->type || value->type->kind != TYPE_TENSOR) continue;
         Dim *dim = ARENA_NEW(&model->arena, Dim);
         static const int64_t scales[] = {1, 100, 3000}; /* about what a cast costs, and beyond */
-        *dim = (Dim){.kind = DIM_KNOWN, .size = (1 + random_below(state, 9)) * scales[random_below(state, 3)]};
+        *dim = (Dim){.kind = DIM_KNOWN,
+                     .size = (1 + random_below(state, 9)) * scales[random_below(state, 3)]};
         value_set_type(value, type_new_shaped(&model->arena, type_dtype(value->type), dim, 1));
     }
 }
@@ -303,7 +305,8 @@ static void test_flow_against_all_cuts(void **unused) {
         for (uint32_t i = 2; i < NETWORK_NODES; i++) flow_add_node(&flow);
         for (uint32_t i = 0; i < NETWORK_NODES; i++)
             for (uint32_t j = 0; j < NETWORK_NODES; j++) {
-                if (i == j || j == FLOW_SOURCE || i == FLOW_SINK || random_below(&state, 3)) continue;
+                if (i == j || j == FLOW_SOURCE || i == FLOW_SINK || random_below(&state, 3))
+                    continue;
                 caps[i][j] = random_below(&state, 6);
                 flow_add_arc(&flow, i, j, caps[i][j], 0);
             }

@@ -278,7 +278,8 @@ static void apply_class(NodeBuild *b, VarId id, OpClassAnswer answer) {
     PlaceVar *root = &b->p->vars.items[placement_root(b->p, id)];
     if (answer.op_class == CLASS_LOW) root->wants_low = true;
     if (answer.op_class == CLASS_WIDEST) root->all = true;
-    if (answer.op_class == CLASS_FOLLOW && !op_has_flags(b->schema, OP_MOVES)) root->computes = true;
+    if (answer.op_class == CLASS_FOLLOW && !op_has_flags(b->schema, OP_MOVES))
+        root->computes = true;
 }
 
 static const char *unknown_reason(Placement *p, const Node *node, const OpSchema *schema) {

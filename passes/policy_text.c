@@ -217,7 +217,8 @@ static void put_cast_params(Text *text, const ConvertPolicy *policy) {
     end_pass(text);
 }
 
-/* Before anything is inferred for good, so that all that sees the opset that the model will have. */
+/* Before anything is inferred for good, so that all that sees the opset that the model will have.
+ */
 static void put_upgrade(Text *text, const ConvertPolicy *policy) {
     if (policy->opset == DEMI_OPSET_KEEP) return;
     put_pass(text, "upgrade-opset");

@@ -169,8 +169,8 @@ static bool check_shape(const Upgrade *upgrade, const Value *value, const ValueD
     return false;
 }
 
-/* A model may declare shapes that are wrong and still be valid, since ONNX can't infer everything at
- * its opset. Newer operators let it infer more, so such a model would be invalid once raised. */
+/* A model may declare shapes that are wrong and still be valid, since ONNX can't infer everything
+ * at its opset. Newer operators let it infer more, so such a model would be invalid once raised. */
 static bool check_shapes(Upgrade *upgrade, const GraphList *graphs, Err *err) {
     upgrade_infer(upgrade, NULL);
     for (size_t i = 0; i < graphs->count; i++) {

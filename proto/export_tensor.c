@@ -167,8 +167,9 @@ static void put_external(ExportPlan *plan, const Tensor *tensor, const Spilled *
     }
 }
 
-/* Counting: gives the tensor its place; writing: finds the place it got. A tensor without elements is
- * placed at 0: some readers refuse an offset that is the end of the file, even to read nothing. */
+/* Counting: gives the tensor its place; writing: finds the place it got. A tensor without elements
+ * is placed at 0: some readers refuse an offset that is the end of the file, even to read nothing.
+ */
 static Spilled spill(ExportPlan *plan, const Tensor *tensor, uint64_t size) {
     if (!plan_counts(plan)) return plan->spilled.items[plan->next_spilled++];
     Spilled spilled = {.tensor = tensor, .size = size};

@@ -276,8 +276,8 @@ static bool number_parse(Sym text, uint64_t *number) {
     return result <= INT64_MAX;
 }
 
-/* Where no length is given: the tensor's own, since several tensors may lie in one file; the rest of the
- * file where it is shorter, or the tensor says no size. */
+/* Where no length is given: the tensor's own, since several tensors may lie in one file; the rest
+ * of the file where it is shorter, or the tensor says no size. */
 static uint64_t size_within(const Tensor *tensor, uint64_t left) {
     uint64_t count, size;
     bool sized = tensor->dtype > 0 && tensor->dtype < DTYPE_COUNT &&

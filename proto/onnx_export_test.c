@@ -226,7 +226,8 @@ static void test_external_data(void **state) {
     add_weights(f, "large", 1 << 18); /* 1 MiB */
     add_weights(f, "last", 1 << 14);
     /* No elements, but external: at 0, not at the file's end. */
-    const Tensor none = {.storage = TENSOR_EXTERNAL, .dtype = DTYPE_FLOAT, .has_dtype = true, .rank = 1};
+    const Tensor none = {
+        .storage = TENSOR_EXTERNAL, .dtype = DTYPE_FLOAT, .has_dtype = true, .rank = 1};
     const int64_t no_elements = 0;
     Tensor *empty = arena_copy(&f->scratch, &none, sizeof none);
     empty->dims = &no_elements;

@@ -23,8 +23,8 @@
 #include "vec.h"
 #include "wire_guard.h"
 
-/* Where bytes go. write returns false with *err set to stop everything. It must not jump: what comes
- * next is being read by other threads meanwhile. */
+/* Where bytes go. write returns false with *err set to stop everything. It must not jump: what
+ * comes next is being read by other threads meanwhile. */
 typedef struct ByteSink {
     bool (*write)(void *data, const void *bytes, size_t size, Err *err);
     void *data;

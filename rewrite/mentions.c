@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Mentions; see mentions.h. Graphs are numbered as model_graphs lists them, so that those inside a graph
- * are a range; with names sorted by number and graph, every lookup is a binary search. */
+/* Mentions; see mentions.h. Graphs are numbered as model_graphs lists them, so that those inside a
+ * graph are a range; with names sorted by number and graph, every lookup is a binary search. */
 #include "mentions.h"
 
 #include <stdlib.h>
@@ -95,9 +95,10 @@ static size_t first_from(const Mentions *m, Sym name, uint32_t order) {
     return low;
 }
 
-/* The definition of that name in graphs [from, to), those of one type if there are several; NULL where
- * there is none of known type. *agree is made false where they differ. */
-static const Type *type_among(const Mentions *m, Sym name, uint32_t from, uint32_t to, bool *agree) {
+/* The definition of that name in graphs [from, to), those of one type if there are several; NULL
+ * where there is none of known type. *agree is made false where they differ. */
+static const Type *type_among(const Mentions *m, Sym name, uint32_t from, uint32_t to,
+                              bool *agree) {
     const Type *type = NULL;
     for (size_t i = first_from(m, name, from); i < m->definitions.count; i++) {
         const Named *item = &m->definitions.items[i];

@@ -99,8 +99,8 @@ struct Exec {
 };
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
- * set. The rest of the pool's budget, workers, seed and step_limit (none, 0 and any) are the caller's
- * to change. False with the error set past the budget. */
+ * set. The rest of the pool's budget, workers, seed and step_limit (none, 0 and any) are the
+ * caller's to change. False with the error set past the budget. */
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);

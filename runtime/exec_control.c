@@ -159,7 +159,8 @@ static bool loop_once(Loop *loop, int64_t iteration, bool *going) {
     bool ok = truth(exec, loop->step, &condition, going);
     rt_value_clear(&exec->pool, &condition);
     for (uint32_t i = 0; ok && i < loop->scans; i++)
-        ok = push(exec, &loop->slices[i], exec_graph_output(exec, loop->body, 1 + loop->carried + i));
+        ok = push(exec, &loop->slices[i],
+                  exec_graph_output(exec, loop->body, 1 + loop->carried + i));
     /* All are read before any is set: a body may hand its inputs out in another order. */
     RtValue *next = ARENA_ARRAY(&exec->scratch, RtValue, loop->carried);
     for (uint32_t i = 0; ok && i < loop->carried; i++)
@@ -287,8 +288,8 @@ static bool scan_once(Scan *scan, int64_t iteration) {
         bool backwards = is_reversed(scan, "scan_input_directions", i);
         RtTensor *slice = NULL;
         if (scan_axis(scan, "scan_input_axes", i, item->tensor.rank, &axis))
-            slice = exec_take(exec, item, axis, backwards ? scan->length - 1 - iteration : iteration,
-                              false);
+            slice = exec_take(exec, item, axis,
+                              backwards ? scan->length - 1 - iteration : iteration, false);
         rt_value_clear(&exec->pool, &old);
         if (!slice) return false;
         set_input(exec, scan->body, scan->states + i, tensor_value(slice));
@@ -389,7 +390,8 @@ static bool scan_fits(Scan *scan) {
     int64_t inputs = exec_int_attr(scan->step, "num_scan_inputs", 0);
     uint32_t operands = scan->step->plan->inputs.count;
     if (inputs < 1 || operands < scan->first || inputs > operands - scan->first ||
-        body->inputs.count != operands - scan->first || body->outputs.count < body->inputs.count - inputs)
+        body->inputs.count != operands - scan->first ||
+        body->outputs.count < body->inputs.count - inputs)
         return exec_fail(scan->exec, scan->step, "its body's inputs and outputs do not fit");
     scan->inputs = (uint32_t)inputs;
     scan->states = operands - scan->first - scan->inputs;
@@ -442,7 +444,8 @@ static bool map_item(Exec *exec, const LoadedStep *step, uint32_t body, uint32_t
 bool exec_sequence_map(Exec *exec, const LoadedStep *step) {
     uint32_t body = exec_graph_attr(step, "body"), outputs = step->plan->outputs.count;
     RtValue *first = exec_input(exec, step, 0);
-    if (body == PLAN_NONE || !first || first->state != RT_LIST || output_count(exec, body) < outputs)
+    if (body == PLAN_NONE || !first || first->state != RT_LIST ||
+        output_count(exec, body) < outputs)
         return exec_fail(exec, step, "it has no body, no sequence, or too few outputs");
     uint32_t count = first->list->count;
     for (uint32_t i = 0; i < outputs; i++) {

@@ -6,7 +6,8 @@
 
 #include "exec.h"
 
-#define EXEC_OPERATOR(domain, op, function) bool exec_##function(Exec *exec, const LoadedStep *step);
+#define EXEC_OPERATOR(domain, op, function)                                                        \
+    bool exec_##function(Exec *exec, const LoadedStep *step);
 #include "exec_operators.def"
 #undef EXEC_OPERATOR
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sequences and optionals. Their tensors are counted references, so nothing here copies elements but
- * splitting and joining. */
+/* Sequences and optionals. Their tensors are counted references, so nothing here copies elements
+ * but splitting and joining. */
 #include <string.h>
 
 #include "exec_operators.h"
@@ -103,7 +103,8 @@ bool exec_concat_from_sequence(Exec *exec, const LoadedStep *step) {
     if (list->count == 0) return exec_fail(exec, step, "its sequence is empty");
     RtTensor **parts = ARENA_ARRAY(&exec->scratch, RtTensor *, list->count);
     for (uint32_t i = 0; i < list->count; i++) {
-        if (list->items[i].state != RT_TENSOR) return exec_fail(exec, step, "item %u is no tensor", i);
+        if (list->items[i].state != RT_TENSOR)
+            return exec_fail(exec, step, "item %u is no tensor", i);
         parts[i] = list->items[i].tensor;
     }
     bool fresh = exec_int_attr(step, "new_axis", 0) != 0;
@@ -152,7 +153,8 @@ static bool split_into(Exec *exec, const LoadedStep *step, RtTensor *tensor, uin
         list->items[i] = (RtValue){.state = RT_TENSOR, .tensor = piece};
         at += lengths[i];
     }
-    return at == tensor->tensor.dims[axis] || exec_fail(exec, step, "its pieces do not fill the axis");
+    return at == tensor->tensor.dims[axis] ||
+           exec_fail(exec, step, "its pieces do not fill the axis");
 }
 
 bool exec_split_to_sequence(Exec *exec, const LoadedStep *step) {

@@ -24,7 +24,8 @@ RtTensor *exec_range(Exec *exec, const RtTensor *from, uint32_t axis, int64_t st
     dims[axis] = length;
     RtTensor *result = rt_tensor_new(&exec->pool, in->dtype, in->rank, dims, exec->err);
     if (!result || result->tensor.count == 0) return result;
-    uint64_t chunk = blocks.inner * (uint64_t)length, step = blocks.inner * (uint64_t)in->dims[axis];
+    uint64_t chunk = blocks.inner * (uint64_t)length,
+             step = blocks.inner * (uint64_t)in->dims[axis];
     for (uint64_t i = 0; i < blocks.outer; i++)
         memcpy((char *)result->tensor.data + i * chunk,
                (const char *)in->data + i * step + blocks.inner * (uint64_t)start, chunk);

@@ -56,8 +56,8 @@ void epilogue_apply(const Epilogue *epilogue, const EpilogueBlock *block);
 /* The same for a whole result, by as many threads as are worth it. */
 void epilogue_run(const KernelCall *call, const Epilogue *epilogue, const EpilogueBlock *whole);
 
-/* Parameters of that activation from `count` given ones, with its defaults. False where there are too
- * many. */
+/* Parameters of that activation from `count` given ones, with its defaults. False where there are
+ * too many. */
 bool epilogue_params(Epilogue *epilogue, const float *given, uint64_t count);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Epilogues against the formulas in double, on blocks within a larger result, and whole results against
- * blocks. */
+/* Epilogues against the formulas in double, on blocks within a larger result, and whole results
+ * against blocks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -143,7 +143,8 @@ static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
     isa->turned(tile);
 }
 
-/* The tile is changed in place: a copy of what was just written piece by piece would wait for it. */
+/* The tile is changed in place: a copy of what was just written piece by piece would wait for it.
+ */
 static void run_panels(Strip *strip, GemmTile *tile) {
     const Cut *cut = strip->cut;
     uint32_t *c = tile->c;

@@ -130,7 +130,8 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");
     int32_t *sums = kernel_workspace(call, y->count * sizeof *sums + 1);
-    if (!sums || !conv_sums(call, &qlinear_conv_operands, bias ? bias->data : NULL, sums)) return false;
+    if (!sums || !conv_sums(call, &qlinear_conv_operands, bias ? bias->data : NULL, sums))
+        return false;
     if (y->count == 0) return true;
     double zero = y_zero ? kernel_real(y_zero, 0) : 0;
     double of_all = kernel_real(x_scale, 0) / kernel_real(y_scale, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators whose output has the input's elements in their order (Reshape, Squeeze, Flatten, …), and
- * those that only ask for the input's dims: Shape and Size. */
+/* Operators whose output has the input's elements in their order (Reshape, Squeeze, Flatten, …),
+ * and those that only ask for the input's dims: Shape and Size. */
 #include <string.h>
 
 #include "kernel_functions.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The operators of demi.fused (rewrite/fused_ops.def): the plain operator's kernel, then what was fused
- * into it. All is float here; the host widens 16-bit operands and rounds the result, once. */
+/* The operators of demi.fused (rewrite/fused_ops.def): the plain operator's kernel, then what was
+ * fused into it. All is float here; the host widens 16-bit operands and rounds the result, once. */
 #include <string.h>
 
 #include "conv_direct.h"
@@ -130,7 +130,8 @@ bool kernel_fused_matmul(KernelCall *call) {
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
         !read_bias(call, &epilogue))
         return false;
-    epilogue.residual_row = call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
+    epilogue.residual_row =
+        call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
     return multiply(call, attrs, &epilogue);
 }
 

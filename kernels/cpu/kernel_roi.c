@@ -124,8 +124,8 @@ static double pool_bin(const KernelTensor *in, uint64_t base, const RoiAxis axes
     return most || !(count > 1) ? total : total / count;
 }
 
-/* A sampling_ratio may ask for any number of samples: a bin takes no more than a few for each element of
- * the map. */
+/* A sampling_ratio may ask for any number of samples: a bin takes no more than a few for each
+ * element of the map. */
 static bool check_samples(KernelCall *call, const RoiAxis axes[2], const uint64_t bins[2],
                           uint64_t area) {
     double samples = (double)axes[0].first[bins[0]] * (double)axes[1].first[bins[1]];

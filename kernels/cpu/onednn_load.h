@@ -65,8 +65,8 @@ const Onednn *onednn_get(void);
 int onednn_enter(const Onednn *lib, unsigned threads);
 void onednn_leave(const Onednn *lib, int before);
 
-/* Has the rest of the call run by the threads that oneDNN computed with: those are awake, and keep the
- * processors for a while. */
+/* Has the rest of the call run by the threads that oneDNN computed with: those are awake, and keep
+ * the processors for a while. */
 void onednn_take_threads(const Onednn *lib, KernelCall *call);
 
 #endif

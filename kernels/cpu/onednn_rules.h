@@ -29,11 +29,12 @@ typedef struct OnednnWork {
     bool constant; /* the weights, or the second matrix, are packed once */
 } OnednnWork;
 
-/* False where it is not to be used for such operands, whatever their sizes: decline. Loads nothing. */
+/* False where it is not to be used for such operands, whatever their sizes: decline. Loads nothing.
+ */
 bool onednn_allowed(const KernelCall *call, OnednnFamily family, Dtype dtype);
 
-/* The library, loaded now if need be, where it is allowed, preferred for that work and able to do it
- * well on this processor; NULL: decline. */
+/* The library, loaded now if need be, where it is allowed, preferred for that work and able to do
+ * it well on this processor; NULL: decline. */
 const Onednn *onednn_for(const KernelCall *call, const OnednnWork *work);
 
 #endif

@@ -68,7 +68,8 @@ void quantized_store(const Requantize *how, const int32_t *sums, uint8_t *to, ui
         uint64_t n = count - i < STORE_BLOCK ? count - i : STORE_BLOCK;
         if (how->scales)
             for (uint64_t k = 0; k < n; k++)
-                values[k] = requantize(sums[i + k], how->scale * how->scales[i + k], how, low, high);
+                values[k] =
+                    requantize(sums[i + k], how->scale * how->scales[i + k], how, low, high);
         else
             for (uint64_t k = 0; k < n; k++)
                 values[k] = requantize(sums[i + k], how->scale, how, low, high);

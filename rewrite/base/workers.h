@@ -17,8 +17,9 @@
 typedef struct Workers Workers;
 
 /* One task of a job. `lane` tells the threads that are at work apart, below workers_lanes: what a
- * task needs for itself, such as a buffer, can be kept by lane. A task must not jump, so it must not
- * allocate from an arena, nor run a job of the same workers. Signals are blocked in all lanes but 0.
+ * task needs for itself, such as a buffer, can be kept by lane. A task must not jump, so it must
+ * not allocate from an arena, nor run a job of the same workers. Signals are blocked in all lanes
+ * but 0.
  */
 typedef void WorkersTask(void *data, unsigned task, unsigned lane);
 
