@@ -22,11 +22,25 @@ static bool is_low(Dtype dtype) { return dtype == DTYPE_FLOAT16 || dtype == DTYP
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
+/* An entry for an output that a cast gave its name to is not demi's: the file had two of it, and the
+ * other one is with the value that the cast reads. It stays, as a mention (mentions.h). */
+static void keep_repeated_info(Value *result) {
+    Graph *graph = result->graph;
+    Value *mention = value_new(graph, result->name);
+    mention->info = result->info;
+    mention->type = result->type;
+    for (size_t i = 0; i < graph->infos.count; i++)
+        if (graph->infos.items[i] == result) graph->infos.items[i] = mention;
+    result->info = NULL;
+    graph->model->mentions = true;
+}
+
 static void remove_cast(PassCtx *ctx, Node *cast) {
     Value *result = cast->outputs[0], *source = cast->inputs[0].value;
     if (value_is_named_output(result)) {
         if (source->input || source->graph != result->graph || value_is_named_output(source))
             return;
+        if (result->info && source->info) keep_repeated_info(result);
         value_swap_names(result, source);
     }
     value_replace_uses(result, source);
