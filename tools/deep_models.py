@@ -112,7 +112,7 @@ MODELS = {
     "branched_calls140": (calls(140, True), {0}), "branched_calls3000": (calls(3000, True), {1}),
     "call_tree": (call_tree(60), {0}), "many_attributes": (many_attributes(20000), {0}),
     "many_functions": (many_functions(30000), {0}),
-    "queued_loops": (queued_loops(20000), {0}), "many_casts": (many_casts(20000), {0}),
+    "queued_loops": (queued_loops(12000), {0}), "many_casts": (many_casts(20000), {0}),
     "many_imports": (many_imports(900), {0}), "too_many_imports": (many_imports(1001), {1}),
 }
 LONGEST_S = 10
