@@ -55,7 +55,7 @@ def judged(op: str, got: np.ndarray, exact: np.ndarray, to: str, units: float) -
 # ---- elementwise ---------------------------------------------------------------------------------
 
 
-def one_node(the: runtime.Library, name: str, row: tuple, to: str, operands: int,
+def one_node(the: runtime.LibDemi, name: str, row: tuple, to: str, operands: int,
              result: int = 0) -> runtime.PlanRunner:
     low, make = faithful.low_type(to), helper.make_tensor_value_info
     names = [f"x{i}" for i in range(operands)]
@@ -66,7 +66,7 @@ def one_node(the: runtime.Library, name: str, row: tuple, to: str, operands: int
     return runtime.PlanRunner(the, the.compile(model.SerializeToString(), "faithful"))
 
 
-def unary(the: runtime.Library, name: str, to: str) -> str:
+def unary(the: runtime.LibDemi, name: str, to: str) -> str:
     row = formulas.UNARY[name]
     x = np.arange(1 << 16).astype(np.uint16).view(faithful.LOW[to])
     got = one_node(the, name, row, to, 1).run({"x0": x})[0]
@@ -80,7 +80,7 @@ def unary(the: runtime.Library, name: str, to: str) -> str:
     return f"{wrong} (x {x[np.argmin(good)]!s})" if wrong else ""
 
 
-def pair(the: runtime.Library, name: str, to: str) -> str:
+def pair(the: runtime.LibDemi, name: str, to: str) -> str:
     row, low = formulas.PAIRS[name], faithful.LOW[to]
     drawn = np.random.default_rng(1).integers(0, 1 << 16, 260).astype(np.uint16).view(low)
     with np.errstate(over="ignore"):
@@ -100,7 +100,7 @@ def pair(the: runtime.Library, name: str, to: str) -> str:
     return f"{wrong} (of {a[i]!s} and {b[i]!s})" if wrong else ""
 
 
-def made(the: runtime.Library, index: int, to: str) -> str:
+def made(the: runtime.LibDemi, index: int, to: str) -> str:
     """One of the made cases."""
     name, opset, attributes, values, units, formula = formulas.MADE[index]
     low, make = faithful.low_type(to), helper.make_tensor_value_info
@@ -148,7 +148,7 @@ def compare(op: str, got: object, want: object, to: str) -> str:
     return first_wrong(good, got, want)
 
 
-def run_model(the: runtime.Library, path: pathlib.Path, to: str) -> tuple[str, str]:
+def run_model(the: runtime.LibDemi, path: pathlib.Path, to: str) -> tuple[str, str]:
     """(what was found against a one-node model, or why it is not judged)."""
     model = onnx.load(path)
     node = model.graph.node[0]
@@ -181,7 +181,7 @@ class Judge:
     """Judges one thing; one lives in each worker."""
 
     def __init__(self, library: str) -> None:
-        self.the = runtime.Library(library)
+        self.the = runtime.LibDemi(library)
 
     def __call__(self, item: tuple) -> tuple[str, str]:
         what, name, to = item

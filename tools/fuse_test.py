@@ -32,7 +32,7 @@ TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
 OPEN_SIZE = 4  # of dims that a model leaves open; known ones of the cases fit it
 args = argparse.Namespace()
-library: runtime.Library
+library: runtime.LibDemi
 
 
 def cases(name: str) -> list[tuple[str, str, bool]]:
@@ -194,5 +194,5 @@ if __name__ == "__main__":
     parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     parser.add_argument("--update", action="store_true")
     args, rest = parser.parse_known_args()
-    library = runtime.Library(args.libdemi)
+    library = runtime.LibDemi(args.libdemi)
     unittest.main(argv=[sys.argv[0], *rest])

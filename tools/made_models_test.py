@@ -32,7 +32,7 @@ def session_of(path: pathlib.Path) -> ort.InferenceSession:
 
 
 class Test:
-    def __init__(self, demi: Demi, library: runtime.Library) -> None:
+    def __init__(self, demi: Demi, library: runtime.LibDemi) -> None:
         self.demi, self.libdemi, self.failures = demi, library, 0
 
     def judge(self, what: str, problem: str, error: float = 0) -> None:
@@ -97,7 +97,7 @@ def main() -> None:
     args = parser.parse_args()
     folder = work_folder()
     try:
-        test = Test(Demi(args.demi, folder), runtime.Library(args.libdemi))
+        test = Test(Demi(args.demi, folder), runtime.LibDemi(args.libdemi))
         for name in filter(None, args.models.split(",")):
             sizes = {} if args.full else made_models.SMALL[name]
             test.model(name, made_models.MODELS[name](**sizes))

@@ -135,7 +135,7 @@ class Runner:
 
     def __init__(self, libraries: list[str], to: str, io: str, numerics: str,
                  kernels: str) -> None:
-        self.the, self.runs_in = (runtime.Library(library) for library in libraries)
+        self.the, self.runs_in = (runtime.LibDemi(library) for library in libraries)
         self.to, self.io = to, io
         self.numerics, self.kernels = "faithful" if to else numerics, kernels
         self.judge = differs_low(to) if to else differs
@@ -211,7 +211,7 @@ def main() -> int:
                  {n.op_type for n in onnx.load(p).graph.node}]
     start, failures, stages = time.monotonic(), [], collections.Counter()
     rows, used = read_exceptions(args.to and f"{args.to}/{args.io}"), set()
-    if args.kernels == "onednn" and (problem := runtime.Library(args.libdemi).onednn_problem()):
+    if args.kernels == "onednn" and (problem := runtime.LibDemi(args.libdemi).onednn_problem()):
         sys.exit(f"oneDNN can't be used: {problem}")
     setup = ([args.libdemi, args.runtime or args.libdemi], args.to, args.io, args.numerics,
              args.kernels)

@@ -70,7 +70,7 @@ def expected(model: onnx.ModelProto, feeds: dict[str, object]) -> list[list[obje
 
 
 def make_runner(library: str, data: pathlib.Path):  # noqa: ANN201
-    the = runtime.Library(library)
+    the = runtime.LibDemi(library)
 
     def variants(model: bytes):  # noqa: ANN202
         for name, numerics, keep, threads in (("fast", "fast", False, 1),

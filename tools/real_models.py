@@ -124,7 +124,7 @@ def tensor_bytes(model: onnx.ModelProto) -> int:
 class Test:
     """Judges one model after the other and counts failures."""
 
-    def __init__(self, demi: Demi, library: runtime.Library | None = None) -> None:
+    def __init__(self, demi: Demi, library: runtime.LibDemi | None = None) -> None:
         self.demi, self.libdemi, self.cases, self.failures = demi, library, 0, 0
 
     def judge(self, what: str, problems: list[str], detail: str = "") -> None:
@@ -252,7 +252,7 @@ def main() -> None:
                  f"{EXPECTED_MODELS} (tools/test fetches them)")
     folder = work_folder()
     try:
-        library = runtime.Library(args.libdemi) if args.libdemi else None
+        library = runtime.LibDemi(args.libdemi) if args.libdemi else None
         test = Test(Demi(args.demi, folder), library)
         for path in models:
             test.model(path)

@@ -113,7 +113,7 @@ def same(got: np.ndarray, want: np.ndarray) -> bool:
     return got.shape == want.shape and np.allclose(got, want, 1e-5, 1e-6, equal_nan=True)
 
 
-def check_case(library: runtime.Library, name: str) -> str:
+def check_case(library: runtime.LibDemi, name: str) -> str:
     """Why a case fails, or ""."""
     model = build(name)
     oracle, runner = ReferenceEvaluator(model), runtime.PlanRunner(library, library.compile(
@@ -137,7 +137,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_growth(library: runtime.Library, changes: int) -> str:
+def check_growth(library: runtime.LibDemi, changes: int) -> str:
     """A network of convolutions on 1,000 inputs of other sizes, large ones early."""
     text = ("(float[n,3,h,w] x) => (float[n,4] y) { a = Conv <pads = [1,1,1,1]> (x, k) b = Relu (a)"
             " c = Conv <pads = [1,1,1,1]> (b, l) d = Add (b, c) e = GlobalAveragePool (d)"
@@ -169,7 +169,7 @@ def check_growth(library: runtime.Library, changes: int) -> str:
 def make_repeater(library: str):  # noqa: ANN201
     """In each worker: the function that runs a model in two new contexts and says where they
     differ."""
-    the = runtime.Library(library)
+    the = runtime.LibDemi(library)
 
     def plain(value: object) -> object:
         if isinstance(value, list):
@@ -209,7 +209,7 @@ def main() -> int:
     args.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     args.add_argument("--changes", type=int, default=1000)
     args = args.parse_args()
-    library = runtime.Library(args.libdemi)
+    library = runtime.LibDemi(args.libdemi)
     problems = [f"{name}: {text}" for name in CASES if (text := check_case(library, name))]
     text = check_growth(library, args.changes)
     problems += [f"growth: {text}"] if text else []

@@ -64,33 +64,27 @@ static void begin(const GemmMatrices *g, uint64_t batch, float *y, uint64_t coun
     for (uint64_t i = 0; i < count; i++) y[i] = bias ? bias[g->m == 1 ? 0 : i] : 0;
 }
 
-/* A vector as product, in tasks of `part` of its elements. */
+/* A vector as product, in tasks of `part` of its elements: each a dot product with a row of the
+ * matrix, or all of them sums over the matrix's rows. */
 typedef struct VectorJob {
     float *y;
     const float *m, *x;
     uint64_t row, count, part, k;
     const GemmLoops *loops;
+    bool dots;
 } VectorJob;
 
-static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+static void vector_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const VectorJob *job = data;
-    uint64_t r = first * job->part, last = end * job->part;
+    const GemmLoops *loops = job->loops;
     (void)lane;
-    if (last > job->count) last = job->count;
-    for (; r < last; r += job->part) {
-        uint64_t count = last - r < job->part ? last - r : job->part;
-        job->loops->dots(job->y + r, job->m + r * job->row, job->row, job->x, count, job->k);
-    }
-}
-
-static void sweep_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    const VectorJob *job = data;
-    uint64_t j = first * job->part, last = end * job->part;
-    (void)lane;
-    if (last > job->count) last = job->count;
-    for (; j < last; j += job->part) {
-        uint64_t count = last - j < job->part ? last - j : job->part;
-        job->loops->sweep(job->y + j, job->m + j, job->row, job->x, job->k, count);
+    for (uint64_t task = first; task < end; task++) {
+        uint64_t i = task * job->part, left = job->count - i;
+        uint64_t count = left < job->part ? left : job->part;
+        if (job->dots)
+            loops->dots(job->y + i, job->m + i * job->row, job->row, job->x, count, job->k);
+        else
+            loops->sweep(job->y + i, job->m + i, job->row, job->x, job->k, count);
     }
 }
 
@@ -103,11 +97,11 @@ static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bo
     const float *m = start(matrix, batch);
     float *y = g->c + batch * rows;
     begin(g, batch, y, rows);
-    const VectorJob job = {y, m, x, row, rows, DOT_ROWS, g->k, gemm_loops(isa_best())};
+    const VectorJob job = {y, m, x, row, rows, DOT_ROWS, g->k, gemm_loops(isa_best()), true};
     kernel_run_parts(
         call->workers,
         kernel_work_cut(call, (double)rows * (double)g->k, (rows + DOT_ROWS - 1) / DOT_ROWS),
-        dots_part, &job);
+        vector_part, &job);
 }
 
 /* y = x * matrix, the matrix's rows (along y) being contiguous. */
@@ -123,9 +117,9 @@ static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, b
     double work = (double)columns * (double)g->k;
     uint64_t part = (columns / kernel_work_threads(call, work, (columns + 63) / 64) + 64) / 64 * 64;
     if (part > SWEEP_COLUMNS) part = SWEEP_COLUMNS;
-    const VectorJob job = {y, m, x, row, columns, part, g->k, gemm_loops(isa_best())};
+    const VectorJob job = {y, m, x, row, columns, part, g->k, gemm_loops(isa_best()), false};
     kernel_run_parts(call->workers, kernel_work_cut(call, work, (columns + part - 1) / part),
-                     sweep_part, &job);
+                     vector_part, &job);
 }
 
 static bool run_vector(KernelCall *call, const GemmMatrices *g) {

@@ -47,7 +47,7 @@ typedef struct Onednn {
     ONEDNN_FUNCTIONS(ONEDNN_MEMBER)
 #undef ONEDNN_MEMBER
     dnnl_engine_t engine; /* the CPU; shared by all threads, which oneDNN allows */
-    /* Of the OpenMP that the library was linked with, which need not be ours; NULL: no threads. */
+    /* Of the OpenMP that the library was linked with; NULL: no threads. */
     void (*set_threads)(int threads);
     int (*most_threads)(void);
     int (*thread_number)(void);

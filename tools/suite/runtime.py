@@ -79,7 +79,7 @@ def numpy_dtype(number: int) -> np.dtype:
     return np.dtype(helper.tensor_dtype_to_np_dtype(number))
 
 
-class Library:
+class LibDemi:
     """demi's shared library, loaded once."""
 
     def __init__(self, path: str) -> None:
@@ -136,7 +136,7 @@ class Library:
 class PlanRunner:
     """A plan, of bytes or a file, and a context of it."""
 
-    def __init__(self, library: Library, plan: bytes | pathlib.Path, threads: int = 1,
+    def __init__(self, library: LibDemi, plan: bytes | pathlib.Path, threads: int = 1,
                  memory: int = 1 << 30, kernels: str = "auto") -> None:
         self.libdemi, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
