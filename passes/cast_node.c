@@ -37,18 +37,19 @@ void cast_set_to(Node *cast, Dtype to) {
     node_set_attr_string(cast, "to", name);
 }
 
-/* A fresh name for value's cast. */
-static Sym cast_name(PassCtx *ctx, const Value *value, Dtype to) {
+enum { FEW = 256 };
+
+/* What value's cast is to be called. The text is in `few` where it fits. */
+static SymKey cast_name(PassCtx *ctx, const Value *value, Dtype to, char few[FEW]) {
     static const char joint[] = "_to_";
-    char few[256];
     const char *name = sym_text(value->name), *type = dtype_name(to);
     size_t length = strlen(name), more = strlen(joint), rest = strlen(type) + 1;
-    bool fits = length + more + rest <= sizeof few;
+    bool fits = length + more + rest <= FEW;
     char *stem = fits ? few : arena_alloc(ctx->scratch, length + more + rest);
     memcpy(stem, name, length);
     memcpy(stem + length, joint, more);
     memcpy(stem + length + more, type, rest);
-    return sym_fresh(&value->graph->model->syms, stem);
+    return sym_key(&value->graph->model->syms, stem, length + more + rest - 1);
 }
 
 /* Attributes and metadata: those of *like where they would be the same. */
@@ -68,14 +69,16 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type, Node **like) {
     Dtype to = type_dtype(type);
     Graph *graph = value->graph;
     Model *model = graph->model;
+    char few[FEW];
+    SymKey stem = cast_name(ctx, value, to, few);
     import_default_domain(graph);
     Node *before = value->producer ? value->producer->next : graph->first;
     Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
-    Sym name = cast_name(ctx, value, to);
-    cast->name = name;
     node_resize_inputs(cast, 1);
     node_resize_outputs(cast, 1);
     node_set_input(cast, 0, value);
+    Sym name = sym_fresh_key(&model->syms, stem);
+    cast->name = name;
     Value *result = value_new(graph, name);
     node_set_output(cast, 0, result);
     describe(cast, to, like);

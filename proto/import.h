@@ -42,6 +42,7 @@ typedef struct Import {
     VEC(PendingGraph) graphs; /* filled in this order */
     size_t graphs_done;
     VEC(PendingUse) uses;        /* of the graph being filled */
+    VEC(SymKey) names;           /* of the node being read: its own, inputs, outputs */
     VEC(NameRef *) references;   /* of the graph being filled */
     VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
 } Import;

@@ -237,11 +237,28 @@ static void import_devices(Import *import, Onnx__NodeProto *proto, NodeExtra *no
     proto->n_device_configurations = 0;
 }
 
+static void look_up_name(Import *import, ProtobufCBinaryData name) {
+    SymKey key = sym_key(&import->model->syms, (const char *)name.data, name.len);
+    VEC_PUSH(&import->scratch, &import->names, key);
+}
+
+/* All names at once: so the memory of the table is waited for once a node. */
+static void look_up_names(Import *import, const Onnx__NodeProto *proto) {
+    import->names.count = 0;
+    look_up_name(import, proto->name);
+    for (size_t i = 0; i < proto->n_input; i++) look_up_name(import, proto->input[i]);
+    for (size_t i = 0; i < proto->n_output; i++) look_up_name(import, proto->output[i]);
+}
+
+static Sym found_name(Import *import, size_t index) {
+    return sym_intern_key(&import->model->syms, import->names.items[index]);
+}
+
 static bool import_outputs(Import *import, const Onnx__NodeProto *proto, Scope *scope, Node *node) {
     node_resize_outputs(node, (uint32_t)proto->n_output);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (proto->output[i].len == 0) continue;
-        Sym name = import_sym(import, 1, proto->output[i]);
+        Sym name = found_name(import, 1 + proto->n_input + i);
         if (scope_find(scope, name)) {
             node_error(node, import->err, ERR_MODEL, "a second definition of '%s'", name->text);
             err_operand(import->err, "output %u", i);
@@ -257,7 +274,7 @@ static void import_inputs(Import *import, const Onnx__NodeProto *proto, const Sc
     node_resize_inputs(node, (uint32_t)proto->n_input);
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (proto->input[i].len == 0) continue;
-        Sym name = import_sym(import, 1, proto->input[i]);
+        Sym name = found_name(import, 1 + i);
         Value *value = scope_find(scope, name);
         PendingUse use = {.node = node, .index = i, .name = name};
         if (value)
@@ -276,10 +293,11 @@ static bool attr_failed(const Node *node, Err *err) {
 }
 
 bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope) {
+    look_up_names(import, proto);
     Node *node =
         node_new(scope->graph, NULL, import_sym(import, proto->has_op_type, proto->op_type),
                  import_sym(import, proto->has_domain, proto->domain));
-    node->name = import_sym(import, proto->has_name, proto->name);
+    if (proto->has_name) node->name = found_name(import, 0);
     import_inputs(import, proto, scope, node);
     if (!import_outputs(import, proto, scope, node)) return false;
     Attr **next = &node->attrs;

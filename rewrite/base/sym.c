@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hash table of interned names: keyed SipHash, open addressing, at most three quarters full.
+/* Hash table of interned names: keyed SipHash, in groups of a cache line, at most half full.
  *
  * Names come from files. With a hash that everyone can compute, a file of names that all collide
- * would cost quadratic time; so each table has a random key, and what depends on it (the order of
- * slots) is seen by nobody: whoever lists names does so in the order of the file.
+ * would cost quadratic time; so each table has a random key, and what depends on it (the order in
+ * groups) is seen by nobody: whoever lists names does so in the order of the file.
  *
- * Names of models are numbered, and are met in that order. Those that differ in their last byte
- * only are given neighbouring slots, so that most look-ups in a table far larger than the caches
- * find their slot in them; and a slot holds the hash, so that only names that are equal, or nearly
- * always so, are looked at.
+ * The table of a large model is far larger than the caches, where a look-up costs as much as the
+ * memory it waits for. So a group is one line, with a byte of each name's hash beside the names'
+ * numbers: names that are not equal are hardly ever looked at. Names of models are numbered, and
+ * are met in that order: those that differ in their last byte only belong to one group, so that
+ * most look-ups find it in the caches. And sym_key fetches the group ahead.
+ *
+ * A group that is full passes names on to the next one. The group of a hash is its share of all
+ * hashes times the number of groups, so that a table can have any size.
  */
 #include "sym.h"
 
@@ -54,7 +58,7 @@ static uint64_t load_tail(const char *text, size_t length) {
 }
 
 /* One compression round a word and three at the end: SipHash-1-3. */
-static uint32_t hash_stem(const SymTable *table, const char *text, size_t length) {
+static uint64_t hash_stem(const SymTable *table, const char *text, size_t length) {
     Sip s = {
         table->key[0] ^ UINT64_C(0x736f6d6570736575), table->key[1] ^ UINT64_C(0x646f72616e646f6d),
         table->key[0] ^ UINT64_C(0x6c7967656e657261), table->key[1] ^ UINT64_C(0x7465646279746573)};
@@ -68,15 +72,13 @@ static uint32_t hash_stem(const SymTable *table, const char *text, size_t length
     sip_add(&s, word | (uint64_t)length << 56);
     s.c ^= 0xff;
     for (int i = 0; i < 3; i++) sip_round(&s);
-    uint64_t hash = s.a ^ s.b ^ s.c ^ s.d;
-    return (uint32_t)(hash ^ hash >> 32);
+    return s.a ^ s.b ^ s.c ^ s.d;
 }
 
-/* The last byte decides the lowest and the highest bits alone: 16 neighbours. */
-static uint32_t hash_bytes(const SymTable *table, const char *text, size_t length) {
+/* The high half decides the group, the low byte is the tag: only that depends on the last byte. */
+static uint64_t hash_bytes(const SymTable *table, const char *text, size_t length) {
     if (length == 0) return 0;
-    uint32_t last = (unsigned char)text[length - 1];
-    return (hash_stem(table, text, length - 1) << 4 | (last & 15)) ^ (last >> 4) << 28;
+    return hash_stem(table, text, length - 1) ^ (unsigned char)text[length - 1];
 }
 
 /* Without random bytes (a kernel that has none yet), addresses and the time have to do. */
@@ -94,50 +96,108 @@ void sym_table_init(SymTable *table, Arena *arena) {
     key_fill(table);
 }
 
-typedef struct Key {
-    const char *text;
-    size_t length;
-    uint32_t hash;
-} Key;
+/* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Names are looked at only where the hash says so: they lie further away than slots. */
-static bool holds(const SymTable *table, const SymSlot *slot, Key key) {
-    if (slot->hash != key.hash || !slot->number) return false;
-    Sym sym = table->names[slot->number - 1];
-    return sym->length == key.length &&
-           (key.length == 0 || memcmp(sym->text, key.text, key.length) == 0);
+static uint8_t tag_of(uint64_t hash) {
+    return (uint8_t)hash;
 }
 
-/* The slot that holds these bytes, or the free slot where they belong. capacity must not be 0. */
-static SymSlot *slot_of(const SymTable *table, Key key) {
-    size_t mask = table->capacity - 1;
-    for (size_t i = key.hash & mask;; i = (i + 1) & mask) {
-        SymSlot *slot = &table->slots[i];
-        if (!slot->number || holds(table, slot, key)) return slot;
+/* group_count must not be 0. */
+static SymGroup *home_of(const SymTable *table, uint64_t hash) {
+    return &table->groups[(hash >> 32) * table->group_count >> 32];
+}
+
+static SymGroup *group_behind(const SymTable *table, const SymGroup *group) {
+    size_t next = (size_t)(group - table->groups) + 1;
+    return &table->groups[next < table->group_count ? next : 0];
+}
+
+/* Eight bytes as a little-endian word. */
+static uint64_t load_word(const uint8_t *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* Which bytes of the word are `tag`, a bit for each. A byte that differs by 1 and follows one that
+ * is equal may be taken for equal too. */
+static unsigned bytes_equal(uint64_t word, uint8_t tag) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t differ = word ^ ones * tag;
+    uint64_t equal = (differ - ones) & ~differ & ones << 7;
+    return (unsigned)((equal >> 7) * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* Where in the group names with that tag may be, a bit for each place. */
+static unsigned places_of(const SymGroup *group, uint8_t tag) {
+    unsigned first = bytes_equal(load_word(group->tags), tag);
+    unsigned last = bytes_equal(load_word(group->tags + SYM_GROUP - 8), tag);
+    return (first | last << (SYM_GROUP - 8)) & ((1u << group->count) - 1);
+}
+
+static Sym find_in(const SymTable *table, const SymGroup *group, SymKey key) {
+    for (unsigned places = places_of(group, tag_of(key.hash)); places; places &= places - 1) {
+        Sym sym = table->names[group->numbers[__builtin_ctz(places)]];
+        if (sym->length == key.length &&
+            (key.length == 0 || memcmp(sym->text, key.text, key.length) == 0))
+            return sym;
+    }
+    return NULL;
+}
+
+static Sym find(const SymTable *table, SymKey key) {
+    if (!table->group_count) return NULL;
+    const SymGroup *group = home_of(table, key.hash);
+    Sym sym = find_in(table, group, key);
+    while (!sym && group->passed) {
+        group = group_behind(table, group);
+        sym = find_in(table, group, key);
+    }
+    return sym;
+}
+
+/* Enters a name that is not there. */
+static void enter(SymTable *table, uint64_t hash, uint32_t number) {
+    SymGroup *group = home_of(table, hash);
+    while (group->count == SYM_GROUP) {
+        group->passed = true;
+        group = group_behind(table, group);
+    }
+    group->tags[group->count] = tag_of(hash);
+    group->numbers[group->count++] = number;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+enum { LINE = sizeof(SymGroup) };
+_Static_assert(LINE == 64, "a group is a cache line");
+
+static void groups_grow(SymTable *table, size_t count) {
+    arena_release(table->arena, table->memory, (table->group_count + 1) * LINE);
+    table->memory = arena_array(table->arena, count + 1, LINE);
+    uintptr_t line = ((uintptr_t)table->memory + LINE - 1) / LINE * LINE;
+    table->groups = (SymGroup *)(void *)((char *)table->memory + (line - (uintptr_t)table->memory));
+    table->group_count = count;
+    for (size_t i = 0; i < table->count; i++) {
+        Sym sym = table->names[i];
+        enter(table, hash_bytes(table, sym->text, sym->length), (uint32_t)i);
     }
 }
 
-static void slots_grow(SymTable *table, size_t capacity) {
-    SymSlot *old = table->slots;
-    size_t old_capacity = table->capacity;
-    table->capacity = capacity;
-    table->slots = ARENA_ARRAY(table->arena, SymSlot, capacity);
-    for (size_t i = 0; i < old_capacity; i++) {
-        if (!old[i].number) continue;
-        size_t slot = old[i].hash & (capacity - 1); /* all are different: no comparing */
-        while (table->slots[slot].number) slot = (slot + 1) & (capacity - 1);
-        table->slots[slot] = old[i];
-    }
-    arena_release(table->arena, old, old_capacity * sizeof *old);
+static size_t most_names(const SymTable *table) {
+    return table->group_count * (SYM_GROUP / 2);
 }
 
 void sym_reserve(SymTable *table, size_t count) {
     if (count > UINT32_MAX - table->count) arena_exhausted(table->arena);
     count += table->count;
-    size_t capacity = table->capacity ? table->capacity : 64;
-    while (capacity / 4 * 3 < count) capacity *= 2;
-    if (!table->recent) table->recent = ARENA_ARRAY(table->arena, SymSlot, SYM_RECENT);
-    if (capacity > table->capacity) slots_grow(table, capacity);
+    if (count > most_names(table)) { /* passes will add names to those of a file */
+        size_t most = count + count / 2;
+        groups_grow(table, most / (SYM_GROUP / 2) + 4);
+    }
     if (count <= table->room) return;
     size_t room = count < 2 * table->room ? 2 * table->room : count;
     table->names = arena_resize(table->arena, table->names, table->room * sizeof *table->names,
@@ -145,29 +205,31 @@ void sym_reserve(SymTable *table, size_t count) {
     table->room = room;
 }
 
-/* Adds a name that is not there, at its slot, which has its hash. */
-static Sym add(SymTable *table, SymSlot *slot, const char *text, size_t length) {
-    SymData *sym = arena_alloc(table->arena, sizeof *sym + length + 1);
-    sym->length = (uint32_t)length;
+static Sym add(SymTable *table, SymKey key) {
+    if (table->count == table->room || table->count == most_names(table)) sym_reserve(table, 1);
+    SymData *sym = arena_alloc(table->arena, sizeof *sym + key.length + 1);
+    sym->length = (uint32_t)key.length;
     sym->number = (uint32_t)table->count;
-    if (length) memcpy(sym->text, text, length);
+    if (key.length) memcpy(sym->text, key.text, key.length);
+    enter(table, key.hash, sym->number);
     table->names[table->count++] = sym;
-    slot->number = (uint32_t)table->count;
     return sym;
 }
 
+SymKey sym_key(const SymTable *table, const char *text, size_t length) {
+    SymKey key = {text, length, hash_bytes(table, text, length)};
+    if (table->group_count) __builtin_prefetch(home_of(table, key.hash));
+    return key;
+}
+
+Sym sym_intern_key(SymTable *table, SymKey key) {
+    if (key.length >= UINT32_MAX) arena_exhausted(table->arena);
+    Sym sym = find(table, key);
+    return sym ? sym : add(table, key);
+}
+
 Sym sym_intern(SymTable *table, const char *text, size_t length) {
-    if (length >= UINT32_MAX) arena_exhausted(table->arena);
-    if (table->count == table->room || table->count >= table->capacity / 4 * 3)
-        sym_reserve(table, 1);
-    uint32_t hash = hash_bytes(table, text, length);
-    SymSlot *recent = &table->recent[hash & (SYM_RECENT - 1)];
-    if (holds(table, recent, (Key){text, length, hash})) return table->names[recent->number - 1];
-    SymSlot *slot = slot_of(table, (Key){text, length, hash});
-    slot->hash = hash;
-    Sym sym = slot->number ? table->names[slot->number - 1] : add(table, slot, text, length);
-    *recent = *slot;
-    return sym;
+    return sym_intern_key(table, (SymKey){text, length, hash_bytes(table, text, length)});
 }
 
 Sym sym_intern_cstr(SymTable *table, const char *text) {
@@ -175,10 +237,7 @@ Sym sym_intern_cstr(SymTable *table, const char *text) {
 }
 
 Sym sym_find(const SymTable *table, const char *text, size_t length) {
-    if (!table->capacity) return NULL;
-    const Key key = {text, length, hash_bytes(table, text, length)};
-    const SymSlot *slot = slot_of(table, key);
-    return slot->number ? table->names[slot->number - 1] : NULL;
+    return find(table, (SymKey){text, length, hash_bytes(table, text, length)});
 }
 
 /* Appends "_number" to the `length` bytes at name; returns the new length. */
@@ -220,16 +279,20 @@ static uint64_t *suffix_of(SymTable *table, Sym stem) {
     return &slot->number;
 }
 
-Sym sym_fresh(SymTable *table, const char *stem) {
+Sym sym_fresh_key(SymTable *table, SymKey stem) {
     enum { SUFFIX = 1 + 20 };
-    size_t length = strlen(stem), count = table->count;
-    Sym taken = sym_intern(table, stem, length);
+    size_t count = table->count;
+    Sym taken = sym_intern_key(table, stem);
     if (table->count > count) return taken;
     uint64_t *last = suffix_of(table, taken);
-    char *name = arena_alloc(table->arena, length + SUFFIX);
-    memcpy(name, stem, length);
+    char *name = arena_alloc(table->arena, stem.length + SUFFIX);
+    if (stem.length) memcpy(name, stem.text, stem.length);
     for (;;) {
-        size_t whole = put_suffix(name, length, ++*last);
+        size_t whole = put_suffix(name, stem.length, ++*last);
         if (!sym_find(table, name, whole)) return sym_intern(table, name, whole);
     }
+}
+
+Sym sym_fresh(SymTable *table, const char *stem) {
+    return sym_fresh_key(table, sym_key(table, stem, strlen(stem)));
 }

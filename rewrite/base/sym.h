@@ -22,10 +22,15 @@ typedef struct SymData {
 } SymData;
 typedef const SymData *Sym;
 
-typedef struct SymSlot {
-    uint32_t hash;
-    uint32_t number; /* of a name, from 1 on; 0: free */
-} SymSlot;
+enum { SYM_GROUP = 12 };
+
+/* A cache line of the table. */
+typedef struct SymGroup {
+    uint8_t tags[SYM_GROUP]; /* of the names' hashes */
+    uint8_t count;           /* names here */
+    bool passed;             /* it was full, and names of its own are in the groups behind it */
+    uint32_t numbers[SYM_GROUP];
+} SymGroup;
 
 /* The last number that sym_fresh gave to a stem. */
 typedef struct SymSuffix {
@@ -33,15 +38,13 @@ typedef struct SymSuffix {
     uint64_t number;
 } SymSuffix;
 
-enum { SYM_RECENT = 4096 }; /* a power of two: fits the second-level cache */
-
 typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
-    SymSlot *recent; /* [SYM_RECENT] by hash: what was met last, so that most look-ups stay near */
-    SymSlot *slots; /* [capacity]: open addressing, a power of two */
-    size_t capacity;
+    SymGroup *groups; /* [group_count] */
+    size_t group_count;
+    void *memory; /* of groups, which are aligned in it */
     SymSuffix *suffixes; /* [suffix_capacity]: as slots, by stem */
     size_t suffix_count, suffix_capacity;
     uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
@@ -56,12 +59,23 @@ void sym_reserve(SymTable *table, size_t count);
 Sym sym_intern(SymTable *table, const char *text, size_t length);
 Sym sym_intern_cstr(SymTable *table, const char *text);
 
+/* Bytes to be looked up soon: between sym_key and sym_intern_key, which need not be followed by the
+ * other, the memory of the table is on its way. The bytes are the caller's. */
+typedef struct SymKey {
+    const char *text;
+    size_t length;
+    uint64_t hash;
+} SymKey;
+SymKey sym_key(const SymTable *table, const char *text, size_t length);
+Sym sym_intern_key(SymTable *table, SymKey key);
+
 /* The Sym of these bytes if it was ever interned, else NULL. */
 Sym sym_find(const SymTable *table, const char *text, size_t length);
 
 /* A name that was never interned in this table: `stem`, or `stem_1`, `stem_2`, …, with the lowest
  * number that is free and above those given before. n calls with one stem take O(n). */
 Sym sym_fresh(SymTable *table, const char *stem);
+Sym sym_fresh_key(SymTable *table, SymKey stem);
 
 /* True where sym is absent or empty: both mean "no name" to ONNX. */
 static inline bool sym_is_empty(Sym sym) { return !sym || sym->length == 0; }
