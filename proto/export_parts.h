@@ -24,8 +24,9 @@ typedef struct Spilled {
     uint64_t offset, size;
 } Spilled;
 
+/* Taken while writing, and read by the thread that checks what is written meanwhile. */
 typedef struct TensorSum {
-    const Tensor *tensor; /* NULL: a free slot */
+    _Atomic(const Tensor *) tensor; /* NULL: a free slot; set after the sum */
     uint64_t sum;
 } TensorSum;
 
@@ -43,9 +44,11 @@ struct ExportPlan {
     TensorSum *sums;   /* open addressing, sum_mask + 1 slots; NULL before the first pass */
     uint64_t sum_mask;
 
-    /* export_stream.c's, made when the first tensor is streamed */
+    /* export_stream.c's. For writing, made when the first tensor is streamed: */
     Workers *workers;
     unsigned char *pieces; /* the one that is read and the one that is written */
+    /* For checking, which may go on meanwhile: */
+    Workers *checkers;
     unsigned char *check_chunks; /* for each lane, what it reads back */
 };
 
@@ -66,8 +69,8 @@ typedef struct TensorField {
 void put_tensor(ExportPlan *plan, const TensorField *field, const Tensor *tensor);
 void put_sparse_tensor(ExportPlan *plan, const TensorField *field, const SparseTensor *sparse);
 
-/* export_stream.c. Room for the checksums, once it is known how many there are; and a tensor's raw
- * data to the sink, or, where that is NULL, to the bytes field that is open. */
+/* export_stream.c. What checking needs, once it is known how many tensors get a checksum; and a
+ * tensor's raw data to the sink, or, where that is NULL, to the bytes field that is open. */
 void export_make_sums(ExportPlan *plan);
 bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err);
 

@@ -6,6 +6,7 @@
  * time of the longest of them, and no more than two pieces are in memory. A tensor's checksum is
  * the sum of its chunks' hashes, so that both taking and checking it are work for all threads.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "compare.h"
@@ -22,7 +23,8 @@ static TensorSum *sum_slot(const ExportPlan *plan, const Tensor *tensor) {
     uint64_t hash = (uint64_t)(uintptr_t)tensor * UINT64_C(0x9e3779b97f4a7c15);
     for (uint64_t i = hash >> 32;; i++) {
         TensorSum *slot = &plan->sums[i & plan->sum_mask];
-        if (!slot->tensor || slot->tensor == tensor) return slot;
+        const Tensor *held = atomic_load(&slot->tensor);
+        if (!held || held == tensor) return slot;
     }
 }
 
@@ -30,6 +32,17 @@ void export_make_sums(ExportPlan *plan) {
     plan->sum_mask = 15;
     while (plan->sum_mask < plan->streamed * 2) plan->sum_mask = plan->sum_mask * 2 + 1;
     plan->sums = ARENA_ARRAY(plan->arena, TensorSum, plan->sum_mask + 1);
+    if (!plan->streamed) return;
+    plan->checkers = workers_new_streaming(plan->arena);
+    plan->check_chunks = arena_alloc(plan->arena, (size_t)workers_lanes(plan->checkers) * CHUNK);
+}
+
+/* Before the bytes are written: who reads them finds it. */
+static void add_sum(const ExportPlan *plan, const Tensor *tensor, uint64_t sum) {
+    TensorSum *slot = sum_slot(plan, tensor);
+    if (atomic_load(&slot->tensor)) return; /* of another place that has the same tensor */
+    slot->sum = sum;
+    atomic_store(&slot->tensor, tensor);
 }
 
 /* The chunk's number is its seed: chunks that change places change the sum. */
@@ -129,15 +142,16 @@ static bool stream_pieces(Stream *s) {
             }
             s->sum += chunk->sum;
         }
+        bool whole = s->reading + PIECE >= s->size;
+        if (whole && (s->sink || s->size >= EXPORT_EXTERNAL_MIN))
+            add_sum(s->plan, s->tensor, s->sum);
     }
     return true;
 }
 
-/* Before anything is checked: there, a jump would leave the model that is read back behind. */
 static void make_buffers(ExportPlan *plan) {
     plan->workers = workers_new_streaming(plan->arena);
     plan->pieces = arena_alloc(plan->arena, 2 * PIECE);
-    plan->check_chunks = arena_alloc(plan->arena, (size_t)workers_lanes(plan->workers) * CHUNK);
 }
 
 bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled *what, Err *err) {
@@ -146,10 +160,7 @@ bool export_stream_tensor(ExportPlan *plan, const ByteSink *sink, const Spilled 
     Stream s = {.plan = plan, .sink = sink, .tensor = tensor, .size = what->size, .err = err};
     bool stored = tensor->storage == TENSOR_RAW || tensor->storage == TENSOR_EXTERNAL;
     if (stored && !tensor->cast_of) s.memory = tensor->bytes;
-    if (!stream_pieces(&s)) return false;
-    if (sink || what->size >= EXPORT_EXTERNAL_MIN)
-        *sum_slot(plan, tensor) = (TensorSum){.tensor = tensor, .sum = s.sum};
-    return true;
+    return stream_pieces(&s);
 }
 
 static bool write_zeros(const ByteSink *sink, uint64_t count, Err *err) {
@@ -198,12 +209,12 @@ static void check_chunk(void *data, unsigned task, unsigned lane) {
 bool export_plan_same_data(ExportPlan *plan, const Tensor *written, const Tensor *read, Err *err) {
     const TensorSum *expected = sum_slot(plan, written);
     uint64_t chunks = (read->size + CHUNK - 1) / CHUNK, sum = 0;
-    if (!expected->tensor || chunks > UINT32_MAX)
+    if (!atomic_load(&expected->tensor) || chunks > UINT32_MAX)
         return tensor_compare_raw(written, read, read->size, err);
-    const unsigned lanes = workers_lanes(plan->workers);
+    const unsigned lanes = workers_lanes(plan->checkers);
     ChunkResult results[WORKERS_STREAMING] = {{.sum = 0}};
     Check c = {.tensor = read, .chunks = plan->check_chunks, .lanes = results};
-    workers_run(plan->workers, (unsigned)chunks, check_chunk, &c);
+    workers_run(plan->checkers, (unsigned)chunks, check_chunk, &c);
     for (unsigned i = 0; i < lanes; i++) {
         if (results[i].err.code != ERR_NONE) {
             if (err && err->code == ERR_NONE) *err = results[i].err;

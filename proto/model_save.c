@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Write, read back, compare, sync, rename; see model_save.h for the order and its reasons. */
+/* Write, read back, compare, sync, rename; see model_save.h for the order and its reasons. Where
+ * there is a second processor, the file is read back while it is still being written. */
 #define _GNU_SOURCE
 #include "model_save.h"
 
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "compare.h"
 #include "onnx_export.h"
 #include "onnx_import.h"
@@ -55,12 +57,54 @@ static bool same_data(void *data, const Tensor *a, const Tensor *b, Err *err) {
     return export_plan_same_data(save->plan, a, b, err);
 }
 
-static bool read_back(Save *save) {
-    Err inner = {0};
-    const char *path =
+/* The file is compared as it grows, or, without a thread for that, when it is written. */
+typedef struct Reading {
+    Save *save;
+    WrittenFile file;
+    Beside *beside;
+    bool same;
+    Err err;
+} Reading;
+
+static void read_back(void *data) {
+    Reading *reading = data;
+    const Save *save = reading->save;
+    const CompareOptions options = {.same_data = same_data, .data = reading->save};
+    reading->same = onnx_compare_file(save->model, &reading->file, &options, &reading->err);
+}
+
+/* The end of writing, also where an error or a jump was: who reads must not wait for more. */
+static void reading_end(void *data) {
+    Reading *reading = data;
+    source_ended(reading->file.source);
+    if (reading->beside) beside_wait(reading->beside);
+}
+
+static Reading *reading_new(Save *save) {
+    Reading *reading = ARENA_NEW(save->scratch, Reading);
+    reading->save = save;
+    reading->file.path =
         arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->temp);
-    const CompareOptions options = {.same_data = same_data, .data = save};
-    return onnx_compare_file(save->model, path, &options, &inner) || read_back_failed(save, &inner);
+    reading->file.source = outfile_follow(save->out, save->scratch, save->out->path,
+                                          export_plan_size(save->plan), save->err);
+    if (!reading->file.source) return NULL;
+    arena_defer(save->scratch, reading_end, reading);
+    reading->beside = beside_start(save->scratch, read_back, reading);
+    return reading;
+}
+
+static bool reading_result(Reading *reading) {
+    reading_end(reading);
+    if (!reading->beside) read_back(reading);
+    return reading->same || read_back_failed(reading->save, &reading->err);
+}
+
+/* ByteSink.write */
+static bool write_followed(void *data, const void *bytes, size_t size, Err *err) {
+    Reading *reading = data;
+    if (!outfile_write(reading->save->out, bytes, size, err)) return false;
+    source_has(reading->file.source, reading->save->out->size);
+    return true;
 }
 
 /* An unchanged model is compared byte for byte with its source. */
@@ -196,24 +240,41 @@ static void find_stale(Save *save) {
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-static bool write_and_check(Save *save) {
-    const ByteSink sink = {.write = write_bytes, .data = save->out};
+static bool copy_and_check(Save *save) {
     const Source *source = save->model->source;
+    if (!outfile_copy(save->out, source, 0, source->size, save->err)) return false;
+    outfile_start_sync(save->out);
+    return save->out->streaming || read_back_copy(save);
+}
+
+static bool write_data(Save *save) {
+    SaveInfo *info = save->info;
+    if (info->data_bytes == 0) return true;
+    if (!save_data(save)) return false;
+    snprintf(info->data_name, sizeof info->data_name, "%s", save->data_name);
+    return true;
+}
+
+static bool write_and_check(Save *save) {
+    if (!write_data(save)) return false;
+    if (save->out->streaming) {
+        const ByteSink sink = {.write = write_bytes, .data = save->out};
+        return onnx_export_model(save->plan, save->data_name, &sink, save->err);
+    }
+    Reading *reading = reading_new(save);
+    if (!reading) return false;
+    const ByteSink sink = {.write = write_followed, .data = reading};
+    if (!onnx_export_model(save->plan, save->data_name, &sink, save->err)) return false;
+    outfile_start_sync(save->out);
+    return reading_result(reading);
+}
+
+static bool put_model_file(Save *save) {
     SaveInfo *info = save->info;
     info->data_bytes = export_plan_data_size(save->plan);
     info->copied = export_plan_is_unchanged(save->plan) && info->data_bytes == 0;
-    if (info->copied) {
-        if (!outfile_copy(save->out, source, 0, source->size, save->err)) return false;
-    } else {
-        if (info->data_bytes > 0 && !save_data(save)) return false;
-        if (info->data_bytes > 0)
-            snprintf(info->data_name, sizeof info->data_name, "%s", save->data_name);
-        if (!onnx_export_model(save->plan, save->data_name, &sink, save->err)) return false;
-    }
+    bool same = info->copied ? copy_and_check(save) : write_and_check(save);
     info->model_bytes = save->out->size;
-    if (save->out->streaming) return true;
-    outfile_start_sync(save->out);
-    bool same = info->copied ? read_back_copy(save) : read_back(save);
     return same && outfile_sync(save->out, save->err);
 }
 
@@ -239,7 +300,7 @@ static bool save_in(Save *save, const char *path) {
                                    .data_name = save->data_name};
     save->plan = onnx_export_plan(save->model, &options, save->scratch, save->err);
     if (!save->plan) return false;
-    return write_and_check(save) && replace_old(save);
+    return put_model_file(save) && replace_old(save);
 }
 
 /* Takes back a data file whose model did not come. */

@@ -3,8 +3,9 @@
  *
  * The model goes to a temporary file (outfile.h), which is read again through the importer and
  * compared with the model in memory: the structure wholly, the data of tensors by checksums taken
- * while it was written. Meanwhile the system moves it to the device; what reading back gives are
- * the same pages before and after. Only when it is the same and synced it replaces the destination.
+ * while it was written. That goes on while the file is written, and while the system moves it to
+ * the device: what reading back gives are the same pages before and after. Only when it is the same
+ * and synced it replaces the destination.
  *
  * External data goes to one file beside the model, named by its content, `OUT.onnx.<16 hex>.data`,
  * so that an old model and its data stay a pair until the new model is in place: data first, then

@@ -48,10 +48,16 @@ typedef struct ImportFd {
 
 Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap, Err *err);
 
+typedef struct WrittenFile {
+    const char *path; /* its folder is where external data lies */
+    Source *source;   /* the file, where it is open, perhaps still being written (source_growing);
+                         NULL: it is opened */
+} WrittenFile;
+
 /* True where the file reads as `model`: as model_compare of what onnx_import_file reads, but in
  * parts, so that little memory is needed beside the model's own. The model's names must be unique,
  * as model_verify demands. ERR_MODEL names the first difference, or why the file can't be read. */
-bool onnx_compare_file(const Model *model, const char *path, const CompareOptions *options,
+bool onnx_compare_file(const Model *model, const WrittenFile *file, const CompareOptions *options,
                        Err *err);
 
 #endif

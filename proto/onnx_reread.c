@@ -12,6 +12,7 @@
 
 typedef struct Reread {
     const Model *model;
+    const WrittenFile *file;
     ImportFrom from;
     CompareOptions compare;
     GraphCursor cursor;
@@ -57,7 +58,8 @@ static bool take_part(void *data, const Shadow *shadow, const ShadowRecord *grap
 }
 
 static bool reread(Reread *r) {
-    Source *source = source_open(&r->arena, r->from.path, WIRE_SIZE_MAX, r->err);
+    Source *source = r->file->source;
+    if (!source) source = source_open(&r->arena, r->file->path, WIRE_SIZE_MAX, r->err);
     if (!source) return false;
     source_read_ahead(source, &r->arena);
     r->from.source = source;
@@ -80,10 +82,10 @@ static bool reread_trapped(Reread *r) {
     return reread(r);
 }
 
-bool onnx_compare_file(const Model *model, const char *path, const CompareOptions *options,
+bool onnx_compare_file(const Model *model, const WrittenFile *file, const CompareOptions *options,
                        Err *err) {
     Err own = {.code = ERR_NONE}; /* the importer asks it whether something failed */
-    Reread r = {.model = model, .from.path = path, .err = &own};
+    Reread r = {.model = model, .file = file, .from.path = file->path, .err = &own};
     if (options) r.compare = *options;
     r.compare.compared = NULL;
     bool same = reread_trapped(&r);

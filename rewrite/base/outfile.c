@@ -282,11 +282,21 @@ bool outfile_sync(OutFile *file, Err *err) {
     return true;
 }
 
-Source *outfile_reopen(const OutFile *file, Arena *arena, const char *name, Err *err) {
+static int reopen(const OutFile *file, Err *err) {
     int fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd >= 0) return source_from_fd(arena, fd, name, err);
-    file_error(file, err, errno, "cannot reopen");
-    return NULL;
+    if (fd < 0) file_error(file, err, errno, "cannot reopen");
+    return fd;
+}
+
+Source *outfile_reopen(const OutFile *file, Arena *arena, const char *name, Err *err) {
+    int fd = reopen(file, err);
+    return fd < 0 ? NULL : source_from_fd(arena, fd, name, err);
+}
+
+Source *outfile_follow(const OutFile *file, Arena *arena, const char *name, uint64_t size,
+                       Err *err) {
+    int fd = reopen(file, err);
+    return fd < 0 ? NULL : source_growing(arena, fd, name, size, err);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

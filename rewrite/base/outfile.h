@@ -66,6 +66,11 @@ bool outfile_sync(OutFile *file, Err *err);
  * streaming. `name` is what messages call it. */
 Source *outfile_reopen(const OutFile *file, Arena *arena, const char *name, Err *err);
 
+/* All that is going to be written, `size` bytes, readable meanwhile: see source_growing. The caller
+ * tells it what outfile_write wrote. */
+Source *outfile_follow(const OutFile *file, Arena *arena, const char *name, uint64_t size,
+                       Err *err);
+
 /* Changes the last component of the destination, before commit: for files named by content. Not
  * when streaming. The name is copied into the arena and must not hold a '/'. */
 void outfile_set_name(OutFile *file, Arena *arena, const char *name);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,14 @@ struct SourceWindow {
     uint64_t start, end; /* the range held; empty at first */
     uint64_t next;       /* where the last small read ended */
     unsigned char *bytes; /* [WINDOW] */
+};
+
+struct SourceGrowth {
+    _Atomic uint64_t size; /* bytes that are there */
+    atomic_bool ended;
+    atomic_uint waiting; /* readers that are about to sleep, or do */
+    pthread_mutex_t lock;
+    pthread_cond_t news;
 };
 
 typedef struct OwnedFd {
@@ -67,6 +76,57 @@ Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err) {
     source->inode = (uint64_t)info.st_ino;
     return source;
 }
+
+/* ---- files that are being written ------------------------------------------------------------ */
+
+static void growth_free(void *data) {
+    SourceGrowth *growth = data;
+    pthread_cond_destroy(&growth->news);
+    pthread_mutex_destroy(&growth->lock);
+}
+
+Source *source_growing(Arena *arena, int fd, const char *name, uint64_t size, Err *err) {
+    Source *source = source_from_fd(arena, fd, name, err);
+    if (!source) return NULL;
+    source->size = size;
+    source->growth = ARENA_NEW(arena, SourceGrowth);
+    pthread_mutex_init(&source->growth->lock, NULL);
+    pthread_cond_init(&source->growth->news, NULL);
+    arena_defer(arena, growth_free, source->growth);
+    return source;
+}
+
+/* Who waits says so and then looks again; who has news looks for who waits. */
+static void growth_news(SourceGrowth *growth) {
+    if (atomic_load(&growth->waiting) == 0) return;
+    pthread_mutex_lock(&growth->lock);
+    pthread_cond_broadcast(&growth->news);
+    pthread_mutex_unlock(&growth->lock);
+}
+
+void source_has(Source *source, uint64_t size) {
+    atomic_store(&source->growth->size, size);
+    growth_news(source->growth);
+}
+
+void source_ended(Source *source) {
+    atomic_store(&source->growth->ended, true);
+    growth_news(source->growth);
+}
+
+/* False where the file has ended before `end`. */
+static bool growth_reaches(SourceGrowth *growth, uint64_t end) {
+    if (atomic_load(&growth->size) >= end) return true;
+    pthread_mutex_lock(&growth->lock);
+    atomic_fetch_add(&growth->waiting, 1);
+    while (atomic_load(&growth->size) < end && !atomic_load(&growth->ended))
+        pthread_cond_wait(&growth->news, &growth->lock);
+    atomic_fetch_sub(&growth->waiting, 1);
+    pthread_mutex_unlock(&growth->lock);
+    return atomic_load(&growth->size) >= end;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static Source *open_failed(const char *path, int error_number, Err *err) {
     bool absent = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR;
@@ -131,6 +191,8 @@ Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const
     return source;
 }
 
+/* ---- reading --------------------------------------------------------------------------------- */
+
 static bool out_of_range(const Source *source, Err *err) {
     err_set(err, ERR_MODEL, "the file ends before its contents do");
     err_file(err, source->name);
@@ -139,6 +201,8 @@ static bool out_of_range(const Source *source, Err *err) {
 
 static bool read_file(const Source *source, uint64_t offset, void *buffer, uint64_t size,
                       Err *err) {
+    if (source->growth && !growth_reaches(source->growth, offset + size))
+        return out_of_range(source, err);
     for (char *to = buffer; size > 0;) {
         ssize_t got = pread(source->fd, to, size, (off_t)offset);
         if (got == 0) return out_of_range(source, err);

@@ -14,6 +14,7 @@
 #include "err.h"
 
 typedef struct SourceWindow SourceWindow;
+typedef struct SourceGrowth SourceGrowth;
 
 typedef struct Source {
     const char *name;            /* path for messages, owned by the arena */
@@ -22,6 +23,7 @@ typedef struct Source {
     int fd;                      /* -1 where memory is used; closed by the arena that made it */
     uint64_t device, inode;      /* of a file, to recognise the same file under two names; else 0 */
     SourceWindow *window;        /* what was read ahead; NULL: nothing ever is */
+    SourceGrowth *growth;        /* of a file that is being written; else NULL */
 } Source;
 
 /* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_MODEL
@@ -35,6 +37,13 @@ Source *source_read_all(Arena *arena, int fd, const char *name, uint64_t limit, 
 /* Takes an open descriptor of a regular file: closed with the arena, or at once where memory runs
  * out before the arena has it. NULL on error. */
 Source *source_from_fd(Arena *arena, int fd, const char *name, Err *err);
+
+/* As source_from_fd, of a file that another thread is writing from front to back: it will have
+ * `size` bytes, and reading waits for those that are not there yet. The writer says what is there,
+ * and at last that it has ended, also where it failed: reading beyond that is an ERR_MODEL. */
+Source *source_growing(Arena *arena, int fd, const char *name, uint64_t size, Err *err);
+void source_has(Source *source, uint64_t size);
+void source_ended(Source *source);
 
 /* Borrowed memory that outlives the arena's use of it. */
 Source *source_from_memory(Arena *arena, const void *bytes, uint64_t size, const char *name);

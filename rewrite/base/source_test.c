@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,6 +204,53 @@ static void test_read_ahead(void **state) {
     assert_false(source_read(source, 0, part, 8, &(Err){0}));
 }
 
+/* Writes the file from front to back, `wanted` of its bytes, while another thread reads it. */
+typedef struct Writer {
+    Source *source;
+    uint64_t wanted;
+} Writer;
+
+static void *write_file(void *data) {
+    const Writer *writer = data;
+    FILE *file = fopen(path, "r+b");
+    for (uint64_t at = 0, size = 1; file && at < writer->wanted; at += size, size = size * 2 + 1) {
+        if (size > writer->wanted - at) size = writer->wanted - at;
+        if (fwrite(content + at, 1, size, file) != size || fflush(file) != 0) break;
+        source_has(writer->source, at + size);
+    }
+    if (file) fclose(file);
+    source_ended(writer->source);
+    return NULL;
+}
+
+/* What is read of a file that grows is what was written, however early; and where it ends too soon,
+ * that is an error. With and without the window. */
+static void test_file_that_grows(void **state) {
+    (void)state;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    static unsigned char part[4096];
+    for (int round = 0; round < 40; round++) {
+        Err err = {0};
+        assert_int_equal(truncate(path, 0), 0);
+        Source *source = source_growing(&arena, open(path, O_RDONLY), path, SIZE, &err);
+        assert_non_null(source);
+        assert_int_equal(source->size, SIZE);
+        if (round % 2) source_read_ahead(source, &arena);
+        Writer writer = {source, round % 4 < 2 ? SIZE : SIZE / 2};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, write_file, &writer), 0);
+        uint64_t at = 0;
+        for (uint64_t size = 1; at < SIZE; at += size, size = (size + 37) % sizeof part) {
+            if (size > SIZE - at) size = SIZE - at;
+            if (!source_read(source, at, part, size, &err)) break;
+            assert_memory_equal(part, content + at, size);
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(err.code, writer.wanted == SIZE ? ERR_NONE : ERR_MODEL);
+        assert_true(writer.wanted == SIZE ? at == SIZE : at <= writer.wanted);
+    }
+}
+
 /* Whatever allocation fails, the descriptor is closed once the arena is freed. */
 static void test_no_leak_where_memory_runs_out(void **state) {
     (void)state;
@@ -232,6 +280,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_cannot_open, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_that_shrinks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_read_ahead, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_file_that_grows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_leak_where_memory_runs_out, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
