@@ -29,12 +29,20 @@ typedef struct PendingUse {
     Sym name;
 } PendingUse;
 
+/* A node that is about to be read. */
+typedef struct NodeAhead {
+    Unpacker *unpacker;
+    Onnx__NodeProto *proto;
+    VEC(SymKey) names; /* its own, inputs, outputs */
+} NodeAhead;
+
 typedef struct Import {
     Model *model;
     Arena *arena;  /* the model's */
     Arena scratch; /* shadow, scopes: freed with the import */
     Shadow shadow;
-    Unpacker unpacker;
+    Unpacker unpacker, other_unpacker;
+    NodeAhead nodes[2]; /* by turns: one is read while the names of the next one are fetched */
     const ImportOptions *options;
     ExternalData *external;
     Err *err;
@@ -42,7 +50,6 @@ typedef struct Import {
     VEC(PendingGraph) graphs; /* filled in this order */
     size_t graphs_done;
     VEC(PendingUse) uses;        /* of the graph being filled */
-    VEC(SymKey) names;           /* of the node being read: its own, inputs, outputs */
     VEC(NameRef *) references;   /* of the graph being filled */
     VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
 } Import;
@@ -64,10 +71,15 @@ bool import_model(Import *import);
 
 /* ---- import_common.c: strings, lists, what remains ------------------------------------------- */
 
+/* What unpacking needs, from import->scratch. */
+void import_init_unpackers(Import *import);
 /* The message in a piece; NULL (err set) where protobuf-c refuses it. Earlier ones are forgotten.
  */
 ProtobufCMessage *import_unpack(Import *import, const ProtobufCMessageDescriptor *descriptor,
                                 ShadowPiece piece);
+ProtobufCMessage *import_unpack_with(Import *import, Unpacker *unpacker,
+                                     const ProtobufCMessageDescriptor *descriptor,
+                                     ShadowPiece piece);
 /* Everything of a record but its pieces, as one message, with the pieces listed in
  * import->unmodelled, which is emptied. */
 ProtobufCMessage *import_remainder(Import *import, const ProtobufCMessageDescriptor *descriptor,
@@ -100,8 +112,10 @@ SparseTensor *import_sparse(Import *import, Onnx__SparseTensorProto *proto);
 
 /* The attribute, its subgraphs queued with `scope` as parent; owner may be NULL. NULL on error. */
 Attr *import_attr(Import *import, Onnx__AttributeProto *proto, Scope *scope, Node *owner);
+/* Unpacks a node and begins to look its names up. */
+bool import_node_ahead(Import *import, NodeAhead *ahead, ShadowPiece piece);
 /* Appends the node to the graph; inputs not defined so far are left in import->uses. */
-bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope);
+bool import_node(Import *import, const NodeAhead *ahead, Scope *scope);
 
 /* ---- import_graph.c -------------------------------------------------------------------------- */
 

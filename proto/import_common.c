@@ -9,13 +9,26 @@ static bool unpack_failed(Import *import, const ProtobufCMessageDescriptor *desc
     return err_set(import->err, ERR_MODEL, "not a valid %s", descriptor->short_name);
 }
 
-ProtobufCMessage *import_unpack(Import *import, const ProtobufCMessageDescriptor *descriptor,
-                                ShadowPiece piece) {
-    unpacker_reset(&import->unpacker);
+void import_init_unpackers(Import *import) {
+    unpacker_init(&import->unpacker, &import->scratch);
+    unpacker_init(&import->other_unpacker, &import->scratch);
+    import->nodes[0].unpacker = &import->unpacker;
+    import->nodes[1].unpacker = &import->other_unpacker;
+}
+
+ProtobufCMessage *import_unpack_with(Import *import, Unpacker *unpacker,
+                                     const ProtobufCMessageDescriptor *descriptor,
+                                     ShadowPiece piece) {
+    unpacker_reset(unpacker);
     Bytes bytes = {piece.at.data, piece.size};
-    ProtobufCMessage *message = unpacker_unpack(&import->unpacker, descriptor, bytes);
+    ProtobufCMessage *message = unpacker_unpack(unpacker, descriptor, bytes);
     if (!message) unpack_failed(import, descriptor);
     return message;
+}
+
+ProtobufCMessage *import_unpack(Import *import, const ProtobufCMessageDescriptor *descriptor,
+                                ShadowPiece piece) {
+    return import_unpack_with(import, &import->unpacker, descriptor, piece);
 }
 
 ProtobufCMessage *import_remainder(Import *import, const ProtobufCMessageDescriptor *descriptor,

@@ -101,10 +101,16 @@ static bool read_sparse_initializer(Import *import, Scope *scope, ShadowPiece pi
     return true;
 }
 
-static bool read_node(Import *import, Scope *scope, ShadowPiece piece) {
-    Onnx__NodeProto *proto =
-        (Onnx__NodeProto *)import_unpack(import, &onnx__node_proto__descriptor, piece);
-    return proto && import_node(import, proto, scope);
+static bool read_nodes(Import *import, Scope *scope, const ShadowRecord *record, uint32_t field) {
+    NodeAhead *ready = NULL, *ahead = &import->nodes[0];
+    for (size_t i = 0; i < record->pieces.count; i++) {
+        if (record->pieces.items[i].field != field) continue;
+        if (!import_node_ahead(import, ahead, record->pieces.items[i])) return false;
+        if (ready && !import_node(import, ready, scope)) return false;
+        ready = ahead;
+        ahead = &import->nodes[ready == import->nodes];
+    }
+    return !ready || import_node(import, ready, scope);
 }
 
 /* ---- what refers to definitions -------------------------------------------------------------- */
@@ -245,7 +251,7 @@ static bool read_graph(Import *import, Scope *scope, const ShadowRecord *record)
     if (!each_piece(import, scope, record, GRAPH_INPUT, read_input) ||
         !each_piece(import, scope, record, GRAPH_INITIALIZER, read_initializer) ||
         !each_piece(import, scope, record, GRAPH_SPARSE_INITIALIZER, read_sparse_initializer) ||
-        !each_piece(import, scope, record, GRAPH_NODE, read_node) ||
+        !read_nodes(import, scope, record, GRAPH_NODE) ||
         !each_piece(import, scope, record, GRAPH_VALUE_INFO, read_info))
         return false;
     resolve_pending(import, scope);
@@ -305,7 +311,7 @@ static bool read_signature(Import *import, Scope *scope, Onnx__FunctionProto *pr
 
 static bool read_body(Import *import, Scope *scope, const ShadowRecord *record) {
     reserve_names(import, scope, record, FUNCTION_NODE);
-    if (!each_piece(import, scope, record, FUNCTION_NODE, read_node) ||
+    if (!read_nodes(import, scope, record, FUNCTION_NODE) ||
         !each_piece(import, scope, record, FUNCTION_VALUE_INFO, read_info) ||
         !read_attributes(import, scope, record))
         return false;

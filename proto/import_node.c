@@ -237,28 +237,34 @@ static void import_devices(Import *import, Onnx__NodeProto *proto, NodeExtra *no
     proto->n_device_configurations = 0;
 }
 
-static void look_up_name(Import *import, ProtobufCBinaryData name) {
+static void look_up(Import *import, NodeAhead *ahead, ProtobufCBinaryData name) {
     SymKey key = sym_key(&import->model->syms, (const char *)name.data, name.len);
-    VEC_PUSH(&import->scratch, &import->names, key);
+    VEC_PUSH(&import->scratch, &ahead->names, key);
 }
 
-/* All names at once: so the memory of the table is waited for once a node. */
-static void look_up_names(Import *import, const Onnx__NodeProto *proto) {
-    import->names.count = 0;
-    look_up_name(import, proto->name);
-    for (size_t i = 0; i < proto->n_input; i++) look_up_name(import, proto->input[i]);
-    for (size_t i = 0; i < proto->n_output; i++) look_up_name(import, proto->output[i]);
+bool import_node_ahead(Import *import, NodeAhead *ahead, ShadowPiece piece) {
+    ahead->proto = (Onnx__NodeProto *)import_unpack_with(
+        import, ahead->unpacker, &onnx__node_proto__descriptor, piece);
+    if (!ahead->proto) return false;
+    ahead->names.count = 0;
+    look_up(import, ahead, ahead->proto->name);
+    for (size_t i = 0; i < ahead->proto->n_input; i++)
+        look_up(import, ahead, ahead->proto->input[i]);
+    for (size_t i = 0; i < ahead->proto->n_output; i++)
+        look_up(import, ahead, ahead->proto->output[i]);
+    return true;
 }
 
-static Sym found_name(Import *import, size_t index) {
-    return sym_intern_key(&import->model->syms, import->names.items[index]);
+static Sym found_name(Import *import, const NodeAhead *ahead, size_t index) {
+    return sym_intern_key(&import->model->syms, ahead->names.items[index]);
 }
 
-static bool import_outputs(Import *import, const Onnx__NodeProto *proto, Scope *scope, Node *node) {
+static bool import_outputs(Import *import, const NodeAhead *ahead, Scope *scope, Node *node) {
+    const Onnx__NodeProto *proto = ahead->proto;
     node_resize_outputs(node, (uint32_t)proto->n_output);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (proto->output[i].len == 0) continue;
-        Sym name = found_name(import, 1 + proto->n_input + i);
+        Sym name = found_name(import, ahead, 1 + proto->n_input + i);
         if (scope_find(scope, name)) {
             node_error(node, import->err, ERR_MODEL, "a second definition of '%s'", name->text);
             err_operand(import->err, "output %u", i);
@@ -269,12 +275,13 @@ static bool import_outputs(Import *import, const Onnx__NodeProto *proto, Scope *
     return true;
 }
 
-static void import_inputs(Import *import, const Onnx__NodeProto *proto, const Scope *scope,
+static void import_inputs(Import *import, const NodeAhead *ahead, const Scope *scope,
                           Node *node) {
+    const Onnx__NodeProto *proto = ahead->proto;
     node_resize_inputs(node, (uint32_t)proto->n_input);
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (proto->input[i].len == 0) continue;
-        Sym name = found_name(import, 1 + i);
+        Sym name = found_name(import, ahead, 1 + i);
         Value *value = scope_find(scope, name);
         PendingUse use = {.node = node, .index = i, .name = name};
         if (value)
@@ -292,14 +299,14 @@ static bool attr_failed(const Node *node, Err *err) {
     return false;
 }
 
-bool import_node(Import *import, Onnx__NodeProto *proto, Scope *scope) {
-    look_up_names(import, proto);
+bool import_node(Import *import, const NodeAhead *ahead, Scope *scope) {
+    Onnx__NodeProto *proto = ahead->proto;
     Node *node =
         node_new(scope->graph, NULL, import_sym(import, proto->has_op_type, proto->op_type),
                  import_sym(import, proto->has_domain, proto->domain));
-    if (proto->has_name) node->name = found_name(import, 0);
-    import_inputs(import, proto, scope, node);
-    if (!import_outputs(import, proto, scope, node)) return false;
+    if (proto->has_name) node->name = found_name(import, ahead, 0);
+    import_inputs(import, ahead, scope, node);
+    if (!import_outputs(import, ahead, scope, node)) return false;
     Attr **next = &node->attrs;
     for (size_t i = 0; i < proto->n_attribute; i++) {
         *next = import_attr(import, proto->attribute[i], scope, node);

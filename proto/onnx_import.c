@@ -171,7 +171,7 @@ static bool import_read(Import *import, const ImportFrom *from) {
                         .root = &onnx__model_proto__descriptor,
                         .memory_budget = import->options->memory_budget};
     if (!wire_guard(&input, &import->scratch, &import->shadow, import->err)) return false;
-    unpacker_init(&import->unpacker, &import->scratch);
+    import_init_unpackers(import);
     if (import_model(import)) return true;
     err_file(import->err, import->model->source->name);
     return false;

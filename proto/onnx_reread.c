@@ -38,7 +38,7 @@ static bool part_begin(Reread *r, const Shadow *shadow) {
     arena_init(&import->scratch, &r->trap);
     import->model = model_new(&r->trap);
     import->arena = &import->model->arena;
-    unpacker_init(&import->unpacker, &import->scratch);
+    import_init_unpackers(import);
     return import_open(import, &r->from);
 }
 
