@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "beside.h"
 #include "demi_call.h"
 #include "demi_front.h"
 #include "demi_passes.h"
@@ -442,35 +443,79 @@ static bool run_steps(Call *call, RunArgs *args, PassCounts *counts) {
     return !output.failed || err_set(&call->err, ERR_ENV, "the text callback failed");
 }
 
+/* The check of a model, beside what is reported of it: both only read, and go through all of it. */
+typedef struct Soundness {
+    const Model *model;
+    Arena arena;
+    MemTrap trap;
+    Err err;
+    Beside *beside; /* NULL: no thread could be had */
+    bool sound;
+} Soundness;
+
+static void soundness_check(void *data) {
+    Soundness *s = data;
+    s->sound = false;
+    if (setjmp(s->trap.env)) {
+        err_out_of_memory(&s->err);
+        return;
+    }
+    s->sound = model_verify(s->model, &s->arena, &s->err);
+}
+
+static void soundness_end(void *data) {
+    Soundness *s = data;
+    if (s->beside) beside_wait(s->beside);
+    arena_free(&s->arena);
+}
+
+static Soundness *soundness_begin(Call *call, const Model *model) {
+    Soundness *s = ARENA_NEW(&call->scratch, Soundness);
+    s->model = model;
+    arena_init(&s->arena, &s->trap);
+    arena_defer(&call->scratch, soundness_end, s); /* what comes next may jump */
+    s->beside = beside_start(&call->scratch, soundness_check, s);
+    return s;
+}
+
+static bool soundness_result(Soundness *s, Err *err) {
+    if (!s->beside) soundness_check(s);
+    soundness_end(s);
+    if (!s->sound) *err = s->err;
+    return s->sound;
+}
+
 /* Passes rely on a sound model, and nothing unsound is written: both ends are checked. A pipeline
  * without passes takes any model as it is. */
-static bool run_verified(Call *call, RunArgs *args, PassCounts *counts) {
+static bool run_reported(Call *call, RunArgs *args) {
     const Model *model = args->handle->model;
-    if (args->pipeline.steps.count == 0) return true;
-    if (!model_verify(model, &args->passes, &call->err)) return false;
-    arena_free(&args->passes);
-    if (!run_steps(call, args, counts)) return false;
-    if (model_verify(model, &args->passes, &call->err)) return true;
+    DemiReport *report = args->report;
+    PassCounts counts = {0};
+    if (args->pipeline.steps.count == 0) {
+        if (report) report_take_before(report, model);
+        if (report) report_take_after(report, model, &counts);
+        return true;
+    }
+    Soundness *before = soundness_begin(call, model);
+    if (report) report_take_before(report, model);
+    if (!soundness_result(before, &call->err) || !run_steps(call, args, &counts)) return false;
+    Soundness *after = soundness_begin(call, model);
+    if (report) report_take_after(report, model, &counts);
+    if (soundness_result(after, &call->err)) return true;
     err_hint(&call->err, "the passes left the model invalid; please report this");
     return false;
 }
 
 static void run_body(Call *call, void *data) {
     RunArgs *args = data;
-    PassCounts counts = {0};
     call_lend(call, args->handle);
     arena_init(&args->passes, &call->trap);
     if (!pipeline_parse(demi_passes_table(args->options.passes), &call->scratch, args->text,
                         &args->pipeline, &call->err) ||
         !pipeline_check(&args->pipeline, &call->err) || !print_after_is_known(args, &call->err))
         return;
-    if (args->report) report_take_before(args->report, args->handle->model);
-    if (!run_verified(call, args, &counts)) {
-        const Source *source = args->handle->model->source;
-        if (source) err_file(&call->err, source->name);
-        return;
-    }
-    if (args->report) report_take_after(args->report, args->handle->model, &counts);
+    const Source *source = args->handle->model->source;
+    if (!run_reported(call, args) && source) err_file(&call->err, source->name);
 }
 
 static void report_body(Call *call, void *data) {
