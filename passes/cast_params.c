@@ -12,6 +12,7 @@
  */
 #include <stddef.h>
 
+#include "constant_store.h"
 #include "constants.h"
 #include "op_types.h"
 #include "passes.h"
@@ -35,8 +36,8 @@ static const PassOption options_table[] = {
 
 typedef struct CastParams {
     PassCtx *ctx;
-    bool both, own, clamp;
-    TypeMemo types;
+    ConstantStore store;
+    bool both, own;
     Err *err;
 } CastParams;
 
@@ -74,31 +75,6 @@ static Dtype common_target(const Value *value) {
     return target;
 }
 
-static bool take_census(CastParams *c, const Tensor *tensor, Dtype to, ValueCensus *census) {
-    return tensor_census(c->ctx->census, tensor, to, census, c->err);
-}
-
-/* What storing the constant in 16 bit does to its values, for the report. */
-static bool count_values(CastParams *c, const Value *value, const Tensor *tensor, Dtype to) {
-    PassCounts *counts = c->ctx->counts;
-    ValueCensus census;
-    if (!take_census(c, tensor, to, &census)) return false;
-    counts->overflow += census.overflow;
-    counts->underflow += census.underflow;
-    counts->subnormal += census.subnormal;
-    if (!census.overflow && !census.underflow && !census.subnormal) return true;
-    LossFate fate = c->clamp && census.overflow ? LOSS_CLAMPED : LOSS_STORED;
-    pass_note_loss(counts, &c->ctx->model->arena,
-                   (TensorLoss){.name = sym_text(value->name), .fate = fate, .census = census});
-    return true;
-}
-
-static const Tensor *stored_as(CastParams *c, const Tensor *tensor, Dtype to) {
-    Arena *arena = &c->ctx->model->arena;
-    return c->clamp ? tensor_new_cast_clamped(arena, tensor, to)
-                    : tensor_new_cast(arena, tensor, to);
-}
-
 typedef VEC(Node *) NodeList;
 
 static NodeList casts_to(PassCtx *ctx, const Value *value, Dtype to) {
@@ -129,20 +105,9 @@ static void drop_casts(PassCtx *ctx, NodeList casts, Value *stored) {
 }
 
 static bool fold(CastParams *c, Value *value, const Tensor *tensor, Dtype to) {
-    Arena *arena = &value->graph->model->arena;
-    if (!count_values(c, value, tensor, to)) return false;
+    if (!constant_count_loss(&c->store, value, tensor, to, c->err)) return false;
     NodeList casts = casts_to(c->ctx, value, to);
-    constant_replace(value, stored_as(c, tensor, to));
-    value_set_type(value, type_memo_with_dtype(&c->types, arena, value->type, to));
-    value_sync_info(value);
-    if (value->producer && value->producer->note) {
-        NodeNote *note = ARENA_NEW(arena, NodeNote);
-        *note = *value->producer->note;
-        note->dtype = to;
-        note->kind = NOTE_CONSTANT;
-        note->reason = "a constant that is stored in 16 bit";
-        value->producer->note = note;
-    }
+    constant_store(&c->store, value, tensor, to);
     drop_casts(c->ctx, casts, value);
     return true;
 }
@@ -173,8 +138,9 @@ static bool store_both(CastParams *c, Value *value, const Tensor *tensor) {
         NodeList casts = casts_to(c->ctx, value, targets[i]);
         if (casts.count == 0) continue;
         if (common_target(value) == targets[i]) return fold(c, value, tensor, targets[i]);
-        if (!count_values(c, value, tensor, targets[i])) return false;
-        drop_casts(c->ctx, casts, constant_beside(value, stored_as(c, tensor, targets[i])));
+        if (!constant_count_loss(&c->store, value, tensor, targets[i], c->err)) return false;
+        const Tensor *stored = constant_as(&c->store, tensor, targets[i]);
+        drop_casts(c->ctx, casts, constant_beside(value, stored));
     }
     return true;
 }
@@ -189,18 +155,17 @@ static bool has_own_cast(const Value *value) {
 static bool must_clamp(CastParams *c, const Value *value, const Tensor *tensor, bool *must) {
     ValueCensus census = {0};
     Dtype to = DTYPE_UNDEFINED;
-    for (const Use *use = value->uses; c->clamp && use && !to; use = use->next)
+    for (const Use *use = value->uses; c->store.clamp && use && !to; use = use->next)
         to = cast_target(use);
-    if (to && !take_census(c, tensor, to, &census)) return false;
+    if (to && !tensor_census(c->ctx->census, tensor, to, &census, c->err)) return false;
     *must = census.overflow > 0;
     return true;
 }
 
 static bool visit(CastParams *c, Value *value) {
-    if (!value || !value->uses || value->referenced || !value_is_constant(value)) return true;
-    if (c->own && !has_own_cast(value)) return true;
-    const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
-    if (!tensor || !converts((Dtype)tensor->dtype) || !tensor_check(tensor, NULL)) return true;
+    if (!value || !value->uses || (c->own && !has_own_cast(value))) return true;
+    const Tensor *tensor = constant_storable(value);
+    if (!tensor) return true;
     Dtype to = common_target(value);
     if (to) return fold(c, value, tensor, to);
     bool must;
@@ -222,9 +187,9 @@ static bool visit_all(CastParams *c, const GraphList *graphs) {
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const CastParamsOptions *options = opts;
     CastParams c = {.ctx = ctx,
+                    .store = {.ctx = ctx, .clamp = options->overflow == 1},
                     .both = options->both,
                     .own = options->own,
-                    .clamp = options->overflow == 1,
                     .err = err};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     bool ok = visit_all(&c, &graphs);

@@ -7,7 +7,9 @@
  * The decision is placement.h's; this file turns options into a request, and the decision into
  * casts, types and attributes. One cast serves all uses of a value, in all subgraphs. Graph inputs
  * and outputs keep their names and, with io=keep, their types. Weights are read through casts here;
- * cast-params folds those. Every node gets a note: its precision and the reason.
+ * cast-params folds those. With store=true, a weight that is read in 16 bit only is stored so at
+ * once: models have more weights than other casts. Every node gets a note: its precision and the
+ * reason.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 
 #include "cast_node.h"
+#include "constant_store.h"
 #include "node_choice.h"
 #include "node_exclude.h"
 #include "op_facts.h"
@@ -28,7 +31,7 @@ typedef struct InsertCastsOptions {
     PassStrings low_inputs, low_outputs;
     ValueRanges ranges;
     NodeChoice nodes;
-    bool keep_defaults;
+    bool keep_defaults, store;
 } InsertCastsOptions;
 
 static const char *const to_names[] = {"float16", "bfloat16", NULL};
@@ -50,6 +53,8 @@ static const PassOption options_table[] = {
      "graph outputs to lower, by name"},
     {"keep-defaults", OPTION_BOOL, FIELD(keep_defaults), NULL, NULL,
      "io=low leaves inputs that have a default: they are parameters"},
+    {"store", OPTION_BOOL, FIELD(store), NULL, NULL,
+     "store constants that are read in the 16-bit type only in it, as cast-params would"},
     {"ranges", OPTION_STRINGS, FIELD(ranges.items), NULL, NULL,
      "NAME=MAX: the largest magnitude a value was measured to reach; too large, it stays fp32"},
     {"range-margin", OPTION_INT, FIELD(ranges.margin), NULL, "2",
@@ -63,6 +68,7 @@ typedef struct Realise {
     Placement *p;
     Dtype target;
     TypeMemo types;
+    ConstantStore store;
     Node *last_cast[2];       /* to float and to the target: others share its attributes */
     const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
@@ -95,6 +101,37 @@ static void realise_value(Realise *r, uint32_t id) {
         use_set(use, cast);
     }
     if (named) cast_name_output(r->ctx, value, cast);
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* True where nodes read the value, all of them in 16 bit. */
+static bool is_read_low(Realise *r, const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        VarId var = placement_use_var(r->p, use);
+        if (!use->node || var == VAR_NONE || !placement_is_low(r->p, var)) return false;
+    }
+    return value->uses != NULL;
+}
+
+/* Counts as one cast, inserted and folded. */
+static bool store_constants(Realise *r, Err *err) {
+    Placement *p = r->p;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        Value *value = placement_value(p, id);
+        if (!value || !p->constant[id] || p->value_vars[id] == VAR_NONE || !is_read_low(r, value))
+            continue;
+        const Tensor *tensor = constant_storable(value);
+        if (!tensor || tensor->dtype != DTYPE_FLOAT) continue;
+        bool loses = !p->unharmed || !p->unharmed[id];
+        if (loses && !constant_count_loss(&r->store, value, tensor, r->target, err)) return false;
+        constant_store(&r->store, value, tensor, r->target);
+        p->value_vars[id] = VAR_NONE; /* needs no cast */
+        r->ctx->counts->casts_added++;
+        r->ctx->counts->casts_removed++;
+        r->ctx->counts->rewrites++;
+    }
+    return true;
 }
 
 /* ---- types and attributes -------------------------------------------------------------------- */
@@ -196,7 +233,7 @@ static void declare_outputs(Realise *r, Graph *graph) {
         }
 }
 
-static void realise(Realise *r) {
+static bool realise(Realise *r, bool store, Err *err) {
     Placement *p = r->p;
     for (size_t i = 0; i < p->graphs.count; i++)
         for (Node *node = p->graphs.items[i]->first; node; node = node->next)
@@ -206,11 +243,13 @@ static void realise(Realise *r) {
         if (value && placement_is_low(p, p->value_vars[id])) lower_value(r, value);
         if (value) value_sync_info(value);
     }
+    if (store && !store_constants(r, err)) return false;
     /* Each cast goes right behind its producer, or first in the graph: backwards, casts of several
      * inputs or outputs end up in their order. */
     for (uint32_t id = p->value_count; id-- > 0;)
         if (p->values[id] && p->value_vars[id] != VAR_NONE) realise_value(r, id);
     for (size_t i = 0; i < p->graphs.count; i++) declare_outputs(r, p->graphs.items[i]);
+    return true;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------- */
@@ -307,13 +346,11 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
         return false;
     solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
-    Realise r = {.ctx = ctx, .p = &p, .target = p.request.target};
+    Realise r = {.ctx = ctx, .p = &p, .target = p.request.target,
+                 .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
     for (VarId v = 0; v < p.vars.count; v++)
-        if (placement_is_low(&p, v)) {
-            realise(&r);
-            break;
-        }
+        if (placement_is_low(&p, v)) return realise(&r, options->store, err);
     return true;
 }
 

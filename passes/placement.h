@@ -72,6 +72,8 @@ typedef struct Placement {
     bool *constant;     /* [value_count] */
     bool *training;     /* [graph_count]: it is part of a training graph */
     bool *flexible;     /* [value_count]: a constant, or computed from constants only */
+    bool *unharmed;     /* [value_count]: a constant that the target holds without loss, where that
+                           was looked at; NULL without a guard */
     const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
                              a guard */
     VarId *use_vars;    /* [use_count]: what a use's precision follows */

@@ -204,6 +204,7 @@ static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
     put_list(text, "low-outputs", &policy->lists[LIST_LOW_OUTPUTS]);
     if (policy->io == DEMI_IO_LOW && policy->parameters == DEMI_PARAMETERS_RUNTIME)
         put_choice(text, "keep-defaults", "true");
+    if (policy->parameters != DEMI_PARAMETERS_RUNTIME) put_choice(text, "store", "true");
     put_nodes(text, policy);
     end_pass(text);
 }

@@ -54,6 +54,7 @@ static bool look_at(Guard *g, const Value *value, const char *name, const Tensor
     if (!tensor_census(g->p->census, tensor, g->p->request.target, &census, g->err)) return false;
     g->why[value->id] = bad_value_reason(g, name, &census);
     g->overflows[value->id] = census.overflow > 0;
+    g->p->unharmed[value->id] = !census_loses(&census);
     if (g->why[value->id] && g->p->request.guard != GUARD_LOOK && !is_clamped(g, value))
         pass_note_loss(g->p->counts, &g->p->model->arena,
                        (TensorLoss){.name = name, .fate = LOSS_KEPT, .census = census});
@@ -124,6 +125,7 @@ bool placement_guard_values(Placement *p, Err *err) {
     Guard g = {.p = p, .err = err};
     g.why = p->guarded = ARENA_ARRAY(p->scratch, const char *, p->value_count);
     g.overflows = ARENA_ARRAY(p->scratch, bool, p->value_count);
+    p->unharmed = ARENA_ARRAY(p->scratch, bool, p->value_count);
     if (!look_at_constants(&g)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         if (!follow_moves(&g, p->graphs.items[i])) return false;

@@ -24,6 +24,11 @@ typedef struct ValueCensus {
     float min_abs;      /* smallest finite magnitude that is not 0; 0 where there is none */
 } ValueCensus;
 
+/* True where the conversion changes a value by more than rounding. */
+static inline bool census_loses(const ValueCensus *census) {
+    return census->overflow || census->underflow || census->subnormal;
+}
+
 /* Adds `count` values to the census, which starts as {0}; an array may be given in pieces. False,
  * with nothing added, where the target is none of float16, bfloat16 and float (of which the last
  * can overflow and underflow nothing). */

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Constants in a narrower type; see constant_store.h. */
+#include "constant_store.h"
+
+#include "constants.h"
+#include "tensor_census.h"
+
+const Tensor *constant_storable(const Value *value) {
+    if (value->referenced || !value_is_constant(value)) return NULL;
+    const Tensor *tensor = constant_tensor(value, &value->graph->model->arena);
+    bool is_float = tensor && (tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
+                               tensor->dtype == DTYPE_BFLOAT16);
+    return is_float && tensor_check(tensor, NULL) ? tensor : NULL;
+}
+
+bool constant_count_loss(ConstantStore *store, const Value *value, const Tensor *tensor, Dtype to,
+                         Err *err) {
+    PassCounts *counts = store->ctx->counts;
+    ValueCensus census;
+    if (!tensor_census(store->ctx->census, tensor, to, &census, err)) return false;
+    counts->overflow += census.overflow;
+    counts->underflow += census.underflow;
+    counts->subnormal += census.subnormal;
+    if (!census_loses(&census)) return true;
+    LossFate fate = store->clamp && census.overflow ? LOSS_CLAMPED : LOSS_STORED;
+    pass_note_loss(counts, &store->ctx->model->arena,
+                   (TensorLoss){.name = sym_text(value->name), .fate = fate, .census = census});
+    return true;
+}
+
+const Tensor *constant_as(ConstantStore *store, const Tensor *tensor, Dtype to) {
+    Arena *arena = &store->ctx->model->arena;
+    return store->clamp ? tensor_new_cast_clamped(arena, tensor, to)
+                        : tensor_new_cast(arena, tensor, to);
+}
+
+void constant_store(ConstantStore *store, Value *value, const Tensor *tensor, Dtype to) {
+    Arena *arena = &value->graph->model->arena;
+    constant_replace(value, constant_as(store, tensor, to));
+    value_set_type(value, type_memo_with_dtype(&store->types, arena, value->type, to));
+    value_sync_info(value);
+    if (!value->producer || !value->producer->note) return;
+    NodeNote *note = ARENA_NEW(arena, NodeNote);
+    *note = *value->producer->note;
+    note->dtype = to;
+    note->kind = NOTE_CONSTANT;
+    note->reason = "a constant that is stored in 16 bit";
+    value->producer->note = note;
+}
