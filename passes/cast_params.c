@@ -178,7 +178,7 @@ static bool visit_all(CastParams *c, const GraphList *graphs) {
         Graph *graph = graphs->items[g];
         for (size_t i = 0, count = graph->initializers.count; i < count; i++)
             if (!visit(c, graph->initializers.items[i])) return false;
-        for (Node *node = graph->first; node; node = node->next)
+        for (Node *node = graph->first; node; node = node_after(node))
             if (node->output_count == 1 && !visit(c, node->outputs[0])) return false;
     }
     return true;

@@ -220,7 +220,7 @@ static NodeList list_casts(Fuse *f) {
     GraphList graphs = model_graphs(f->ctx->model, f->ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         uint32_t position = 0;
-        for (Node *node = graphs.items[i]->first; node; node = node->next) {
+        for (Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             f->position[node->id] = position++;
             if (node_is_cast(node)) VEC_PUSH(f->ctx->scratch, &casts, node);
         }

@@ -322,7 +322,7 @@ static void make_graph(Maker *m, const RefType *type, size_t count, char *out, s
 static size_t converted(const Model *model, RefVector input, Arena *arena) {
     RefRun run = ref_run(model, input, arena);
     size_t total = 0;
-    for (const Node *node = model->graph->first; node; node = node->next)
+    for (const Node *node = model->graph->first; node; node = node_after(node))
         if (node_is_own_cast(node)) total += run.values[node->outputs[0]->id].count;
     return total;
 }

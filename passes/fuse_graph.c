@@ -32,7 +32,7 @@ static void visit_each(Fuse *fuse, FuseVisit visit) {
         if (!graph_is_within(graph, ctx->model->graph)) continue;
         Node **nodes = ARENA_ARRAY(ctx->scratch, Node *, graph->node_count + 1);
         size_t count = 0;
-        for (Node *node = graph->first; node; node = node->next) nodes[count++] = node;
+        for (Node *node = graph->first; node; node = node_after(node)) nodes[count++] = node;
         for (size_t k = 0; k < count; k++)
             if (stands(nodes[k])) visit(fuse, nodes[k]);
     }

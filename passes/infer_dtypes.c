@@ -438,7 +438,8 @@ static bool infer_graph(Infer *infer, Graph *graph) {
     infer->depth++;
     set_initializer_types(infer, graph);
     bool ok = true;
-    for (Node *node = graph->first; ok && node; node = node->next) ok = infer_node(infer, node);
+    for (Node *node = graph->first; ok && node; node = node_after(node))
+        ok = infer_node(infer, node);
     infer->depth--;
     return ok;
 }
@@ -491,7 +492,7 @@ static bool check_inputs_known(Infer *infer) {
 /* Values of a body whose call sites disagree get no type, so that nobody acts on one site's. */
 static void forget_types(Graph *graph, void *data) {
     for (size_t i = 0; i < graph->inputs.count; i++) value_set_type(graph->inputs.items[i], NULL);
-    for (Node *node = graph->first; node; node = node->next) {
+    for (Node *node = graph->first; node; node = node_after(node)) {
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) value_set_type(node->outputs[i], NULL);
         node_each_graph(node, forget_types, data);

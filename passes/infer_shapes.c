@@ -436,10 +436,10 @@ static uint64_t commit_outputs(Infer *infer, const Node *node) {
 /* Forgets what an earlier round found in a body, then goes through the nodes in order. What is in
  * no body is visited once, and what is found there holds at once. */
 static bool infer_graph(Infer *infer, Graph *graph) {
-    for (Node *node = graph->owner ? graph->first : NULL; node; node = node->next)
+    for (Node *node = graph->owner ? graph->first : NULL; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
-    for (Node *node = graph->first; node; node = node->next) {
+    for (Node *node = graph->first; node; node = node_after(node)) {
         if (!infer_node(infer, node)) return false;
         if (!graph->owner) infer->changes += commit_outputs(infer, node);
     }
@@ -458,7 +458,7 @@ static uint64_t commit_graph(Infer *infer, Graph *graph) {
         Value *value = graph->initializers.items[i];
         if (!value->input && operand_of(infer, value)) changes += commit_value(infer, value);
     }
-    for (Node *node = graph->owner ? graph->first : NULL; node; node = node->next)
+    for (Node *node = graph->owner ? graph->first : NULL; node; node = node_after(node))
         changes += commit_outputs(infer, node);
     return changes;
 }
@@ -471,7 +471,7 @@ static bool is_graph_output(const Value *value) {
 
 static uint64_t annotate_graph(Graph *graph) {
     uint64_t added = 0;
-    for (Node *node = graph->first; node; node = node->next)
+    for (Node *node = graph->first; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++) {
             Value *value = node->outputs[i];
             bool inner = value && !value->info && !sym_is_empty(value->name) &&

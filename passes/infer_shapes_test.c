@@ -70,7 +70,7 @@ static const Value *value_named(const Run *run, const char *name) {
         for (size_t i = 0; i < graphs.items[g]->inputs.count; i++)
             if (sym_equals(graphs.items[g]->inputs.items[i]->name, name))
                 return graphs.items[g]->inputs.items[i];
-        for (const Node *node = graphs.items[g]->first; node; node = node->next)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
             for (uint32_t i = 0; i < node->output_count; i++)
                 if (node->outputs[i] && sym_equals(node->outputs[i]->name, name))
                     return node->outputs[i];

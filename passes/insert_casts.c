@@ -236,7 +236,7 @@ static void declare_outputs(Realise *r, Graph *graph) {
 static bool realise(Realise *r, bool store, Err *err) {
     Placement *p = r->p;
     for (size_t i = 0; i < p->graphs.count; i++)
-        for (Node *node = p->graphs.items[i]->first; node; node = node->next)
+        for (Node *node = p->graphs.items[i]->first; node; node = node_after(node))
             realise_node(r, node);
     for (uint32_t id = 0; id < p->value_count; id++) {
         Value *value = placement_value(p, id);
@@ -285,7 +285,7 @@ static const NodeNote *kept_note(Realise *r, const NodeNote *note) {
 static void note_nodes(Realise *r, bool mincut) {
     PlacementReasons *reasons = placement_reasons_new(r->p, mincut);
     for (size_t i = 0; i < r->p->graphs.count; i++)
-        for (Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
+        for (Node *node = r->p->graphs.items[i]->first; node; node = node_after(node)) {
             NodeNote note = placement_note(reasons, node);
             note.settled = is_settled(r, node);
             /* Syms live as long as the model */

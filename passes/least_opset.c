@@ -37,7 +37,7 @@ int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *cho
     for (size_t i = 0; i < graphs.count; i++) {
         int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0) continue;
-        for (const Node *node = graphs.items[i]->first; node; node = node->next) {
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             if (!is_low(node, chosen)) continue;
             int64_t first = first_opset(sym_text(node->op_type), own, target);
             if (first <= own) continue;

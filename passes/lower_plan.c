@@ -418,7 +418,7 @@ static bool lower_node(Lower *l, const Node *node, Steps *steps) {
 }
 
 static bool lower_nodes(Lower *l, const Graph *graph, Steps *steps) {
-    for (const Node *node = graph->first; node; node = node->next)
+    for (const Node *node = graph->first; node; node = node_after(node))
         if (!lower_node(l, node, steps)) return false;
     return true;
 }

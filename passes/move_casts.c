@@ -192,7 +192,7 @@ static Pairs pairs_of(PassCtx *ctx) {
     Pairs pairs = {0};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++)
-        for (const Node *node = graphs.items[g]->first; node; node = node->next)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
             if (node_is_own_cast(node)) note_pair(ctx, node, &pairs);
     return pairs;
 }
@@ -237,7 +237,7 @@ static bool may_move(PassCtx *ctx) {
                  .seen = ARENA_ARRAY(ctx->scratch, bool, ctx->model->value_count)};
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++)
-        for (const Node *node = graphs.items[g]->first; node; node = node->next)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
             if (node_is_own_cast(node) && has_mover_beside(&look, node)) return true;
     return false;
 }

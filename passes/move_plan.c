@@ -284,7 +284,7 @@ static void gather(MovePlan *plan) {
     GraphList graphs = model_graphs(plan->ctx->model, plan->ctx->scratch);
     MoveReaders readers = {0};
     for (size_t g = 0; g < graphs.count; g++)
-        for (Node *node = graphs.items[g]->first; node; node = node->next)
+        for (Node *node = graphs.items[g]->first; node; node = node_after(node))
             if (move_plan_is_shared_cast(plan, node))
                 list_value(plan, node->inputs[0].value);
             else

@@ -73,7 +73,7 @@ static bool node_matches(const Match *m, const Node *node, const char *text, Mat
 static bool mark(Match *m, const char *pattern, const char *text, MatchKind kind) {
     bool any = false;
     for (size_t i = 0; i < m->graphs->count; i++)
-        for (const Node *node = m->graphs->items[i]->first; node; node = node->next) {
+        for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node)) {
             if (!node_matches(m, node, text, kind)) continue;
             any = true;
             if (!m->matched[node->id]) m->matched[node->id] = pattern;
@@ -86,7 +86,7 @@ static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind
             pattern);
     NearestName nearest = nearest_name_of(text);
     for (size_t i = 0; i < m->graphs->count; i++)
-        for (const Node *node = m->graphs->items[i]->first; node; node = node->next) {
+        for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node)) {
             nearest_name_try(&nearest, kind == MATCH_OP ? sym_text(node->op_type)
                                                         : node_label(node));
             for (uint32_t k = 0; kind == MATCH_OUTPUT && k < node->output_count; k++)
@@ -113,7 +113,7 @@ typedef struct Reads {
 
 static void reads_in_graph(Graph *graph, void *data) {
     Reads *reads = data;
-    for (const Node *node = graph->first; node && !reads->any; node = node->next) {
+    for (const Node *node = graph->first; node && !reads->any; node = node_after(node)) {
         for (uint32_t i = 0; i < node->input_count; i++)
             reads->any |= value_reached(node->inputs[i].value, reads->reached);
         node_each_graph(node, reads_in_graph, reads);
@@ -150,7 +150,7 @@ static void mark_inputs(const Node *node, bool *reached) {
 }
 
 static void mark_reads(Graph *graph, void *data) {
-    for (const Node *node = graph->first; node; node = node->next) mark_inputs(node, data);
+    for (const Node *node = graph->first; node; node = node_after(node)) mark_inputs(node, data);
 }
 
 typedef struct MarkAll {
@@ -160,7 +160,7 @@ typedef struct MarkAll {
 
 static void mark_graph(Graph *graph, void *data) {
     MarkAll *all = data;
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         if (!all->m->matched[node->id]) all->m->matched[node->id] = all->pattern;
         node_each_graph(node, mark_graph, all);
     }
@@ -173,7 +173,7 @@ static bool mark_between(Match *m, const char *pattern, const Value *from, const
     MarkAll all = {m, pattern};
     bool any = false;
     forward[from->id] = backward[to->id] = true;
-    for (const Node *node = from->graph->first; node; node = node->next)
+    for (const Node *node = from->graph->first; node; node = node_after(node))
         if (node_reads(node, forward)) mark_outputs(node, forward);
     for (const Node *node = from->graph->last; node; node = node->prev) {
         if (!writes_reached(node, backward)) continue;
@@ -194,7 +194,7 @@ static const Value *value_named(const Match *m, Sym name, const Graph *graph) {
             if (g->inputs.items[k]->name == name) return g->inputs.items[k];
         for (size_t k = 0; k < g->initializers.count; k++)
             if (g->initializers.items[k]->name == name) return g->initializers.items[k];
-        for (const Node *node = g->first; node; node = node->next)
+        for (const Node *node = g->first; node; node = node_after(node))
             for (uint32_t k = 0; k < node->output_count; k++)
                 if (node->outputs[k] && node->outputs[k]->name == name) return node->outputs[k];
     }

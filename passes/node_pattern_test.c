@@ -108,7 +108,7 @@ static const char *matched(const NodePatterns *patterns, Err *err) {
     GraphList graphs = model_graphs(model, &scratch);
     labels[0] = '\0';
     for (size_t i = 0; found && i < graphs.count; i++)
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (found[node->id]) {
                 strcat(strcat(labels, node_label(node)), "<");
                 strcat(strcat(labels, found[node->id]), " ");

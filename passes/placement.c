@@ -116,7 +116,7 @@ static void build_values(Placement *p, Graph *graph) {
         p->value_vars[value->id] = VAR_FP32;
         p->constant[value->id] = p->flexible[value->id] = true;
     }
-    for (Node *node = graph->first; node; node = node->next)
+    for (Node *node = graph->first; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) note_value(p, node->outputs[i]);
     for (size_t i = 0; i < graph->outputs.count; i++)
@@ -161,7 +161,7 @@ static void build_formals(Placement *p, const Function *function) {
 }
 
 static void build_nodes(Placement *p, const Graph *graph) {
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         const Function *function =
             p->model->functions.count ? model_find_function(p->model, node) : NULL;
         if (function) placement_build_call(p, node, function);
@@ -184,7 +184,7 @@ static void build_training(Placement *p) {
     for (size_t i = 0; i < p->graphs.count; i++) {
         const Graph *graph = p->graphs.items[i];
         if (!p->training[graph->id]) continue;
-        for (const Node *node = graph->first; node; node = node->next) {
+        for (const Node *node = graph->first; node; node = node_after(node)) {
             VarId *uses = placement_node_vars(p, node);
             for (uint32_t k = 0; k < node->input_count; k++)
                 uses[k] = value_holds_float(node->inputs[k].value) ? VAR_FP32 : VAR_NONE;
@@ -253,7 +253,7 @@ bool placement_build(Placement *p, Err *err) {
     tie_sequences(p);
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
-        for (const Node *node = p->graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = p->graphs.items[i]->first; node; node = node_after(node))
             mark_flexible(p, node);
     return true;
 }

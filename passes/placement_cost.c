@@ -67,7 +67,7 @@ PlacementCost placement_cost_of_model(const Model *model, Arena *scratch) {
         for (size_t k = 0; k < graph->initializers.count; k++)
             if (!graph->initializers.items[k]->input)
                 add_value(&cost, graph->initializers.items[k]);
-        for (const Node *node = graph->first; node; node = node->next) add_node(&cost, node);
+        for (const Node *node = graph->first; node; node = node_after(node)) add_node(&cost, node);
     }
     return cost;
 }

@@ -209,7 +209,7 @@ static void check_lowering_costs(Trial *t, const char *text) {
         if (said != real || (allowed && near_low && said < 0))
             fail_msg("variable %u: said %ld, is %ld:\n%s", v, said, real, text);
     }
-    for (const Node *node = p->model->graph->first; node; node = node->next) {
+    for (const Node *node = p->model->graph->first; node; node = node_after(node)) {
         NodeNote note = placement_note(reasons, node);
         if (note.kind == NOTE_NONE || note.kind == NOTE_FIXED)
             fail_msg("node %s: no true reason:\n%s", node_label(node), text);

@@ -81,7 +81,7 @@ static void find_calls(PlacementReasons *r) {
     const Model *model = r->p->model;
     r->called = ARENA_ARRAY(r->p->scratch, bool, model->functions.count + 1);
     for (size_t i = 0; model->functions.count && i < r->p->graphs.count; i++)
-        for (const Node *node = r->p->graphs.items[i]->first; node; node = node->next) {
+        for (const Node *node = r->p->graphs.items[i]->first; node; node = node_after(node)) {
             const Function *function = model_find_function(model, node);
             if (function) r->called[function->index] = true;
         }

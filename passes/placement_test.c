@@ -204,7 +204,7 @@ static void run_pipeline(Model *model, const char *text, PassCounts *counts) {
 static void solve(Placement *p, const Maker *m, Model *model, Arena *arena, bool low_io) {
     Err err = {0};
     const char **excluded = ARENA_ARRAY(arena, const char *, model->node_count);
-    for (const Node *node = model->graph->first; node; node = node->next) {
+    for (const Node *node = model->graph->first; node; node = node_after(node)) {
         unsigned i;
         if (sscanf(node_label(node), "n%u", &i) == 1 && m->pieces[i].kept)
             excluded[node->id] = "kept";
@@ -358,7 +358,7 @@ static void check_bodies(Model *model, Arena *scratch) {
         same_dtype(owner->inputs[2].value, graph->outputs.items[1]->use.value);
     }
     const Graph *body = model->functions.items[0]->body;
-    for (const Node *node = model->graph->first; node; node = node->next) {
+    for (const Node *node = model->graph->first; node; node = node_after(node)) {
         if (!model_find_function(model, node)) continue;
         for (size_t i = 0; i < 2; i++) same_dtype(node->inputs[i].value, body->inputs.items[i]);
         same_dtype(node->outputs[0], body->outputs.items[0]->use.value);
@@ -368,7 +368,7 @@ static void check_bodies(Model *model, Arena *scratch) {
 /* By the classes of the operators, whatever the variables say. */
 static void check_classes(Placement *p) {
     for (size_t g = 0; g < p->graphs.count; g++)
-        for (const Node *node = p->graphs.items[g]->first; node; node = node->next) {
+        for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node)) {
             const Value *out = node->output_count ? node->outputs[0] : NULL;
             if (!out || p->value_vars[out->id] == VAR_NONE || p->constant[out->id]) continue;
             OpClass op_class =
@@ -415,7 +415,7 @@ static unsigned real_casts(Model *model, Arena *scratch) {
     unsigned count = 0;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t g = 0; g < graphs.count; g++)
-        for (const Node *node = graphs.items[g]->first; node; node = node->next) {
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node)) {
             if (!node_is_own_cast(node)) continue;
             const Value *from = node->inputs[0].value;
             count++;

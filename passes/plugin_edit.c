@@ -325,7 +325,7 @@ static bool graph_has_name(const Graph *graph, Sym name) {
     ANY_IS(&graph->sparse_initializers, name, found);
     ANY_IS(&graph->infos, name, found);
     ANY_IS(&graph->undefined, name, found);
-    for (const Node *node = graph->first; node && !found; node = node->next)
+    for (const Node *node = graph->first; node && !found; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             found = found || (node->outputs[i] && node->outputs[i]->name == name);
     return found;

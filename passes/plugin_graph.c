@@ -142,7 +142,7 @@ static DemiValue *api_graph_find_value(const DemiGraph *handle, const char *name
     const Graph *graph = graph_of(handle);
     Value *found = find_among(graph->inputs.items, graph->inputs.count, name);
     if (!found) found = find_among(graph->initializers.items, graph->initializers.count, name);
-    for (const Node *node = graph->first; node && !found; node = node->next)
+    for (const Node *node = graph->first; node && !found; node = node_after(node))
         found = find_among(node->outputs, node->output_count, name);
     return value_out(found);
 }

@@ -67,7 +67,7 @@ static bool check_types(const DemiPassRun *run, uint32_t first_new, Err *err) {
     if (run->pass->info.gives & FACT_DTYPES) first_new = 0;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++)
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (!check_types_of(node, first_new, err)) return false;
     return true;
 }

@@ -286,7 +286,7 @@ static void count_graph(DemiReport *report, const Graph *graph, Column column) {
         count_tensor(report, graph->initializers.items[i]->init, column);
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
         count_sparse(report, graph->sparse_initializers.items[i]->sparse_init, column);
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         count_operator(report, node, column);
         for (const Attr *attr = node->attrs; attr; attr = attr->next)
             count_attr(report, attr, column);

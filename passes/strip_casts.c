@@ -215,7 +215,7 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
 /* True where a node of these imports' graphs calls the default domain. */
 static bool calls_default_domain(const GraphList *graphs, const OpsetImports *opsets) {
     for (size_t i = 0; i < graphs->count; i++)
-        for (const Node *node = graphs->items[i]->first; node; node = node->next)
+        for (const Node *node = graphs->items[i]->first; node; node = node_after(node))
             if (graphs->items[i]->opsets == opsets && domain_is_default(node->domain)) return true;
     return false;
 }

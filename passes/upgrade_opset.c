@@ -180,7 +180,7 @@ static bool check_shapes(Upgrade *upgrade, const GraphList *graphs, Err *err) {
             if (!check_shape(upgrade, graph->outputs.items[k]->use.value,
                              graph->outputs.items[k]->decl, err))
                 return false;
-        for (const Node *node = graph->first; node; node = node->next)
+        for (const Node *node = graph->first; node; node = node_after(node))
             for (uint32_t k = 0; k < node->output_count; k++)
                 if (node->outputs[k] &&
                     !check_shape(upgrade, node->outputs[k], node->outputs[k]->info, err))
@@ -194,7 +194,7 @@ bool upgrade_check(Upgrade *upgrade, Err *err) {
     for (size_t i = 0; i < graphs.count; i++) {
         int64_t from = raised_from(upgrade, graphs.items[i]->opsets);
         if (!from) continue;
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (is_ours(upgrade->model, node) && !check_node(upgrade, node, from, err))
                 return false;
     }

@@ -104,7 +104,7 @@ static const char *moved_reason(const Guard *g, const Node *node) {
 }
 
 static bool follow_moves(Guard *g, const Graph *graph) {
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         if (!look_at_fill(g, node)) return false;
         const char *why = moved_reason(g, node);
         for (uint32_t i = 0; why && i < node->output_count; i++)

@@ -47,7 +47,7 @@ static void put_infos(ExportPlan *plan, uint32_t number, const Graph *graph) {
 
 static void put_graph_fields(ExportPlan *plan, const Graph *graph) {
     WireWriter *w = &plan->w;
-    for (const Node *node = graph->first; node && !w->failed; node = node->next)
+    for (const Node *node = graph->first; node && !w->failed; node = node_after(node))
         put_node(plan, PB_GRAPH_NODE, node);
     writer_put_sym(w, PB_GRAPH_NAME, graph->name);
     put_initializers(plan, graph);
@@ -92,7 +92,7 @@ void put_function(ExportPlan *plan, uint32_t number, const Function *function) {
         writer_put_sym(w, PB_FUNCTION_OUTPUT, body->outputs.items[i]->use.value->name);
     for (size_t i = 0; i < function->attributes.count; i++)
         writer_put_sym(w, PB_FUNCTION_ATTRIBUTE, function->attributes.items[i]);
-    for (const Node *node = body->first; node && !w->failed; node = node->next)
+    for (const Node *node = body->first; node && !w->failed; node = node_after(node))
         put_node(plan, PB_FUNCTION_NODE, node);
     writer_put_sym(w, PB_FUNCTION_DOC_STRING, function->doc);
     put_opsets(plan, PB_FUNCTION_OPSET_IMPORT, &function->opsets);

@@ -168,7 +168,7 @@ bool model_check(const Model *model, Arena *scratch, Err *err) {
     if (!model_verify(model, scratch, err)) return false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (!check_node(node, err)) return false;
     return true;
 }

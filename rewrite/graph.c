@@ -73,10 +73,11 @@ Graph *graph_new(Model *model, Graph *parent) {
 }
 
 Value *value_new(Graph *graph, Sym name) {
-    Value *value = ARENA_NEW(&graph->model->arena, Value);
+    Model *model = graph->model;
+    Value *value = arena_pool_alloc(&model->arena, &model->pools.values, sizeof *value);
     value->name = name;
     value->graph = graph;
-    value->id = graph->model->value_count++;
+    value->id = model->value_count++;
     return value;
 }
 
@@ -102,22 +103,23 @@ static void node_unlink(Node *node) {
 }
 
 Node *node_new(Graph *graph, Node *before, Sym op_type, Sym domain) {
-    Node *node = ARENA_NEW(&graph->model->arena, Node);
+    Model *model = graph->model;
+    Node *node = arena_pool_alloc(&model->arena, &model->pools.nodes, sizeof *node);
     node->graph = graph;
-    node->id = graph->model->node_count++;
+    node->id = model->node_count++;
     node->op_type = op_type;
     node->domain = domain;
     node_link(node, before);
-    model_touch(graph->model);
+    model_touch(model);
     return node;
 }
 
 void node_resize_inputs(Node *node, uint32_t count) {
+    Model *model = node->graph->model;
     if (count == node->input_count) return;
     for (uint32_t i = count; i < node->input_count; i++) use_unlink(&node->inputs[i]);
     if (count > node->input_count) {
-        Model *model = node->graph->model;
-        Use *grown = ARENA_ARRAY(&model->arena, Use, count);
+        Use *grown = arena_pool_array(&model->arena, &model->pools.uses, count, sizeof *grown);
         for (uint32_t i = 0; i < count; i++) {
             if (i < node->input_count) {
                 grown[i] = node->inputs[i];
@@ -130,21 +132,23 @@ void node_resize_inputs(Node *node, uint32_t count) {
         node->inputs = grown;
     }
     node->input_count = count;
-    model_touch(node->graph->model);
+    model_touch(model);
 }
 
 void node_resize_outputs(Node *node, uint32_t count) {
+    Model *model = node->graph->model;
     if (count == node->output_count) return;
     for (uint32_t i = count; i < node->output_count; i++)
         if (node->outputs[i]) node->outputs[i]->producer = NULL;
     if (count > node->output_count) {
-        Value **grown = ARENA_ARRAY(&node->graph->model->arena, Value *, count);
+        Value **grown =
+            arena_pool_array(&model->arena, &model->pools.outputs, count, sizeof *grown);
         if (node->output_count)
             memcpy(grown, node->outputs, node->output_count * sizeof *grown);
         node->outputs = grown;
     }
     node->output_count = count;
-    model_touch(node->graph->model);
+    model_touch(model);
 }
 
 void node_set_input(Node *node, uint32_t i, Value *value) { use_set(&node->inputs[i], value); }
@@ -246,7 +250,7 @@ void value_remove_info(Value *value) {
 }
 
 static void graph_unlink_uses(Graph *graph, void *data) {
-    for (Node *node = graph->first; node; node = node->next) {
+    for (Node *node = graph->first; node; node = node_after(node)) {
         for (uint32_t i = 0; i < node->input_count; i++) use_unlink(&node->inputs[i]);
         node_each_graph(node, graph_unlink_uses, data);
     }

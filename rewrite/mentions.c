@@ -75,7 +75,7 @@ static void find_definitions(Mentions *m) {
             define(m, graph->initializers.items[k], i);
         for (size_t k = 0; k < graph->sparse_initializers.count; k++)
             define(m, graph->sparse_initializers.items[k], i);
-        for (const Node *node = graph->first; node; node = node->next)
+        for (const Node *node = graph->first; node; node = node_after(node))
             for (uint32_t o = 0; o < node->output_count; o++) define(m, node->outputs[o], i);
     }
     sort(&m->definitions);

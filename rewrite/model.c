@@ -93,7 +93,7 @@ static void walk_graph(Graph *graph, void *data) {
     VEC_PUSH(walk->arena, &walk->list, graph);
     /* All graphs there are: no need to look for more in each node. */
     if (walk->list.count == walk->model->graph_count) return;
-    for (const Node *node = graph->first; node; node = node->next)
+    for (const Node *node = graph->first; node; node = node_after(node))
         if (node->attrs) node_each_graph(node, walk_graph, walk);
 }
 

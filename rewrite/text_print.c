@@ -348,7 +348,7 @@ static void out_body(TextOut *out, const Graph *graph) {
         out_text(out, " ");
     out_text(out, "{");
     out->indent++;
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         out_line(out, 0);
         out_node(out, node);
     }

@@ -62,7 +62,7 @@ static bool check_unique(Verify *v, const Graph *graph) {
         if (!graph->sparse_initializers.items[i]->input &&
             !check_name(v, graph->sparse_initializers.items[i]))
             return false;
-    for (const Node *node = graph->first; node; node = node->next)
+    for (const Node *node = graph->first; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i] && !check_name(v, node->outputs[i])) return false;
     return true;
@@ -158,7 +158,7 @@ static bool verify_graph(Verify *v, const Graph *graph) {
         if (!define(v, graph->sparse_initializers.items[i])) return false;
     uint32_t count = 0;
     const Node *previous = NULL;
-    for (const Node *node = graph->first; node; previous = node, node = node->next, count++) {
+    for (const Node *node = graph->first; node; previous = node, node = node_after(node), count++) {
         if (node->graph != graph || node->prev != previous)
             return node_error(node, v->err, ERR_MODEL, "internal: node is linked wrongly");
         if (!verify_node(v, node)) return false;

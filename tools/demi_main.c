@@ -107,14 +107,14 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
     return (int)err.code;
 }
 
-/* What a pass gave back is what the next one asks for. The GNU allocator would return it to the system
- * meanwhile and fault it in again, page by page: a twentieth of the time of converting 50,000 nodes. */
+/* What a pass gave back is what the next one asks for. The GNU allocator would return it to the
+ * system meanwhile and fault it in again, page by page: a twentieth of the time of a conversion. */
 static void keep_memory(void) {
 #ifdef M_TRIM_THRESHOLD
-    enum { LARGE = 4 << 20, MOST = 1 << 30 }; /* large blocks are mapped: they grow without a copy */
-    mallopt(M_MMAP_THRESHOLD, LARGE);
+    enum { LARGE = 32 << 20, STEP = 4 << 20, MOST = 1 << 30 };
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* the largest there is: beyond, blocks are mapped */
     mallopt(M_TRIM_THRESHOLD, MOST);
-    mallopt(M_TOP_PAD, LARGE);
+    mallopt(M_TOP_PAD, STEP);
 #endif
 }
 

@@ -183,7 +183,7 @@ static bool same_model(Runner *runner, const Model *model, Model *again, Err *er
 static bool holds_fused(Runner *runner, const Model *model) {
     GraphList graphs = model_graphs(model, runner->arena);
     for (size_t i = 0; i < graphs.count; i++)
-        for (const Node *node = graphs.items[i]->first; node; node = node->next)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (sym_equals(node->domain, FUSED_DOMAIN)) return true;
     return false;
 }

@@ -372,7 +372,7 @@ static Names weight_names(Diff *d, const Graph *graph) {
 
 static Names node_names(Diff *d, const Graph *graph) {
     Names names = names_new(d, graph->node_count);
-    for (const Node *node = graph->first; node; node = node->next)
+    for (const Node *node = graph->first; node; node = node_after(node))
         names_add(d, &names, node_label(node), node);
     return names;
 }

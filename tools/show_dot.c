@@ -71,7 +71,7 @@ static void write_value(const Value *value, const char *shape, FILE *out) {
 static void write_graph(const Graph *graph, FILE *out) {
     for (size_t i = 0; i < graph->inputs.count; i++)
         write_value(graph->inputs.items[i], "ellipse", out);
-    for (const Node *node = graph->first; node; node = node->next) {
+    for (const Node *node = graph->first; node; node = node_after(node)) {
         fprintf(out, "  n%u [fillcolor=\"%s\", label=\"", node->id, node_color(node));
         put_escaped(out, sym_text(node->op_type));
         fputs("\\n", out);

@@ -199,7 +199,7 @@ static void write_graph(const Graph *graph, const char *key, JsonWriter *json) {
     json_close(json, ']');
     write_initializers(graph, json);
     json_open(json, "nodes", '[');
-    for (const Node *node = graph->first; node; node = node->next) write_node(node, json);
+    for (const Node *node = graph->first; node; node = node_after(node)) write_node(node, json);
     json_close(json, ']');
     json_close(json, '}');
 }

@@ -28,6 +28,9 @@ enum {
     FIRST_CHUNK = 4096,
     LARGEST_CHUNK = 1 << 20,
     LARGEST_SHARED = LARGEST_CHUNK / 4,
+    FIRST_BLOCK = 512, /* of a pool */
+    LARGEST_BLOCK = 8192,
+    LARGEST_POOLED = FIRST_BLOCK,
     ALIGN = 8
 };
 
@@ -202,6 +205,27 @@ void *arena_array(Arena *arena, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) arena_exhausted(arena);
     return arena_alloc(arena, bytes);
+}
+
+void *arena_pool_alloc(Arena *arena, ArenaPool *pool, size_t size) {
+    size = rounded(arena, size);
+    if (size > LARGEST_POOLED) return arena_alloc(arena, size);
+    if (size > pool->left) {
+        size_t block = pool->block ? pool->block * 2 : FIRST_BLOCK;
+        if (block > LARGEST_BLOCK) block = LARGEST_BLOCK;
+        pool->next = arena_alloc(arena, block);
+        pool->left = pool->block = block;
+    }
+    void *result = pool->next;
+    pool->next += size;
+    pool->left -= size;
+    return result;
+}
+
+void *arena_pool_array(Arena *arena, ArenaPool *pool, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) arena_exhausted(arena);
+    return arena_pool_alloc(arena, pool, bytes);
 }
 
 void *arena_copy(Arena *arena, const void *bytes, size_t size) {

@@ -60,6 +60,17 @@ void *arena_alloc(Arena *arena, size_t size);
  * memory. */
 void *arena_array(Arena *arena, size_t count, size_t size);
 
+/* Objects of one kind that lie side by side in an arena, apart from all others: who goes through
+ * them in the order they were made reads memory from front to back. Starts as {0}. */
+typedef struct ArenaPool {
+    char *next;
+    size_t left, block; /* bytes: of the block at hand, and all of it */
+} ArenaPool;
+
+/* As arena_alloc and arena_array, beside what came from this pool before. */
+void *arena_pool_alloc(Arena *arena, ArenaPool *pool, size_t size);
+void *arena_pool_array(Arena *arena, ArenaPool *pool, size_t count, size_t size);
+
 /* Gives back an allocation of `size` bytes before the arena ends. Small ones stay until then all
  * the same. NULL with size 0 is fine. */
 void arena_release(Arena *arena, void *bytes, size_t size);

@@ -308,6 +308,41 @@ static void test_checked_sizes(void **state) {
     assert_false(checked_count((int64_t[]){0, INT64_MAX, INT64_MAX}, 3, &result));
 }
 
+/* What comes from a pool is zeroed, aligned, and mostly next to what came before, whatever else the
+ * arena gives meanwhile; what is too large for a pool is had all the same. */
+static void test_pools(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    ArenaPool pool = {0}, other = {0};
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    const size_t size = 112;
+    char *last = NULL;
+    unsigned apart = 0;
+    for (int i = 0; i < 2000; i++) {
+        char *one = arena_pool_alloc(&arena, &pool, size - 3);
+        for (size_t k = 0; k < size - 3; k++) assert_int_equal(one[k], 0);
+        memset(one, 1, size - 3);
+        assert_int_equal((uintptr_t)one % 8, 0);
+        apart += one != last + size;
+        last = one;
+        memset(arena_alloc(&arena, 24), 2, 24);
+        memset(arena_pool_array(&arena, &other, 5, 8), 3, 40);
+        assert_int_equal(one[size - 4], 1);
+    }
+    assert_true(apart < 2000 * size / 8192 + 10);
+    memset(arena_pool_alloc(&arena, &pool, 1 << 20), 4, 1 << 20);
+    memset(arena_pool_alloc(&arena, &pool, 600), 5, 600);
+    assert_ptr_equal(arena_pool_alloc(&arena, &pool, 8), last + size);
+    assert_non_null(arena_pool_alloc(&arena, &other, 0));
+    if (setjmp(trap.env) == 0) {
+        arena_pool_array(&arena, &pool, SIZE_MAX / 4, 8);
+        fail_msg("the product wraps");
+    }
+    arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_zeroed_aligned_and_apart),
@@ -323,6 +358,7 @@ int main(void) {
         cmocka_unit_test(test_budget_is_usable),
         cmocka_unit_test(test_vector),
         cmocka_unit_test(test_checked_sizes),
+        cmocka_unit_test(test_pools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

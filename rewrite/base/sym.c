@@ -207,7 +207,8 @@ void sym_reserve(SymTable *table, size_t count) {
 
 static Sym add(SymTable *table, SymKey key) {
     if (table->count == table->room || table->count == most_names(table)) sym_reserve(table, 1);
-    SymData *sym = arena_alloc(table->arena, sizeof *sym + key.length + 1);
+    SymData *sym =
+        arena_pool_alloc(table->arena, &table->texts, sizeof *sym + key.length + 1);
     sym->length = (uint32_t)key.length;
     sym->number = (uint32_t)table->count;
     if (key.length) memcpy(sym->text, key.text, key.length);

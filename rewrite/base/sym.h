@@ -42,6 +42,7 @@ typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
+    ArenaPool texts; /* of the names */
     SymGroup *groups; /* [group_count] */
     size_t group_count;
     void *memory; /* of groups, which are aligned in it */
