@@ -175,9 +175,11 @@ static void enter(SymTable *table, uint64_t hash, uint32_t number) {
 enum { LINE = sizeof(SymGroup) };
 _Static_assert(LINE == 64, "a group is a cache line");
 
+/* The old table is whole until there is memory for the new one. */
 static void groups_grow(SymTable *table, size_t count) {
+    void *memory = arena_array(table->arena, count + 1, LINE);
     arena_release(table->arena, table->memory, (table->group_count + 1) * LINE);
-    table->memory = arena_array(table->arena, count + 1, LINE);
+    table->memory = memory;
     uintptr_t line = ((uintptr_t)table->memory + LINE - 1) / LINE * LINE;
     table->groups = (SymGroup *)(void *)((char *)table->memory + (line - (uintptr_t)table->memory));
     table->group_count = count;

@@ -105,6 +105,34 @@ static void test_reserved_neighbours(void **state) {
     }
 }
 
+/* Where there is no memory for a larger table, the names that were there are still found. */
+static void test_growth_that_fails(void **state) {
+    (void)state;
+    enum { COUNT = 40000 }; /* the table is large enough to be given back when it grows */
+    char text[32];
+    static volatile bool failed;
+    static volatile size_t count;
+    failed = false;
+    if (setjmp(trap.env)) {
+        failed = true;
+        arena.budget = UINT64_MAX;
+    } else {
+        for (int i = 0; i < COUNT; i++) {
+            snprintf(text, sizeof text, "n%d", i);
+            sym_intern_cstr(&table, text);
+        }
+        count = table.count;
+        arena.budget = arena.used;
+        sym_reserve(&table, 4 * COUNT);
+    }
+    assert_true(failed);
+    assert_int_equal(table.count, count);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text, sizeof text, "n%zu", i);
+        assert_ptr_equal(sym_find(&table, text, strlen(text)), table.names[i]);
+    }
+}
+
 static void test_fresh_names(void **state) {
     (void)state;
     if (setjmp(trap.env)) fail_msg("out of memory");
@@ -218,6 +246,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_odd_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reserved_neighbours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_growth_that_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fresh_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_fresh_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_names_spread, set_up, tear_down),
