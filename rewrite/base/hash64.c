@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "le_word.h"
+
 #define PRIME1 0x9E3779B185EBCA87u
 #define PRIME2 0xC2B2AE3D27D4EB4Fu
 #define PRIME3 0x165667B19E3779F9u
@@ -16,15 +18,6 @@ enum { STRIPE = 32 };
 
 static inline uint64_t rotate(uint64_t value, unsigned bits) {
     return value << bits | value >> (64 - bits);
-}
-
-static inline uint64_t read_word(const unsigned char *bytes) {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
 }
 
 static inline uint64_t read_half_word(const unsigned char *bytes) {
@@ -45,10 +38,10 @@ static inline uint64_t lane_round(uint64_t lane, uint64_t word) {
 static void take_stripes(Hash64 *hash, const unsigned char *bytes, size_t count) {
     uint64_t a = hash->lanes[0], b = hash->lanes[1], c = hash->lanes[2], d = hash->lanes[3];
     for (; count > 0; count--, bytes += STRIPE) {
-        a = lane_round(a, read_word(bytes));
-        b = lane_round(b, read_word(bytes + 8));
-        c = lane_round(c, read_word(bytes + 16));
-        d = lane_round(d, read_word(bytes + 24));
+        a = lane_round(a, le_word(bytes));
+        b = lane_round(b, le_word(bytes + 8));
+        c = lane_round(c, le_word(bytes + 16));
+        d = lane_round(d, le_word(bytes + 24));
     }
     hash->lanes[0] = a, hash->lanes[1] = b, hash->lanes[2] = c, hash->lanes[3] = d;
 }
@@ -84,7 +77,7 @@ static uint64_t merge_lanes(const uint64_t lanes[4]) {
 
 static uint64_t mix_rest(uint64_t result, const unsigned char *bytes, size_t size) {
     for (; size >= 8; size -= 8, bytes += 8)
-        result = rotate(result ^ lane_round(0, read_word(bytes)), 27) * PRIME1 + PRIME4;
+        result = rotate(result ^ lane_round(0, le_word(bytes)), 27) * PRIME1 + PRIME4;
     if (size >= 4) {
         result = rotate(result ^ read_half_word(bytes) * PRIME1, 23) * PRIME2 + PRIME3;
         size -= 4, bytes += 4;

@@ -20,6 +20,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "le_word.h"
+
 /* SipHash's state, as published by Aumasson and Bernstein (2012). */
 typedef struct Sip {
     uint64_t a, b, c, d;
@@ -112,16 +114,6 @@ static SymGroup *group_behind(const SymTable *table, const SymGroup *group) {
     return &table->groups[next < table->group_count ? next : 0];
 }
 
-/* Eight bytes as a little-endian word. */
-static uint64_t load_word(const uint8_t *bytes) {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    word = __builtin_bswap64(word);
-#endif
-    return word;
-}
-
 /* Which bytes of the word are `tag`, a bit for each. A byte that differs by 1 and follows one that
  * is equal may be taken for equal too. */
 static unsigned bytes_equal(uint64_t word, uint8_t tag) {
@@ -133,8 +125,8 @@ static unsigned bytes_equal(uint64_t word, uint8_t tag) {
 
 /* Where in the group names with that tag may be, a bit for each place. */
 static unsigned places_of(const SymGroup *group, uint8_t tag) {
-    unsigned first = bytes_equal(load_word(group->tags), tag);
-    unsigned last = bytes_equal(load_word(group->tags + SYM_GROUP - 8), tag);
+    unsigned first = bytes_equal(le_word(group->tags), tag);
+    unsigned last = bytes_equal(le_word(group->tags + SYM_GROUP - 8), tag);
     return (first | last << (SYM_GROUP - 8)) & ((1u << group->count) - 1);
 }
 
