@@ -233,6 +233,7 @@ static void init_tables(Placement *p) {
     for (uint32_t i = 0; i < p->use_count; i++) p->use_vars[i] = VAR_NONE;
     p->training = ARENA_ARRAY(p->scratch, bool, p->graph_count);
     p->fp32_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
+    p->op_roles = ARENA_ARRAY(p->scratch, uint8_t, ops_count());
     p->graphs = model_graphs(p->model, p->scratch);
     placement_new_var(p, NULL); /* VAR_FP32 */
     p->vars.items[VAR_FP32].pinned = true;
@@ -251,6 +252,8 @@ bool placement_build(Placement *p, Err *err) {
     }
     build_training(p);
     tie_sequences(p);
+    placement_keep_precise(p);
+    if (!placement_keep_grids(p, err)) return false;
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         for (const Node *node = p->graphs.items[i]->first; node; node = node_after(node))

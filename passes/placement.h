@@ -36,6 +36,7 @@ typedef struct PlaceVar {
     bool flexible;    /* reads constants only: follows its readers instead */
     bool low;         /* the decision; only roots' counts */
     bool aside;       /* an operand that the operator keeps in fp32 whatever the others are */
+    bool precise;     /* 16 bits are too few for what its nodes compute (placement_precise.c) */
     uint8_t kind;     /* a NoteKind: of `reason` */
     const char *reason; /* why it is pinned itself; NULL where it is not, or a tie alone pins it */
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
@@ -78,6 +79,8 @@ typedef struct Placement {
                              a guard */
     VarId *use_vars;    /* [use_count]: what a use's precision follows */
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
+    uint8_t *op_roles; /* [ops_count()]: placement_precise.c's */
+    bool asks;         /* some operator asks for exact values */
     uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
     CensusMemo *census;
@@ -169,6 +172,14 @@ void placement_build_node(Placement *placement, const Node *node);
 void placement_build_bodies(Placement *placement, const Node *node, const VarId *output_vars);
 /* Same for a call of a function of the model. */
 void placement_build_call(Placement *placement, const Node *node, const Function *function);
+/* Notes that the model has that operator, of placement_build_node; then, once all ties are there:
+ * pins what feeds angles, coordinates and indices alone (placement_precise.c), and arithmetic on
+ * constants that count cells (placement_grid.c; false where a constant can't be read). */
+void placement_note_asking(Placement *placement, const OpSchema *schema);
+void placement_keep_precise(Placement *placement);
+typedef enum PreciseRole { PRECISE_NONE, PRECISE_CARRIES, PRECISE_PRODUCT } PreciseRole;
+PreciseRole placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
+bool placement_keep_grids(Placement *placement, Err *err);
 /* Looks for constants that the target can't hold, and pins their readers as request.guard says
  * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);

@@ -330,6 +330,7 @@ void placement_build_node(Placement *p, const Node *node) {
     }
     NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = placement_node_vars(p, node)};
     OpClassAnswer answer = op_class_of(node, p->request.classes);
+    placement_note_asking(p, schema);
     b.pin = class_reason(&b, answer);
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
     bool few = node->output_count <= sizeof b.few / sizeof *b.few;
