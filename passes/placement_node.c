@@ -8,6 +8,7 @@
 #include "fused_ops.h"
 #include "op_facts.h"
 #include "op_types.h"
+#include "peer_fault.h"
 #include "placement.h"
 #include "text_order.h"
 
@@ -261,6 +262,15 @@ static const char *fp32_reason(NodeBuild *b) {
     return *reason;
 }
 
+/* What the node moves is cast anyway: behind it as well as before. */
+static bool is_cast_behind(const NodeBuild *b) {
+    if (b->p->request.target != DTYPE_FLOAT16 || !peer_fault_transpose(b->node)) return false;
+    const Value *moved = b->node->inputs[0].value;
+    VarId var = moved ? b->p->value_vars[moved->id] : VAR_NONE;
+    return var != VAR_NONE && !b->p->constant[moved->id] &&
+           b->p->vars.items[placement_root(b->p, var)].pinned;
+}
+
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded =
         b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
@@ -270,6 +280,7 @@ static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     if (answer.op_class == CLASS_NONE) return answer.why;
     if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))
         return "quantized: it reads DequantizeLinear";
+    if (is_cast_behind(b)) return "ONNX Runtime 1.31 fails on it in float16";
     return NULL;
 }
 
