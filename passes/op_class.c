@@ -72,6 +72,13 @@ OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy) 
     return row ? (OpClass)row->classes[policy] : CLASS_NONE;
 }
 
+bool op_class_is_product(const char *domain, const char *op_type) {
+    const Row *row = find_row(ops_domain(domain), op_type);
+    for (size_t i = 0; row && i < sizeof row->classes; i++)
+        if (row->classes[i] == CLASS_LOW) return true;
+    return false;
+}
+
 const char *op_class_name(OpClass op_class) {
     switch (op_class) {
     case CLASS_NONE: return "NONE";

@@ -118,14 +118,18 @@ bool placement_use_is_free(const Use *use);
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
 
-/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
- * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator
- * gives or takes, whatever it would save. In scratch. */
+/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator, or
+ * to one that takes rows of a constant table, through groups that may go low themselves: no cast is
+ * put into fp32 data that neither gives or takes, whatever it would save. In scratch. */
 bool *placement_candidates(Placement *placement, const bool *produces);
 
 /* True where what reads through `use` may go low only if the value there is low. Constants are
  * never asked. */
 bool placement_use_needs_low(Placement *placement, const Use *use, const bool *produces);
+
+/* True where a Cast to and from the target exists in the graph's opset (a default import can be
+ * added where there is none). */
+bool placement_casts_are_legal(const Placement *placement, const Graph *graph);
 
 /* The root of a variable's tie group. */
 VarId placement_root(Placement *placement, VarId var);
