@@ -20,6 +20,12 @@ typedef struct NewNode {
     int64_t opset; /* whose form it has */
 } NewNode;
 
+/* A declaration whose shape is not what the operators give. */
+typedef struct WrongShape {
+    const Value *value;
+    ValueDecl *decl;
+} WrongShape;
+
 struct Upgrade {
     PassCtx *ctx;
     Model *model;
@@ -27,6 +33,7 @@ struct Upgrade {
     bool inferred; /* types are as good as they get */
     bool applying; /* the checks are over */
     VEC(NewNode) added;
+    VEC(WrongShape) wrong; /* found by the checks */
     const Node *upsampled; /* the last node that was an Upsample */
 };
 

@@ -468,6 +468,9 @@ void value_sync_info(Value *value);
 void value_declare_input(Value *value, Dtype dtype);
 void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype);
 
+/* Changes the whole type that a declaration gives. */
+void decl_set_type(Model *model, ValueDecl *decl, const Type *type);
+
 /* Adds or replaces the tensor of an initializer; NULL makes it none (and unlists it). */
 void value_set_init(Value *value, const Tensor *tensor);
 
