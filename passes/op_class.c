@@ -14,6 +14,7 @@ typedef enum Condition {
     ALWAYS,
     POW,        /* low only for exponents that square */
     DIV,        /* fp32 where the numerator is a constant */
+    SQUARE,     /* of Mul: a value times itself is as Pow to the exponent 2 */
     SCATTER,    /* fp32 where the reduction accumulates */
     CAST,       /* of Cast and CastLike: depends on the types they convert between */
     DEQUANTIZE, /* fp32: what is quantized stays as it is */
@@ -290,6 +291,15 @@ static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy
                : (OpClassAnswer){CLASS_FP32, "Pow runs in 16 bit only to square"};
 }
 
+/* The square of 300 is beyond float16's range; sums of squares are what norms are made of. */
+static OpClassAnswer square_class(const Node *node, OpClass op_class, Policy policy) {
+    const Value *value = input_of(node, 0);
+    bool square = policy == POLICY_FLOAT16 && value && value == input_of(node, 1) &&
+                  !value_is_constant(value);
+    return square ? (OpClassAnswer){CLASS_FP32, "squares, which float16 has no range for"}
+                  : (OpClassAnswer){op_class, NULL};
+}
+
 static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
     const Attr *reduction = node_attr(node, "reduction");
     if (!reduction || reduction->type != ATTR_STRING || policy == POLICY_FAST)
@@ -368,6 +378,7 @@ OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     case POW: return pow_class(node, op_class, policy);
     case SCATTER: return scatter_class(node, op_class, policy);
     case CAST: return cast_class(node);
+    case SQUARE: return square_class(node, op_class, policy);
     case DIV:
         if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
             return (OpClassAnswer){CLASS_FP32, "divides a constant"};

@@ -39,12 +39,33 @@ static VarId outer_var(const BodyBuild *b, size_t slot) {
     return var == VAR_NONE ? state : var;
 }
 
+static const Value *state_formal(const BodyBuild *b, size_t slot) {
+    size_t at = slot + (size_t)b->slots->body_input;
+    return at < b->body->inputs.count ? b->body->inputs.items[at] : NULL;
+}
+
+/* True where each iteration adds to the state: a sum as long as the loop runs. */
+static bool accumulates(const BodyBuild *b, size_t slot, const Value *next) {
+    const Value *state = state_formal(b, slot);
+    const Node *node = next->producer;
+    if (!state || !node || node->graph != b->body || !domain_is_default(node->domain) ||
+        !(sym_equals(node->op_type, "Add") || sym_equals(node->op_type, "Sub") ||
+          sym_equals(node->op_type, "Sum")))
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value == state) return true;
+    return false;
+}
+
 static void tie_outputs(BodyBuild *b) {
     for (size_t i = 0; i < b->body->outputs.count; i++) {
         VarId *inner = placement_output_var(b->p, b->body, i);
         if (*inner == VAR_NONE || i < (size_t)b->slots->body_output) continue;
         VarId var = outer_var(b, i - (size_t)b->slots->body_output);
         if (var != VAR_NONE) *inner = var;
+        size_t slot = i - (size_t)b->slots->body_output;
+        if (slot < b->states && accumulates(b, slot, b->body->outputs.items[i]->use.value))
+            placement_pin(b->p, var, NOTE_PRECISE, "sums over iterations");
     }
 }
 

@@ -110,6 +110,7 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared> LABELS quick)
+        demi_python_test(unseen unseen_test.py ${with_demi} --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(faithful faithful_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             PROCESSORS 2)
         if(demi_onednn_headers)

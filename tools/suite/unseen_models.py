@@ -384,7 +384,7 @@ def detector(select: str = "nms") -> Made:
         before = filters
         if level >= 2:
             head = _conv(b, _silu(b, _conv(b, x, [width, filters, 3, 3], 1.6)),
-                         [4 + classes, width, 1, 1], 1.5)
+                         [4 + classes, width, 1, 1], 0.7)
             maps.append(b.node("Reshape", head, b.ints(1, 4 + classes, -1)))
     x = b.node("Concat", *maps, axis=2)
     near, far, scores = b.node("Split", x, b.ints(2, 2, classes), outputs=3, axis=1)
@@ -401,7 +401,7 @@ def detector(select: str = "nms") -> Made:
     rows = b.node("Transpose", boxes, perm=[0, 2, 1])
     if select == "nms":
         picked = b.node("NonMaxSuppression", rows, scores, b.constant(20, dtype=np.int64),
-                        b.constant(0.5), b.constant(0.6))
+                        b.constant(0.5), b.constant(0.55))
         which = b.node("Squeeze", b.node("Slice", picked, b.ints(2), b.ints(3), b.ints(1)),
                        b.ints(1))
         b.output(b.node("Gather", b.node("Squeeze", rows, b.ints(0)), which), "boxes", ["n", 4])
@@ -467,3 +467,5 @@ MODELS: dict[str, Callable[[], Made]] = {
     "detector_nms": detector,
     "sampler": sampler,
 }
+# Those whose outputs' rows a score selects and orders.
+SELECTING = {"detector_topk", "detector_nms"}
