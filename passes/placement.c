@@ -95,7 +95,8 @@ static VarId io_var(Placement *p, const Value *value, const bool *low) {
         return var;
     }
     p->vars.items[var].wants_low = true;
-    if (!placement_casts_are_legal(p, value->graph)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+    if (!placement_casts_are_legal(p, value->graph))
+        placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     return var;
 }
 
@@ -148,7 +149,8 @@ static void build_formals(Placement *p, const Function *function) {
         if (!value_holds_float(value)) continue;
         VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
-        if (!placement_casts_are_legal(p, body)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+        if (!placement_casts_are_legal(p, body))
+            placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     }
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;

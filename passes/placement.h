@@ -118,9 +118,9 @@ bool placement_use_is_free(const Use *use);
 /* By root: whether some value has that variable. In scratch. */
 bool *placement_producers(Placement *placement);
 
-/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator, or
- * to one that takes rows of a constant table, through groups that may go low themselves: no cast is
- * put into fp32 data that neither gives or takes, whatever it would save. In scratch. */
+/* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
+ * or to one that takes rows of a constant table, through groups that may go low themselves: no cast
+ * is put into fp32 data that neither gives or takes, whatever it would save. In scratch. */
 bool *placement_candidates(Placement *placement, const bool *produces);
 
 /* True where what reads through `use` may go low only if the value there is low. Constants are

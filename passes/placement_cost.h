@@ -8,10 +8,10 @@
  * all of one run of the model. A cast of n elements reads 4n bytes and writes 2n, or the other way
  * round: 6n bytes converted. It is a node of its own besides, which costs some 4 kB's worth of time
  * however small the value is, so that of two placements that convert about as much the one with
- * fewer casts wins. A value that an operator gives in fp32 counts 4n bytes, at an eighth: moving data
- * through many nodes in fp32 is worth a larger cast sooner or later, but converting costs accuracy as
- * well as time, so not at once. A constant that is stored in fp32 counts in full: its bytes are in
- * the file and in memory, whatever a run reads of them.
+ * fewer casts wins. A value that an operator gives in fp32 counts 4n bytes, at an eighth: moving
+ * data through many nodes in fp32 is worth a larger cast sooner or later, but converting costs
+ * accuracy as well as time, so not at once. A constant that is stored in fp32 counts in full: its
+ * bytes are in the file and in memory, whatever a run reads of them.
  *
  * Dimensions: a known one counts as it is, a symbolic or unknown one as 64, an unknown rank as 4096
  * elements in all, an empty tensor as one element. What matters is the ratio of values to each

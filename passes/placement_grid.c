@@ -16,7 +16,7 @@
 
 enum {
     CHUNK = 256,
-    LEAST_COUNT = 16,   /* elements */
+    LEAST_COUNT = 16,    /* elements */
     LEAST_DIFFERENT = 8, /* of them */
 };
 
@@ -51,7 +51,8 @@ static bool is_exact(float number, Dtype target) {
 static bool look_at(Look *look, const float *numbers, uint64_t count, Dtype target) {
     for (uint64_t i = 0; i < count; i++) {
         float twice = numbers[i] * 2;
-        if (!(twice >= -0x1p24f && twice <= 0x1p24f) || twice != (float)(int32_t)twice) return false;
+        if (!(twice >= -0x1p24f && twice <= 0x1p24f) || twice != (float)(int32_t)twice)
+            return false;
         if (look->count < LEAST_DIFFERENT && !is_known(look, numbers[i]))
             look->different[look->count++] = numbers[i];
         look->inexact = look->inexact || !is_exact(numbers[i], target);

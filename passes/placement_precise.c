@@ -11,10 +11,10 @@
  * too (the waves that a layer adds to its own input) is decided as ever; an output of the model and
  * a look at the shape count for nothing.
  *
- * A decision belongs to a tie group (placement.h), and so does "alone": it holds of a group where it
- * holds of all that reads any of its values. That takes loops' states, branches and formals of
- * functions along. What comes elsewhere is found first, then how far each such operand reaches back,
- * in time linear in the number of uses, and none in a model without such an operand.
+ * A decision belongs to a tie group (placement.h), and so does "alone": it holds of a group where
+ * it holds of all that reads any of its values. That takes loops' states, branches and formals of
+ * functions along. What comes elsewhere is found first, then how far each such operand reaches
+ * back, in time linear in the number of uses, and none in a model without such an operand.
  */
 #include "op_facts.h"
 #include "op_types.h"

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Estimates typical magnitudes and pins the impossible; see value_magnitude.h.
  *
- * A magnitude is a root mean square, carried forward through the graph. It begins at normalisations,
- * whose scale and shift say what comes out whatever goes in, and at activations with bounds; inputs
- * of the model are unknown, and so is what is computed of them before. A product with a matrix of
- * weights multiplies it by the weights' own and by the root of the sum's length, as for uncorrelated
- * terms; trained ones correlate, so the estimate is low rather than high. It is rough: it is to find
- * the value of 300,000 (scores before they are scaled by 1/sqrt(d)), not that of 60,000, which takes
- * a measurement (--calibrate).
+ * A magnitude is a root mean square, carried forward through the graph. It begins at
+ * normalisations, whose scale and shift say what comes out whatever goes in, and at activations
+ * with bounds; inputs of the model are unknown, and so is what is computed of them before. A
+ * product with a matrix of weights multiplies it by the weights' own and by the root of the sum's
+ * length, as for uncorrelated terms. It is rough, and rougher with each such step: after DEEPEST of
+ * them nothing is said. It is to find the value of 300,000 (scores before they are scaled by
+ * 1/sqrt(d)), not that of 60,000, which takes a measurement (--calibrate). What is 16 bit already
+ * counts as it is, so that a model that was converted is judged as before.
  *
  * Weights are sampled: at most SAMPLES numbers of each.
  */
@@ -21,6 +22,7 @@
 #include "text_order.h"
 
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
+enum { DEEPEST = 2 }; /* products since the last normalisation */
 
 static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */
@@ -30,6 +32,7 @@ typedef enum Rule {
     RULE_NONE,
     RULE_MOVES,
     RULE_SAME,
+    RULE_CLIP,
     RULE_UNIT,
     RULE_SUM,
     RULE_PRODUCT,
@@ -54,11 +57,12 @@ static const struct {
 
 typedef struct Magnitudes {
     Placement *p;
-    double *of;          /* [value_count]: NAN where unknown */
-    bool *deviation;     /* [value_count]: a root of what was computed; dividing by it normalises */
-    bool *inverse;       /* [value_count]: one over such */
-    bool *shares;        /* [value_count]: of a softmax: a product with it is a mean */
-    uint8_t *rules;      /* [ops_count()] */
+    double *of;      /* [value_count]: NAN where unknown */
+    uint8_t *depth;  /* [value_count]: products it is of */
+    bool *deviation; /* [value_count]: a root of what was computed; dividing by it normalises */
+    bool *inverse;   /* [value_count]: one over such */
+    bool *shares;    /* [value_count]: of a softmax: a product with it is a mean */
+    uint8_t *rules;  /* [ops_count()] */
     Err *err;
     bool failed;
 } Magnitudes;
@@ -69,7 +73,7 @@ static double sampled(Magnitudes *m, const Tensor *tensor) {
     uint64_t count = tensor_count(tensor), stride = count / RUNS;
     double sum = 0;
     uint64_t taken = 0;
-    for (uint64_t at = 0; at < count; at += stride > RUN ? stride : RUN) {
+    for (uint64_t at = 0; at<count; at += stride> RUN ? stride : RUN) {
         float numbers[RUN];
         uint64_t some = count - at < RUN ? count - at : RUN;
         if (!tensor_read_floats(tensor, at, some, numbers, m->err)) {
@@ -83,12 +87,16 @@ static double sampled(Magnitudes *m, const Tensor *tensor) {
     return magnitude <= LARGEST_WEIGHT ? magnitude : NAN;
 }
 
+static bool is_real(int32_t dtype) {
+    return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
 static double magnitude_of(Magnitudes *m, const Value *value) {
     if (!value) return NAN;
-    if (!m->p->constant[value->id]) return m->of[value->id];
+    if (!value_is_constant(value)) return m->of[value->id];
     if (m->of[value->id] >= 0 || m->failed) return m->of[value->id];
     const Tensor *tensor = constant_tensor(value, &m->p->model->arena);
-    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return NAN;
+    if (!tensor || !is_real(tensor->dtype) || !tensor_check(tensor, NULL)) return NAN;
     return m->of[value->id] = sampled(m, tensor);
 }
 
@@ -122,7 +130,7 @@ static double moved(Magnitudes *m, const Node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const OpParam *param = op_schema_input(schema, i);
         if (!param || !(flags->moved >> (param - schema->inputs) & 1)) continue;
-        if (!value_holds_float(input_of(node, i))) continue;
+        if (!input_of(node, i) || !is_real(type_dtype(input_of(node, i)->type))) continue;
         double own = input_magnitude(m, node, i);
         if (!(own <= most)) most = own;
         if (isnan(own)) return NAN;
@@ -149,7 +157,7 @@ static double quotient_of(Magnitudes *m, const Node *node) {
     const Value *by = input_of(node, 1);
     if (!by) return NAN;
     if (m->deviation[by->id]) return 1;
-    if (!m->p->constant[by->id]) return NAN;
+    if (!value_is_constant(by)) return NAN;
     double divisor = magnitude_of(m, by);
     return divisor > 0 ? input_magnitude(m, node, 0) / divisor : NAN;
 }
@@ -205,10 +213,39 @@ static double square_of(Magnitudes *m, const Node *node) {
     return exponent == 2.0f ? own * own : NAN;
 }
 
+/* An end of Clip's range, operand i or, before opset 11, an attribute; Inf where it is open. */
+static double clip_end(const Node *node, uint32_t i, const char *name) {
+    float end;
+    const Value *value = input_of(node, i);
+    const Attr *attr = node_attr(node, name);
+    if (value)
+        return value_is_constant(value) && constant_scalar(value, &end) ? (double)end : INFINITY;
+    return attr && attr->type == ATTR_FLOAT ? (double)attr->v.f : INFINITY;
+}
+
+static double clip_of(Magnitudes *m, const Node *node) {
+    double low = fabs(clip_end(node, 1, "min")), high = fabs(clip_end(node, 2, "max"));
+    double own = input_magnitude(m, node, 0), most = fmax(low, high);
+    return isfinite(most) ? fmin(isnan(own) ? most : own, most) : own;
+}
+
+/* Bounded values are of no product; a sum is of its terms' deepest. */
+static uint8_t depth_of(const Magnitudes *m, const Node *node, Rule rule) {
+    uint8_t depth = 0;
+    if (rule == RULE_UNIT || rule == RULE_NORM) return 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = node->inputs[i].value;
+        if (value && m->depth[value->id] > depth) depth = m->depth[value->id];
+    }
+    bool deeper = rule == RULE_DOT || rule == RULE_PRODUCT || rule == RULE_SQUARE;
+    return deeper && depth < UINT8_MAX ? depth + 1 : depth;
+}
+
 static double result_of(Magnitudes *m, const Node *node, Rule rule) {
     switch (rule) {
     case RULE_MOVES: return moved(m, node);
     case RULE_SAME: return input_magnitude(m, node, 0);
+    case RULE_CLIP: return clip_of(m, node);
     case RULE_UNIT: return 1;
     case RULE_SUM: return sum_of(m, node);
     case RULE_PRODUCT: return product_of(m, node);
@@ -227,25 +264,29 @@ static double result_of(Magnitudes *m, const Node *node, Rule rule) {
 
 static void visit(Magnitudes *m, const Node *node) {
     const Value *out = node->output_count ? node->outputs[0] : NULL;
-    if (!out || !value_holds_float(out) || m->p->constant[out->id]) return;
+    if (!out || !is_real(type_dtype(out->type)) || value_is_constant(out)) return;
     if (model_find_function(node->graph->model, node)) return;
     Rule rule = rule_of(m, node);
     const Value *in = input_of(node, 0);
-    m->deviation[out->id] = rule == RULE_ROOT && in && !m->p->constant[in->id];
+    m->deviation[out->id] = rule == RULE_ROOT && in && !value_is_constant(in);
     m->inverse[out->id] = rule == RULE_INVERSE && in && m->deviation[in->id];
-    m->shares[out->id] = sym_equals(node->op_type, "Softmax") ||
-                         (rule == RULE_MOVES && in && m->shares[in->id]);
-    double result = result_of(m, node, rule);
-    for (uint32_t i = 0; i < (rule == RULE_MOVES ? node->output_count : 1); i++)
-        if (node->outputs[i]) m->of[node->outputs[i]->id] = result;
+    m->shares[out->id] =
+        sym_equals(node->op_type, "Softmax") || (rule == RULE_MOVES && in && m->shares[in->id]);
+    uint8_t depth = depth_of(m, node, rule);
+    double result = depth > DEEPEST ? NAN : result_of(m, node, rule);
+    for (uint32_t i = 0; i < (rule == RULE_MOVES ? node->output_count : 1); i++) {
+        if (!node->outputs[i]) continue;
+        m->of[node->outputs[i]->id] = result;
+        m->depth[node->outputs[i]->id] = depth;
+    }
 }
 
 /* ---- what follows ---------------------------------------------------------------------------- */
 
 static void pin(Placement *p, const Value *value, double peak) {
-    const char *reason = arena_printf(&p->model->arena,
-                                      "its weights make '%s' some %.2g, beyond %s's range",
-                                      sym_text(value->name), peak, dtype_name(p->request.target));
+    const char *reason =
+        arena_printf(&p->model->arena, "its weights make '%s' some %.2g, beyond %s's range",
+                     sym_text(value->name), peak, dtype_name(p->request.target));
     placement_pin(p, p->value_vars[value->id], NOTE_VALUE, reason);
     for (const Use *use = value->uses; use; use = use->next)
         placement_pin(p, placement_use_var(p, use), NOTE_VALUE, reason);
@@ -255,6 +296,7 @@ bool value_magnitudes_pin(Placement *p, Err *err) {
     if (p->request.target != DTYPE_FLOAT16) return true; /* others reach as far as float */
     Magnitudes m = {.p = p, .err = err};
     m.of = ARENA_ARRAY(p->scratch, double, p->value_count);
+    m.depth = ARENA_ARRAY(p->scratch, uint8_t, p->value_count);
     m.deviation = ARENA_ARRAY(p->scratch, bool, p->value_count);
     m.inverse = ARENA_ARRAY(p->scratch, bool, p->value_count);
     m.shares = ARENA_ARRAY(p->scratch, bool, p->value_count);
@@ -267,7 +309,7 @@ bool value_magnitudes_pin(Placement *p, Err *err) {
     for (uint32_t id = 0; id < p->value_count; id++) {
         const Value *value = p->values[id];
         double peak = m.of[id] * MAGNITUDE_PEAK;
-        if (value && !p->constant[id] && peak > LARGEST_FLOAT16) pin(p, value, peak);
+        if (value && !value_is_constant(value) && peak > LARGEST_FLOAT16) pin(p, value, peak);
     }
     return !m.failed;
 }

@@ -10,7 +10,7 @@
  * target's largest finite number. ERR_ENV or ERR_MODEL where a constant can't be read. */
 bool value_magnitudes_pin(Placement *placement, Err *err);
 
-/* Of a few thousand normally distributed numbers, the largest is some 4 deviations from their mean. */
+/* Of a few thousand normally distributed numbers, the largest lies some 4 deviations off. */
 enum { MAGNITUDE_PEAK = 4 };
 
 #endif
