@@ -63,8 +63,8 @@ bool value_holds_float(const Value *value) {
 }
 
 static bool is_sequence(const Value *value) {
-    return value->type && value->type->kind != TYPE_TENSOR &&
-           value->type->kind != TYPE_SPARSE_TENSOR;
+    TypeKind kind = value_type(value)->kind;
+    return value->type && kind != TYPE_TENSOR && kind != TYPE_SPARSE_TENSOR;
 }
 
 /* True where a Cast to and from the target exists in the graph's opset (a default import can be

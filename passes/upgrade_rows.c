@@ -29,6 +29,7 @@ static bool check_input(const Upgrade *upgrade, const Node *node, const Attr *at
 bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
                        const OpSchema *older, Err *err) {
     const Attr *attr = row->attr ? node_attr(node, row->attr) : NULL;
+    int64_t number;
     switch (row->kind) {
     case STEP_SAME:
     case STEP_NARROWER:
@@ -36,8 +37,7 @@ bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
     case STEP_RENAME:
     case STEP_OPERATOR: return true;
     case STEP_ONLY_INT:
-        if (!attr || (!attr->ref && attr->type == ATTR_INT && attr->v.i == row->integer))
-            return true;
+        if (!attr || (attr_int(attr, &number) && number == row->integer)) return true;
         if (attr->ref) return refuse_parameter(upgrade, node, attr, err);
         return upgrade_refuse(upgrade, node, err, "'%s' can't be other than %lld any more",
                               row->attr, (long long)row->integer);
@@ -80,7 +80,7 @@ void upgrade_apply_row(Upgrade *upgrade, Node *node, const OpsetStep *row) {
         if (!attr) node_set_attr_int(node, row->attr, row->integer);
         break;
     case STEP_DEFAULT_FLOAT:
-        if (!attr) upgrade_set_float(node, row->attr, row->number);
+        if (!attr) node_set_attr_float(node, row->attr, row->number);
         break;
     case STEP_DEFAULT_STRING:
         if (!attr) node_set_attr_string(node, row->attr, row->text);
