@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cast_node.h"
 #include "constants.h"
 #include "infer_dtypes.h"
 #include "op_types.h"
@@ -149,7 +150,7 @@ static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
         reader->graph,
         sym_fresh(&model->syms, arena_printf(ctx->scratch, "%s_to_float", value->name->text)));
     node_set_output(cast, 0, result);
-    node_set_attr_int(cast, "to", DTYPE_FLOAT);
+    cast_set_to(cast, DTYPE_FLOAT);
     value_set_type(result, type);
     return result;
 }
@@ -208,7 +209,7 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
         use_set(&output->use, result);
         value_swap_names(value, result);
         node_set_input(cast, 0, value);
-        node_set_attr_int(cast, "to", declared);
+        cast_set_to(cast, declared);
         value_set_type(result, type_with_dtype(&model->arena, value->type, declared));
         ctx->counts->rewrites++;
     }

@@ -297,7 +297,9 @@ static void split_resize(Upgrade *upgrade, Node *node) {
     upgrade->added.count--; /* made below, in the form of 11 */
     node_resize_inputs(first, 3);
     node_set_input(first, 2, down);
-    node_set_input(first, 1, upgrade_floats(upgrade, node, NULL, 0, "roi"));
+    Value *roi = upgrade_floats(upgrade, node, NULL, 0, "roi");
+    if (roi->producer) node_move_before(roi->producer, first); /* a function has no initializers */
+    node_set_input(first, 1, roi);
     node_set_attr_string(first, "coordinate_transformation_mode", "asymmetric");
     node_set_attr_string(first, "nearest_mode", "ceil");
     VEC_PUSH(upgrade->ctx->scratch, &upgrade->added, ((NewNode){first, 11}));

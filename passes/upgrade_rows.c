@@ -16,10 +16,15 @@ static bool check_default(const Upgrade *upgrade, const Node *node, const Attr *
                           attr->name->text);
 }
 
-/* A parameter becomes an input through a Constant node: opset 12 has those for lists. */
-static bool check_input(const Upgrade *upgrade, const Node *node, const Attr *attr,
+/* A parameter becomes an input through a Constant node: opset 12 has those for lists. What the old
+ * definition lets out and the new one requires would leave an invalid node: Reshape's shape. */
+static bool check_input(const Upgrade *upgrade, const Node *node, const OpsetStep *row,
                         const OpSchema *older, Err *err) {
     enum { VALUE_INTS_OPSET = 12 };
+    const Attr *attr = node_attr(node, row->attr);
+    const OpSchema *newer = ops_find("", older->name, row->to);
+    if (!attr && newer && op_schema_input_is_required(newer, (size_t)row->input))
+        return upgrade_refuse(upgrade, node, err, "'%s' is missing", row->attr);
     if (!upgrade_is_parameter(attr)) return true;
     if (upgrade->to < VALUE_INTS_OPSET) return refuse_parameter(upgrade, node, attr, err);
     const OpAttr *formal = op_schema_attr(older, attr->name->text);
@@ -48,7 +53,7 @@ bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
     case STEP_DEFAULT_STRING: return check_default(upgrade, node, attr, err);
     case STEP_INTS_INPUT:
     case STEP_FLOATS_INPUT:
-    case STEP_INT_INPUT: return check_input(upgrade, node, attr, older, err);
+    case STEP_INT_INPUT: return check_input(upgrade, node, row, older, err);
     case STEP_CODE: return row->check(upgrade, node, err);
     case STEP_REFUSE: return upgrade_refuse(upgrade, node, err, "%s", row->text);
     }
