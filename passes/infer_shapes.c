@@ -113,8 +113,7 @@ static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
 /* ---- subgraphs ------------------------------------------------------------------------------- */
 
 static Graph *body_of(const Node *node, const char *name) {
-    const Attr *attr = node_attr(node, name);
-    return attr && !attr->ref && attr->type == ATTR_GRAPH ? attr->v.g : NULL;
+    return attr_graph(node_attr(node, name));
 }
 
 /* What leaves a subgraph by output i. */
@@ -246,8 +245,9 @@ static bool infer_loop(Infer *infer, const Node *node) {
 }
 
 static int64_t attr_axis(const Node *node, const char *name, uint32_t i) {
-    const Attr *attr = node_attr(node, name);
-    return attr && attr->type == ATTR_INTS && i < attr->count ? attr->v.ints[i] : 0;
+    uint32_t count;
+    const int64_t *axes = attr_ints(node_attr(node, name), &count);
+    return i < count ? axes[i] : 0;
 }
 
 /* One element of a scanned input, and the number of elements. */

@@ -207,7 +207,7 @@ static const char *without(const Realise *r, const char *attr) {
 /* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in
  * float_data. */
 static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
-    const Tensor *tensor = attr && attr->type == ATTR_TENSOR ? attr->v.t : NULL;
+    const Tensor *tensor = attr_tensor(attr);
     float number;
     uint32_t bits;
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL) ||
@@ -239,17 +239,18 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
         node_add_metadata(node, "demi.was",
                           attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
-        if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
-        else if (!attr || attr->v.i != (int64_t)dtype)
+        if (sym_equals(node->op_type, "Cast"))
+            cast_set_to(node, dtype);
+        else if (node_attr_int(node, rule->attr, DTYPE_UNDEFINED) != (int64_t)dtype)
             node_set_attr_int(node, rule->attr, dtype);
     } else if (rule->from == OP_FROM_TENSOR_ATTR && low) {
         const int64_t one = 1;
         const float zero = 0;
-        const Tensor *fill =
-            attr ? attr->v.t : tensor_new_raw(arena, DTYPE_FLOAT, &one, 1, &zero, sizeof zero);
+        const Tensor *fill = attr_tensor(attr);
+        if (!fill) fill = tensor_new_raw(arena, DTYPE_FLOAT, &one, 1, &zero, sizeof zero);
         node_set_attr_tensor(node, rule->attr, tensor_new_cast(arena, fill, dtype));
-    } else if (rule->from == OP_FROM_TYPE_ATTR && low && attr) {
-        node_set_attr_type(node, rule->attr, type_with_dtype(arena, attr->v.tp, dtype));
+    } else if (rule->from == OP_FROM_TYPE_ATTR && low && attr_type(attr)) {
+        node_set_attr_type(node, rule->attr, type_with_dtype(arena, attr_type(attr), dtype));
     }
 }
 

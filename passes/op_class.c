@@ -302,12 +302,9 @@ static OpClassAnswer square_class(const Node *node, OpClass op_class, Policy pol
 
 static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
     const Attr *reduction = node_attr(node, "reduction");
-    if (!reduction || reduction->type != ATTR_STRING || policy == POLICY_FAST)
-        return (OpClassAnswer){op_class, NULL};
-    const Bytes s = reduction->v.s;
-    bool sums = s.size == 3 && (!memcmp(s.data, "add", 3) || !memcmp(s.data, "mul", 3));
-    return sums ? (OpClassAnswer){CLASS_FP32, "its reduction accumulates"}
-                : (OpClassAnswer){op_class, NULL};
+    bool sums = attr_is_text(reduction, "add") || attr_is_text(reduction, "mul");
+    return sums && policy != POLICY_FAST ? (OpClassAnswer){CLASS_FP32, "its reduction accumulates"}
+                                         : (OpClassAnswer){op_class, NULL};
 }
 
 enum { EXACT_INTEGER = 256 }; /* as large as every 16-bit type holds all integers */

@@ -64,8 +64,8 @@ bool value_holds_float(const Value *value) {
 }
 
 static bool is_sequence(const Value *value) {
-    return value->type && value->type->kind != TYPE_TENSOR &&
-           value->type->kind != TYPE_SPARSE_TENSOR;
+    TypeKind kind = value_type(value)->kind;
+    return value->type && kind != TYPE_TENSOR && kind != TYPE_SPARSE_TENSOR;
 }
 
 bool placement_casts_are_legal(const Placement *p, const Graph *graph) {

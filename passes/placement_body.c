@@ -72,12 +72,12 @@ static void tie_outputs(BodyBuild *b) {
 void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs) {
     const OpSchema *schema = NULL;
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
+        if (!attr_graph(attr)) continue;
         if (!schema) schema = node_schema(node);
         BodyBuild b = {.p = p,
                        .node = node,
                        .slots = op_body_slots(schema, sym_text(attr->name)),
-                       .body = attr->v.g,
+                       .body = attr_graph(attr),
                        .uses = placement_node_vars(p, node),
                        .outputs = outputs};
         if (!b.slots) continue;

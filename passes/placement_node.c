@@ -236,7 +236,8 @@ static void build_attribute_outputs(NodeBuild *b) {
  * nothing casts: the input stays with them. */
 static void pin_attribute_tensors(NodeBuild *b) {
     for (const Attr *attr = b->node->attrs; attr; attr = attr->next) {
-        if (attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->dtype != DTYPE_FLOAT) continue;
+        const Tensor *tensor = attr_tensor(attr);
+        if (!tensor || tensor->dtype != DTYPE_FLOAT) continue;
         const OpTypeVar *var = op_tensor_attr_var(b->schema, sym_text(attr->name));
         if (!var || !b->has_input[var - b->schema->vars]) continue;
         placement_pin(b->p, b->vars[var - b->schema->vars], NOTE_FIXED,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cast_node.h"
 #include "constants.h"
 #include "infer_dtypes.h"
 #include "op_types.h"
@@ -70,18 +71,20 @@ static void restore_attr(Node *node, char *name) {
     char kind = was ? *was : 0;
     if (was) *was = '\0';
     const Attr *attr = node_attr(node, name);
-    if (!attr) return;
-    if (was && attr->type == ATTR_TENSOR && tensor_check(attr->v.t, NULL) &&
-        tensor_count(attr->v.t) == 1) {
-        node_set_attr_tensor(node, name, restore_number(arena, attr->v.t, kind, was + 1));
+    const Tensor *tensor = attr_tensor(attr);
+    if (!attr || attr->ref) return; /* insert-casts leaves a function's parameter alone */
+    if (was && tensor && tensor_check(tensor, NULL) && tensor_count(tensor) == 1) {
+        node_set_attr_tensor(node, name, restore_number(arena, tensor, kind, was + 1));
         return;
     }
-    if (attr->type == ATTR_INT) node_set_attr_int(node, name, DTYPE_FLOAT);
-    else if (attr->type == ATTR_STRING) node_set_attr_string(node, name, "FLOAT");
-    else if (attr->type == ATTR_TENSOR)
-        node_set_attr_tensor(node, name, tensor_new_cast(arena, attr->v.t, DTYPE_FLOAT));
-    else if (attr->type == ATTR_TYPE)
-        node_set_attr_type(node, name, type_with_dtype(arena, attr->v.tp, DTYPE_FLOAT));
+    if (attr->type == ATTR_INT)
+        node_set_attr_int(node, name, DTYPE_FLOAT);
+    else if (attr->type == ATTR_STRING)
+        node_set_attr_string(node, name, "FLOAT");
+    else if (tensor)
+        node_set_attr_tensor(node, name, tensor_new_cast(arena, tensor, DTYPE_FLOAT));
+    else if (attr_type(attr))
+        node_set_attr_type(node, name, type_with_dtype(arena, attr_type(attr), DTYPE_FLOAT));
 }
 
 /* The next entry of demi.was in a list of metadata, or the list's end. */
@@ -147,7 +150,7 @@ static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
         reader->graph,
         sym_fresh(&model->syms, arena_printf(ctx->scratch, "%s_to_float", value->name->text)));
     node_set_output(cast, 0, result);
-    node_set_attr_int(cast, "to", DTYPE_FLOAT);
+    cast_set_to(cast, DTYPE_FLOAT);
     value_set_type(result, type);
     return result;
 }
@@ -206,7 +209,7 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
         use_set(&output->use, result);
         value_swap_names(value, result);
         node_set_input(cast, 0, value);
-        node_set_attr_int(cast, "to", declared);
+        cast_set_to(cast, declared);
         value_set_type(result, type_with_dtype(&model->arena, value->type, declared));
         ctx->counts->rewrites++;
     }

@@ -109,11 +109,6 @@ void upgrade_move_output(Value *made, Value *value);
 /* Makes value actual input i, growing the list as needed. */
 void upgrade_set_input(Node *node, uint32_t i, Value *value);
 
-void upgrade_set_ints(Node *node, const char *name, const int64_t *values, uint32_t count);
-void upgrade_set_floats(Node *node, const char *name, const float *values, uint32_t count);
-void upgrade_set_float(Node *node, const char *name, float value);
-void upgrade_set_graph(Node *node, const char *name, Graph *graph);
-
 /* ---- rows that are code ---------------------------------------------------------------------- */
 
 #define UPGRADE_CODES(X)                                                                           \

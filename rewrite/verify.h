@@ -3,7 +3,8 @@
  *
  * model_verify checks the structure's own invariants (use lists, ownership, names unique in their
  * graph, definitions before uses, everything that is read is defined, tensors as long as their
- * shapes say). It holds for every valid model and after every pass; passes are tested with it.
+ * shapes say, attributes that hold what they and the operators' definitions say). It holds for
+ * every valid model and after every pass; passes rely on it and are tested with it.
  * Operators are checked against their schemas by model_check. Both take memory from `scratch`.
  */
 #ifndef DEMI_VERIFY_H
@@ -15,8 +16,17 @@
 bool model_verify(const Model *model, Arena *scratch, Err *err);
 
 /* model_verify, and every node of a known operator against its schema at the imported opset:
- * the operator exists there and is not deprecated, input and output counts, required attributes and
- * attribute types, and (types that are known) the allowed types of every operand. */
+ * the operator exists there and is not deprecated, input and output counts, names of attributes,
+ * and (types that are known) the allowed types of every operand. */
 bool model_check(const Model *model, Arena *scratch, Err *err);
+
+/* The node's part of model_verify: its attributes are whole (check_attrs.c), of the kinds that its
+ * operator's definition has, and those that it requires are there. */
+bool node_attrs_check(const Node *node, Err *err);
+/* The first half of that of any list; `node` is for messages. */
+bool attrs_are_whole(const Node *node, const Attr *attrs, Err *err);
+
+/* "int", "tensor", ... "unknown" for a number that is none. */
+const char *attr_type_name(AttrType type);
 
 #endif

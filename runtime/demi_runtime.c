@@ -40,6 +40,7 @@ struct DemiContext {
     const char **names; /* [value_count], made when somebody first watches */
     DemiStepFn watch;
     void *watch_user;
+    double time_limit; /* seconds, 0: none */
     Err err;
 };
 
@@ -211,6 +212,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->provider = (KernelProvider)options->kernels;
     exec->seed = options->seed;
     if (options->step_limit) exec->step_limit = options->step_limit;
+    context->time_limit = options->time_limit;
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
 }
@@ -451,6 +453,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->output_count = 0;
     exec->depth = 0;
     exec->steps = 0;
+    exec->deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
     clear_values(exec);
     if (setjmp(trap.env)) {
         err_out_of_memory(&context->err);

@@ -76,6 +76,7 @@ struct Exec {
     uint64_t seed;
     unsigned depth;             /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
+    double deadline;            /* of exec_now's clock; 0: none */
     const KernelRow *row;       /* the kernel that ran last */
     bool faithful;              /* the plan's numerics */
     bool keeps_values;          /* no step works in place: the caller reads values that end */
@@ -105,7 +106,12 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
 
-/* Runs a graph whose inputs' values are set; its outputs' values are set then. */
+/* Seconds of a clock that only runs forward. */
+double exec_now(void);
+
+/* Runs a graph whose inputs' values are set; its outputs' values are set then. Each step counts
+ * against step_limit and is late past the deadline; a graph without any is as a step, so that no
+ * loop can go on for ever. */
 bool exec_graph(Exec *exec, uint32_t graph);
 
 /* The operator's ExecFunction, or NULL. */

@@ -20,6 +20,9 @@ static const OptionRow options[] = {
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
      "fast (the default): operators are fused, so that 16-bit values between them are not rounded. "
      "faithful: every operator's 16-bit result is rounded once, as if nothing was fused."},
+    {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
+     "Most memory, as 500M or 2G, that may be taken for constants computed in advance and for what "
+     "calls of functions make of the model; default: in proportion to the model."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
