@@ -394,7 +394,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     restore_interface(ctx, ctx->model->graph);
     restore_nodes(ctx, &graphs);
     restore_constants(ctx, &graphs, &classes);
-    InferHook hook = {unite_operands, ctx};
+    InferHook hook = {.before_node = unite_operands, .data = ctx};
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
     for (size_t i = 0; i < graphs.count; i++) sync_declarations(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);

@@ -16,9 +16,12 @@ typedef struct Check {
 static bool count_error(Check *c, const char *what, uint32_t actual, unsigned least,
                         unsigned most) {
     node_error(c->node, c->err, ERR_MODEL, "wrong number of %s", what);
-    if (most == OP_UNBOUNDED) err_expected(c->err, "at least %u", least);
-    else if (least == most) err_expected(c->err, "%u", least);
-    else err_expected(c->err, "%u to %u", least, most);
+    if (most == OP_UNBOUNDED)
+        err_expected(c->err, "at least %u", least);
+    else if (least == most)
+        err_expected(c->err, "%u", least);
+    else
+        err_expected(c->err, "%u to %u", least, most);
     err_actual(c->err, "%u", actual);
     return false;
 }
@@ -31,6 +34,10 @@ static bool check_counts(Check *c) {
         return count_error(c, "inputs", inputs, s->min_input, s->max_input);
     if (outputs > s->max_output || outputs < s->min_output)
         return count_error(c, "outputs", outputs, s->min_output, s->max_output);
+    /* Its statistics come all or not at all, which the definition says beside its numbers. */
+    bool norm = !s->domain[0] && strcmp(s->name, "BatchNormalization") == 0;
+    if (norm && outputs != 1 && outputs != s->max_output)
+        return count_error(c, "outputs", outputs, s->max_output, s->max_output);
     for (uint32_t i = 0; i < inputs; i++) {
         if (c->node->inputs[i].value || !op_schema_input_is_required(s, i)) continue;
         const OpParam *param = op_schema_input(s, i);
@@ -38,14 +45,21 @@ static bool check_counts(Check *c) {
         err_operand(c->err, "input '%s'", param ? param->name : "");
         return false;
     }
+    for (uint32_t i = 0; i < outputs; i++) {
+        const OpParam *param = op_schema_output(s, i);
+        if (c->node->outputs[i] || !param || param->option != OP_SINGLE) continue;
+        node_error(c->node, c->err, ERR_MODEL, "a required output has no name");
+        err_operand(c->err, "output '%s'", param->name);
+        return false;
+    }
     return true;
 }
 
 static const char *attr_type_name(int type) {
-    static const char *const names[] = {"undefined", "float",   "int",     "string",
-                                        "tensor",    "graph",   "floats",  "ints",
-                                        "strings",   "tensors", "graphs",  "sparse_tensor",
-                                        "sparse_tensors", "type_proto", "type_protos"};
+    static const char *const names[] = {
+        "undefined",      "float",      "int",        "string",  "tensor", "graph",
+        "floats",         "ints",       "strings",    "tensors", "graphs", "sparse_tensor",
+        "sparse_tensors", "type_proto", "type_protos"};
     bool known = type >= 0 && type < (int)(sizeof names / sizeof *names);
     return known ? names[type] : "unknown";
 }
@@ -161,14 +175,29 @@ static bool check_node(const Node *node, Err *err) {
     if (c.schema->deprecated)
         return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
                           (long long)opset);
-    return check_counts(&c) && check_attrs(&c) && check_types(&c);
+    return check_counts(&c) && check_attrs(&c);
 }
 
-bool model_check(const Model *model, Arena *scratch, Err *err) {
+bool node_check_types(const Node *node, Err *err) {
+    if (model_find_function(node->graph->model, node)) return true;
+    Check c = {.node = node, .schema = node_schema(node), .err = err};
+    return !c.schema || check_types(&c);
+}
+
+bool model_check_operators(const Model *model, Arena *scratch, Err *err) {
     if (!model_verify(model, scratch, err)) return false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (!check_node(node, err)) return false;
+    return true;
+}
+
+bool model_check(const Model *model, Arena *scratch, Err *err) {
+    if (!model_check_operators(model, scratch, err)) return false;
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
+            if (!node_check_types(node, err)) return false;
     return true;
 }

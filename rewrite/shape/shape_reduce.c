@@ -31,7 +31,7 @@ static bool reduce_dims(ShapeCall *call, const ShapeOperand *x, const bool *redu
 /* Axes are not known: with keepdims the rank stays, and with a known number of axes it is known. */
 static bool reduce_unknown(ShapeCall *call, const ShapeOperand *x, const ShapeOperand *axes) {
     const ShapeAxesAttrs *attrs = call->attrs;
-    if (attrs->keepdims) return shape_output(call, 0, x->rank) != NULL;
+    if (attrs->keepdims == 1) return shape_output(call, 0, x->rank) != NULL;
     ShapeNum count = shape_length(axes);
     if (count.kind != SHAPE_KNOWN || count.value == 0 || count.value > x->rank) return true;
     return shape_output(call, 0, x->rank - (uint32_t)count.value) != NULL;
@@ -66,7 +66,7 @@ bool shape_reduce(ShapeCall *call) {
     bool *reduced = ARENA_ARRAY(call->arena, bool, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) reduced[i] = none;
     if (!mark_axes(call, &axes, x->rank, reduced)) return false;
-    if (!reduce_dims(call, x, reduced, attrs->keepdims != 0)) return false;
+    if (!reduce_dims(call, x, reduced, attrs->keepdims == 1)) return false;
     reduce_contents(call, x, reduced);
     return true;
 }
@@ -79,7 +79,7 @@ bool shape_arg(ShapeCall *call) {
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     bool *reduced = ARENA_ARRAY(call->arena, bool, x->rank);
     reduced[axis] = true;
-    return reduce_dims(call, x, reduced, attrs->keepdims != 0);
+    return reduce_dims(call, x, reduced, attrs->keepdims == 1);
 }
 
 bool shape_topk(ShapeCall *call) {
@@ -114,6 +114,8 @@ bool shape_along_axis(ShapeCall *call) {
 
 /* Outputs beyond Y are statistics, shaped as the inputs mean and var. */
 bool shape_batch_norm(ShapeCall *call) {
+    for (uint32_t i = 1; call->row->since >= 9 && i < 5; i++) /* spatial=0 is gone */
+        if (!shape_want_rank(call, i, 1)) return false;
     shape_same_as(call, 0, shape_input(call, 0));
     for (uint32_t i = 1; i < call->output_count; i++) {
         const ShapeOperand *from = shape_input(call, i % 2 ? 3 : 4);
