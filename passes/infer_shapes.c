@@ -14,6 +14,7 @@
  * thrice, nested ones (beyond two levels) once.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "constants.h"
 #include "infer_shapes.h"
@@ -43,7 +44,9 @@ typedef struct Infer {
     Model *model;
     Arena *scratch;
     bool strict;
-    bool calls;      /* bodies of functions are walked for each call, with what that knows */
+    bool dead;       /* in a branch that is never taken: ranks must fit all the same */
+    bool calls;      /* bodies of functions are walked for each call, with what that knows, and
+                        inputs' defaults count: a model has to be valid with them */
     uint64_t budget; /* nodes that may still be walked so */
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
@@ -103,7 +106,7 @@ static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOp
  * initializer had to be an input and was constant all the same. */
 static bool init_is_constant(const Infer *infer, const Value *value) {
     bool required_input = infer->model->has_ir_version && infer->model->ir_version < 4;
-    return value->init && (!value->input || required_input);
+    return value->init && (!value->input || required_input || infer->calls);
 }
 
 static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
@@ -139,10 +142,10 @@ static void set_output(Infer *infer, const Node *node, uint32_t i, const ShapeOp
 
 /* A branch that is never taken need not fit the shapes at hand. */
 static bool infer_branch(Infer *infer, Graph *branch, bool dead) {
-    bool strict = infer->strict;
-    if (dead) infer->strict = false;
+    bool outside = infer->dead;
+    infer->dead |= dead;
     bool ok = infer_graph(infer, branch);
-    infer->strict = strict;
+    infer->dead = outside;
     return ok;
 }
 
@@ -284,6 +287,30 @@ static ShapeOperand scan_element(Infer *infer, const ShapeOperand *whole, int64_
     return part;
 }
 
+static bool shapes_agree(const ShapeOperand *a, const ShapeOperand *b) {
+    if (!a->has_rank || !b->has_rank) return true;
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i].kind == SHAPE_KNOWN && b->dims[i].kind == SHAPE_KNOWN &&
+            a->dims[i].value != b->dims[i].value)
+            return false;
+    return true;
+}
+
+/* A Scan's states keep their shapes: what the body declares, and gives back, is what comes in. */
+static bool states_fit(Infer *infer, const Node *node, const Carried *carried) {
+    for (uint32_t i = 0; i < carried->count && i < carried->body->inputs.count; i++) {
+        const Type *type = carried->body->inputs.items[i]->type;
+        const ShapeOperand declared = shape_args_of_type(type, infer->scratch);
+        const ShapeOperand given = *operand_of(infer, node->inputs[i].value);
+        const ShapeOperand result = graph_result(infer, carried->body, i);
+        if (!shapes_agree(&given, &declared) || !shapes_agree(&given, &result))
+            return node_error(node, infer->err, ERR_MODEL, "state %u has another shape in the body",
+                              i);
+    }
+    return true;
+}
+
 /* Scan since 9: states and scanned inputs in, states and parts out. Version 8 has a batch axis and
  * lengths besides; nothing is told of it. */
 static bool infer_scan(Infer *infer, const Node *node) {
@@ -291,10 +318,10 @@ static bool infer_scan(Infer *infer, const Node *node) {
     int64_t scanned = node_attr_int(node, "num_scan_inputs", -1);
     ShapeNum length = {.kind = SHAPE_UNKNOWN};
     if (!carried.body) return true;
-    if (infer->strict && scanned > node->input_count)
+    if (infer->calls && (scanned < 0 || scanned > node->input_count))
         return node_error(node, infer->err, ERR_MODEL, "num_scan_inputs is %lld of %u inputs",
                           (long long)scanned, node->input_count);
-    bool usable = scanned >= 1 && scanned <= node->input_count &&
+    bool usable = scanned >= 0 && scanned <= node->input_count &&
                   opset_version(node->graph->opsets, node->domain) >= 9;
     if (!usable) return infer_graph(infer, carried.body);
     carried.count = node->input_count - (uint32_t)scanned;
@@ -306,6 +333,7 @@ static bool infer_scan(Infer *infer, const Node *node) {
         set_input(infer, carried.body, carried.count + i, &part);
     }
     if (!infer_carried(infer, &carried)) return false;
+    if (infer->strict && !states_fit(infer, node, &carried)) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
         ShapeOperand result =
             i < carried.count ? carried.state[i] : graph_result(infer, carried.body, i);
@@ -384,6 +412,25 @@ static ShapeOperand *operand_room(Infer *infer, const Node *node) {
     return infer->operands;
 }
 
+/* Whether an operator that does not fit its operands' shapes is a fault: not where it never runs,
+ * unless the ranks alone say so. */
+static bool is_fault(Infer *infer, const ShapeRow *row, ShapeCall *call) {
+    if (!infer->strict) return false;
+    if (!infer->dead) return true;
+    ShapeOperand *inputs = ARENA_ARRAY(infer->scratch, ShapeOperand, call->input_count);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        inputs[i] = call->inputs[i];
+        inputs[i].items = NULL;
+        if (inputs[i].has_rank)
+            inputs[i].dims = ARENA_ARRAY(infer->scratch, ShapeNum, inputs[i].rank);
+    }
+    ShapeCall again = *call;
+    again.inputs = inputs;
+    bool ok = shape_infer(row, &again);
+    memcpy(call->reason, again.reason, sizeof call->reason);
+    return !ok;
+}
+
 static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) {
     ShapeOperand *inputs = operand_room(infer, node), *outputs = inputs + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -394,9 +441,10 @@ static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) 
                       .inputs = inputs,
                       .outputs = outputs,
                       .input_count = node->input_count,
-                      .output_count = node->output_count};
+                      .output_count = node->output_count,
+                      .strict = infer->calls};
     if (!call.attrs) return true;
-    if (!shape_infer(row, &call) && infer->strict)
+    if (!shape_infer(row, &call) && is_fault(infer, row, &call))
         return node_error(node, infer->err, ERR_MODEL, "shapes are invalid: %s", call.reason);
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) learn(infer, node->outputs[i], &outputs[i]);

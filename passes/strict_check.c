@@ -42,7 +42,8 @@ static bool check_types(PassCtx *ctx, Err *err) {
 }
 
 bool strict_check(Model *model, Arena *scratch, Err *err) {
-    if (!model_check_operators(model, scratch, err) || !model_check_form(model, scratch, err))
+    if (!model_verify(model, scratch, err) || !model_check_form(model, scratch, err) ||
+        !model_check_operators(model, scratch, err))
         return false;
     PassCounts counts = {0};
     PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};

@@ -26,25 +26,48 @@ static void list_names(const Graph *graph, const Value **by_name) {
             if (node->outputs[i]) by_name[node->outputs[i]->name->number] = node->outputs[i];
 }
 
+typedef struct Declared {
+    const Type **types;    /* [value_count] */
+    const Value **by_name; /* by a name's number: what a graph defines, one graph at a time */
+    const Value **around;  /* likewise: entries of graphs around for names that they do not define;
+                              NULL: there are none */
+    Arena *arena;
+    size_t names;
+} Declared;
+
 /* Of several entries for a name the last one counts; the others are with values that nothing gives
- * (mentions.h). */
-static void declare_infos(const Graph *graph, const Value **by_name, const Type **declared) {
-    if (graph->infos.count) list_names(graph, by_name);
+ * (mentions.h), and so are those for names of graphs inside, where an entry of their own is not. */
+static void declare_infos(Declared *d, const Graph *graph) {
+    if (graph->infos.count || d->around) list_names(graph, d->by_name);
     for (size_t i = 0; i < graph->infos.count; i++) {
         const Value *entry = graph->infos.items[i];
-        const Value *value = by_name[entry->name->number];
-        if (value && value->graph == graph && said(entry->info))
-            declared[value->id] = said(entry->info);
+        const Value *value = d->by_name[entry->name->number];
+        if (!said(entry->info)) continue;
+        if (value && value->graph == graph) {
+            d->types[value->id] = said(entry->info);
+            continue;
+        }
+        if (!d->around) d->around = ARENA_ARRAY(d->arena, const Value *, d->names);
+        d->around[entry->name->number] = entry;
     }
+    for (const Node *node = d->around ? graph->first : NULL; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            const Value *value = node->outputs[i];
+            const Value *entry = value ? d->around[value->name->number] : NULL;
+            if (entry && !d->types[value->id] && graph_is_within(graph, entry->graph))
+                d->types[value->id] = said(entry->info);
+        }
 }
 
 const Type **declared_types(const Model *model, Arena *arena) {
+    Declared d = {.arena = arena, .names = model->syms.count + 1u};
     const Type **declared = ARENA_ARRAY(arena, const Type *, model->value_count + 1u);
-    const Value **by_name = ARENA_ARRAY(arena, const Value *, model->syms.count + 1u);
+    d.types = declared;
+    d.by_name = ARENA_ARRAY(arena, const Value *, d.names);
     GraphList graphs = model_graphs(model, arena);
     for (size_t g = 0; g < graphs.count; g++) {
         const Graph *graph = graphs.items[g];
-        declare_infos(graph, by_name, declared);
+        declare_infos(&d, graph);
         for (size_t i = 0; i < graph->inputs.count; i++)
             if (said(graph->inputs.items[i]->input))
                 declared[graph->inputs.items[i]->id] = said(graph->inputs.items[i]->input);
@@ -197,9 +220,14 @@ static bool same_types(const Body *body, const Value *inner, const Type *is, con
     return false;
 }
 
-/* What a state becomes has the type it had. */
+/* Whatever a body's formals stand for is there, and what a state becomes has the type it had. */
 static bool check_states(const Body *body) {
     const OpBodySlots *slots = body->slots;
+    for (size_t i = (size_t)slots->node_input; slots->node_input >= 0; i++) {
+        if (i >= body->node->input_count) break;
+        if (!body->node->inputs[i].value)
+            return body_error(body, "an operand that its subgraph takes is missing", NULL);
+    }
     int64_t scans = node_attr_int(body->node, "num_scan_inputs", 0);
     size_t states = op_body_state_count(slots, body->node->input_count, scans);
     for (size_t i = 0; i < states; i++) {
@@ -270,21 +298,47 @@ static bool check_refusals(const Node *node, Err *err) {
     return true;
 }
 
-/* BitCast and its like: elements are as wide as they were. */
-static bool check_widths(const Node *node, Err *err) {
-    const OpSchema *schema = node_schema(node);
-    size_t count = 0;
-    const OpTie *ties = schema ? op_ties(schema, &count) : NULL;
-    bool widths = false;
-    for (size_t i = 0; i < count; i++) widths |= ties[i].why == OP_TIE_WIDTH;
-    if (!widths || !node->input_count || !node->inputs[0].value || !node->outputs[0]) return true;
-    unsigned in = dtype_bits(type_dtype(node->inputs[0].value->type));
-    unsigned out = dtype_bits(type_dtype(node->outputs[0]->type));
-    if (!in || !out || in == out) return true;
-    node_error(node, err, ERR_MODEL, "elements of another width");
-    err_expected(err, "%u bits", in);
-    err_actual(err, "%u", out);
+/* A value of the type variable; NULL where no operand of it is there. */
+static const Value *value_of(const Node *node, const OpSchema *schema, const char *var) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const OpParam *param = op_schema_input(schema, i);
+        if (node->inputs[i].value && param && param->var != OP_NO_VAR &&
+            strcmp(schema->vars[param->var].name, var) == 0)
+            return node->inputs[i].value;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const OpParam *param = op_schema_output(schema, i);
+        if (node->outputs[i] && param && param->var != OP_NO_VAR &&
+            strcmp(schema->vars[param->var].name, var) == 0)
+            return node->outputs[i];
+    }
+    return NULL;
+}
+
+/* Two type variables that have to be of one element type, or of one width. */
+static bool check_tie(const Node *node, const OpTie *tie, Err *err) {
+    const Value *a = value_of(node, node_schema(node), tie->a);
+    const Value *b = value_of(node, node_schema(node), tie->b);
+    Dtype x = a ? type_dtype(a->type) : DTYPE_UNDEFINED;
+    Dtype y = b ? type_dtype(b->type) : DTYPE_UNDEFINED;
+    if (!x || !y || x == y || (tie->why == OP_TIE_WIDTH && dtype_bits(x) == dtype_bits(y)))
+        return true;
+    node_error(node, err, ERR_MODEL, "operands that have to agree differ");
+    err_operand(err, "'%s' and '%s'", sym_text(a->name), sym_text(b->name));
+    err_actual(err, "%s and %s", dtype_name(x), dtype_name(y));
     return false;
+}
+
+static bool check_ties(const Node *node, Err *err) {
+    size_t count;
+    const OpTie *ties = op_ties(node_schema(node), &count);
+    for (size_t i = 0; i < count; i++) {
+        int unless = ties[i].unless_input;
+        bool off =
+            unless >= 0 && (uint32_t)unless < node->input_count && node->inputs[unless].value;
+        if (!off && ties[i].why != OP_TIE_BODY && !check_tie(node, &ties[i], err)) return false;
+    }
+    return true;
 }
 
 static bool has_type(const Value *value) {
@@ -309,6 +363,36 @@ typedef struct StrictTypes {
     Model *model;
     const Type **declared;
 } StrictTypes;
+
+/* True where an operator can't do without the value. */
+static bool is_required(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        const OpSchema *schema = use->node ? node_schema(use->node) : NULL;
+        if (schema && !model_find_function(value->graph->model, use->node) &&
+            op_schema_input_is_required(schema, use->index))
+            return true;
+    }
+    return false;
+}
+
+/* A call gives the function what it needs, and takes no more than it has. */
+static bool check_call(const Node *node, const Function *function, Err *err) {
+    const Graph *body = function->body;
+    if (node->output_count > body->outputs.count) {
+        node_error(node, err, ERR_MODEL, "the function has fewer outputs");
+        err_expected(err, "at most %zu", body->outputs.count);
+        err_actual(err, "%u", node->output_count);
+        return false;
+    }
+    for (uint32_t i = 0; i < body->inputs.count; i++) {
+        const Value *formal = body->inputs.items[i];
+        if ((i < node->input_count && node->inputs[i].value) || !is_required(formal)) continue;
+        node_error(node, err, ERR_MODEL, "an input that the function needs is missing");
+        err_operand(err, "input '%s'", sym_text(formal->name));
+        return false;
+    }
+    return true;
+}
 
 static bool is_operator(const Node *node) {
     return !model_find_function(node->graph->model, node) && node_schema(node);
@@ -344,10 +428,26 @@ static bool check_results(const StrictTypes *s, const Node *node, Err *err) {
     return true;
 }
 
+/* ConstantOfShape's fill is a list of one number. */
+static bool check_fill(const Node *node, Err *err) {
+    const Attr *attr = node_attr(node, "value");
+    bool fills = domain_is_default(node->domain) && sym_equals(node->op_type, "ConstantOfShape");
+    if (!fills || !attr || attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->rank == 1)
+        return true;
+    node_error(node, err, ERR_MODEL, "the value is no list");
+    err_operand(err, "attribute 'value'");
+    err_expected(err, "rank 1");
+    err_actual(err, "%u", attr->v.t->rank);
+    return false;
+}
+
 static bool check_node(void *data, const Node *node, Err *err) {
+    const Function *function = model_find_function(node->graph->model, node);
+    if (function) return check_call(node, function, err);
     if (!is_operator(node)) return true;
     return check_results(data, node, err) && node_check_types(node, err) &&
-           check_bodies(node, err) && check_refusals(node, err) && check_widths(node, err);
+           check_bodies(node, err) && check_refusals(node, err) && check_ties(node, err) &&
+           check_fill(node, err);
 }
 
 bool strict_types(PassCtx *ctx, Err *err) {

@@ -3,6 +3,7 @@
  * types that are unknown are not either (run infer-dtypes first to know them). */
 #include <string.h>
 
+#include "op_facts.h"
 #include "op_types.h"
 #include "ops.h"
 #include "verify.h"
@@ -36,8 +37,10 @@ static bool check_counts(Check *c) {
         return count_error(c, "outputs", outputs, s->min_output, s->max_output);
     /* Its statistics come all or not at all, which the definition says beside its numbers. */
     bool norm = !s->domain[0] && strcmp(s->name, "BatchNormalization") == 0;
-    if (norm && outputs != 1 && outputs != s->max_output)
-        return count_error(c, "outputs", outputs, s->max_output, s->max_output);
+    bool trains = s->since < 14 || node_attr_int(c->node, "training_mode", 0) != 0;
+    if (norm && outputs != 1 && !(trains && outputs == s->max_output))
+        return count_error(c, "outputs", outputs, trains ? s->max_output : 1,
+                           trains ? s->max_output : 1);
     for (uint32_t i = 0; i < inputs; i++) {
         if (c->node->inputs[i].value || !op_schema_input_is_required(s, i)) continue;
         const OpParam *param = op_schema_input(s, i);
@@ -70,11 +73,25 @@ static bool attr_error(Check *c, const char *name, const char *what) {
     return false;
 }
 
+/* An attribute that says an element type says one that there is. */
+static bool check_dtype(Check *c, const OpAttr *formal, const Attr *attr) {
+    if (attr->ref || attr->type != ATTR_INT || formal->type != ATTR_INT ||
+        op_attr_role(c->schema, formal->name) == OP_ATTR_PLAIN ||
+        strncmp(formal->name, "value_", 6) == 0) /* a Constant's number is one */
+        return true;
+    bool named = attr->v.i > 0 && attr->v.i < DTYPE_COUNT;
+    if (named || (formal->has_default && formal->value.i == attr->v.i)) return true;
+    attr_error(c, formal->name, "the number of no element type");
+    err_actual(c->err, "%lld", (long long)attr->v.i);
+    return false;
+}
+
 static bool check_attrs(Check *c) {
     for (const Attr *attr = c->node->attrs; attr; attr = attr->next) {
         const OpAttr *formal = op_schema_attr(c->schema, sym_text(attr->name));
         if (!formal)
             return attr_error(c, sym_text(attr->name), "the operator has no such attribute");
+        if (!check_dtype(c, formal, attr)) return false;
         if (attr->ref || (int)attr->type == formal->type) continue;
         attr_error(c, formal->name, "wrong type of attribute");
         err_expected(c->err, "%s", attr_type_name(formal->type));
@@ -111,10 +128,27 @@ typedef struct Bound {
     const char *by; /* operand that bound it */
 } Bound;
 
+/* True where all of a type is said, so that it is known to be one that no operator takes where it
+ * has no OpType. */
+static bool is_complete(const Type *type) {
+    for (; type; type = type->elem) {
+        if (type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR)
+            return type->dtype > 0 && type->dtype < DTYPE_COUNT;
+        if (type->kind != TYPE_SEQUENCE && type->kind != TYPE_OPTIONAL) return false;
+    }
+    return false;
+}
+
 /* One operand against its formal parameter and the type variables bound so far. */
 static bool check_operand(Check *c, const OpParam *param, const Value *value, Bound *bound) {
     OpType type;
-    if (!value || !param || !op_type_from(value->type, &type)) return true;
+    if (!value || !param) return true;
+    if (!op_type_from(value->type, &type)) {
+        if (!is_complete(value->type)) return true;
+        node_error(c->node, c->err, ERR_MODEL, "a type that no operator takes");
+        err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
+        return false;
+    }
     if (type.kind == OPTYPE_SPARSE) type.kind = OPTYPE_TENSOR; /* used as if dense */
     if (!type_set_holds(op_param_types(c->schema, param), type)) {
         node_error(c->node, c->err, ERR_MODEL, "type not allowed at opset %lld",

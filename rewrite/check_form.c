@@ -35,6 +35,15 @@ static bool imports(const OpsetImports *opsets, Sym domain) {
     return false;
 }
 
+static bool check_imports(Form *f, const OpsetImports *opsets) {
+    for (size_t i = 0; i < opsets->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (same_domain(opsets->items[i].domain, opsets->items[k].domain))
+                return err_set(f->err, ERR_MODEL, "imports a domain twice: '%s'",
+                               sym_text(opsets->items[i].domain));
+    return true;
+}
+
 static bool check_header(Form *f) {
     const Model *model = f->model;
     if (model->ir_version > NEWEST_IR) {
@@ -48,11 +57,7 @@ static bool check_header(Form *f) {
         return err_set(f->err, ERR_MODEL, "the model imports no operator set");
     if (old && model->opsets.count)
         return err_set(f->err, ERR_MODEL, "a model of this IR version imports no operator sets");
-    for (size_t i = 0; i < model->opsets.count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (same_domain(model->opsets.items[i].domain, model->opsets.items[k].domain))
-                return err_set(f->err, ERR_MODEL, "the model imports a domain twice: '%s'",
-                               sym_text(model->opsets.items[i].domain));
+    if (!check_imports(f, &model->opsets)) return false;
     for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
         for (const KeyValue *other = entry->next; other; other = other->next)
             if (strcmp(sym_text(entry->key), sym_text(other->key)) == 0)
@@ -248,11 +253,18 @@ static bool check_nodes(Form *f, const Graph *graph) {
     return true;
 }
 
+static bool check_infos(Form *f, const Graph *graph) {
+    for (size_t i = 0; i < graph->infos.count; i++)
+        if (sym_is_empty(graph->infos.items[i]->name))
+            return form_error(f, graph, "an entry of value_info without a name", NULL);
+    return true;
+}
+
 static bool check_graph(Form *f, const Graph *graph) {
     bool whole = !graph->function || graph->owner; /* a function's body has no name */
     if (whole && sym_is_empty(graph->name))
         return form_error(f, graph, "a graph without a name", NULL);
-    if (!check_initializers(f, graph)) return false;
+    if (!check_initializers(f, graph) || !check_infos(f, graph)) return false;
     enter_formals(f, graph);
     if (!check_nodes(f, graph)) return false;
     for (size_t i = 0; whole && i < graph->outputs.count; i++) {
@@ -290,6 +302,7 @@ static bool check_function(Form *f, const Function *function) {
     if (sym_is_empty(function->name))
         return err_set(f->err, ERR_MODEL, "a function without a name");
     if (!function->domain) return function_error(f, function, "no domain");
+    if (!check_imports(f, &function->opsets)) return false;
     for (size_t i = 0; i < body->outputs.count; i++)
         for (size_t k = 0; k < i; k++)
             if (body->outputs.items[i]->use.value == body->outputs.items[k]->use.value)
