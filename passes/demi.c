@@ -19,6 +19,7 @@
 #include "passes.h"
 #include "policy.h"
 #include "report.h"
+#include "strict_check.h"
 #include "text.h"
 #include "text_distance.h"
 #include "verify.h"
@@ -359,7 +360,7 @@ DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user
 static void check_body(Call *call, void *data) {
     DemiModel *handle = data;
     call_lend(call, handle);
-    model_check(handle->model, &call->scratch, &call->err);
+    strict_check(handle->model, &call->scratch, &call->err);
 }
 
 DemiStatus demi_check(DemiModel *model, DemiError *error) {

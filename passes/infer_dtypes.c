@@ -411,10 +411,12 @@ static bool infer_call(Infer *infer, Node *node, const Function *function) {
 }
 
 static bool infer_node(Infer *infer, Node *node) {
-    if (infer->hook) infer->hook->before_node(infer->hook->data, node);
+    const InferHook *hook = infer->hook;
+    if (hook && hook->before_node) hook->before_node(hook->data, node);
     Function *function = model_find_function(infer->model, node);
-    if (function) return infer_call(infer, node, function);
-    return infer_operator(infer, node, node_schema(node));
+    bool ok = function ? infer_call(infer, node, function)
+                       : infer_operator(infer, node, node_schema(node));
+    return ok && (!hook || !hook->after_node || hook->after_node(hook->data, node, infer->err));
 }
 
 static void set_initializer_types(Infer *infer, Graph *graph) {

@@ -5,11 +5,14 @@
 
 #include "pass.h"
 
-/* Called with every node before its outputs' types are inferred, when its inputs' are exact. It may
- * insert nodes before this one and set its inputs, giving new values their types. */
+/* before_node is called with every node before its outputs' types are inferred, when its inputs' are
+ * exact. It may insert nodes before this one and set its inputs, giving new values their types. */
 typedef struct InferHook {
-    void (*before_node)(void *data, Node *node);
+    void (*before_node)(void *data, Node *node); /* or NULL */
     void *data;
+    /* Called behind every node, when its outputs' types are exact too; of a function's body, for
+     * each list of types that it is called with. False with *err set ends it all. May be NULL. */
+    bool (*after_node)(void *data, const Node *node, Err *err);
 } InferHook;
 
 /* A call of a function whose body is looked at, and the one it stands in. */

@@ -3,6 +3,7 @@
  * types that are unknown are not either (run infer-dtypes first to know them). */
 #include <string.h>
 
+#include "op_facts.h"
 #include "op_types.h"
 #include "ops.h"
 #include "verify.h"
@@ -16,9 +17,12 @@ typedef struct Check {
 static bool count_error(Check *c, const char *what, uint32_t actual, unsigned least,
                         unsigned most) {
     node_error(c->node, c->err, ERR_MODEL, "wrong number of %s", what);
-    if (most == OP_UNBOUNDED) err_expected(c->err, "at least %u", least);
-    else if (least == most) err_expected(c->err, "%u", least);
-    else err_expected(c->err, "%u to %u", least, most);
+    if (most == OP_UNBOUNDED)
+        err_expected(c->err, "at least %u", least);
+    else if (least == most)
+        err_expected(c->err, "%u", least);
+    else
+        err_expected(c->err, "%u to %u", least, most);
     err_actual(c->err, "%u", actual);
     return false;
 }
@@ -31,6 +35,12 @@ static bool check_counts(Check *c) {
         return count_error(c, "inputs", inputs, s->min_input, s->max_input);
     if (outputs > s->max_output || outputs < s->min_output)
         return count_error(c, "outputs", outputs, s->min_output, s->max_output);
+    /* Its statistics come all or not at all, which the definition says beside its numbers. */
+    bool norm = !s->domain[0] && strcmp(s->name, "BatchNormalization") == 0;
+    bool trains = s->since < 14 || node_attr_int(c->node, "training_mode", 0) != 0;
+    if (norm && outputs != 1 && !(trains && outputs == s->max_output))
+        return count_error(c, "outputs", outputs, trains ? s->max_output : 1,
+                           trains ? s->max_output : 1);
     for (uint32_t i = 0; i < inputs; i++) {
         if (c->node->inputs[i].value || !op_schema_input_is_required(s, i)) continue;
         const OpParam *param = op_schema_input(s, i);
@@ -38,15 +48,38 @@ static bool check_counts(Check *c) {
         err_operand(c->err, "input '%s'", param ? param->name : "");
         return false;
     }
+    for (uint32_t i = 0; i < outputs; i++) {
+        const OpParam *param = op_schema_output(s, i);
+        if (c->node->outputs[i] || !param || param->option != OP_SINGLE) continue;
+        node_error(c->node, c->err, ERR_MODEL, "a required output has no name");
+        err_operand(c->err, "output '%s'", param->name);
+        return false;
+    }
     return true;
+}
+
+/* An attribute that says an element type says one that there is. */
+static bool check_dtype(Check *c, const OpAttr *formal, const Attr *attr) {
+    if (attr->ref || attr->type != ATTR_INT || formal->type != ATTR_INT ||
+        op_attr_role(c->schema, formal->name) == OP_ATTR_PLAIN ||
+        strncmp(formal->name, "value_", 6) == 0) /* a Constant's number is one */
+        return true;
+    bool named = attr->v.i > 0 && attr->v.i < DTYPE_COUNT;
+    if (named || (formal->has_default && formal->value.i == attr->v.i)) return true;
+    node_error(c->node, c->err, ERR_MODEL, "the number of no element type");
+    err_operand(c->err, "attribute '%s'", formal->name);
+    err_actual(c->err, "%lld", (long long)attr->v.i);
+    return false;
 }
 
 /* Kinds, and that what is required is there, are model_verify's. */
 static bool check_attrs(Check *c) {
     for (const Attr *attr = c->node->attrs; attr; attr = attr->next) {
         const char *name = sym_text(attr->name);
+        const OpAttr *formal = op_schema_attr(c->schema, name);
+        if (formal && !check_dtype(c, formal, attr)) return false;
         bool private = strncmp(name, "__", 2) == 0; /* whoever puts such there may */
-        if (private || op_schema_attr(c->schema, name)) continue;
+        if (private || formal) continue;
         node_error(c->node, c->err, ERR_MODEL, "the operator has no such attribute");
         err_operand(c->err, "attribute '%s'", name);
         return false;
@@ -76,10 +109,27 @@ typedef struct Bound {
     const char *by; /* operand that bound it */
 } Bound;
 
+/* True where all of a type is said, so that it is known to be one that no operator takes where it
+ * has no OpType. */
+static bool is_complete(const Type *type) {
+    for (; type; type = type->elem) {
+        if (type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR)
+            return type->dtype > 0 && type->dtype < DTYPE_COUNT;
+        if (type->kind != TYPE_SEQUENCE && type->kind != TYPE_OPTIONAL) return false;
+    }
+    return false;
+}
+
 /* One operand against its formal parameter and the type variables bound so far. */
 static bool check_operand(Check *c, const OpParam *param, const Value *value, Bound *bound) {
     OpType type;
-    if (!value || !param || !op_type_from(value->type, &type)) return true;
+    if (!value || !param) return true;
+    if (!op_type_from(value->type, &type)) {
+        if (!is_complete(value->type)) return true;
+        node_error(c->node, c->err, ERR_MODEL, "a type that no operator takes");
+        err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
+        return false;
+    }
     if (type.kind == OPTYPE_SPARSE) type.kind = OPTYPE_TENSOR; /* used as if dense */
     if (!type_set_holds(op_param_types(c->schema, param), type)) {
         node_error(c->node, c->err, ERR_MODEL, "type not allowed at opset %lld",
@@ -140,14 +190,29 @@ static bool check_node(const Node *node, Err *err) {
     if (c.schema->deprecated)
         return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
                           (long long)opset);
-    return check_counts(&c) && check_attrs(&c) && check_types(&c);
+    return check_counts(&c) && check_attrs(&c);
 }
 
-bool model_check(const Model *model, Arena *scratch, Err *err) {
+bool node_check_types(const Node *node, Err *err) {
+    if (model_find_function(node->graph->model, node)) return true;
+    Check c = {.node = node, .schema = node_schema(node), .err = err};
+    return !c.schema || check_types(&c);
+}
+
+bool model_check_operators(const Model *model, Arena *scratch, Err *err) {
     if (!model_verify(model, scratch, err)) return false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (!check_node(node, err)) return false;
+    return true;
+}
+
+bool model_check(const Model *model, Arena *scratch, Err *err) {
+    if (!model_check_operators(model, scratch, err)) return false;
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
+            if (!node_check_types(node, err)) return false;
     return true;
 }
