@@ -274,7 +274,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
         if (ok && !parsed_flag(parsed, "quiet")) printf("%s: a valid plan\n", job.file);
         return ok;
     }
-    if (!check_options(&job, err) || !report_plan(parsed, false, &plan, err)) return false;
+    if (!check_options(&job, err) || !report_plan(program, false, &plan, err)) return false;
     examine(&job, &report, &fault);
     Result result = {.file = job.file,
                      .report = report,
@@ -288,6 +288,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)
         ok = report_json_to(program, &plan, fill_json, &result, err);
+    if (fault.code <= ERR_MODEL) ok = ok && outputs_commit(program, NULL, err);
     demi_report_free(report);
     if (ok && fault.code != ERR_NONE) *err = fault;
     return err->code == ERR_NONE;

@@ -293,7 +293,7 @@ static bool compare(Job *job, Err *err) {
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
-    return judge(job, err);
+    return outputs_commit(job->program, NULL, err) && judge(job, err);
 }
 
 static bool is_folder(const char *path) {
@@ -322,10 +322,12 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->parsed = parsed;
     job->arena = program->arena;
     job->a.judges = job->b.judges = true;
+    const char *save = parsed_value(parsed, "save-inputs");
     bool ok = find_files(job, err) &&
               limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
-              report_plan(parsed, false, &job->plan, err) &&
+              report_plan(program, false, &job->plan, err) &&
+              (!save || outputs_make_folder(program, save, err)) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
               session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
     session_close(&job->a);

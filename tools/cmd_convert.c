@@ -109,6 +109,7 @@ typedef struct Job {
     Program *program;
     const Parsed *parsed;
     const char *input, *output; /* output: NULL where none is written */
+    OutFile *file, *page; /* of OUT and of --report; NULL: none */
     ReportPlan plan;
     DemiRunOptions run;
     DemiConvertOptions options; /* its lists are parsed's */
@@ -227,8 +228,9 @@ static bool print_reports(Job *job, Err *err) {
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
-    const char *page = parsed_value(job->parsed, "report");
-    if (page && !report_write_html(job->program, job->report, &job->title, page, err)) return false;
+    if (job->page && !report_write_html(job->program->arena, job->report, &job->title, job->page,
+                                        err))
+        return false;
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
@@ -254,9 +256,27 @@ static bool convert(Job *job, Err *err) {
         reproducer_write(job->program, job->parsed, pipeline, err);
         return false;
     }
-    if (!explain_nodes(job, err)) return false;
-    if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
-    return print_reports(job, err);
+    ModelSave *save = NULL;
+    return explain_nodes(job, err) &&
+           (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
+           print_reports(job, err) && outputs_commit(job->program, save, err);
+}
+
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *page = parsed_value(job->parsed, "report");
+    const char *reproducer = parsed_value(job->parsed, "reproducer");
+    bool taken = (job->output && strcmp(job->output, "-") == 0) || (page && !strcmp(page, "-"));
+    if (job->output) {
+        job->file = console_open_model(job->program, job->output, err);
+        if (!job->file) return false;
+    }
+    if (page) {
+        job->page = report_open(job->program, "report", page, err);
+        if (!job->page) return false;
+    }
+    return report_plan(job->program, taken, &job->plan, err) &&
+           (!reproducer || outputs_try(job->program, "reproducer", reproducer, err));
 }
 
 static bool run_job(Job *job, Err *err) {
@@ -264,11 +284,7 @@ static bool run_job(Job *job, Err *err) {
     if (parsed_flag(parsed, "print-pipeline"))
         return print_options(job, demi_convert_pipeline, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
-    if (!find_files(job, err)) return false;
-    bool to_output = job->output && strcmp(job->output, "-") == 0;
-    const char *page = parsed_value(parsed, "report");
-    if (page && !report_check_path("report", page, err)) return false;
-    if (!report_plan(parsed, to_output, &job->plan, err)) return false;
+    if (!find_files(job, err) || !open_outputs(job, err)) return false;
     return verify_run(job->program, parsed, job->input, &job->options, &job->verified, err) &&
            console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }

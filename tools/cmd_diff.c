@@ -176,7 +176,7 @@ static bool diff(Job *job, Err *err) {
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
     if (job->count) job->program->exit_code = 1;
-    return job->ok;
+    return job->ok && outputs_commit(job->program, NULL, err);
 }
 
 static bool read_limit(Job *job, Err *err) {
@@ -200,7 +200,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     }
     if (strcmp(job.files[0], "-") == 0 && strcmp(job.files[1], "-") == 0)
         return err_set(err, ERR_USAGE, "only one model can come from standard input");
-    if (!read_limit(&job, err) || !report_plan(parsed, false, &job.plan, err)) return false;
+    if (!read_limit(&job, err) || !report_plan(program, false, &job.plan, err)) return false;
     arena_init(&job.scratch, program->arena->trap);
     bool ok = console_load(program, parsed, job.files[0], &job.models[0], err) &&
               console_load(program, parsed, job.files[1], &job.models[1], err) && diff(&job, err);

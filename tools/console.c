@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "demi_front.h"
+#include "outputs.h"
+
 double console_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -95,7 +98,6 @@ void console_progress_end(Program *program) {
 
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err) {
-    (void)program;
     DemiError error = DEMI_ERROR_INIT;
     DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
     bool standard = strcmp(path, "-") == 0;
@@ -104,7 +106,8 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     options.name = standard ? "standard input" : path;
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
-    if (console_check(status, &error, err)) return true;
+    if (console_check(status, &error, err))
+        return outputs_read_model(program, *model, options.name, err);
     err_file(err, options.name);
     return false;
 }
@@ -119,17 +122,30 @@ bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
     return console_check(status, &error, err);
 }
 
-bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
-    DemiError error = DEMI_ERROR_INIT;
-    bool standard = strcmp(path, "-") == 0;
-    if (standard && isatty(STDOUT_FILENO)) {
-        err_set(err, ERR_USAGE, "a model is not written to a terminal");
-        err_hint(err, "redirect standard output, or name a file with -o");
-        return false;
+OutFile *console_open_model(Program *program, const char *path, Err *err) {
+    if (strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
+        return outputs_open(program, "output", path, err);
+    err_set(err, ERR_USAGE, "a model is not written to a terminal");
+    err_hint(err, "redirect standard output, or name a file with -o");
+    return NULL;
+}
+
+static bool is_text_name(const char *path) {
+    static const char ending[] = ".onnxtxt";
+    size_t length = strlen(path), wanted = sizeof ending - 1;
+    return length >= wanted && strcmp(path + length - wanted, ending) == 0;
+}
+
+bool console_write_model(Program *program, DemiModel *model, OutFile *file, ModelSave **save,
+                         Err *err) {
+    *save = NULL;
+    if (is_text_name(file->path)) {
+        DemiError error = DEMI_ERROR_INIT;
+        OutputFile output = {file, err};
+        DemiStatus status = demi_print(model, true, outputs_write, &output, &error);
+        return console_check(status, &error, err);
     }
-    DemiStatus status = standard ? demi_save_callback(model, console_write, program, NULL, &error)
-                                 : demi_save_file(model, path, NULL, &error);
-    if (console_check(status, &error, err)) return true;
-    err_file(err, standard ? "standard output" : path);
-    return false;
+    Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
+    *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    return *save != NULL;
 }
