@@ -6,6 +6,7 @@
  * quietly. Running out of memory anywhere arrives here.
  */
 #define _DEFAULT_SOURCE /* and mallopt */
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -140,6 +141,14 @@ static void keep_memory(void) {
 #endif
 }
 
+/* A file that is opened must not become the standard output that the caller has closed, and get the
+ * text that is printed: what is closed is made something that can't be written, or read. */
+static void fill_standard_streams(void) {
+    static const int unusable[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", unusable[fd]) < 0) _exit(ERR_ENV);
+}
+
 /* Every file that 'run --output-dir' writes is open until all are written. */
 static void allow_many_files(void) {
     struct rlimit limit;
@@ -151,6 +160,7 @@ static void allow_many_files(void) {
 int main(int argc, char **argv) {
     MemTrap trap;
     Arena arena;
+    fill_standard_streams();
     keep_memory();
     allow_many_files();
     set_signals();

@@ -71,10 +71,8 @@ static bool same_file(const FileId *a, const FileId *b) {
 
 /* The same name of the same folder: neither need exist. */
 static bool same_place(const OutFile *a, const OutFile *b) {
-    struct stat x, y;
     return !a->streaming && !b->streaming && strcmp(a->name, b->name) == 0 &&
-           fstat(a->folder, &x) == 0 && fstat(b->folder, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+           a->folder_device == b->folder_device && a->folder_inode == b->folder_inode;
 }
 
 static bool same_destination(const Destination *a, const Destination *b) {

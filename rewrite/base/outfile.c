@@ -88,7 +88,12 @@ static bool open_folder(Arena *arena, OutFile *file, const char *target, Err *er
     file->folder = open(file->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file->folder < 0 && errno == EACCES) /* may be entered, but not listed: can't be synced */
         file->folder = open(file->folder_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return file->folder >= 0 || path_error(err, file->path, errno, "cannot open its folder");
+    struct stat status;
+    if (file->folder < 0 || fstat(file->folder, &status) != 0)
+        return path_error(err, file->path, errno, "cannot open its folder");
+    file->folder_device = (uint64_t)status.st_dev;
+    file->folder_inode = (uint64_t)status.st_ino;
+    return true;
 }
 
 /* ---- the temporary --------------------------------------------------------------------------- */

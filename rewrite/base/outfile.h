@@ -44,6 +44,7 @@ typedef struct OutFile {
     const char *name; /* last component of the file that commit replaces; NULL when streaming */
     const char *folder_path; /* of that file; NULL when streaming */
     int folder;              /* descriptor of the folder both files lie in; -1 when streaming */
+    uint64_t folder_device, folder_inode; /* its identity */
     int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
     int lock;      /* keeps the temporary locked once fd is closed; -1: none */
     LiveTemp *live;

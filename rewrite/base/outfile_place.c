@@ -57,33 +57,27 @@ void outfile_abort(OutFile *file) {
 
 /* ---- locking folders ------------------------------------------------------------------------- */
 
-static bool is_before(const struct stat *a, const struct stat *b) {
-    return a->st_dev != b->st_dev ? a->st_dev < b->st_dev : a->st_ino < b->st_ino;
+/* By device and inode: -1, 0 or 1. */
+static int folder_order(const OutFile *a, const OutFile *b) {
+    if (a->folder_device != b->folder_device) return a->folder_device < b->folder_device ? -1 : 1;
+    return (a->folder_inode > b->folder_inode) - (a->folder_inode < b->folder_inode);
 }
 
-/* A file in the first folder after `last`, by device and inode; one that has it locked already, if
- * there is one: the folder's lock is each descriptor's own. */
-static OutFile *next_folder(OutFile *const *files, size_t count, struct stat *last, bool begun) {
+/* A file in the first folder after that of `last`; one that has it locked already, if there is one:
+ * a second descriptor of one folder would wait for the first. */
+static OutFile *next_folder(OutFile *const *files, size_t count, const OutFile *last) {
     OutFile *found = NULL;
-    struct stat best;
     for (size_t i = 0; i < count; i++) {
-        struct stat now;
-        if (files[i]->folder < 0 || fstat(files[i]->folder, &now) != 0) continue;
-        if (begun && !is_before(last, &now)) continue;
-        bool same = found && !is_before(&now, &best) && !is_before(&best, &now);
-        if (found && !is_before(&now, &best) && !(same && files[i]->locked)) continue;
-        found = files[i];
-        best = now;
+        if (files[i]->streaming || (last && folder_order(files[i], last) <= 0)) continue;
+        int order = found ? folder_order(files[i], found) : -1;
+        if (order < 0 || (order == 0 && files[i]->locked)) found = files[i];
     }
-    if (found) *last = best;
     return found;
 }
 
 /* In one order, so that two processes never wait for each other. */
 void outfile_lock_folders(OutFile *const *files, size_t count) {
-    struct stat last;
-    bool begun = false;
-    for (OutFile *file; (file = next_folder(files, count, &last, begun)); begun = true) {
+    for (OutFile *file = NULL; (file = next_folder(files, count, file));) {
         /* Where the file system has no locks, none is needed for a single user's work. */
         while (flock(file->folder, LOCK_EX) != 0 && errno == EINTR) continue;
         file->locked = true;
@@ -160,9 +154,11 @@ static bool place(OutFile *file, bool alone, Err *err) {
     if (!alone && swap(file)) return true;
     if (!alone && errno != EINVAL && errno != ENOSYS && errno != ENOTSUP && errno != EPERM)
         return outfile_error(file, err, errno, "cannot rename the temporary file");
+    struct stat old;
+    bool replaces = fstatat(file->folder, file->name, &old, AT_SYMLINK_NOFOLLOW) == 0;
     if (renameat(file->folder, file->temp, file->folder, file->name) != 0)
         return outfile_error(file, err, errno, "cannot rename the temporary file");
-    file->placed = OUTFILE_REPLACED;
+    file->placed = replaces ? OUTFILE_REPLACED : OUTFILE_NEW;
     return true;
 }
 
@@ -180,12 +176,12 @@ static void take_back(OutFile *file, Err *err) {
     else err_hint(err, "'%s' is new all the same: it can't be put back", file->path);
 }
 
-static bool sync_folder(OutFile *file, Err *err) {
+static bool sync_folder(OutFile *file, const char *fault, Err *err) {
     while (fsync(file->folder) != 0) {
         if (errno == EINTR) continue;
         /* Not every file system can sync a folder, nor every descriptor that only names one. */
         if (errno == EINVAL || errno == EBADF || errno == ENOTSUP || errno == EROFS) return true;
-        return outfile_error(file, err, errno, "was written, but its folder cannot be synced");
+        return outfile_error(file, err, errno, fault);
     }
     return true;
 }
@@ -193,7 +189,8 @@ static bool sync_folder(OutFile *file, Err *err) {
 static bool place_all(OutFile *const *files, size_t count, bool alone, Err *err) {
     for (size_t i = 0; i < count; i++) {
         if (files[i]->streaming) continue;
-        if (place(files[i], alone, err) && (!files[i]->first || sync_folder(files[i], err)))
+        if (place(files[i], alone, err) &&
+            (!files[i]->first || sync_folder(files[i], "cannot sync its folder", err)))
             continue;
         for (size_t j = i + 1; j-- > 0;) take_back(files[j], err);
         return false;
@@ -203,12 +200,13 @@ static bool place_all(OutFile *const *files, size_t count, bool alone, Err *err)
 
 /* One sync is enough for files that are put into one folder one after another. */
 static bool sync_folders(OutFile *const *files, size_t count, Err *err) {
+    static const char fault[] = "was written, but its folder cannot be synced";
     bool ok = true;
     for (size_t i = 0; i < count; i++) {
         if (files[i]->streaming) continue;
         bool again = i + 1 < count && !files[i + 1]->streaming &&
                      strcmp(files[i]->folder_path, files[i + 1]->folder_path) == 0;
-        if (!again) ok = sync_folder(files[i], err) && ok;
+        if (!again) ok = sync_folder(files[i], fault, err) && ok;
     }
     return ok;
 }
