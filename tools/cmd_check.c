@@ -245,10 +245,12 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
         fputc('\n', out);
     }
     if (!job->differences.count)
-        fprintf(out, "the same as %s, but for precision\n", against);
+        fputs("the same as ", out);
     else
-        fprintf(out, "%zu difference%s from %s\n", job->differences.count,
-                job->differences.count == 1 ? "" : "s", against);
+        fprintf(out, "%zu difference%s from ", job->differences.count,
+                job->differences.count == 1 ? "" : "s");
+    report_puts(out, against);
+    fputs(job->differences.count ? "\n" : ", but for precision\n", out);
 }
 
 static void print_result(const Job *job, const DemiReport *report, FILE *out) {
@@ -271,7 +273,10 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (session_is_plan(program->arena, job.file)) {
         bool ok = check_plan(&job, err);
         if (!ok) err_file(err, job.file);
-        if (ok && !parsed_flag(parsed, "quiet")) printf("%s: a valid plan\n", job.file);
+        if (ok && !parsed_flag(parsed, "quiet")) {
+            report_puts(stdout, job.file);
+            puts(": a valid plan");
+        }
         return ok;
     }
     if (!check_options(&job, err) || !report_plan(program, false, &plan, err)) return false;

@@ -158,7 +158,9 @@ static void print_first(const Job *job, FILE *out) {
     report_put(out, name, strlen(name));
     fprintf(out, " %s, made by node ", bad->type);
     report_put(out, step->name, strlen(step->name));
-    fprintf(out, " (%s)\n  %s\n", step->op_type, output_error_text(job->arena, &bad->diff));
+    fputs(" (", out);
+    report_puts(out, step->op_type);
+    fprintf(out, ")\n  %s\n", output_error_text(job->arena, &bad->diff));
     fprintf(out, "%s: ",
             job->keep.count > 1 ? "where it begins, to keep in float" : "to keep it in float");
     const char *keep = keep_arguments(job);
@@ -169,7 +171,11 @@ static void print_first(const Job *job, FILE *out) {
 }
 
 static void print_report(const Job *job, FILE *out) {
-    fprintf(out, "reference %s\ncompared  %s\n\noutputs\n", job->reference, job->other);
+    fputs("reference ", out);
+    report_puts(out, job->reference);
+    fputs("\ncompared  ", out);
+    report_puts(out, job->other);
+    fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputError *row = &job->outputs.items[i];

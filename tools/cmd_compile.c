@@ -52,9 +52,11 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
         session_compile(program, parsed, in, false, (SessionSink){outputs_write, &output}, err) &&
         verify(output.file, err);
     if (!ok) return false;
-    if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
-        printf("%s: %.*f MB, compiled in %.2f s\n", out, output.file->size < 100000 ? 4 : 1,
+    if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0) {
+        report_puts(stdout, out);
+        printf(": %.*f MB, compiled in %.2f s\n", output.file->size < 100000 ? 4 : 1,
                (double)output.file->size / 1e6, console_seconds() - program->started);
+    }
     return outputs_commit(program, NULL, err);
 }
 

@@ -195,10 +195,13 @@ static bool no_such_node(const Job *job, const char *name, Err *err) {
 static void explain_node(const DemiReportNode *node, FILE *out) {
     const char *reason = node->reason[0] ? node->reason : "no pass had to decide";
     const char *dtype = strcmp(node->dtype, "float") == 0 ? "fp32" : node->dtype;
-    report_put(out, node->name, strlen(node->name));
-    fprintf(out, " (%s%s%s): %s: ", node->domain, node->domain[0] ? "." : "", node->op_type,
-            dtype[0] ? dtype : "?");
-    report_put(out, reason, strlen(reason));
+    report_puts(out, node->name);
+    fputs(" (", out);
+    report_puts(out, node->domain);
+    fputs(node->domain[0] ? "." : "", out);
+    report_puts(out, node->op_type);
+    fprintf(out, "): %s: ", dtype[0] ? dtype : "?");
+    report_puts(out, reason);
     fputc('\n', out);
 }
 

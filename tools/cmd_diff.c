@@ -10,6 +10,7 @@
 #include "demi_front.h"
 #include "model_diff.h"
 #include "report_out.h"
+#include "shown.h"
 
 static const ArgumentRow arguments[] = {
     {"A", "A model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -48,7 +49,7 @@ typedef struct Job {
 static void put(FILE *out, const char *text) {
     enum { MOST = 60 };
     size_t length = strlen(text);
-    report_put(out, text, length > MOST ? MOST : length);
+    report_put(out, text, shown_cut(text, length, MOST));
     if (length > MOST) fputs("...", out);
 }
 
@@ -61,13 +62,20 @@ static void print_line(const Difference *diff, FILE *out) {
         report_put(out, diff->name, strlen(diff->name));
         fputc('\'', out);
     }
-    if (diff->op_type[0]) fprintf(out, " (%s)", diff->op_type);
+    if (diff->op_type[0]) {
+        fputs(" (", out);
+        report_puts(out, diff->op_type);
+        fputc(')', out);
+    }
     if (diff->graph[0]) {
         fputs(" in '", out);
         put(out, diff->graph);
         fputc('\'', out);
     }
-    if (diff->what[0]) fprintf(out, "%s %s", diff->name[0] ? "," : "", diff->what);
+    if (diff->what[0]) {
+        fputs(diff->name[0] ? ", " : " ", out);
+        report_puts(out, diff->what);
+    }
     if (diff->a[0] || diff->b[0]) {
         fputs(": ", out);
         put(out, diff->a[0] || diff->change != DIFF_CHANGED ? diff->a : "none");

@@ -175,10 +175,8 @@ static const char *diff_text(Arena *arena, const ValueDiff *diff) {
 static void print_run(Job *job, const Run *run) {
     FILE *out = job->plan.text;
     const Session *s = &job->session;
-    if (run->folder)
-        fprintf(out, "%s: %.3f ms\n", run->folder, run->seconds * 1e3);
-    else
-        fprintf(out, "%s: %.3f ms\n", s->path, run->seconds * 1e3);
+    report_puts(out, run->folder ? run->folder : s->path);
+    fprintf(out, ": %.3f ms\n", run->seconds * 1e3);
     for (size_t i = 0; i < s->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *type = value_type_text(job->arena, &output->value);
