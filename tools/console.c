@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -94,10 +95,48 @@ void console_progress_end(Program *program) {
     program->progress_shown = false;
 }
 
+/* ---- files that are read --------------------------------------------------------------------- */
+
+static bool is_there(const char *path, Err *err) {
+    struct stat status;
+    if (strcmp(path, "-") == 0 || stat(path, &status) == 0) return true;
+    if (errno != ENOENT && errno != ENOTDIR) return true; /* opening it will say more */
+    err_set(err, ERR_USAGE, "no such file or folder");
+    err_file(err, path);
+    return false;
+}
+
+static bool option_is_there(const Parsed *parsed, const char *name, Err *err) {
+    bool pairs = strcmp(name, "input") == 0;
+    const Words *words = parsed_knows(parsed, name) ? parsed_list(parsed, name) : NULL;
+    for (size_t i = 0; words && i < words->count; i++) {
+        const char *sign = strrchr(words->items[i], '=');
+        const char *path = pairs ? (sign ? sign + 1 : "-") : words->items[i];
+        if (strcmp(path, "random") != 0 && !is_there(path, err)) return false;
+    }
+    return true;
+}
+
+/* That the second of two models is missing should not be noticed when the first has been run. */
+static bool find_inputs(Program *program, Err *err) {
+    static const char *const options[] = {"against", "data", "calibrate", "verify", "input"};
+    const Parsed *parsed = program->parsed;
+    if (program->inputs_found) return true;
+    bool writes = strcmp(parsed->command->name, "convert") == 0 ||
+                  strcmp(parsed->command->name, "compile") == 0;
+    size_t count = writes ? 1 : parsed->arguments.count;
+    for (size_t i = 0; i < count; i++)
+        if (!is_there(parsed->arguments.items[i], err)) return false;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (!option_is_there(parsed, options[i], err)) return false;
+    return program->inputs_found = true;
+}
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err) {
+    if (!find_inputs(program, err)) return false;
     DemiError error = DEMI_ERROR_INIT;
     DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
     bool standard = strcmp(path, "-") == 0;

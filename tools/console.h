@@ -27,6 +27,7 @@ struct Program {
     int output_error; /* errno of the first write to standard output that failed, else 0 */
     int exit_code; /* of a command that succeeded: diff's answer */
     bool progress_shown;
+    bool inputs_found; /* all files that the words name were there */
     double started; /* seconds, console_seconds' clock */
 };
 

@@ -10,8 +10,8 @@ enum { WIDTH = 80, COLUMN = 26 };
 
 static const char *const exit_codes[] = {
     "success",
-    "the model or its data is at fault; run --data, compare: beyond tolerance",
-    "wrong usage: options, pipelines, unmatched patterns, missing input types",
+    "the model or its data is at fault; diff, check: they differ; run --data, compare: beyond tolerance",
+    "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };
 
