@@ -281,5 +281,6 @@ const Command command_bench = {
                 "demi bench model.onnx --format csv > steps.csv\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape runs duration threads trace json format quiet help",
     .run = run,
 };

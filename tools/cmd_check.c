@@ -325,5 +325,6 @@ const Command command_check = {
                 "demi check model.onnx --json\n",
     .arguments = arguments,
     .options = options,
+    .common = "against policy max-error data random json quiet help",
     .run = run,
 };

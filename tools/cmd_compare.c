@@ -366,5 +366,6 @@ const Command command_compare = {
                 "demi compare model.onnx saved_outputs --data samples\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape max-error worst threads json quiet help",
     .run = run,
 };

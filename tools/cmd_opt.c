@@ -170,5 +170,6 @@ const Command command_opt = {
                 "demi opt model.onnx -o out.onnx --load-pass ./my.so --passes my-pass\n",
     .arguments = arguments,
     .options = options,
+    .common = "passes output list-passes json quiet help",
     .run = run,
 };

@@ -321,5 +321,6 @@ const Command command_run = {
                 "demi run model.onnx --random 7 --shape image=4x3x224x224 --save-inputs data\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape output-dir save-inputs threads json quiet help",
     .run = run,
 };

@@ -24,6 +24,7 @@ static const OptionRow options[] = {
     OPTION_JSON("The model's structure as JSON, without the weights' data. Without FILE (as the "
                 "last word, or before another option) to standard output."),
     {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
+    OPTION_COLOR,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HELP,

@@ -92,7 +92,7 @@ static bool unknown_command(const char *word, Err *err) {
 static bool run_command(Program *program, int count, char **words, Err *err) {
     const char *word = words[0];
     const Command *command = command_find(&table, word);
-    if (strcmp(word, "--version") == 0) {
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("demi %s\n", demi_version());
         return true;
     }
@@ -106,7 +106,8 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     program->parsed = &parsed;
     program->outputs = outputs_new(program->arena);
     if (!parsed_flag(&parsed, "help")) return command->run(program, &parsed, err);
-    help_print_command(command, stdout);
+    if (parsed.brief) help_print_brief(command, stdout);
+    else help_print_command(command, stdout);
     return true;
 }
 
