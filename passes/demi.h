@@ -82,8 +82,8 @@ typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
 /* Each makes a model in *model, to be freed with demi_free; on error *model is NULL. ONNX protobuf
  * files and text (".onnxtxt") are told apart by their contents. Weights of files are read when they
  * are needed, so the files must not change until demi_free.
- * Errors: DEMI_ERR_MODEL where there is no such file or it is no valid model, DEMI_ERR_ENV where it
- * can't be read. */
+ * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is no valid model,
+ * DEMI_ERR_ENV where it can't be read. */
 DEMI_API DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options,
                                    DemiModel **model, DemiError *error);
 /* The descriptor is read to its end and not closed. */

@@ -392,6 +392,7 @@ struct Model {
     uint64_t edits;                   /* changes made since it was read */
     bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
     const Source *source; /* the file it was read from; NULL where made or read as text */
+    VEC(const Source *) data_files; /* that its external data lie in */
     int64_t ir_version;
     bool has_ir_version;
     int64_t model_version;

@@ -149,7 +149,7 @@ DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
     *plan = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        if (errno == ENOENT) err_set(&err, ERR_MODEL, "no such file");
+        if (errno == ENOENT) err_set(&err, ERR_USAGE, "no such file");
         else err_errno(&err, errno, "can't be opened");
     } else if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
         err_set(&err, ERR_MODEL, "this is no plan");

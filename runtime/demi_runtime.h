@@ -78,9 +78,9 @@ typedef struct DemiPlan DemiPlan;
 
 /* Maps a plan file, which must not change while the plan is in use; constants are never copied.
  * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
- * *plan is NULL. DEMI_ERR_MODEL where there is no such file or it is no plan, damaged, made by
- * another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV where it can't be
- * read. */
+ * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is no plan,
+ * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
+ * where it can't be read. */
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
 /* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
  * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */

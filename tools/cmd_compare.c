@@ -158,7 +158,9 @@ static void print_first(const Job *job, FILE *out) {
     report_put(out, name, strlen(name));
     fprintf(out, " %s, made by node ", bad->type);
     report_put(out, step->name, strlen(step->name));
-    fprintf(out, " (%s)\n  %s\n", step->op_type, output_error_text(job->arena, &bad->diff));
+    fputs(" (", out);
+    report_puts(out, step->op_type);
+    fprintf(out, ")\n  %s\n", output_error_text(job->arena, &bad->diff));
     fprintf(out, "%s: ",
             job->keep.count > 1 ? "where it begins, to keep in float" : "to keep it in float");
     const char *keep = keep_arguments(job);
@@ -169,7 +171,11 @@ static void print_first(const Job *job, FILE *out) {
 }
 
 static void print_report(const Job *job, FILE *out) {
-    fprintf(out, "reference %s\ncompared  %s\n\noutputs\n", job->reference, job->other);
+    fputs("reference ", out);
+    report_puts(out, job->reference);
+    fputs("\ncompared  ", out);
+    report_puts(out, job->other);
+    fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputError *row = &job->outputs.items[i];
@@ -293,7 +299,7 @@ static bool compare(Job *job, Err *err) {
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
-    return judge(job, err);
+    return outputs_commit(job->program, NULL, err) && judge(job, err);
 }
 
 static bool is_folder(const char *path) {
@@ -322,10 +328,12 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->parsed = parsed;
     job->arena = program->arena;
     job->a.judges = job->b.judges = true;
+    const char *save = parsed_value(parsed, "save-inputs");
     bool ok = find_files(job, err) &&
               limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
-              report_plan(parsed, false, &job->plan, err) &&
+              report_plan(program, false, &job->plan, err) &&
+              (!save || outputs_make_folder(program, save, err)) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
               session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
     session_close(&job->a);
@@ -358,5 +366,6 @@ const Command command_compare = {
                 "demi compare model.onnx saved_outputs --data samples\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape max-error worst threads json quiet help",
     .run = run,
 };
