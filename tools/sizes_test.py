@@ -162,6 +162,70 @@ class AlongOneAxis(unittest.TestCase):
                             np.testing.assert_allclose(got, want.astype(dtype), 2e-7)
 
 
+class Fourier(unittest.TestCase):
+    """Against numpy's transforms in double. Every size to 40, powers and products of small primes,
+    large primes and products with them."""
+
+    SIZES = [*range(1, 41), 49, 60, 64, 77, 97, 100, 121, 127, 128, 143, 169, 210, 221, 289, 361,
+             400, 480, 529, 997, 1000, 1024, 1021, 1155, 2048, 2310, 4001, 16000]
+
+    def close(self, got: np.ndarray, want: np.ndarray, error: float) -> None:
+        self.assertEqual(got.shape, want.shape)
+        largest = max(np.abs(want).max(initial=0), 1e-300)
+        self.assertLess(np.abs(got - want).max(initial=0) / largest, error)
+
+    def test_dft(self):
+        for n in self.SIZES:
+            runners = {}
+            for parts, one, back in ((1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 0, 1), (2, 1, 1), (1, 1, 1)):
+                if back and one and n < 2:
+                    continue
+                runners[parts, one, back] = runner = Runner(
+                    f"(double[a,b,c,d] x) => (double[a,e,c,f] y) {{ n = Constant <value_int = {n}>"
+                    f" () axis = Constant <value_int = 1> () y = DFT <onesided = {one}, inverse ="
+                    f" {back}> (x, n, axis) }}")
+                for lines, inner in ((1, 1), (2, 1), (5, 1), (9, 3)):
+                    x = RNG.standard_normal((lines, n // 2 + 1 if back and one else n, inner, parts))
+                    z = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+                    if back and one:
+                        want = np.fft.irfft(z, n, axis=1)[..., None]
+                    else:
+                        w = (np.fft.ifft if back else np.fft.fft)(z, axis=1)
+                        w = w[:, :n // 2 + 1] if one else w
+                        want = np.stack([w.real, w.imag], -1)
+                    with self.subTest(n=n, parts=parts, one=one, back=back, lines=lines):
+                        self.close(runner.run({"x": x})[0], want, 1e-14)
+
+    def test_lengths(self):
+        """A length that cuts or pads, told only when it runs."""
+        runner = Runner("(float[a,b,1] x, int64 n) => (float[a,c,2] y) { y = DFT (x, n) }", 20)
+        x = RNG.standard_normal((4, 30, 1)).astype(np.float32)
+        for n in (1, 7, 29, 30, 31, 64, 97):
+            w = np.fft.fft(x[..., 0], n, axis=1)
+            got = runner.run({"x": x, "n": np.array(n)})[0]
+            self.close(got, np.stack([w.real, w.imag], -1), 2e-7)
+
+    def test_stft(self):
+        for n in (1, 2, 7, 16, 25, 29, 100, 400, 480):
+            for parts in (1, 2):
+                for one in ((0, 1) if parts == 1 else (0,)):
+                    for step in (1, 3, n):
+                        runner = Runner(
+                            f"(float[a,b,{parts}] x, float[{n}] w) => (float[a,f,g,2] y) {{ s ="
+                            f" Constant <value_int = {step}> () y = STFT <onesided = {one}>"
+                            f" (x, s, w) }}")
+                        x = RNG.standard_normal((2, n + 37, parts)).astype(np.float32)
+                        window = RNG.random(n, np.float32)
+                        z = x[..., 0].astype(np.float64) + (1j * x[..., 1] if parts == 2 else 0)
+                        starts = range(0, 37 + 1, step)
+                        frames = np.stack([z[:, s:s + n] * window for s in starts], 1)
+                        w = np.fft.fft(frames, axis=-1)
+                        w = w[..., :n // 2 + 1] if one else w
+                        with self.subTest(n=n, parts=parts, one=one, step=step):
+                            got = runner.run({"x": x, "w": window})[0]
+                            self.close(got, np.stack([w.real, w.imag], -1), 2e-7)
+
+
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))

@@ -208,7 +208,7 @@ REDUCE_EXTREMES(uint16_t, UINT16)
 REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
 REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
 
-/* ---- log-sum-exp: with the largest element, so that no exponential overflows ------------------ */
+/* ---- log-sum-exp: with the largest element, so that no exponential overflows ----------------- */
 
 typedef struct ExpSum {
     double top, sum; /* of exp(x - top), of exp(x) where top is infinite */
