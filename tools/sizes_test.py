@@ -35,7 +35,8 @@ class Runner:
         one, three = (context.run(feeds) for context in self.contexts)
         for a, b in zip(one, three, strict=True):
             if (a.shape, a.dtype, a.tobytes()) != (b.shape, b.dtype, b.tobytes()):
-                raise AssertionError(f"threads change the result of {list(feeds.values())[0].shape}")
+                shapes = [value.shape for value in feeds.values()]
+                raise AssertionError(f"threads change the result of {shapes}")
         return one
 
 
@@ -83,7 +84,7 @@ class Reductions(unittest.TestCase):
             x = elements(shape, dtype, special)
             if op == "ReduceProd" and np.issubdtype(dtype, np.floating):
                 x = np.asarray(RNG.uniform(0.99, 1.01, shape), dtype) # no overflow on the way
-            with self.subTest(op=op, dtype=dtype.__name__, shape=shape, axes=axes, special=special), \
+            with self.subTest(op=op, dtype=dtype.__name__, shape=shape, axes=axes), \
                     warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 got = runners[len(shape)].run({"x": x, "axes": np.array(axes, np.int64)})[0]
@@ -147,7 +148,8 @@ class AlongOneAxis(unittest.TestCase):
             for dtype in (np.float32, np.int64):
                 for reverse in (0, 1):
                     runner = Runner(f"({NAMES[dtype]}[a,b,c] x, int64 axis) => ({NAMES[dtype]}"
-                                    f"[a,b,c] y) {{ y = {op} <reverse = {reverse}> (x, axis) }}", 26)
+                                    f"[a,b,c] y) {{ y = {op} <reverse = {reverse}> (x, axis) }}",
+                                    26)
                     for shape in self.SHAPES:
                         x = RNG.integers(-2, 3, shape).astype(dtype)
                         if dtype == np.float32:
@@ -160,6 +162,58 @@ class AlongOneAxis(unittest.TestCase):
                         with self.subTest(op=op, shape=shape, axis=axis, reverse=reverse):
                             got = runner.run({"x": x, "axis": np.array(axis)})[0]
                             np.testing.assert_allclose(got, want.astype(dtype), 2e-7)
+
+
+class Quantization(unittest.TestCase):
+    """One scale for all, for each place of an axis, for blocks of it."""
+
+    SHAPES = [(3, 64, 2), (2, 2048, 40), (1, 64, 1), (700, 64, 65), (5, 320, 3), (300, 32, 300)]
+
+    def cases(self):  # noqa: ANN201
+        for shape in self.SHAPES:
+            for axis in range(3):
+                yield shape, axis, (), 0
+                yield shape, axis, (shape[axis],), 0
+            yield shape, 1, (shape[0], shape[1] // 32, shape[2]), 32
+
+    def spread(self, values: np.ndarray, shape: tuple, axis: int, block: int) -> np.ndarray:
+        if block:
+            return np.repeat(values, block, axis)
+        return values if values.ndim == 0 else values.reshape(
+            [-1 if i == axis else 1 for i in range(len(shape))])
+
+    def test_both_ways(self):
+        for shape, axis, dims, block in self.cases():
+            s = RNG.uniform(0.01, 0.1, dims).astype(np.float32)
+            z = RNG.integers(-20, 20, dims).astype(np.int8)
+            with self.subTest(shape=shape, axis=axis, scales=dims):
+                many = f"float[{','.join(map(str, dims))}] s, int8[{','.join(map(str, dims))}] z"
+                if not dims:
+                    many = "float s, int8 z"
+                runner = Runner(
+                    f"(float[a,b,c] x, {many}) => (int8[a,b,c] q, float[a,b,c] y) {{ q ="
+                    f" QuantizeLinear <axis = {axis}, block_size = {block}> (x, s, z) y ="
+                    f" DequantizeLinear <axis = {axis}, block_size = {block}> (q, s, z) }}")
+                x = elements(shape, np.float32, False)
+                q, y = runner.run({"x": x, "s": s, "z": z})
+                wide = self.spread(s, shape, axis, block)
+                zero = self.spread(z, shape, axis, block).astype(np.float32)
+                want = np.clip(np.rint(x / wide) + zero, -128, 127)
+                np.testing.assert_array_equal(q, want.astype(np.int8))
+                np.testing.assert_array_equal(y, (want.astype(np.float32) - zero) * wide)
+
+    def test_dynamic(self):
+        runner = Runner("(float[n] x) => (uint8[n] y, float s, uint8 z)"
+                        " { y, s, z = DynamicQuantizeLinear (x) }")
+        for n in (0, 1, 31, 32, 33, 5000, 200003):
+            x = elements((n,), np.float32, False)
+            low = np.float32(min(0, x.min(initial=0)))
+            high = np.float32(max(0, x.max(initial=0)))
+            scale = np.float32((high - low if high != low else np.float32(1)) / np.float32(255))
+            zero = np.rint(np.clip(np.float32(0) - low / scale, 0, 255)).astype(np.float32)
+            y, s, z = runner.run({"x": x})
+            self.assertEqual((float(s), int(z)), (float(scale), int(zero)))
+            np.testing.assert_array_equal(y, np.clip(np.rint(x / scale) + zero, 0, 255))
 
 
 class Fourier(unittest.TestCase):
@@ -177,7 +231,8 @@ class Fourier(unittest.TestCase):
     def test_dft(self):
         for n in self.SIZES:
             runners = {}
-            for parts, one, back in ((1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 0, 1), (2, 1, 1), (1, 1, 1)):
+            for parts, one, back in ((1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 0, 1), (2, 1, 1),
+                                     (1, 1, 1)):
                 if back and one and n < 2:
                     continue
                 runners[parts, one, back] = runner = Runner(
@@ -185,7 +240,8 @@ class Fourier(unittest.TestCase):
                     f" () axis = Constant <value_int = 1> () y = DFT <onesided = {one}, inverse ="
                     f" {back}> (x, n, axis) }}")
                 for lines, inner in ((1, 1), (2, 1), (5, 1), (9, 3)):
-                    x = RNG.standard_normal((lines, n // 2 + 1 if back and one else n, inner, parts))
+                    size = n // 2 + 1 if back and one else n
+                    x = RNG.standard_normal((lines, size, inner, parts))
                     z = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
                     if back and one:
                         want = np.fft.irfft(z, n, axis=1)[..., None]
