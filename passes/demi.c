@@ -541,7 +541,7 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 
 /* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. */
 #define COMPILE_PIPELINE(numerics)                                                                 \
-    "infer-dtypes,infer-shapes,eliminate-dead,fuse-gelu{numerics=" numerics "},"                   \
+    "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
     "fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"                   \
     "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \

@@ -40,7 +40,7 @@ static void visit_each(Fuse *fuse, FuseVisit visit) {
 }
 
 void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits) {
-    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1};
+    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1, .options = options};
     for (; *visits; visits++) visit_each(&fuse, *visits);
 }
 

@@ -66,7 +66,6 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
     exec->faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
     pool_init(&exec->pool, budget);
     arena_init(&exec->scratch, arena->trap);
-    arena_init(&exec->run, arena->trap);
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
@@ -83,7 +82,6 @@ void exec_free(Exec *exec) {
     exec_memory_free(exec);
     pool_free(&exec->pool);
     arena_free(&exec->scratch);
-    arena_free(&exec->run);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

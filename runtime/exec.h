@@ -70,7 +70,8 @@ struct Exec {
     StepMemo *memos; /* [step_count] */
     Pool pool;
     Arena scratch; /* emptied after every step, of inner graphs too */
-    Arena run;     /* emptied before every run: strings */
+    Buffer *text;  /* by sibling, the newest first: what strings made in this run point to */
+    uint64_t text_used; /* bytes of the newest */
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
     KernelProvider provider;
     uint64_t seed;
@@ -139,6 +140,8 @@ RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i);
 bool exec_scalar(Exec *exec, const LoadedStep *step, const RtTensor *tensor, int64_t *value);
 /* Runs the step by its kernels (exec_kernel.c). */
 bool exec_kernel(Exec *exec, const LoadedStep *step);
+/* Before a run: ends the text of the last one's strings. */
+void exec_text_free(Exec *exec);
 /* Ends what a kernel step had that was jumped out of. */
 void exec_drop_results(Exec *exec);
 
