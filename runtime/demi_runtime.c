@@ -17,6 +17,7 @@
 #include "error_fill.h"
 #include "onednn.h"
 #include "exec_memory.h"
+#include "input_use.h"
 #include "processors.h"
 #include "step_form.h"
 
@@ -62,10 +63,15 @@ static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     io.dtype = value->dtype;
     if (value->rank == PLAN_NONE) return io;
     int64_t *dims = ARENA_ARRAY(&plan->arena, int64_t, value->rank + 1);
+    const char **names = ARENA_ARRAY(&plan->arena, const char *, value->rank + 1);
     for (uint32_t i = 0; i < value->rank; i++) {
         int64_t dim = view->numbers[value->dims + i];
         dims[i] = dim < 0 ? -1 : dim;
+        const char *name =
+            dim <= -2 ? plan_text(view, (uint32_t)(-2 - dim), &plan->arena) : "";
+        if (name[0]) names[i] = name;
     }
+    io.dim_names = names;
     io.has_rank = true;
     io.rank = value->rank;
     io.dims = dims;
@@ -193,6 +199,8 @@ bool demi_plan_input(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
 bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
     return give_io(plan->outputs, plan->output_count, i, io);
 }
+
+const LoadedPlan *demi_plan_loaded(const DemiPlan *plan) { return &plan->loaded; }
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 

@@ -61,7 +61,8 @@ static bool run_set(Job *job, const char *folder, Err *err) {
 
 static bool run_sets(Job *job, Err *err) {
     Words folders;
-    bool ok = session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err);
+    bool ok = session_data_sets(&job->reference, job->program,
+                                parsed_value(job->parsed, "data"), &folders, err);
     if (ok && folders.count == 0) ok = run_set(job, NULL, err);
     for (size_t i = 0; ok && i < folders.count; i++) ok = run_set(job, folders.items[i], err);
     return ok;

@@ -243,7 +243,7 @@ static bool find_inputs(Job *job, Err *err) {
     Words folders;
     Session *first = job->folder ? &job->b : &job->a;
     const char *save = parsed_value(job->parsed, "save-inputs");
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err))
+    if (!session_data_sets(first, job->program, parsed_value(job->parsed, "data"), &folders, err))
         return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
     return session_find_inputs(first, job->program, job->parsed, folder, "0", err) &&

@@ -91,7 +91,8 @@ static bool write_outputs(Job *job, const Run *run, const char *folder, Err *err
     const Session *s = &job->session;
     if (job->folders.count > 1) { /* one folder a data set, called like it */
         if (!value_make_folder(folder, err)) return false;
-        folder = arena_printf(job->arena, "%s/%s", folder, strrchr(run->folder, '/') + 1);
+        folder = arena_printf(job->arena, "%s/%s", folder,
+                              session_set_name(job->arena, run->folder));
     }
     if (!value_make_folder(folder, err)) return false;
     for (size_t i = 0; i < s->output_count; i++) {
@@ -262,7 +263,8 @@ static bool judge(const Job *job, Err *err) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static bool run_all(Job *job, Err *err) {
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &job->folders, err))
+    if (!session_data_sets(&job->session, job->program, parsed_value(job->parsed, "data"),
+                           &job->folders, err))
         return false;
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);

@@ -35,8 +35,8 @@ typedef struct Verified {
     {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
      "Other random inputs for --verify random; default 0."},                                       \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
-     "Sizes that the model leaves open, for --verify random (1 where nothing says more). May be "  \
-     "repeated."},                                                                                 \
+     "Sizes of an input that the model leaves open, for --verify random. May be repeated."},       \
+    OPTION_DIM,                                                                                    \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to run with; default: as many as there are processors to use."},                     \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \

@@ -16,7 +16,8 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
-    tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
+    tools/session.c tools/session_inputs.c tools/session_sets.c tools/input_sizes.c
+    tools/value_io.c tools/value_pb.c tools/value_compare.c
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
     tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/output_error.c
     tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c)

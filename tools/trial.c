@@ -13,7 +13,7 @@
 
 static bool find_sets(Trials *t, const char *from, Err *err) {
     if (strcmp(from, "random") != 0)
-        return session_data_folders(t->program, from, &t->sets, err);
+        return session_data_sets(&t->reference, t->program, from, &t->sets, err);
     VEC_PUSH(t->program->arena, &t->sets, "");
     return true;
 }
@@ -26,7 +26,7 @@ bool trials_open(Trials *t, Program *program, const Parsed *parsed, const char *
         err_set(err, ERR_USAGE, "a model that is run has to be a file: it is read several times");
         return false;
     }
-    return find_sets(t, from, err) && session_open(&t->reference, program, parsed, path, err);
+    return session_open(&t->reference, program, parsed, path, err) && find_sets(t, from, err);
 }
 
 void trials_close(Trials *t) { session_close(&t->reference); }
