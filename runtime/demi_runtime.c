@@ -20,6 +20,7 @@
 #include "input_use.h"
 #include "processors.h"
 #include "step_form.h"
+#include "step_replace.h"
 
 struct DemiPlan {
     Arena arena;
@@ -41,6 +42,7 @@ struct DemiContext {
     const char **names; /* [value_count], made when somebody first watches */
     DemiStepFn watch;
     void *watch_user;
+    const LoadedStep *watched; /* the step that it is called for */
     Err err;
 };
 
@@ -518,7 +520,22 @@ static void after_step(void *data, const LoadedStep *loaded, double start, doubl
                      .output_count = out.count, .input_names = in.names, .inputs = in.values,
                      .output_names = out.names, .outputs = out.values};
     if (!loaded->exec && context->exec.row) step.kernel = context->exec.row->name;
+    context->watched = loaded;
     context->watch(context->watch_user, &step);
+    context->watched = NULL;
+}
+
+bool step_replace(DemiContext *context, uint32_t output, const DemiData *value, Err *err) {
+    const LoadedStep *step = context->watched;
+    RtValue taken = {.state = RT_UNSET};
+    if (!step || output >= step->plan->outputs.count || step->outputs[output] == PLAN_NONE)
+        return true;
+    if (!take_value(context, value, false, &taken, err)) {
+        rt_value_clear(&context->exec.pool, &taken);
+        return false;
+    }
+    rt_value_set(&context->exec.pool, &context->exec.values[step->outputs[output]], taken);
+    return true;
 }
 
 static void make_names(DemiContext *context) {

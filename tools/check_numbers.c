@@ -41,7 +41,7 @@ static bool run_session(Job *job, Session *session, Err *err) {
 /* One set of inputs; folder is NULL for those that options give. */
 static bool run_set(Job *job, const char *folder, Err *err) {
     CheckNumbers *numbers = job->numbers;
-    OutputReference reference = {job->reference.path, &job->reference};
+    OutputReference reference = {job->reference.path, &job->reference, NULL};
     OutputErrors rows = {0};
     if (!session_find_inputs(&job->reference, job->program, job->parsed, folder, "0", err) ||
         !session_take_inputs(&job->model, job->program, &job->reference, err) ||

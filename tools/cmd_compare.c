@@ -279,7 +279,7 @@ static void find_keep(Job *job) {
 
 static bool compare(Job *job, Err *err) {
     Comparison *c = &job->comparison;
-    OutputReference reference = {job->reference, job->folder ? NULL : &job->a};
+    OutputReference reference = {job->reference, job->folder ? NULL : &job->a, NULL};
     comparison_init(c, job->arena);
     if (job->folder) c->folder = job->reference;
     if (!find_inputs(job, err)) return false;

@@ -255,8 +255,11 @@ static bool convert(Job *job, Err *err) {
         return false;
     }
     if (!explain_nodes(job, err)) return false;
+    /* What gives NaN for numbers is reported and not written: nobody wants such a file by accident,
+     * and who does leaves --verify out. */
+    if (job->verified.result.broken) job->output = NULL;
     if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
-    return print_reports(job, err);
+    return print_reports(job, err) && verify_judge(&job->verified, job->input, err);
 }
 
 static bool run_job(Job *job, Err *err) {

@@ -37,11 +37,13 @@ static bool read_output(Arena *arena, const char *folder, const DemiPlanIo *io, 
     return !*found || value_read_file(arena, is_there(npy) ? npy : pb, io, value, err);
 }
 
-static const DemiData *find_output(const Session *a, const Session *b, size_t i) {
+static const DemiData *find_output(const OutputReference *reference, const Session *b, size_t i) {
+    const Session *a = reference->session;
     size_t k = 0;
     while (k < a->output_count && strcmp(a->outputs[k].name, b->outputs[i].name) != 0) k++;
     if (k == a->output_count && a->output_count == b->output_count) k = i;
-    return k < a->output_count ? demi_context_output(a->context, k) : NULL;
+    if (k == a->output_count) return NULL;
+    return reference->values ? &reference->values[k] : demi_context_output(a->context, k);
 }
 
 bool output_errors(Arena *arena, const OutputReference *reference, const Session *session,
@@ -52,7 +54,7 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
         const DemiPlanIo *io = &session->outputs[i];
         DemiData value;
         const DemiData *want =
-            reference->session ? find_output(reference->session, session, i) : &value;
+            reference->session ? find_output(reference, session, i) : &value;
         bool found = want != NULL;
         OutputError row = {.output = io->name};
         if (!reference->session && !read_output(arena, reference->name, io, i, &value, &found, err))

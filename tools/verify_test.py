@@ -96,10 +96,15 @@ class Verify(unittest.TestCase):
         self.assertEqual(report["calibration"]["sets"], 2)
         self.assertLess(report["verification"]["error"], 2e-3)
         # without the ranges the same inputs overflow
-        report = self.convert("over.onnx", "--verify", large)
-        self.assertEqual(report["verification"]["error"], "inf"
-                         if isinstance(report["verification"]["error"], str) else None)
-        self.assertTrue(report["verification"]["outputs"][0]["special"])
+        (self.at / "out.onnx").unlink()
+        done = self.run_demi("convert", "over.onnx", "-o", "out.onnx", "--json=-", "--quiet",
+                             "--verify", large)
+        self.assertEqual(done.returncode, 1)
+        found = json.loads(done.stdout)["verification"]
+        self.assertTrue(found["outputs"][0]["special"])
+        self.assertEqual(found["broken"], {"node": "up", "op_type": "MatMul", "value": "t",
+                                           "nan": False})
+        self.assertFalse((self.at / "out.onnx").exists())
 
     def test_small_inputs_pin_nothing(self):
         small = self.data("small", np.ones((1, 8)))
@@ -107,9 +112,11 @@ class Verify(unittest.TestCase):
         self.assertEqual({n["dtype"] for n in report["nodes"]}, {"float16"})
 
     def test_the_error_of_a_bounded_conversion_is_what_compare_says(self):
-        free = self.convert("deep.onnx", "--verify", "random", "--random", 3)["verification"]
+        free = self.convert("deep.onnx", "--verify", "random", "--random", 3,
+                            "--sets", 1)["verification"]
         bound = free["error"] / 4
-        report = self.convert("deep.onnx", "--verify", "random", "--random=3", "--max-error", bound)
+        report = self.convert("deep.onnx", "--verify", "random", "--random=3", "--sets=1",
+                              "--max-error", bound)
         found = report["verification"]
         self.assertLessEqual(found["error"], bound)
         self.assertGreater(found["kept"], 0)
@@ -163,7 +170,9 @@ class Verify(unittest.TestCase):
     def test_text(self):
         done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify", "random")
         self.assertRegex(done.stdout, r"verified y: off by [0-9.e-]+ of the largest magnitude")
-        self.assertIn("on 1 set of inputs", done.stdout)
+        self.assertIn("on 4 sets of random inputs; sizes assumed: N 1", done.stdout)
+        done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify", "random", "--sets=1")
+        self.assertIn("on 1 set of random inputs", done.stdout)
         self.assertFalse((self.at / "out.onnx").exists())
 
     def test_refusals(self):
