@@ -46,7 +46,7 @@ static const char *text_copy(Arena *arena, const char *text) {
     return text ? arena_copy(arena, text, strlen(text)) : NULL;
 }
 
-static void add_pick(Arena *arena, PickRows *rows, const PickRow *other) {
+void picks_add(Arena *arena, PickRows *rows, const PickRow *other) {
     for (size_t i = 0; i < rows->count; i++) {
         PickRow *row = &rows->items[i];
         if (strcmp(row->node, other->node) != 0) continue;
@@ -74,7 +74,7 @@ void judgement_add(Arena *arena, Judgement *worst, const Judgement *other) {
             worst->outputs.items[i] = row;
     }
     for (size_t i = 0; i < other->picks.count; i++)
-        add_pick(arena, &worst->picks, &other->picks.items[i]);
+        picks_add(arena, &worst->picks, &other->picks.items[i]);
     if (!(other->error <= worst->error)) worst->error = other->error;
     worst->broken = worst->broken || other->broken;
 }

@@ -29,6 +29,9 @@ bool judge_run(const Judge *judge, Session *session, Judgement *judgement, Err *
 /* The larger of each output's errors, and of each pick's; what is added is copied into `arena`. */
 void judgement_add(Arena *arena, Judgement *worst, const Judgement *other);
 
+/* Adds a pick to those of other runs. */
+void picks_add(Arena *arena, PickRows *rows, const PickRow *other);
+
 /* "TopK 'top': 98 of 100 picked the same, the others within 3e-4 of a tie". */
 void pick_print(const PickRow *row, FILE *out);
 /* Array "picks" of an open object; nothing where there is none. */

@@ -182,6 +182,130 @@ class Picked(Case):
         self.assertFalse(any(o.get("special") for o in found["outputs"]))
 
 
+def unet(path: pathlib.Path, offset: float = 300, levels: int = 3) -> None:
+    """Convolutions down and up again with skips, a time embedding, and in the middle a large offset
+    that is taken away again: what is rounded there is nearly all that is left."""
+    nodes, weights, skips = [], {}, []
+    last, width = "x", 3
+    for i in range(levels):
+        weights[f"d{i}"] = weight(8 << i, width, 3, 3, seed=i) / np.float32(3 * width) ** 0.5
+        nodes += [node("Conv", [last, f"d{i}"], [f"dc{i}"], name=f"down{i}", pads=[1, 1, 1, 1]),
+                  node("Relu", [f"dc{i}"], [f"dr{i}"], name=f"down_relu{i}"),
+                  node("MaxPool", [f"dr{i}"], [f"dp{i}"], name=f"pool{i}", kernel_shape=[2, 2],
+                       strides=[2, 2])]
+        skips.append((f"dr{i}", 8 << i))
+        last, width = f"dp{i}", 8 << i
+    weights |= {"offset": np.float32(offset), "mix": weight(width, width, 1, 1, seed=40) / 6,
+                "freq": weight(1, width, seed=41), "axes": np.array([2, 3], np.int64),
+                "one": np.array([1], np.int64)}
+    nodes += [node("Cast", ["t"], ["tf"], to=FLOAT), node("Unsqueeze", ["tf", "one"], ["tu"]),
+              node("MatMul", ["tu", "freq"], ["ta"], name="angle"),
+              node("Sin", ["ta"], ["ts"], name="sine"),
+              node("Unsqueeze", ["ts", "axes"], ["te"]),
+              node("Add", [last, "te"], ["timed"], name="timed"),
+              node("Conv", ["timed", "mix"], ["mixed"], name="mix"),
+              node("Add", ["mixed", "offset"], ["far"], name="far"),
+              node("Relu", ["far"], ["far_relu"], name="far_relu"),
+              node("Sub", ["far_relu", "offset"], ["near"], name="near")]
+    last = "near"
+    for i, (skip, size) in reversed(list(enumerate(skips))):
+        weights[f"u{i}"] = weight(width, size, 2, 2, seed=20 + i) / np.float32(width) ** 0.5
+        weights[f"v{i}"] = weight(size, 2 * size, 3, 3, seed=30 + i) / np.float32(9 * size) ** 0.5
+        nodes += [node("ConvTranspose", [last, f"u{i}"], [f"ut{i}"], name=f"up{i}", strides=[2, 2]),
+                  node("Concat", [f"ut{i}", skip], [f"uc{i}"], name=f"join{i}", axis=1),
+                  node("Conv", [f"uc{i}", f"v{i}"], [f"uv{i}"], name=f"merge{i}",
+                       pads=[1, 1, 1, 1]),
+                  node("Relu", [f"uv{i}"], [f"ur{i}"], name=f"up_relu{i}")]
+        last, width = f"ur{i}", size
+    weights["out"] = weight(3, width, 1, 1, seed=50)
+    nodes.append(node("Conv", [last, "out"], ["y"], name="out"))
+    save(path, nodes, [info("x", FLOAT, [1, 3, "h", "w"]), info("t", INT64, [1])],
+         [info("y", FLOAT, [1, 3, "h", "w"])], weights)
+
+
+class Advice(Case):
+    """What `compare` says to keep is enough when it is pasted, and is nothing that is float."""
+
+    def converges(self, name: str, bound: float, *words: object) -> dict:
+        convert = [w for w in words if w in ("--to", "bfloat16")]
+        report = json.loads(self.ok("convert", name, "-o", "low.onnx", "--json=-", "--quiet",
+                                    *convert))
+        low = {n["name"] for n in report["nodes"] if "16" in n["dtype"]}
+        done = self.demi("compare", name, "low.onnx", "-e", bound, "--json=-", "--quiet",
+                         "--keep-out", "keep.json")
+        self.assertEqual(done.returncode, 1, "nothing to advise on")
+        found = json.loads(done.stdout)
+        self.assertEqual(found["advice"], "reaches", done.stderr)
+        self.assertTrue(found["keep"])
+        for pattern in found["keep"]:
+            self.assertIn(pattern.removeprefix("name:").removeprefix("out:"), low)
+        arguments = [w for p in found["keep"] for w in ("--keep", p)]
+        for keep in (["--policy", "keep.json"], [*arguments, *convert]):
+            self.ok("convert", name, "-o", "kept.onnx", *keep, "--quiet")
+            again = self.ok("compare", name, "kept.onnx", "-e", bound, "--json=-", "--quiet")
+            error = max(o["error"] for o in json.loads(again)["outputs"])
+            self.assertLessEqual(error, bound)
+            self.assertAlmostEqual(error, found["kept_error"], delta=1e-9)
+        return found
+
+    def test_a_unet_and_its_cause(self):
+        unet(self.at / "u.onnx", offset=3000)
+        found = self.converges("u.onnx", 0.02)
+        self.assertIn("far", found["keep"])
+        self.assertEqual(found["cause"]["node"], "far")
+        low = sum("16" in n["dtype"] for n in json.loads(self.ok(
+            "convert", "u.onnx", "-n", "--policy", "keep.json", "--json=-", "--quiet"))["nodes"])
+        self.assertGreater(low, 15)
+
+    def test_a_unet_in_bfloat16(self):
+        unet(self.at / "u.onnx", offset=3000)
+        self.converges("u.onnx", 0.02, "--to", "bfloat16")
+
+    def test_a_bound_that_many_nodes_share(self):
+        unet(self.at / "u.onnx", offset=0)
+        self.converges("u.onnx", 2e-4)
+
+    def test_a_detector_with_an_offset(self):
+        detector(self.at / "d.onnx")
+        model = onnx.load(self.at / "d.onnx")
+        nodes = model.graph.node
+        head = next(i for i, n in enumerate(nodes) if n.name == "head")
+        last = nodes[head].input[0]
+        nodes[head].input[0] = "near"
+        nodes.insert(head, node("Sub", ["far", "offset"], ["near"], name="near"))
+        nodes.insert(head, node("Add", [last, "offset"], ["far"], name="far"))
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(200), "offset"))
+        onnx.save(model, self.at / "d.onnx")
+        found = self.converges("d.onnx", 0.02)
+        self.assertIn("far", found["keep"])
+
+    def test_a_bound_that_no_choice_reaches(self):
+        unet(self.at / "u.onnx")
+        self.ok("convert", "u.onnx", "-o", "low.onnx", "--io", "low", "--quiet")
+        done = self.demi("compare", "u.onnx", "low.onnx", "-e", "1e-9")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no choice of nodes was found", done.stdout)
+
+    def test_float_models_have_nothing_to_keep(self):
+        unet(self.at / "u.onnx", offset=1)
+        unet(self.at / "v.onnx", offset=1.5)
+        done = self.demi("compare", "u.onnx", "v.onnx", "-e", "1e-5", "--json=-", "--quiet")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual((json.loads(done.stdout)["advice"], json.loads(done.stdout)["keep"]),
+                         ("none", []))
+
+    def test_units_are_of_the_type_compared(self):
+        """A result of float16 that is cast to float is off by units of float16."""
+        save(self.at / "m.onnx", [node("MatMul", ["x", "w"], ["y"])], [info("x", FLOAT, [4, 8])],
+             [info("y", FLOAT, None)], {"w": weight(8, 8)})
+        self.ok("convert", "m.onnx", "-o", "low.onnx", "--quiet")
+        report = json.loads(self.ok("compare", "m.onnx", "low.onnx", "--json=-", "--quiet"))
+        self.assertLess(report["outputs"][0]["ulp"], 200)
+        self.assertEqual(report["outputs"][0]["ulp_type"], "float16")
+        same = json.loads(self.ok("compare", "m.onnx", "m.onnx", "--json=-", "--quiet"))
+        self.assertEqual(same["outputs"][0]["ulp_type"], "float")
+
+
 class Broken(Case):
     def breaks(self, name: str, first: str, *words: object) -> str:
         (self.at / "out.onnx").unlink(missing_ok=True)

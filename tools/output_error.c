@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dtype.h"
 #include "value_io.h"
 
 static const double limit_float = 1e-4, limit_low = 0.02;
@@ -105,6 +106,7 @@ void output_error_json(JsonWriter *json, const ValueDiff *diff, const Limit *lim
     json_number(json, "scale", diff->scale);
     json_number(json, "error", diff->error);
     json_number(json, "ulp", diff->ulp);
+    json_text(json, "ulp_type", dtype_name((Dtype)diff->ulp_of));
     json_number(json, "sqnr", diff->sqnr);
     json_number(json, "cosine", diff->cosine);
     json_unsigned(json, "special", diff->special);

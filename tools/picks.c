@@ -145,8 +145,10 @@ static void add_row(Picks *picks, PickRows *rows, const DemiStep *step, const Pi
     VEC_PUSH(picks->arena, rows, row);
 }
 
-bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows *rows, Err *err) {
+bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows *rows,
+                 bool *replaced, Err *err) {
     const struct PickOp *op = op_of(step);
+    *replaced = false;
     if (!op) return true;
     const DemiData *own = &step->outputs[op->output];
     const Pick *pick = next_pick(picks, step->output_names[op->output]);
@@ -164,6 +166,7 @@ bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows 
     PickRow row = {.margin = 0};
     pick_margin(&pc, &row);
     add_row(picks, rows, step, &row);
+    *replaced = true;
     DemiData values = DEMI_DATA_INIT;
     bool ok = true;
     if (op->kind == PICK_TOPK && pick_values(&pc, &values))
@@ -190,9 +193,10 @@ typedef struct Watching {
 
 static void watch(void *user, const DemiStep *step) {
     Watching *w = user;
+    bool replaced;
     if (w->err.code != ERR_NONE) return;
     if (w->rows)
-        picks_force(w->picks, w->session, step, w->rows, &w->err);
+        picks_force(w->picks, w->session, step, w->rows, &replaced, &w->err);
     else
         picks_note(w->picks, step);
 }

@@ -49,8 +49,10 @@ bool picks_run_reference(Picks *picks, Session *session, Err *err);
 
 /* Begins a run that is given these picks. */
 void picks_begin(Picks *picks);
-/* Within its DemiStepFn: replaces the step's pick, and adds a row where it differs. */
-bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows *rows, Err *err);
+/* Within its DemiStepFn: replaces the step's pick, and adds a row, where it differs. What the step
+ * made is no longer to be looked at then. */
+bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows *rows,
+                 bool *replaced, Err *err);
 /* Runs the session, which is bound, with these picks. */
 bool picks_run(Picks *picks, Session *session, PickRows *rows, Err *err);
 
