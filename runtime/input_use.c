@@ -15,6 +15,9 @@
 
 enum { DEPTH_MOST = 64 };
 
+/* Constants beyond it are no counts or shifts. */
+static const double countable = 1e15;
+
 /* A constant that is as low closes what it is added to, or put in the place of. */
 static const double closing = -1000;
 
@@ -151,6 +154,7 @@ static InputUse coordinate_use(const Walk *w, const LoadedStep *step, uint32_t o
     uint32_t table = input_of(step, 0);
     const char *name = NULL;
     int64_t first = exec_int_attr(step, "batch_dims", 0);
+    if (first < 0 || first >= PLAN_RANK_LIMIT) first = 0;
     int64_t count = dim_of(w, input_of(step, operand), -1, &name);
     InputUse use = index_use(w, table, first);
     for (int64_t i = 1; i < count && i < 64; i++) {
@@ -189,7 +193,8 @@ static void ask_row(Walk *w, const LoadedStep *step, const InputRow *row) {
     case INPUT_FACT_DEPTH:
         use.kind = INPUT_RANGE;
         use.low = use.high = 0;
-        if (known_of(w, step, 1) > 1) use.high = (int64_t)known_of(w, step, 1) - 1;
+        if (known_of(w, step, 1) > 1)
+            use.high = (int64_t)fmin(known_of(w, step, 1), countable) - 1;
         break;
     case INPUT_FACT_FILL:
         use.kind = INPUT_FILL;
@@ -234,26 +239,35 @@ static void pass_moved(Walk *w, const LoadedStep *step) {
     }
 }
 
+static int64_t shifted(int64_t bound, int64_t open, int64_t shift) {
+    int64_t made;
+    return bound == open || __builtin_add_overflow(bound, shift, &made) ? open : made;
+}
+
+/* Bounds of x where x + c, or x - c, has these. */
+static InputUse shift_bounds(const InputUse *use, int64_t shift) {
+    InputUse by = *use;
+    by.low = shifted(use->low, INT64_MIN, shift);
+    by.high = shifted(use->high, INT64_MAX, shift);
+    by.less = use->less - shift;
+    by.avoids = false;
+    return by;
+}
+
 /* x + c, x - c and c - x for a constant c. */
 static void pass_sum(Walk *w, const LoadedStep *step, const InputUse *use) {
     bool minus = is_op(step, "Sub");
     for (uint32_t i = 0; i < 2; i++) {
         double c = known_of(w, step, 1 - i);
-        InputUse by = *use;
-        if (isnan(c) || (!is_integer(w, input_of(step, i)) && use->kind != INPUT_FILL)) continue;
         bool turned = minus && i == 1;
+        if (!(fabs(c) < countable)) continue;
         if (use->kind == INPUT_FILL)
-            by.fill = turned ? c - use->fill : minus ? use->fill + c : use->fill - c;
-        else if (turned || fabs(c) > 1e9)
-            continue;
-        int64_t shift = minus ? (int64_t)c : -(int64_t)c;
-        bool bounded = use->kind != INPUT_FILL;
-        by.low = bounded && use->low > INT64_MIN ? use->low + shift : INT64_MIN;
-        by.high = bounded && use->high < INT64_MAX ? use->high + shift : INT64_MAX;
-        by.high_dim = bounded ? use->high_dim : NULL;
-        by.less = use->less - shift;
-        by.avoids = false;
-        ask(w, input_of(step, i), by);
+            ask_fill(w, input_of(step, i),
+                     turned  ? c - use->fill
+                     : minus ? use->fill + c
+                             : use->fill - c);
+        else if (!turned && is_integer(w, input_of(step, i)))
+            ask(w, input_of(step, i), shift_bounds(use, minus ? (int64_t)c : -(int64_t)c));
     }
 }
 
@@ -272,7 +286,7 @@ static void pass_product(Walk *w, const LoadedStep *step, const InputUse *use) {
 static void pass_comparison(Walk *w, const LoadedStep *step, const InputUse *use) {
     double c = known_of(w, step, 1);
     uint32_t value = input_of(step, 0);
-    if (isnan(c) || use->kind != INPUT_FILL) return;
+    if (!(fabs(c) < countable) || use->kind != INPUT_FILL) return;
     bool wanted = use->fill != 0;
     if (is_op(step, "Equal") && wanted) {
         ask_fill(w, value, c);

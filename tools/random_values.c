@@ -95,7 +95,7 @@ static int64_t number(const Draw *d, uint64_t i, uint64_t h) {
     case INPUT_FILL: made = within(d, use->fill); break;
     case INPUT_ASCENDING:
         made = (int64_t)(d->last ? i % d->last : 0);
-        if (made > d->high) made %= d->high + 1;
+        if (made > d->high) made = d->high < 0 ? d->high : made % (d->high + 1);
         break;
     case INPUT_RESHAPE: made = i ? 1 : -1; break;
     case INPUT_PARTS:
