@@ -3,14 +3,31 @@
 
 #include "text_distance.h"
 
+static const char by_name[] = "kept by name";
+
 static const char *keep_reason(Model *model, const char *pattern) {
     return arena_printf(&model->arena, "kept by '%s'", pattern);
 }
 
+/* Nodes that are called by their own names have one reason in common, however many they are. */
+static void explain_names(const GraphList *graphs, const char **table) {
+    static const char prefix[] = "name:";
+    for (size_t i = 0; i < graphs->count; i++)
+        for (const Node *node = graphs->items[i]->first; node; node = node_after(node)) {
+            const char *pattern = table[node->id], *label = node_label(node);
+            if (!pattern) continue;
+            if (strncmp(pattern, prefix, sizeof prefix - 1) == 0) pattern += sizeof prefix - 1;
+            if (strcmp(pattern, label) == 0) table[node->id] = by_name;
+        }
+}
+
 /* Turns patterns into reasons. Neighbours usually match the same one: its text is shared. */
-static void explain(Model *model, const char **table) {
+static void explain(Model *model, const char **table, Arena *scratch) {
     const char *last = NULL, *reason = NULL;
+    GraphList graphs = model_graphs(model, scratch);
+    explain_names(&graphs, table);
     for (uint32_t id = 0; id < model->node_count; id++) {
+        if (table[id] == by_name) continue;
         if (!table[id]) continue;
         if (table[id] != last) {
             last = table[id];
@@ -23,7 +40,7 @@ static void explain(Model *model, const char **table) {
 const char **node_exclusions(Model *model, const NodePatterns *patterns, Arena *scratch, Err *err) {
     const char **excluded = node_patterns_match(model, patterns, scratch, err);
     if (!excluded) return NULL;
-    explain(model, excluded);
+    explain(model, excluded, scratch);
     if (patterns->only.count == 0) return excluded;
     NodePatterns only = {.keep = patterns->only, .allow_unmatched = patterns->allow_unmatched};
     const char **wanted = node_patterns_match(model, &only, scratch, err);

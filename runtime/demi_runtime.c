@@ -17,8 +17,10 @@
 #include "error_fill.h"
 #include "onednn.h"
 #include "exec_memory.h"
+#include "input_use.h"
 #include "processors.h"
 #include "step_form.h"
+#include "step_replace.h"
 
 struct DemiPlan {
     Arena arena;
@@ -42,6 +44,7 @@ struct DemiContext {
     DemiStepFn watch;
     void *watch_user;
     double time_limit; /* seconds, 0: none */
+    const LoadedStep *watched; /* the step that it is called for */
     Err err;
 };
 
@@ -64,10 +67,15 @@ static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     io.dtype = value->dtype;
     if (value->rank == PLAN_NONE) return io;
     int64_t *dims = ARENA_ARRAY(&plan->arena, int64_t, value->rank + 1);
+    const char **names = ARENA_ARRAY(&plan->arena, const char *, value->rank + 1);
     for (uint32_t i = 0; i < value->rank; i++) {
         int64_t dim = view->numbers[value->dims + i];
         dims[i] = dim < 0 ? -1 : dim;
+        const char *name =
+            dim <= -2 ? plan_text(view, (uint32_t)(-2 - dim), &plan->arena) : "";
+        if (name[0]) names[i] = name;
     }
+    io.dim_names = names;
     io.has_rank = true;
     io.rank = value->rank;
     io.dims = dims;
@@ -195,6 +203,8 @@ bool demi_plan_input(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
 bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
     return give_io(plan->outputs, plan->output_count, i, io);
 }
+
+const LoadedPlan *demi_plan_loaded(const DemiPlan *plan) { return &plan->loaded; }
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
@@ -541,7 +551,22 @@ static void after_step(void *data, const LoadedStep *loaded, double start, doubl
                      .output_count = out.count, .input_names = in.names, .inputs = in.values,
                      .output_names = out.names, .outputs = out.values};
     if (!loaded->exec && context->exec.row) step.kernel = context->exec.row->name;
+    context->watched = loaded;
     context->watch(context->watch_user, &step);
+    context->watched = NULL;
+}
+
+bool step_replace(DemiContext *context, uint32_t output, const DemiData *value, Err *err) {
+    const LoadedStep *step = context->watched;
+    RtValue taken = {.state = RT_UNSET};
+    if (!step || output >= step->plan->outputs.count || step->outputs[output] == PLAN_NONE)
+        return true;
+    if (!take_value(context, value, false, &taken, err)) {
+        rt_value_clear(&context->exec.pool, &taken);
+        return false;
+    }
+    rt_value_set(&context->exec.pool, &context->exec.values[step->outputs[output]], taken);
+    return true;
 }
 
 static void make_names(DemiContext *context) {

@@ -103,10 +103,11 @@ typedef struct DemiPlanIo {
     uint32_t rank;
     const int64_t *dims; /* [rank]; -1 where a size is open */
     bool has_default;    /* an input that need not be set */
+    const char *const *dim_names; /* [rank]: what the model calls an open size; NULL for others */
 } DemiPlanIo;
 
 #define DEMI_PLAN_IO_INIT                                                                          \
-    {sizeof(DemiPlanIo), NULL, DEMI_DATA_NONE, false, 0, false, 0, NULL, false}
+    {sizeof(DemiPlanIo), NULL, DEMI_DATA_NONE, false, 0, false, 0, NULL, false, NULL}
 
 DEMI_API size_t demi_plan_input_count(const DemiPlan *plan);
 DEMI_API size_t demi_plan_output_count(const DemiPlan *plan);

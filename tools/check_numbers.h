@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "output_error.h"
+#include "judge.h"
 
 typedef struct WorstOutput {
     const char *set; /* folder of the inputs it is the worst of; "" for random ones */
@@ -17,7 +17,8 @@ typedef struct CheckNumbers {
     Limit limit;
     size_t sets;              /* of inputs */
     VEC(WorstOutput) outputs; /* one an output, in order */
-    size_t beyond;            /* of them */
+    PickRows picks;           /* that differ, of all sets */
+    size_t beyond;            /* of outputs and picks */
 } CheckNumbers;
 
 /* Are numbers asked for, by --data, --random, --input, --max-error or --atol? */

@@ -212,7 +212,7 @@ static void find_peak(Job *job) {
 static bool bench(Job *job, Err *err) {
     Words folders;
     Session *s = &job->bench.session;
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err))
+    if (!session_data_sets(s, job->program, parsed_value(job->parsed, "data"), &folders, err))
         return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
     if (!session_find_inputs(s, job->program, job->parsed, folder, "0", err) ||

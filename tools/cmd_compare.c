@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "compare_runs.h"
+#include "compare_advice.h"
 #include "dtype.h"
-#include "node_pattern.h"
+#include "judge.h"
 #include "report_out.h"
 #include "value_io.h"
 
@@ -29,6 +29,10 @@ static const OptionRow options[] = {
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
      "16-bit values, else 1e-7."},
+    {"keep-out", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Write which nodes to keep in float as a policy that 'demi convert --policy' takes."},
+    {"no-trial", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Do not convert A anew to see whether the nodes to keep are enough."},
     {"worst", 0, OPTION_ROW_VALUE, "N", NULL,
      "Inner values to print, the furthest off first; default 10. --json has all."},
     {"save-inputs", 0, OPTION_ROW_VALUE, "DIR", NULL,
@@ -52,23 +56,35 @@ typedef struct Job {
     ReportPlan plan;
     Comparison comparison;
     OutputErrors outputs;
-    Words keep; /* patterns of nodes where bad values begin */
+    PickRows picks; /* those that differ */
+    Advice advice;  /* where an output is beyond the limit */
+    bool beyond;    /* one is */
+    OutFile *keep_out; /* NULL: not asked for */
 } Job;
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_header(FILE *out) {
-    fprintf(out, "%10s %10s %10s %9s %8s %9s\n", "max error", "mean", "of scale", "ULP", "SQNR dB",
-            "cosine");
+    fprintf(out, "%10s %10s %10s %9s %-4s %8s %9s\n", "max error", "mean", "of scale", "ULP", "of",
+            "SQNR dB", "cosine");
+}
+
+/* In four characters. */
+static const char *short_type(int32_t dtype) {
+    return dtype == DEMI_FLOAT      ? "fp32"
+           : dtype == DEMI_FLOAT16  ? "fp16"
+           : dtype == DEMI_BFLOAT16 ? "bf16"
+           : dtype == DEMI_DOUBLE   ? "fp64"
+                                    : "";
 }
 
 static void print_diff(FILE *out, const ValueDiff *diff) {
     if (diff->mismatch) {
-        fprintf(out, "%61s", "not comparable");
+        fprintf(out, "%66s", "not comparable");
         return;
     }
-    fprintf(out, "%10.3g %10.3g %10.3g %9.4g %8.1f ", diff->max_abs, diff->mean_abs, diff->error,
-            diff->ulp, diff->sqnr);
+    fprintf(out, "%10.3g %10.3g %10.3g %9.4g %-4s %8.1f ", diff->max_abs, diff->mean_abs,
+            diff->error, diff->ulp, short_type(diff->ulp_of), diff->sqnr);
     if (isnan(diff->cosine))
         fprintf(out, "%9s", "-");
     else
@@ -141,11 +157,14 @@ static const char *quoted(Arena *arena, const char *text) {
 
 static const char *keep_arguments(const Job *job) {
     const char *text = "";
-    for (size_t i = 0; i < job->keep.count && i < MOST_KEEP; i++)
+    const Words *keep = &job->advice.keep;
+    for (size_t i = 0; i < keep->count && i < MOST_KEEP; i++)
         text = arena_printf(job->arena, "%s%s--keep %s", text, i ? " " : "",
-                            quoted(job->arena, job->keep.items[i]));
+                            quoted(job->arena, keep->items[i]));
     return text;
 }
+
+static void put(FILE *out, const char *text) { report_puts(out, text); }
 
 static void print_first(const Job *job, FILE *out) {
     const ComparedValue *bad = first_bad(job);
@@ -154,20 +173,61 @@ static void print_first(const Job *job, FILE *out) {
     if (!bad) return;
     const ComparedStep *step = maker_of(&job->comparison, bad);
     fprintf(out, "first beyond it: ");
-    const char *name = value_name(&job->comparison, bad);
-    report_put(out, name, strlen(name));
+    put(out, value_name(&job->comparison, bad));
     fprintf(out, " %s, made by node ", bad->type);
-    report_put(out, step->name, strlen(step->name));
+    put(out, step->name);
     fputs(" (", out);
-    report_puts(out, step->op_type);
+    put(out, step->op_type);
     fprintf(out, ")\n  %s\n", output_error_text(job->arena, &bad->diff));
-    fprintf(out, "%s: ",
-            job->keep.count > 1 ? "where it begins, to keep in float" : "to keep it in float");
-    const char *keep = keep_arguments(job);
-    report_put(out, keep, strlen(keep));
+}
+
+static void print_picks(const Job *job, FILE *out) {
+    if (job->picks.count) fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
+    for (size_t i = 0; i < job->picks.count; i++) {
+        fputs("  ", out);
+        pick_print(&job->picks.items[i], out);
+        fputs(pick_beyond(&job->limit, &job->picks.items[i]) ? "  BEYOND\n" : "\n", out);
+    }
+}
+
+static void print_trial(const Job *job, FILE *out) {
+    const Advice *advice = &job->advice;
+    switch (advice->state) {
+    case ADVICE_NONE: fputs("no node that runs in 16 bits brings it\n", out); return;
+    case ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
+    case ADVICE_REACHES:
+        fprintf(out, "to keep in float, with which A converted anew is off by %.3g: ",
+                advice->error);
+        break;
+    case ADVICE_FAILS:
+        fprintf(out,
+                "no choice of nodes was found with which A converted anew is within %g: inputs or "
+                "outputs in 16 bits, or constants that do not fit, may be the reason; to keep: ",
+                job->limit.error);
+        break;
+    }
+    put(out, keep_arguments(job));
     fputc('\n', out);
-    if (job->keep.count > MOST_KEEP)
-        fprintf(out, "and %zu nodes more, which --json lists\n", job->keep.count - MOST_KEEP);
+    if (advice->keep.count > MOST_KEEP)
+        fprintf(out, "and %zu nodes more, which --keep-out FILE writes as a policy for 'demi convert "
+                     "--policy FILE'\n",
+                advice->keep.count - MOST_KEEP);
+}
+
+static void print_advice(const Job *job, FILE *out) {
+    const AdviceFirst *first = &job->advice.first;
+    if (!job->beyond) return;
+    if (first->node) {
+        fputs("where it begins: node ", out);
+        put(out, first->node);
+        fputs(" (", out);
+        put(out, first->op_type);
+        fputs(") makes ", out);
+        put(out, first->value);
+        fprintf(out, " %s\n  %s; what it reads is off by %.3g\n", first->type,
+                output_error_text(job->arena, &first->diff), first->before);
+    }
+    print_trial(job, out);
 }
 
 static void print_report(const Job *job, FILE *out) {
@@ -183,8 +243,10 @@ static void print_report(const Job *job, FILE *out) {
         print_name(out, row->output);
         fputs(limit_beyond(&job->limit, &row->diff) ? "  BEYOND\n" : "\n", out);
     }
+    print_picks(job, out);
     print_worst(job, out);
     print_first(job, out);
+    print_advice(job, out);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -199,6 +261,26 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
     json_text(json, "dtype", dtype_name((Dtype)value->dtype));
     json_text(json, "reference_dtype", dtype_name((Dtype)value->dtype_reference));
     output_error_json(json, &value->diff, &job->limit);
+    json_close(json, '}');
+}
+
+static void json_advice(const Job *job, JsonWriter *json) {
+    static const char *const states[] = {
+        [ADVICE_NONE] = "none", [ADVICE_UNTRIED] = "untried", [ADVICE_REACHES] = "reaches",
+        [ADVICE_FAILS] = "fails"};
+    const Advice *advice = &job->advice;
+    json_open(json, "keep", '[');
+    for (size_t i = 0; i < advice->keep.count; i++) json_text(json, NULL, advice->keep.items[i]);
+    json_close(json, ']');
+    if (!job->beyond) return;
+    json_text(json, "advice", states[advice->state]);
+    if (advice->state == ADVICE_REACHES) json_number(json, "kept_error", advice->error);
+    if (!advice->first.node) return;
+    json_open(json, "cause", '{');
+    json_text(json, "node", advice->first.node);
+    json_text(json, "op_type", advice->first.op_type);
+    json_text(json, "value", advice->first.value);
+    json_number(json, "error_before", advice->first.before);
     json_close(json, '}');
 }
 
@@ -218,10 +300,9 @@ static void fill_json(JsonWriter *json, void *data) {
         json_close(json, '}');
     }
     json_close(json, ']');
+    picks_json(json, &job->picks, &job->limit);
     if (bad) json_value(job, json, "first_bad", bad);
-    json_open(json, "keep", '[');
-    for (size_t i = 0; i < job->keep.count; i++) json_text(json, NULL, job->keep.items[i]);
-    json_close(json, ']');
+    json_advice(job, json);
     json_open(json, "values", '[');
     for (size_t i = 0; i < job->comparison.values.count; i++)
         json_value(job, json, NULL, &job->comparison.values.items[i]);
@@ -231,6 +312,15 @@ static void fill_json(JsonWriter *json, void *data) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+static void hint(const Job *job, Err *err) {
+    size_t count = job->advice.keep.count;
+    if (count > MOST_KEEP)
+        err_hint(err, "--keep-out FILE writes the %zu nodes to keep, for 'demi convert --policy FILE'",
+                 count);
+    else if (count)
+        err_hint(err, "%s", keep_arguments(job));
+}
+
 static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputError *row = &job->outputs.items[i];
@@ -239,63 +329,103 @@ static bool judge(const Job *job, Err *err) {
                 output_error_text(job->arena, &row->diff));
         err_file(err, job->other);
         err_operand(err, "output '%s'", row->output);
-        if (job->keep.count) err_hint(err, "%s", keep_arguments(job));
+        hint(job, err);
+        return false;
+    }
+    for (size_t i = 0; i < job->picks.count; i++) {
+        const PickRow *row = &job->picks.items[i];
+        if (!pick_beyond(&job->limit, row)) continue;
+        err_set(err, ERR_MODEL, "it picks otherwise where there is no tie: %llu of %llu are the same",
+                (unsigned long long)row->same, (unsigned long long)row->count);
+        err_file(err, job->other);
+        snprintf(err->node, sizeof err->node, "%s", row->node);
+        snprintf(err->op_type, sizeof err->op_type, "%s", row->op_type);
+        hint(job, err);
         return false;
     }
     return true;
 }
 
 static bool find_inputs(Job *job, Err *err) {
-    Words folders;
+    Words sets;
     Session *first = job->folder ? &job->b : &job->a;
     const char *save = parsed_value(job->parsed, "save-inputs");
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &folders, err))
+    if (!session_data_sets(first, job->program, parsed_value(job->parsed, "data"), &sets, err))
         return false;
-    const char *folder = folders.count ? folders.items[0] : NULL;
-    return session_find_inputs(first, job->program, job->parsed, folder, "0", err) &&
+    const char *set = sets.count ? sets.items[0] : NULL;
+    return session_find_inputs(first, job->program, job->parsed, set, "0", err) &&
            (!save || session_save_inputs(first, job->program, save, err)) &&
-           (job->folder || session_take_inputs(&job->b, job->program, &job->a, err));
+           (job->folder || (session_take_inputs(&job->b, job->program, &job->a, err) &&
+                            session_bind(&job->a, err))) &&
+           session_bind(&job->b, err);
 }
 
-/* What the unconverted model calls the node to blame for what `step` made. Without a name it is
- * called by its first output; where that was left to a Cast, by what this makes. */
-static const char *keep_pattern(const Job *job, const ComparedStep *step) {
-    const Comparison *c = &job->comparison;
-    const ComparedStep *maker = &c->steps.items[step->blamed];
-    const char *made = maker->output_count ? c->names.names[maker->outputs[0]]->text : "";
-    if (maker == step || strcmp(maker->name, made) != 0)
-        return node_pattern_exact(maker->name, job->arena);
-    const char *value = c->names.names[step->outputs[0]]->text;
-    if (maker->outputs[0] == step->inputs[0]) return node_pattern_exact(value, job->arena);
-    return arena_printf(job->arena, "out:%s", value);
+static bool is_beyond(const Job *job, const OutputErrors *rows, const PickRows *picks) {
+    bool beyond = false;
+    for (size_t i = 0; i < rows->count; i++)
+        beyond = beyond || limit_beyond(&job->limit, &rows->items[i].diff);
+    for (size_t i = 0; picks && i < picks->count; i++)
+        beyond = beyond || pick_beyond(&job->limit, &picks->items[i]);
+    return beyond;
 }
 
-/* The nodes where bad values begin, each once: a body of a loop runs again and again. */
-static void find_keep(Job *job) {
-    const Comparison *c = &job->comparison;
-    SymTable seen;
-    sym_table_init(&seen, job->arena);
-    for (size_t i = 0; i < c->steps.count; i++) {
-        if (!c->steps.items[i].origin) continue;
-        const char *pattern = keep_pattern(job, &c->steps.items[i]);
-        if (sym_intern_cstr(&seen, pattern)->number == job->keep.count)
-            VEC_PUSH(job->arena, &job->keep, pattern);
+/* What B gives by its own picks is good enough where it is: what it picks does not matter then. */
+static bool compare_plainly(Job *job, const OutputReference *reference, Err *err) {
+    OutputErrors rows = {0};
+    if (!session_run(&job->b, err) ||
+        !output_errors(job->arena, reference, &job->b, &rows, err))
+        return false;
+    if (is_beyond(job, &rows, NULL)) return true;
+    job->outputs = rows;
+    job->picks.count = 0;
+    job->beyond = false;
+    return true;
+}
+
+/* Units in the last place are those of the type that an output had before a conversion's last
+ * Cast. */
+static bool measure_outputs(Job *job, const OutputReference *reference, Err *err) {
+    if (!output_errors(job->arena, reference, &job->b, &job->outputs, err)) return false;
+    for (size_t i = 0; i < job->outputs.count; i++) {
+        OutputError *row = &job->outputs.items[i];
+        const ValueDiff *inner = comparison_output(&job->comparison, row->output);
+        if (inner && inner->ulp_of != row->diff.ulp_of && inner->count == row->diff.count) {
+            row->diff.ulp = inner->ulp;
+            row->diff.ulp_of = inner->ulp_of;
+        }
     }
+    return true;
 }
 
-static bool compare(Job *job, Err *err) {
+static bool run_both(Job *job, Err *err) {
     Comparison *c = &job->comparison;
-    OutputReference reference = {job->reference, job->folder ? NULL : &job->a};
-    comparison_init(c, job->arena);
+    OutputReference reference = {job->reference, job->folder ? NULL : &job->a, NULL};
+    comparison_init(c, job->arena, job->b.threads);
     if (job->folder) c->folder = job->reference;
     if (!find_inputs(job, err)) return false;
     if (!job->folder && !comparison_reference(c, &job->a, err)) return false;
-    if (!comparison_run(c, &job->b, err) ||
-        !output_errors(job->arena, &reference, &job->b, &job->outputs, err) ||
+    if (!comparison_run(c, &job->b, err) || !measure_outputs(job, &reference, err) ||
         !limit_find(job->parsed, c->low, &job->limit, err))
         return false;
+    job->picks = c->picked;
+    job->beyond = is_beyond(job, &job->outputs, &job->picks);
     comparison_judge(c, &job->limit);
-    find_keep(job);
+    return !job->beyond || job->picks.count == 0 || compare_plainly(job, &reference, err);
+}
+
+static bool advise(Job *job, Err *err) {
+    const AdviceCase ac = {.program = job->program, .parsed = job->parsed,
+                           .comparison = &job->comparison, .reference = &job->a,
+                           .other = &job->b, .limit = &job->limit, .beyond = job->beyond,
+                           .may_try = !job->folder && !job->a.is_plan && !job->b.is_plan &&
+                                      !parsed_flag(job->parsed, "no-trial") &&
+                                      strcmp(job->reference, "-") != 0};
+    if (job->beyond || job->keep_out) compare_advise(&ac, &job->advice);
+    return !job->keep_out || compare_write_policy(&ac, &job->advice, job->keep_out, err);
+}
+
+static bool compare(Job *job, Err *err) {
+    if (!run_both(job, err) || !advise(job, err)) return false;
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
@@ -322,18 +452,25 @@ static bool find_files(Job *job, Err *err) {
     return err_set(err, ERR_USAGE, "two folders can't be compared: one must be a model or plan");
 }
 
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *save = parsed_value(job->parsed, "save-inputs");
+    const char *keep = parsed_value(job->parsed, "keep-out");
+    if (!report_plan(job->program, false, &job->plan, err)) return false;
+    if (keep && !(job->keep_out = outputs_open(job->program, "keep-out", keep, err))) return false;
+    return !save || outputs_make_folder(job->program, save, err);
+}
+
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job *job = ARENA_NEW(program->arena, Job);
     job->program = program;
     job->parsed = parsed;
     job->arena = program->arena;
     job->a.judges = job->b.judges = true;
-    const char *save = parsed_value(parsed, "save-inputs");
     bool ok = find_files(job, err) &&
               limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
-              report_plan(program, false, &job->plan, err) &&
-              (!save || outputs_make_folder(program, save, err)) &&
+              open_outputs(job, err) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
               session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
     session_close(&job->a);
@@ -350,9 +487,14 @@ const Command command_compare = {
         "and prints how far B's outputs are from A's, and every inner value that both have under "
         "the same name: largest and mean difference, the largest by the scale of the reference, "
         "units in the last place of the narrower type, signal to noise, cosine. It names the first "
-        "value in order of execution that is beyond --max-error, the node that made it, and "
-        "the --keep arguments for 'demi convert' that keep the nodes where the difference begins "
-        "in float. The exit code is 1 where an output is beyond it.\n"
+        "value in order of execution that is beyond --max-error and the node that made it. Where "
+        "an output is beyond it, the exit code is 1, and the nodes that bring the error are told "
+        "as --keep arguments for 'demi convert'; with two models, A is converted anew with these "
+        "kept, until they are enough.\n"
+        "\n"
+        "Where B's TopK, NonMaxSuppression, ArgMax or comparisons pick otherwise than A's, the "
+        "values behind are compared with A's picks, and the picks by how far they are from a "
+        "tie.\n"
         "\n"
         "Models are compiled --numerics faithful, with nothing fused, unless that option says "
         "otherwise: their own rounding is what is compared.\n"

@@ -276,9 +276,17 @@ static bool convert(Job *job, Err *err) {
         return false;
     }
     ModelSave *save = NULL;
-    return explain_nodes(job, err) &&
-           (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
-           print_reports(job, err) && outputs_commit(job->program, save, err);
+    if (!explain_nodes(job, err)) return false;
+    /* What gives NaN for numbers is reported and not written: nobody wants such a file by accident,
+     * and who does leaves --verify out. */
+    if (job->verified.result.broken && job->file) {
+        outputs_drop(job->program, job->file);
+        job->file = NULL;
+        job->output = NULL;
+    }
+    return (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
+           print_reports(job, err) && outputs_commit(job->program, save, err) &&
+           verify_judge(&job->verified, job->input, err);
 }
 
 /* Before the work, which may be long. */

@@ -91,7 +91,7 @@ static bool compare_expected(Job *job, Run *run, Err *err) {
 static const char *folder_for(Job *job, const Run *run, const char *folder, Err *err) {
     if (job->folders.count <= 1) return folder;
     if (!outputs_make_folder(job->program, folder, err)) return NULL;
-    return arena_printf(job->arena, "%s/%s", folder, strrchr(run->folder, '/') + 1);
+    return arena_printf(job->arena, "%s/%s", folder, session_set_name(job->arena, run->folder));
 }
 
 static bool write_outputs(Job *job, const Run *run, const char *folder, Err *err) {
@@ -276,7 +276,8 @@ static bool make_folders(Job *job, Err *err) {
 }
 
 static bool run_all(Job *job, Err *err) {
-    if (!session_data_folders(job->program, parsed_value(job->parsed, "data"), &job->folders, err))
+    if (!session_data_sets(&job->session, job->program, parsed_value(job->parsed, "data"),
+                           &job->folders, err))
         return false;
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);

@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 
 #include "dtype.h"
+#include "input_use_rows.h"
 #include "value_io.h"
 
-static const Tolerance any_float = {.any_float = true};
-
-void comparison_init(Comparison *c, Arena *arena) {
-    *c = (Comparison){.arena = arena};
+void comparison_init(Comparison *c, Arena *arena, unsigned threads) {
+    *c = (Comparison){.arena = arena, .workers = workers_new(arena, threads ? threads : 1)};
     sym_table_init(&c->names, arena);
+    picks_init(&c->picks, arena);
 }
 
 static uint32_t name_of(Comparison *c, const char *name) {
@@ -21,14 +21,17 @@ static uint32_t name_of(Comparison *c, const char *name) {
     while (c->first_of.count <= number) {
         VEC_PUSH(c->arena, &c->first_of, 0);
         VEC_PUSH(c->arena, &c->last_of, 0);
+        VEC_PUSH(c->arena, &c->next_of, 0);
+        VEC_PUSH(c->arena, &c->dtypes, 0);
     }
     return number;
 }
 
-static void note_type(Comparison *c, const DemiData *value) {
-    if (value->kind != DEMI_DATA_TENSOR_KIND) return;
-    c->low =
-        c->low || (dtype_is_float((Dtype)value->dtype) && dtype_bits((Dtype)value->dtype) < 32);
+static int32_t low_dtype(const DemiData *value) {
+    Dtype dtype = (Dtype)value->dtype;
+    bool low =
+        value->kind == DEMI_DATA_TENSOR_KIND && dtype_is_float(dtype) && dtype_bits(dtype) < 32;
+    return low ? value->dtype : 0;
 }
 
 /* ---- the reference --------------------------------------------------------------------------- */
@@ -44,10 +47,12 @@ static void keep_value(Comparison *c, const char *text, const DemiData *value) {
     else
         c->first_of.items[name] = number;
     c->last_of.items[name] = number;
-    note_type(c, value);
+    c->low = c->low || low_dtype(value);
 }
 
 static void keep_step(void *user, const DemiStep *step) {
+    Comparison *c = user;
+    picks_note(&c->picks, step);
     for (size_t i = 0; i < step->output_count; i++)
         keep_value(user, step->output_names[i], &step->outputs[i]);
 }
@@ -55,7 +60,7 @@ static void keep_step(void *user, const DemiStep *step) {
 static bool watched_run(Comparison *c, Session *session, DemiStepFn step, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     return console_check(demi_context_watch(session->context, step, c, &error), &error, err) &&
-           session_bind(session, err) && session_run(session, err) &&
+           session_run(session, err) &&
            console_check(demi_context_watch(session->context, NULL, NULL, &error), &error, err);
 }
 
@@ -64,8 +69,7 @@ bool comparison_reference(Comparison *c, Session *session, Err *err) {
 }
 
 /* NAME.npy of the folder. */
-static bool read_reference(Comparison *c, const char *name, const DemiData *like,
-                           DemiData *value) {
+static bool read_reference(Comparison *c, const char *name, const DemiData *like, DemiData *value) {
     struct stat status;
     DemiPlanIo io = DEMI_PLAN_IO_INIT;
     const char *path =
@@ -77,49 +81,56 @@ static bool read_reference(Comparison *c, const char *name, const DemiData *like
 }
 
 /* The reference's next value of that name. */
-static bool take_reference(Comparison *c, uint32_t name, const DemiData *like, DemiData *value,
-                           ReferenceValue **kept) {
-    *kept = NULL;
+static bool take_reference(Comparison *c, uint32_t name, const DemiData *like, DemiData *value) {
     if (c->folder)
         return like->kind == DEMI_DATA_TENSOR_KIND &&
                read_reference(c, c->names.names[name]->text, like, value);
-    size_t number = c->first_of.items[name];
+    size_t number = c->next_of.items[name];
     if (!number) return false;
-    *kept = &c->reference.items[number - 1];
-    *value = (*kept)->value;
-    c->first_of.items[name] = (*kept)->next;
+    *value = c->reference.items[number - 1].value;
+    c->next_of.items[name] = c->reference.items[number - 1].next;
     return true;
 }
 
 /* ---- the other run --------------------------------------------------------------------------- */
 
-/* A value is held against once. */
-static void give_back(Comparison *c, const ReferenceValue *kept) {
-    if (!kept || kept->value.kind != DEMI_DATA_TENSOR_KIND || kept->value.dtype == DEMI_STRING)
-        return;
-    size_t size = value_count(&kept->value) * ((dtype_bits((Dtype)kept->value.dtype) + 7) / 8);
-    if (size) arena_release(c->arena, (void *)(uintptr_t)kept->value.data, size + 1);
-}
-
 static void compare_value(Comparison *c, uint32_t name, const DemiData *value) {
     ComparedValue row = {.name = name, .step = c->steps.count};
     DemiData want;
-    ReferenceValue *kept;
     if (!c->names.names[name]->text[0] || value->kind == DEMI_DATA_NONE ||
-        !take_reference(c, name, value, &want, &kept))
+        !take_reference(c, name, value, &want))
         return;
+    const Tolerance tolerance = {
+        .any_float = true, .ulp_of = c->dtypes.items[name], .workers = c->workers};
     row.dtype = value->dtype;
     row.dtype_reference = want.dtype;
     row.type = value_type_text(c->arena, value);
-    value_compare(c->arena, value, &want, &any_float, &row.diff);
+    value_compare(c->arena, value, &want, &tolerance, &row.diff);
     VEC_PUSH(c->arena, &c->values, row);
-    give_back(c, kept);
 }
 
 static const uint32_t *names_of(Comparison *c, const char *const *names, size_t count) {
     uint32_t *numbers = ARENA_ARRAY(c->arena, uint32_t, count + 1);
     for (size_t i = 0; i < count; i++) numbers[i] = name_of(c, names[i]);
     return numbers;
+}
+
+/* Which of its values are low; a Cast from a low type makes none, but what it makes has no more
+ * places than that, wherever it is moved. */
+static void note_types(Comparison *c, const DemiStep *step, ComparedStep *row) {
+    bool cast = strcmp(step->op_type, "Cast") == 0;
+    int32_t from = cast && step->input_count ? low_dtype(&step->inputs[0]) : 0;
+    bool moves = input_use_moves(step->op_type, 0) || strcmp(step->op_type, "TopK") == 0;
+    if (!cast && step->input_count && moves) from = c->dtypes.items[row->inputs[0]];
+    for (size_t i = 0; i < step->input_count; i++)
+        row->low = row->low || (!cast && low_dtype(&step->inputs[i]));
+    for (size_t i = 0; i < step->output_count; i++) {
+        int32_t dtype = low_dtype(&step->outputs[i]);
+        row->low = row->low || (!cast && dtype);
+        c->dtypes.items[row->outputs[i]] = dtype ? dtype : from;
+        if (dtype) c->low_type = dtype;
+    }
+    c->low = c->low || c->low_type;
 }
 
 static void compare_step(void *user, const DemiStep *step) {
@@ -132,19 +143,33 @@ static void compare_step(void *user, const DemiStep *step) {
                         .input_count = step->input_count,
                         .output_count = step->output_count,
                         .first = c->values.count};
-    for (size_t i = 0; i < step->output_count; i++) {
-        note_type(c, &step->outputs[i]);
+    note_types(c, step, &row);
+    bool replaced = false;
+    if (c->err.code == ERR_NONE)
+        picks_force(&c->picks, c->session, step, &c->picked, &replaced, &c->err);
+    for (size_t i = 0; !replaced && i < step->output_count; i++)
         compare_value(c, row.outputs[i], &step->outputs[i]);
-    }
     row.count = c->values.count - row.first;
     VEC_PUSH(c->arena, &c->steps, row);
 }
 
 bool comparison_run(Comparison *c, Session *session, Err *err) {
+    c->steps.count = c->values.count = c->picked.count = 0;
+    c->low_type = 0;
+    c->session = session;
+    for (size_t i = 0; i < c->next_of.count; i++) c->next_of.items[i] = c->first_of.items[i];
+    picks_begin(&c->picks);
     if (!watched_run(c, session, compare_step, err)) return false;
     if (c->err.code == ERR_NONE) return true;
     *err = c->err;
     return false;
+}
+
+const ValueDiff *comparison_output(const Comparison *c, const char *name) {
+    Sym sym = sym_find(&c->names, name, strlen(name));
+    for (size_t i = c->values.count; sym && i-- > 0;)
+        if (c->values.items[i].name == sym->number) return &c->values.items[i].diff;
+    return NULL;
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */
@@ -158,25 +183,60 @@ static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
     return maker && c->steps.items[maker - 1].count == 0 ? c->steps.items[maker - 1].blamed : i;
 }
 
-void comparison_judge(Comparison *c, const Limit *limit) {
-    bool *bad = ARENA_ARRAY(c->arena, bool, c->names.count + 1);
-    size_t *makers = ARENA_ARRAY(c->arena, size_t, c->names.count + 1); /* 1 + step */
-    for (size_t i = 0; i < c->steps.count; i++) {
-        ComparedStep *step = &c->steps.items[i];
-        bool before = false;
-        step->blamed = blame(c, i, makers);
-        step->bad = false;
-        for (size_t k = 0; k < step->input_count; k++) before = before || bad[step->inputs[k]];
-        for (size_t k = 0; k < step->count; k++)
-            step->bad =
-                step->bad || limit_beyond(limit, &c->values.items[step->first + k].diff);
-        if (step->count == 0)
-            step->bad = before; /* a cast between: what it reads says */
-        else
-            step->origin = step->bad && !before;
-        for (size_t k = 0; k < step->output_count; k++) {
-            bad[step->outputs[k]] = step->bad;
-            makers[step->outputs[k]] = i + 1;
+static double error_of(const ValueDiff *diff) {
+    return diff->mismatch || diff->special ? INFINITY : diff->error;
+}
+
+typedef struct Judging {
+    const Limit *limit;
+    bool *bad;                  /* by name */
+    double *errors, *distances; /* by name */
+    size_t *makers;             /* by name: 1 + step */
+} Judging;
+
+static void judge_step(const Comparison *c, const Judging *j, size_t i) {
+    ComparedStep *step = &c->steps.items[i];
+    bool before = false;
+    step->blamed = blame(c, i, j->makers);
+    step->bad = step->origin = false;
+    step->error = step->error_before = step->distance = 0;
+    step->from = 0;
+    double distance = 0;
+    for (size_t k = 0; k < step->input_count; k++) {
+        uint32_t name = step->inputs[k];
+        before = before || j->bad[name];
+        step->error_before = fmax(step->error_before, j->errors[name]);
+        if (j->makers[name] && (!step->from || j->distances[name] > distance)) {
+            distance = j->distances[name];
+            step->from = j->makers[name];
         }
     }
+    for (size_t k = 0; k < step->count; k++) {
+        const ValueDiff *diff = &c->values.items[step->first + k].diff;
+        step->bad = step->bad || limit_beyond(j->limit, diff);
+        step->error = fmax(step->error, error_of(diff));
+        step->distance = fmax(step->distance, diff->mismatch ? INFINITY : diff->max_abs);
+    }
+    if (step->count == 0) { /* a cast between: what it reads says */
+        step->bad = before;
+        step->error = step->error_before;
+        step->distance = distance;
+    } else {
+        step->origin = step->bad && !before;
+    }
+    for (size_t k = 0; k < step->output_count; k++) {
+        j->bad[step->outputs[k]] = step->bad;
+        j->errors[step->outputs[k]] = step->error;
+        j->distances[step->outputs[k]] = step->distance;
+        j->makers[step->outputs[k]] = i + 1;
+    }
+}
+
+void comparison_judge(Comparison *c, const Limit *limit) {
+    const Judging j = {.limit = limit,
+                       .bad = ARENA_ARRAY(c->arena, bool, c->names.count + 1),
+                       .errors = ARENA_ARRAY(c->arena, double, c->names.count + 1),
+                       .distances = ARENA_ARRAY(c->arena, double, c->names.count + 1),
+                       .makers = ARENA_ARRAY(c->arena, size_t, c->names.count + 1)};
+    for (size_t i = 0; i < c->steps.count; i++) judge_step(c, &j, i);
 }

@@ -90,6 +90,20 @@ bool console_progress(void *data, const char *pass, size_t done, size_t total) {
     return true;
 }
 
+void console_progress_since(Program *program, const char *what, size_t done, size_t total,
+                            double started) {
+    double spent = console_seconds() - started, left = 0;
+    char text[160];
+    if (done && total > done) left = spent / (double)done * (double)(total - done);
+    if (!done)
+        snprintf(text, sizeof text, "%s", what);
+    else if (left < 90)
+        snprintf(text, sizeof text, "%s, about %.0f s left", what, left);
+    else
+        snprintf(text, sizeof text, "%s, about %.0f min left", what, left / 60);
+    console_progress(program, text, done, total);
+}
+
 void console_progress_end(Program *program) {
     if (program->progress_shown) fputs("\r\033[K", stderr);
     program->progress_shown = false;

@@ -45,6 +45,9 @@ bool console_write_error(void *program, const void *bytes, size_t size);
 
 /* A DemiProgressFn: a line on standard error if that is a terminal and the work is long. */
 bool console_progress(void *program, const char *pass, size_t done, size_t total);
+/* The same of work that began at `started`, console_seconds' clock: with the time that remains. */
+void console_progress_since(Program *program, const char *what, size_t done, size_t total,
+                            double started);
 /* Takes the line away. */
 void console_progress_end(Program *program);
 

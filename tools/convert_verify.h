@@ -11,32 +11,41 @@ typedef struct Verified {
     size_t calibrated; /* sets of inputs that ranges were measured on */
     size_t ranges;     /* values that were measured */
     size_t sets;       /* of inputs that it was verified on; 0: it was not */
+    bool random;       /* they are */
+    const char *assumed; /* their sizes, where some were assumed; else "" */
     size_t trials;     /* conversions that were run */
     bool bounded;      /* --max-error: */
     double most;       /* what it may be off by */
-    size_t kept;       /* nodes that stay float for it */
-    TrialResult result;
+    bool stopped;      /* the search for nodes to keep was interrupted */
+    Words kept;        /* names of nodes that stay float for it */
+    Judgement result;
+    Nonfinite broken; /* where an output has NaN or Inf that the source has not: node is not NULL */
+    const char *broken_text; /* that, as a phrase */
 } Verified;
 
 /* Options of convert. */
 // clang-format off
 #define VERIFY_OPTIONS                                                                             \
-    {"calibrate", 0, OPTION_ROW_VALUE, "DIR", NULL,                                                \
-     "Run the model on the inputs in DIR (input_N.pb by position, there or in folders "            \
-     "test_data_set_N) and keep in float what comes near the end of the new type's range."},       \
+    {"calibrate", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                         \
+     "Run the model on these sets of inputs and keep in float what comes near the end of the new " \
+     "type's range. Sets are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder "  \
+     "of such."},                                                                                  \
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
-     "Run the model and the converted one on the inputs in DIR, or on random ones, and report "    \
-     "how far each output is off. demi's runtime rounds every 16-bit result once, as a device "    \
-     "would that accumulates in float."},                                                          \
+     "Run the model and the converted one on such sets, or on random ones, and report how far "    \
+     "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \
+     "accumulates in float. Where an output has NaN or Inf that the source has not, the exit code " \
+     "is 1, the node where it begins is named, and OUT is not written."},                          \
+    {"sets", 0, OPTION_ROW_VALUE, "N", NULL,                                                       \
+     "How many sets --verify random makes, of different values and open sizes; default 4."},       \
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,                                                \
      "With --verify: keep in float what it takes for no output to be off by more than X of its "   \
      "largest magnitude. The nodes are found by trial, some 30 to 60 runs; exit 1, and nothing "   \
-     "written, where no choice is enough."},                                                       \
+     "written, where no choice is enough. Ctrl-C ends the search with the best so far."},                                                       \
     {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
      "Other random inputs for --verify random; default 0."},                                       \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
-     "Sizes that the model leaves open, for --verify random (1 where nothing says more). May be "  \
-     "repeated."},                                                                                 \
+     "Sizes of an input that the model leaves open, for --verify random. May be repeated."},       \
+    OPTION_DIM,                                                                                    \
     {"threads", 't', OPTION_ROW_VALUE, "N", NULL,                                                  \
      "Threads to run with; default: as many as there are processors to use."},                     \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
@@ -50,8 +59,13 @@ typedef struct Verified {
 bool verify_run(Program *program, const Parsed *parsed, const char *path,
                 DemiConvertOptions *options, Verified *verified, Err *err);
 
+/* The error of a conversion that breaks an output; false, with it set, where it does. */
+bool verify_judge(const Verified *verified, const char *path, Err *err);
+
 /* Lines for people; nothing where nothing was asked for. */
 void verify_print(const Verified *verified, FILE *out);
+/* Where outputs were not verified: a line that says so, and what does. */
+void verify_advise(const Verified *verified, FILE *out);
 /* Members "calibration" and "verification" of an open object. */
 void verify_json(const Verified *verified, JsonWriter *json);
 

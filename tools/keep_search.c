@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupt.h"
 #include "node_pattern.h"
 
 enum { RUNS = 16 };
@@ -20,10 +21,13 @@ typedef struct Search {
     Arena *arena;
     const DemiConvertOptions *base;
     double most;
-    Words low;  /* patterns of nodes that may be low, each of one name, in the model's order */
-    bool *kept; /* [low.count] */
-    size_t limit;        /* of trials */
-    TrialResult best;    /* of the kept nodes that last were good enough */
+    Words low;    /* patterns of nodes that may be low, each of one name, in the model's order */
+    bool *kept;   /* [low.count] */
+    size_t limit; /* of trials */
+    TrialResult best; /* of the kept nodes that last were good enough */
+    bool *best_kept;  /* [low.count] */
+    bool stopped;     /* the caller wants no more */
+    double started;
     DemiConvertOptions options;
     Err *err;
 } Search;
@@ -39,9 +43,13 @@ static void set_keep(Search *s) {
 }
 
 static bool measure(Search *s, TrialResult *result) {
+    Program *program = s->trials->program;
+    size_t done = KEEP_TRIALS - (s->limit - s->trials->done);
     *result = (TrialResult){0};
+    s->stopped = interrupt_came();
+    if (s->stopped) return err_set(s->err, ERR_ENV, "interrupted");
     set_keep(s);
-    console_progress(s->trials->program, "trial", s->trials->done, KEEP_TRIALS);
+    console_progress_since(program, "looking for nodes to keep", done, KEEP_TRIALS, s->started);
     return trials_run(s->trials, &s->options, result, s->err);
 }
 
@@ -68,7 +76,7 @@ static bool measure_runs(Search *s, Run *runs, size_t count) {
         keep_all(s, true);
         keep_run(s, &runs[i], false);
         if (!measure(s, &result)) return false;
-        runs[i].error = result.error;
+        runs[i].error = result.judgement.error;
     }
     qsort(runs, count, sizeof *runs, by_error);
     return true;
@@ -76,8 +84,9 @@ static bool measure_runs(Search *s, Run *runs, size_t count) {
 
 /* True where the result is good enough, which is then the best. */
 static bool take(Search *s, const TrialResult *result) {
-    if (!(result->error <= s->most)) return false;
+    if (!(result->judgement.error <= s->most)) return false;
     s->best = *result;
+    memcpy(s->best_kept, s->kept, s->low.count * sizeof *s->kept);
     return true;
 }
 
@@ -91,8 +100,10 @@ static bool keep_worst(Search *s, const Run *runs, size_t count, size_t *kept) {
         keep_all(s, false);
         for (size_t i = 0; i < half; i++) keep_run(s, &runs[i], true);
         if (!measure(s, &result)) return false;
-        if (take(s, &result)) enough = half;
-        else least = half + 1;
+        if (take(s, &result))
+            enough = half;
+        else
+            least = half + 1;
     }
     keep_all(s, false);
     for (size_t i = 0; i < enough; i++) keep_run(s, &runs[i], true);
@@ -122,7 +133,7 @@ static bool give_back(Search *s, const Run *runs, size_t count) {
 
 static bool refuse(const Search *s, const TrialResult *least) {
     err_set(s->err, ERR_MODEL, "no choice of nodes brings the outputs' error down to %g", s->most);
-    err_actual(s->err, "%.3g with every node in float", least->error);
+    err_actual(s->err, "%.3g with every node in float", least->judgement.error);
     err_file(s->err, s->trials->path);
     return false;
 }
@@ -138,24 +149,55 @@ static bool search(Search *s) {
            give_back(s, runs, kept);
 }
 
-bool keep_search(Trials *trials, DemiConvertOptions *options, double most, TrialResult *result,
-                 Err *err) {
-    Search s = {.trials = trials, .arena = trials->program->arena, .base = options, .most = most,
-                .limit = trials->done + KEEP_TRIALS, .options = *options, .err = err};
-    *result = (TrialResult){.nodes = true};
-    if (!trials_run(trials, options, result, err)) return false;
-    if (result->error <= most) return true;
-    for (size_t i = 0; i < result->low.count; i++)
-        VEC_PUSH(s.arena, &s.low, node_pattern_exact(result->low.items[i], s.arena));
+/* What was good enough last stays where the search was stopped; false where nothing was. */
+static bool settle(Search *s, bool ok) {
+    if (!ok && !s->stopped) return false;
+    if (!ok && !s->best.judgement.outputs.count) {
+        err_hint(s->err, "no choice of nodes was good enough by then");
+        return false;
+    }
+    if (!ok) *s->err = (Err){.code = ERR_NONE};
+    memcpy(s->kept, s->best_kept, s->low.count * sizeof *s->kept);
+    return true;
+}
+
+static bool begin(Search *s, const TrialResult *all) {
+    for (size_t i = 0; i < all->low.count; i++)
+        VEC_PUSH(s->arena, &s->low, node_pattern_exact(all->low.items[i], s->arena));
     /* What options name was there, or the trial had failed. A node that raising the opset made is
      * not, where nothing is left to raise it for. */
-    s.options.allow_unmatched = true;
-    s.kept = ARENA_ARRAY(s.arena, bool, s.low.count + 1);
-    bool ok = search(&s);
-    console_progress_end(trials->program);
-    if (!ok) return false;
+    s->options.allow_unmatched = true;
+    s->kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
+    s->best_kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
+    s->trials->enough = s->most;
+    bool held = interrupt_hold();
+    bool ok = settle(s, search(s));
+    if (held) interrupt_release();
+    s->trials->enough = 0;
+    console_progress_end(s->trials->program);
+    return ok;
+}
+
+bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptNodes *kept,
+                 Err *err) {
+    Search s = {.trials = trials,
+                .arena = trials->program->arena,
+                .base = options,
+                .most = most,
+                .limit = trials->done + KEEP_TRIALS,
+                .options = *options,
+                .err = err,
+                .started = console_seconds()};
+    TrialResult *result = &kept->result;
+    *kept = (KeptNodes){.result = {.nodes = true}};
+    if (!trials_run(trials, options, result, err)) return false;
+    if (result->judgement.error <= most) return true;
+    if (!begin(&s, result)) return false;
+    for (size_t i = 0; i < s.low.count; i++)
+        if (s.kept[i]) VEC_PUSH(s.arena, &kept->nodes, result->low.items[i]);
     set_keep(&s);
     *options = s.options;
     *result = s.best;
+    kept->stopped = s.stopped;
     return true;
 }

@@ -5,7 +5,7 @@
  * does to the outputs. Those that do most stay float, as many as it takes; then halves of what
  * stayed are given back, and halves of halves, as long as the error allows. What comes out was
  * measured itself: no error is predicted. The number of trials is bounded, whatever the model's
- * size.
+ * size. Ctrl-C ends the search with the best that was found by then.
  */
 #ifndef DEMI_KEEP_SEARCH_H
 #define DEMI_KEEP_SEARCH_H
@@ -14,10 +14,16 @@
 
 enum { KEEP_TRIALS = 64 }; /* the most */
 
-/* Adds to options->keep what must stay float for the error to be at most `most` and fills *result
- * with that conversion's. ERR_MODEL where even without any node that runs low it is larger: with
- * inputs or outputs that are low, or constants that do not fit. */
-bool keep_search(Trials *trials, DemiConvertOptions *options, double most, TrialResult *result,
+typedef struct KeptNodes {
+    Words nodes;        /* names of those that stay float for the bound */
+    bool stopped;       /* the search was interrupted: there may be fewer to keep */
+    TrialResult result; /* of the conversion with them */
+} KeptNodes;
+
+/* Adds to options->keep what must stay float for the error to be at most `most`. ERR_MODEL where
+ * even without any node that runs low it is larger: with inputs or outputs that are low, or
+ * constants that do not fit. ERR_ENV where it was interrupted too early. */
+bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptNodes *kept,
                  Err *err);
 
 #endif

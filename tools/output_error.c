@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "dtype.h"
 #include "value_io.h"
 
 static const double limit_float = 1e-4, limit_low = 0.02;
@@ -37,11 +38,13 @@ static bool read_output(Arena *arena, const char *folder, const DemiPlanIo *io, 
     return !*found || value_read_file(arena, is_there(npy) ? npy : pb, io, value, err);
 }
 
-static const DemiData *find_output(const Session *a, const Session *b, size_t i) {
+static const DemiData *find_output(const OutputReference *reference, const Session *b, size_t i) {
+    const Session *a = reference->session;
     size_t k = 0;
     while (k < a->output_count && strcmp(a->outputs[k].name, b->outputs[i].name) != 0) k++;
     if (k == a->output_count && a->output_count == b->output_count) k = i;
-    return k < a->output_count ? demi_context_output(a->context, k) : NULL;
+    if (k == a->output_count) return NULL;
+    return reference->values ? &reference->values[k] : demi_context_output(a->context, k);
 }
 
 bool output_errors(Arena *arena, const OutputReference *reference, const Session *session,
@@ -52,7 +55,7 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
         const DemiPlanIo *io = &session->outputs[i];
         DemiData value;
         const DemiData *want =
-            reference->session ? find_output(reference->session, session, i) : &value;
+            reference->session ? find_output(reference, session, i) : &value;
         bool found = want != NULL;
         OutputError row = {.output = io->name};
         if (!reference->session && !read_output(arena, reference->name, io, i, &value, &found, err))
@@ -103,6 +106,7 @@ void output_error_json(JsonWriter *json, const ValueDiff *diff, const Limit *lim
     json_number(json, "scale", diff->scale);
     json_number(json, "error", diff->error);
     json_number(json, "ulp", diff->ulp);
+    json_text(json, "ulp_type", dtype_name((Dtype)diff->ulp_of));
     json_number(json, "sqnr", diff->sqnr);
     json_number(json, "cosine", diff->cosine);
     json_unsigned(json, "special", diff->special);

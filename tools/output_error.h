@@ -22,6 +22,7 @@ bool limit_beyond(const Limit *limit, const ValueDiff *diff);
 typedef struct OutputReference {
     const char *name;       /* for messages: its path */
     const Session *session; /* NULL: a folder, `name` */
+    const DemiData *values; /* [session->output_count]: of an earlier run; NULL: of the last one */
 } OutputReference;
 
 typedef struct OutputError {

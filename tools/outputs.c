@@ -262,6 +262,16 @@ bool outputs_write(void *output_file, const void *bytes, size_t size) {
     return outfile_write(output->file, bytes, size, output->err);
 }
 
+void outputs_drop(Program *program, OutFile *file) {
+    Outputs *outputs = program->outputs;
+    size_t kept = 0;
+    for (size_t i = 0; i < outputs->destinations.count; i++)
+        if (outputs->destinations.items[i].file != file)
+            outputs->destinations.items[kept++] = outputs->destinations.items[i];
+    outputs->destinations.count = kept;
+    outfile_abort(file);
+}
+
 bool outputs_commit(Program *program, ModelSave *save, Err *err) {
     Outputs *outputs = program->outputs;
     OutFileList files = {0};

@@ -22,6 +22,9 @@ Outputs *outputs_new(Arena *arena);
  * refused, or as outfile_create. */
 OutFile *outputs_open(Program *program, const char *option, const char *path, Err *err);
 
+/* Gives up a destination that was opened: what is there stays. */
+void outputs_drop(Program *program, OutFile *file);
+
 /* Tries one that is only written where something fails: by the same rules, and leaves nothing. */
 bool outputs_try(Program *program, const char *option, const char *path, Err *err);
 

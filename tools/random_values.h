@@ -11,8 +11,10 @@
  * range wider integers   h mod 3: 0, 1 or 2, which index almost anything bool             the
  * lowest bit of h string           "s0" to "s9", by h mod 10
  *
- * Sizes that the model leaves open are 1 unless --shape gives them. Sequences hold two tensors,
- * item k drawn as the input "NAME[k]"; optionals are present.
+ * What reads an input may ask for more (runtime/input_use.h): integers from low to high are
+ * low + h mod (high - low + 1), and the next one, or low, where that is a value to avoid; masks,
+ * counts and axes are the same for every seed. Sequences hold two tensors, item k drawn as the input
+ * "NAME[k]"; optionals are present. Sizes that the model leaves open are input_sizes.h's matter.
  */
 #ifndef DEMI_RANDOM_VALUES_H
 #define DEMI_RANDOM_VALUES_H
@@ -20,8 +22,15 @@
 #include "arena.h"
 #include "demi_runtime.h"
 #include "err.h"
+#include "input_use.h"
 
-/* ERR_USAGE where the rank or type is not known. */
-bool random_value(Arena *arena, uint64_t seed, const DemiPlanIo *io, DemiData *value, Err *err);
+/* `use` has no bound by name any more; open sizes are 1. ERR_USAGE where the rank or type is not
+ * known. */
+typedef struct RandomInput {
+    const DemiPlanIo *io;
+    InputUse use;
+    uint64_t seed;
+} RandomInput;
+bool random_value(Arena *arena, const RandomInput *input, DemiData *value, Err *err);
 
 #endif

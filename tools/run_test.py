@@ -154,7 +154,7 @@ class Inputs(Case):
 
     def test_none_given(self) -> None:
         line = self.bad(2)
-        self.assertIn("x float[?,3], n int64[?]", line)
+        self.assertIn("x float[N,3], n int64[M]", line)
         self.assertIn("--random", line)
         self.assertIn("input 'n'", self.bad(2, "--input", f"x={self.npy('x.npy', X)}"))
 
@@ -166,7 +166,7 @@ class Inputs(Case):
 
     def test_wrong_type_and_shape(self) -> None:
         line = self.bad(2, "--input", f"x={self.npy('x.npy', X.astype(np.float64))}")
-        for part in ["x.npy", "input 'x'", "float[?,3]", "double[2,3]", "n int64[?]"]:
+        for part in ["x.npy", "input 'x'", "float[N,3]", "double[2,3]", "n int64[M]"]:
             self.assertIn(part, line)
         self.assertIn("wrong shape", self.bad(2, "--input", f"x={self.npy('x.npy', X.T)}"))
         line = self.bad(2, "--input", f"x={self.npy('x.npy', X)}", "--shape", "x=1x3")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening and running of models and plans; their inputs are in session_inputs.c. See session.h. */
+/* Opening and running of models and plans; see session.h. Their inputs are in session_inputs.c. */
 #include "session.h"
 
 #include <errno.h>
@@ -88,6 +88,9 @@ static void find_ios(Session *s, Arena *arena) {
         s->inputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
         demi_plan_input(s->plan, i, &s->inputs[i]);
     }
+    s->declared = arena_copy(arena, s->inputs, s->input_count * sizeof *s->inputs);
+    s->uses = input_uses(s->plan, arena);
+    input_sizes_find(&s->sizes, s->declared, s->input_count, arena);
     for (size_t i = 0; i < s->output_count; i++) {
         s->outputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
         demi_plan_output(s->plan, i, &s->outputs[i]);
@@ -118,6 +121,8 @@ static bool make_context(Session *s, Program *program, const Parsed *parsed, Err
     options.memory_budget = memory;
     if (parsed_knows(parsed, "time") && !session_real(parsed, "time", &options.time_limit, 0, err))
         return false;
+    s->options = options;
+    s->takes_files = parsed_knows(parsed, "input");
     find_ios(s, program->arena);
     return console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
 }
@@ -168,14 +173,45 @@ bool session_bind(Session *s, Err *err) {
     return true;
 }
 
+bool session_probe(const Session *s) {
+    DemiError ignored = DEMI_ERROR_INIT;
+    DemiContext *context = NULL;
+    bool ok = demi_context_new(s->plan, &s->options, &context, &ignored) == DEMI_OK;
+    for (size_t i = 0; ok && i < s->input_count; i++)
+        ok = !s->given[i] || demi_context_borrow_input(context, s->inputs[i].name, &s->values[i],
+                                                       &ignored) == DEMI_OK;
+    ok = ok && demi_context_run(context, &ignored) == DEMI_OK;
+    demi_context_free(context);
+    return ok;
+}
+
+/* A model that can't work with what was drawn for it: which inputs that concerns, and what gives
+ * them values of one's own. */
+static void hint_at_inputs(const Session *s, Err *err) {
+    enum { MOST = 3 };
+    size_t found[MOST], count;
+    Arena *arena = s->sizes.arena;
+    const char *names = "", *assumed = input_sizes_text(&s->sizes, s->inputs);
+    count = input_use_of_step(s->plan, err->node, arena, found, MOST);
+    for (size_t i = 0; i < count; i++)
+        names = arena_printf(arena, "%s%s'%s' (%s)", names, i ? ", " : "",
+                             s->inputs[found[i]].name,
+                             value_io_text(arena, &s->inputs[found[i]]));
+    const char *first = count ? s->inputs[found[0]].name : "NAME";
+    const char *file = s->takes_files ? arena_printf(arena, "give it with --input %s=FILE", first)
+                                      : "give inputs of your own, --verify DIR";
+    if (assumed[0])
+        err_hint(err, "sizes were assumed, %s: --dim NAME=N says them; its random inputs: %s; %s",
+                 assumed, names[0] ? names : "see --help", file);
+    else
+        err_hint(err, "its inputs were random: %s; %s", names[0] ? names : "all", file);
+}
+
 bool session_run(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     if (console_check(demi_context_run(s->context, &error), &error, err)) return true;
     err_file(err, s->path);
-    if (s->guessed && err->code == ERR_MODEL)
-        err_hint(err,
-                 "sizes that the model leaves open were taken as 1: give them with --shape %s=...",
-                 s->guessed);
+    if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     return false;
 }
 

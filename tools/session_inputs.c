@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where a session's inputs come from: --shape, --input, --data, --random; see session.h. Any
- * mismatch is one line that lists all inputs with type and shape. */
-#define _POSIX_C_SOURCE 200809L
-#include <dirent.h>
+/* Where a session's inputs come from: --dim, --shape, --input, --data (session_sets.c), --random;
+ * see session.h. Any mismatch is one line that lists all inputs with type and shape. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "npy.h"
 #include "random_values.h"
 #include "session.h"
 #include "text_distance.h"
@@ -15,6 +11,7 @@
 
 typedef struct Finder {
     Session *session;
+    Program *program;
     Arena *arena;
     const Parsed *parsed;
     Err *err;
@@ -22,25 +19,38 @@ typedef struct Finder {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static bool blame_input(Finder *f, size_t i) {
-    err_operand(f->err, "input '%s'", f->session->inputs[i].name);
-    err_hint(f->err, "the inputs are: %s",
-             session_list(f->arena, f->session->inputs, f->session->input_count));
+bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
+    err_operand(err, "input '%s'", s->inputs[input].name);
+    err_hint(err, "the inputs are: %s", session_list(arena, s->inputs, s->input_count));
     return false;
 }
 
-static bool unknown_input(Finder *f, const char *option, const char *name) {
-    const Session *s = f->session;
+size_t session_input(const Session *s, const char *name) {
+    size_t i = 0;
+    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
+    return i;
+}
+
+bool session_no_input(const Session *s, Arena *arena, const char *name, const char *option,
+                      Err *err) {
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < s->input_count; i++) nearest_name_try(&nearest, s->inputs[i].name);
-    err_set(f->err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
-    err_file(f->err, s->path);
-    const char *list = session_list(f->arena, s->inputs, s->input_count);
+    err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
+    err_file(err, s->path);
+    const char *list = session_list(arena, s->inputs, s->input_count);
     if (nearest.best)
-        err_hint(f->err, "did you mean '%s'? the inputs are: %s", nearest.best, list);
+        err_hint(err, "did you mean '%s'? the inputs are: %s", nearest.best, list);
     else
-        err_hint(f->err, "the inputs are: %s", list);
+        err_hint(err, "the inputs are: %s", list);
     return false;
+}
+
+static bool blame_input(Finder *f, size_t i) {
+    return session_blame(f->session, f->arena, i, f->err);
+}
+
+static bool unknown_input(Finder *f, const char *option, const char *name) {
+    return session_no_input(f->session, f->arena, name, option, f->err);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -89,8 +99,7 @@ static bool take_shape(Finder *f, const char *word) {
         return false;
     }
     const char *name = arena_copy(f->arena, word, (size_t)(end - word));
-    size_t i = 0;
-    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
+    size_t i = session_input(s, name);
     if (i == s->input_count) return unknown_input(f, "shape", name);
     if (!same_as_declared(&s->inputs[i], dims, rank)) {
         err_set(f->err, ERR_USAGE, "'--shape' does not fit the model");
@@ -102,44 +111,80 @@ static bool take_shape(Finder *f, const char *word) {
     s->inputs[i].has_rank = true;
     s->inputs[i].rank = rank;
     s->inputs[i].dims = arena_copy(f->arena, dims, rank * sizeof *dims);
+    input_sizes_bind_shape(&s->sizes, i, &s->declared[i], dims, rank);
     return true;
+}
+
+/* What is known of sizes by now, into the inputs that have no value yet. */
+static void apply_sizes(Session *s) {
+    for (size_t i = 0; i < s->input_count; i++)
+        if (!s->given[i] && s->declared[i].has_rank)
+            s->inputs[i].dims = input_sizes_dims(&s->sizes, i, &s->declared[i]);
 }
 
 static bool take_shapes(Finder *f) {
     const Words *words = parsed_list(f->parsed, "shape");
     for (size_t i = 0; i < words->count; i++)
         if (!take_shape(f, words->items[i])) return false;
+    apply_sizes(f->session);
+    return true;
+}
+
+static bool no_such_size(Finder *f, const char *name) {
+    Session *s = f->session;
+    NearestName nearest = nearest_name_of(name);
+    for (size_t i = 0; i < s->sizes.items.count; i++)
+        nearest_name_try(&nearest, s->sizes.items.items[i].name);
+    const char *names = input_sizes_names(&s->sizes);
+    err_set(f->err, ERR_USAGE, "no input has an open size '%s', which '--dim' names", name);
+    err_file(f->err, s->path);
+    if (nearest.best && nearest.best[0])
+        err_hint(f->err, "did you mean '%s'? the open sizes are: %s", nearest.best, names);
+    else if (names[0])
+        err_hint(f->err, "the open sizes are: %s", names);
+    else
+        err_hint(f->err, "the inputs are: %s", session_list(f->arena, s->declared, s->input_count));
+    return false;
+}
+
+static bool take_dim(Finder *f, const char *word) {
+    const char *end = name_end(word);
+    int64_t size;
+    uint32_t rank;
+    if (!end || !parse_dims(end + 1, &size, &rank, 1) || rank != 1) {
+        err_set(f->err, ERR_USAGE, "'%s' is no value of '--dim'", word);
+        err_hint(f->err, "write --dim NAME=N");
+        return false;
+    }
+    const char *name = arena_copy(f->arena, word, (size_t)(end - word));
+    return input_sizes_bind(&f->session->sizes, name, size) || no_such_size(f, name);
+}
+
+static bool take_dims(Finder *f) {
+    const Words *words = parsed_list(f->parsed, "dim");
+    for (size_t i = 0; i < words->count; i++)
+        if (!take_dim(f, words->items[i])) return false;
+    apply_sizes(f->session);
     return true;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static bool take_file(Finder *f, size_t i, const char *path) {
-    Session *s = f->session;
-    bool ok = value_read_file(f->arena, path, &s->inputs[i], &s->values[i], f->err) &&
-              value_check(f->arena, &s->values[i], &s->inputs[i], f->err);
+bool session_read_input(Session *s, Program *program, size_t i, const char *path, Err *err) {
+    bool ok = value_read_file(program->arena, path, &s->inputs[i], &s->values[i], err) &&
+              value_check(program->arena, &s->values[i], &s->inputs[i], err);
     if (!ok) {
-        err_file(f->err, path);
-        return blame_input(f, i);
+        err_file(err, path);
+        return session_blame(s, program->arena, i, err);
     }
     s->given[i] = true;
+    if (s->values[i].kind == DEMI_DATA_TENSOR_KIND)
+        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], s->values[i].dims, s->values[i].rank);
     return true;
 }
 
-/* An archive for all inputs it has arrays of; one that the model lacks is an error. */
-static bool take_archive(Finder *f, const char *path) {
-    Session *s = f->session;
-    NpzMembers members = {0};
-    Source *source = source_open(f->arena, path, 0, f->err);
-    bool ok = source && npz_list(f->arena, source, &members, f->err);
-    for (size_t m = 0; ok && m < members.count; m++) {
-        size_t i = 0;
-        while (i < s->input_count && strcmp(s->inputs[i].name, members.items[m].name) != 0) i++;
-        ok = i < s->input_count ? take_file(f, i, path)
-                                : unknown_input(f, "input", members.items[m].name);
-    }
-    if (!ok) err_file(f->err, path);
-    return ok;
+static bool take_file(Finder *f, size_t i, const char *path) {
+    return session_read_input(f->session, f->program, i, path, f->err);
 }
 
 /* Names and paths may hold '=': the name is the one that is an input's. */
@@ -151,7 +196,8 @@ static bool take_input(Finder *f, const char *word) {
             if (strlen(s->inputs[i].name) == (size_t)(end - word) &&
                 memcmp(s->inputs[i].name, word, (size_t)(end - word)) == 0)
                 return take_file(f, i, end + 1);
-    if (value_is_archive(f->arena, word)) return take_archive(f, word);
+    if (value_is_archive(f->arena, word))
+        return session_read_archive(s, f->program, word, false, f->err);
     if (first) return unknown_input(f, "input", arena_copy(f->arena, word, (size_t)(first - word)));
     err_set(f->err, ERR_USAGE, "'%s' is no value of '--input'", word);
     err_hint(f->err, "write --input NAME=FILE, or --input FILE.npz");
@@ -165,87 +211,69 @@ static bool take_files(Finder *f) {
     return true;
 }
 
-/* ---- folders --------------------------------------------------------------------------------- */
-
-static bool is_there(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0;
-}
-
-static bool is_data(Arena *arena, const char *folder) {
-    return is_there(arena_printf(arena, "%s/input_0.pb", folder)) ||
-           is_there(arena_printf(arena, "%s/output_0.pb", folder));
-}
-
-static int by_number(const void *a, const void *b) {
-    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    size_t m = strlen(x), n = strlen(y);
-    return m != n ? (m < n ? -1 : 1) : strcmp(x, y);
-}
-
-bool session_data_folders(Program *program, const char *data, Words *folders, Err *err) {
-    *folders = (Words){0};
-    if (!data) return true;
-    if (is_data(program->arena, data)) {
-        VEC_PUSH(program->arena, folders, data);
-        return true;
-    }
-    DIR *dir = opendir(data);
-    while (dir) {
-        const struct dirent *entry = readdir(dir);
-        if (!entry) break;
-        if (strncmp(entry->d_name, "test_data_set_", 14) != 0) continue;
-        VEC_PUSH(program->arena, folders,
-                 arena_printf(program->arena, "%s/%s", data, entry->d_name));
-    }
-    if (dir) closedir(dir);
-    if (folders->count) qsort(folders->items, folders->count, sizeof *folders->items, by_number);
-    if (folders->count) return true;
-    err_set(err, ERR_USAGE, dir ? "the folder has no test data" : "inputs are read from a folder");
-    err_file(err, data);
-    err_hint(err,
-             "test data are files input_0.pb, input_1.pb, ..., or folders test_data_set_0, ... "
-             "of them");
-    return false;
-}
-
-/* Files stand for the inputs that have no default, or for all where there are as many. */
-static bool take_folder(Finder *f, const char *folder) {
-    Session *s = f->session;
-    size_t files = 0, needed = 0, number = 0;
-    while (is_there(arena_printf(f->arena, "%s/input_%zu.pb", folder, files))) files++;
-    for (size_t i = 0; i < s->input_count; i++) needed += !s->inputs[i].has_default;
-    bool all = files == s->input_count;
-    if (files > s->input_count || (!all && files > needed)) {
-        err_set(f->err, ERR_USAGE, "the folder has more inputs than the model");
-        err_expected(f->err, "%zu", needed);
-        err_actual(f->err, "%zu", files);
-        err_file(f->err, folder);
-        return false;
-    }
-    for (size_t i = 0; i < s->input_count && number < files; i++) {
-        if (!all && s->inputs[i].has_default) continue;
-        const char *path = arena_printf(f->arena, "%s/input_%zu.pb", folder, number++);
-        if (!s->given[i] && !take_file(f, i, path)) return false;
-    }
-    return true;
-}
-
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static bool take_random(Finder *f, uint64_t seed) {
+/* A bound that is a size has it now; one of a size that nobody knows leaves what is always right.
+ */
+static InputUse settled_use(const Session *s, size_t i) {
+    InputUse use = s->uses[i];
+    int64_t size = use.high_dim ? input_sizes_of(&s->sizes, use.high_dim) : -1;
+    if (!use.high_dim) return use;
+    int64_t high = size > use.less ? size - use.less : 0;
+    if (size >= 0 && high < use.high) use.high = high;
+    if (size < 0 && use.high == INT64_MAX) {
+        if (use.kind != INPUT_ASCENDING) use.kind = INPUT_FILL;
+        use.fill = use.less ? 0 : 1;
+    }
+    use.high_dim = NULL;
+    return use;
+}
+
+static bool make_random(Finder *f, const bool *made, uint64_t seed) {
     Session *s = f->session;
     for (size_t i = 0; i < s->input_count; i++) {
-        if (s->given[i] || s->inputs[i].has_default) continue;
-        if (!random_value(f->arena, seed, &s->inputs[i], &s->values[i], f->err)) {
+        if (!made[i]) continue;
+        s->given[i] = false;
+        if (s->declared[i].has_rank)
+            s->inputs[i].dims = input_sizes_dims(&s->sizes, i, &s->declared[i]);
+        RandomInput input = {&s->inputs[i], settled_use(s, i), seed};
+        if (!random_value(f->arena, &input, &s->values[i], f->err)) {
             err_file(f->err, s->path);
             return blame_input(f, i);
         }
         s->given[i] = true;
-        for (uint32_t k = 0; k < s->inputs[i].rank; k++)
-            if (s->inputs[i].dims[k] < 0) s->guessed = s->inputs[i].name;
     }
     return true;
+}
+
+/* With sizes of its own: those of the set's variant, else the first choice that the model takes,
+ * else the first choice, for the run to say what is wrong. */
+static bool make_sized(Finder *f, const bool *made, uint64_t seed) {
+    Session *s = f->session;
+    bool open = input_sizes_assume(&s->sizes, s->attempt, s->set);
+    if (!make_random(f, made, seed)) return false;
+    if (!open || (s->set && session_probe(s))) return true;
+    for (unsigned attempt = s->attempt; attempt < INPUT_SIZE_ATTEMPTS; attempt++) {
+        Err ignored = {.code = ERR_NONE};
+        Finder quiet = *f;
+        quiet.err = &ignored; /* too large a choice is not taken */
+        input_sizes_assume(&s->sizes, attempt, 0);
+        if (!make_random(&quiet, made, seed) || !session_probe(s)) continue;
+        s->attempt = attempt;
+        return true;
+    }
+    input_sizes_assume(&s->sizes, s->attempt, 0);
+    return make_random(f, made, seed);
+}
+
+static bool take_random(Finder *f, uint64_t seed) {
+    Session *s = f->session;
+    bool *made = ARENA_ARRAY(f->arena, bool, s->input_count + 1);
+    for (size_t i = 0; i < s->input_count; i++) {
+        made[i] = !s->given[i] && !s->inputs[i].has_default;
+        s->made = s->made || made[i];
+    }
+    return !s->made || make_sized(f, made, seed + s->set);
 }
 
 static bool find_missing(Finder *f) {
@@ -262,19 +290,22 @@ static bool find_missing(Finder *f) {
     return true;
 }
 
-bool session_find_inputs(Session *s, Program *program, const Parsed *parsed, const char *folder,
+bool session_find_inputs(Session *s, Program *program, const Parsed *parsed, const char *set,
                          const char *random_seed, Err *err) {
-    Finder f = {s, program->arena, parsed, err};
+    Finder f = {s, program, program->arena, parsed, err};
     bool random = parsed_flag(parsed, "random") || random_seed;
     uint64_t seed = random_seed ? strtoull(random_seed, NULL, 10) : 0;
     memset(s->given, 0, s->input_count * sizeof *s->given);
-    return session_number(parsed, "random", 0, &seed, seed, err) && take_shapes(&f) &&
-           take_files(&f) && (!folder || take_folder(&f, folder)) &&
+    memcpy(s->inputs, s->declared, s->input_count * sizeof *s->inputs);
+    input_sizes_reset(&s->sizes);
+    s->made = false;
+    return session_number(parsed, "random", 0, &seed, seed, err) && take_dims(&f) &&
+           take_shapes(&f) && take_files(&f) && (!set || session_read_set(s, program, set, err)) &&
            (!random || take_random(&f, seed)) && find_missing(&f);
 }
 
 bool session_take_inputs(Session *s, Program *program, const Session *from, Err *err) {
-    Finder f = {s, program->arena, NULL, err};
+    Finder f = {s, program, program->arena, NULL, err};
     for (size_t i = 0; i < s->input_count; i++) {
         size_t k = 0;
         while (k < from->input_count && strcmp(from->inputs[k].name, s->inputs[i].name) != 0) k++;

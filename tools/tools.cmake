@@ -16,9 +16,11 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
-    tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
+    tools/session.c tools/session_inputs.c tools/session_sets.c tools/input_sizes.c
+    tools/value_io.c tools/value_pb.c tools/value_compare.c
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
-    tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/output_error.c
+    tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/compare_advice.c tools/output_error.c
+    tools/trial_ranges.c tools/judge.c tools/picks.c tools/pick_margin.c tools/nonfinite.c tools/interrupt.c
     tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape

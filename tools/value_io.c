@@ -29,6 +29,17 @@ static const char *dims_text(Arena *arena, const int64_t *dims, uint32_t rank) {
     return text;
 }
 
+/* Open sizes by name. */
+static const char *io_dims_text(Arena *arena, const DemiPlanIo *io) {
+    const char *text = "";
+    for (uint32_t i = 0; i < io->rank; i++) {
+        const char *name = io->dim_names ? io->dim_names[i] : NULL;
+        const char *dim = io->dims[i] < 0 && name ? name : dims_text(arena, &io->dims[i], 1);
+        text = arena_printf(arena, "%s%s%s", text, i ? "," : "", dim);
+    }
+    return text;
+}
+
 const char *value_type_text(Arena *arena, const DemiData *value) {
     if (value->kind == DEMI_DATA_NONE) return "nothing";
     if (value->kind == DEMI_DATA_SEQUENCE_KIND)
@@ -41,7 +52,7 @@ const char *value_type_text(Arena *arena, const DemiData *value) {
 
 const char *value_io_text(Arena *arena, const DemiPlanIo *io) {
     const char *dims =
-        io->has_rank ? arena_printf(arena, "[%s]", dims_text(arena, io->dims, io->rank)) : "";
+        io->has_rank ? arena_printf(arena, "[%s]", io_dims_text(arena, io)) : "";
     return arena_printf(arena, "%s%s%s%s", io->optional ? "optional " : "",
                         io->kind == DEMI_DATA_SEQUENCE_KIND ? "sequence of " : "",
                         dtype_name((Dtype)io->dtype), dims);

@@ -12,7 +12,7 @@
 
 /* "float[1,3]", "sequence of 2, float[3]", "nothing". */
 const char *value_type_text(Arena *arena, const DemiData *value);
-/* The same of what is declared: "float[?,3]", "optional sequence of float"; without a rank "float".
+/* The same of what is declared: "float[N,?,3]", "optional sequence of float"; without a rank "float".
  */
 const char *value_io_text(Arena *arena, const DemiPlanIo *io);
 

@@ -7,9 +7,13 @@ is deep and ill-conditioned, so that what is kept in float matters.
 
 import argparse
 import json
+import os
 import pathlib
+import pty
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -38,19 +42,20 @@ def overflowing(path: pathlib.Path) -> None:
          {"w": eye * 1000, "v": eye / 1000, "i": eye}, ["N", 8], ["N", 8])
 
 
-def deep(path: pathlib.Path, product: str = "mm{}", tanh: str = "tanh{}") -> None:
+def deep(path: pathlib.Path, product: str = "mm{}", tanh: str = "tanh{}",
+         width: int = 32) -> None:
     """24 products, one of them with a difference of nearly equal halves in front of it."""
     rng = np.random.default_rng(7)
     weights, nodes, last = {}, [], "x"
     for i in range(24):
-        weights[f"w{i}"] = (rng.standard_normal((32, 32)) / np.sqrt(32)).astype(np.float32)
+        weights[f"w{i}"] = (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
         nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"t{i}"], name=product.format(i)))
         nodes.append(helper.make_node("Tanh", [f"t{i}"], [f"a{i}"], name=tanh.format(i)))
         last = f"a{i}"
-    weights["big"] = np.float32(30) * np.ones((32, 32), np.float32)
+    weights["big"] = np.float32(30) * np.ones((width, width), np.float32)
     nodes += [helper.make_node("MatMul", [last, "big"], ["s"], name="sum"),
               helper.make_node("MatMul", ["s", "w0"], ["y"], name="end")]
-    save(path, nodes, weights, ["N", 32], ["N", 32])
+    save(path, nodes, weights, ["N", width], ["N", width])
 
 
 class Verify(unittest.TestCase):
@@ -96,10 +101,15 @@ class Verify(unittest.TestCase):
         self.assertEqual(report["calibration"]["sets"], 2)
         self.assertLess(report["verification"]["error"], 2e-3)
         # without the ranges the same inputs overflow
-        report = self.convert("over.onnx", "--verify", large)
-        self.assertEqual(report["verification"]["error"], "inf"
-                         if isinstance(report["verification"]["error"], str) else None)
-        self.assertTrue(report["verification"]["outputs"][0]["special"])
+        (self.at / "out.onnx").unlink()
+        done = self.run_demi("convert", "over.onnx", "-o", "out.onnx", "--json=-", "--quiet",
+                             "--verify", large)
+        self.assertEqual(done.returncode, 1)
+        found = json.loads(done.stdout)["verification"]
+        self.assertTrue(found["outputs"][0]["special"])
+        self.assertEqual(found["broken"], {"node": "up", "op_type": "MatMul", "value": "t",
+                                           "nan": False})
+        self.assertFalse((self.at / "out.onnx").exists())
 
     def test_small_inputs_pin_nothing(self):
         small = self.data("small", np.ones((1, 8)))
@@ -107,9 +117,11 @@ class Verify(unittest.TestCase):
         self.assertEqual({n["dtype"] for n in report["nodes"]}, {"float16"})
 
     def test_the_error_of_a_bounded_conversion_is_what_compare_says(self):
-        free = self.convert("deep.onnx", "--verify", "random", "--random", 3)["verification"]
+        free = self.convert("deep.onnx", "--verify", "random", "--random", 3,
+                            "--sets", 1)["verification"]
         bound = free["error"] / 4
-        report = self.convert("deep.onnx", "--verify", "random", "--random=3", "--max-error", bound)
+        report = self.convert("deep.onnx", "--verify", "random", "--random=3", "--sets=1",
+                              "--max-error", bound)
         found = report["verification"]
         self.assertLessEqual(found["error"], bound)
         self.assertGreater(found["kept"], 0)
@@ -163,8 +175,63 @@ class Verify(unittest.TestCase):
     def test_text(self):
         done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify", "random")
         self.assertRegex(done.stdout, r"verified y: off by [0-9.e-]+ of the largest magnitude")
-        self.assertIn("on 1 set of inputs", done.stdout)
+        self.assertIn("on 4 sets of random inputs; sizes assumed: N 1", done.stdout)
+        done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify", "random", "--sets=1")
+        self.assertIn("on 1 set of random inputs", done.stdout)
         self.assertFalse((self.at / "out.onnx").exists())
+
+    def test_the_kept_nodes_are_named_under_one_reason(self):
+        bound = self.convert("deep.onnx", "--verify=random")["verification"]["error"] / 4
+        done = self.run_demi("convert", "deep.onnx", "--dry-run", "--verify=random", "--max-error",
+                             bound, "--json=report.json")
+        found = json.loads((self.at / "report.json").read_text())
+        kept = found["verification"]["kept_nodes"]
+        self.assertEqual(len(kept), found["verification"]["kept"])
+        self.assertIn(f"{len(kept)} nodes kept float for --max-error", done.stdout)
+        for name in kept[:24]:
+            self.assertIn(name, done.stdout)
+        reasons = {n["reason"] for n in found["nodes"] if n["name"] in kept}
+        self.assertEqual(len(reasons), 1, reasons)
+
+    def test_an_interrupted_search_keeps_its_best(self):
+        """Ctrl-C once there is a choice that is good enough; and before, as an error."""
+        deep(self.at / "slow.onnx", width=700)
+        bound = self.convert("slow.onnx", "--verify=random")["verification"]["error"] / 4
+        words = [DEMI, "convert", "slow.onnx", "-o", "cut.onnx", "--verify=random", "--threads=1",
+                 "--max-error", str(bound), "--json=cut.json"]
+        for wait in (1, 2, 4):
+            with subprocess.Popen(words, cwd=self.at, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as running:
+                time.sleep(wait)
+                running.send_signal(signal.SIGINT)
+                out, err = running.communicate()
+            if running.returncode == 0:
+                break
+            self.assertEqual(running.returncode, 3, err)
+            self.assertIn("interrupted", err)
+            self.assertFalse((self.at / "cut.onnx").exists())
+        found = json.loads((self.at / "cut.json").read_text())["verification"]
+        self.assertTrue(found["interrupted"], found["trials"])
+        self.assertIn("interrupted, fewer may do", out)
+        self.assertLessEqual(found["error"], bound)
+        self.assertTrue((self.at / "cut.onnx").exists())
+
+    def test_progress_tells_the_time_that_is_left(self):
+        deep(self.at / "slow.onnx", width=700)
+        master, end = pty.openpty()
+        with subprocess.Popen([DEMI, "convert", "slow.onnx", "--dry-run", "--verify=random",
+                               "--sets=3", "--threads=1", "--max-error=1e-4"], cwd=self.at,
+                              stdout=subprocess.DEVNULL, stderr=end) as running:
+            os.close(end)
+            text = b""
+            while b"left" not in text:
+                try:
+                    text += os.read(master, 4096)
+                except OSError:
+                    break
+            running.kill()
+        os.close(master)
+        self.assertRegex(text.decode(), r"\[\d+/64\] looking for nodes to keep, about \d+ (s|min) left")
 
     def test_refusals(self):
         self.fails(1, "no choice of nodes", "deep.onnx", "--io", "low", "--verify", "random",

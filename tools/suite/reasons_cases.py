@@ -109,7 +109,7 @@ CASES: list[Case] = [
     Case("tied to what is pinned", model("""
         m = MatMul (x, w)  s = SequenceConstruct (m, m)  [at] t = SequenceAt (s, zero)
         y = MatMul (t, w)""", more="int64 zero = {0}"),
-         {"s": ("excluded", "kept by 's'"), "at": ("tied", "tied to 's': kept by 's'")},
+         {"s": ("excluded", "kept by name"), "at": ("tied", "tied to 's': kept by name")},
          options=("--keep", "s")),
     Case("tied to an input that keeps its type", model("""
         s = SequenceAt (q, zero)  y = MatMul (s, w)""", more="int64 zero = {0}",

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How far two picks are apart, by the scores that they are made of; see picks.h. */
+#ifndef DEMI_PICK_MARGIN_H
+#define DEMI_PICK_MARGIN_H
+
+#include "picks.h"
+
+typedef enum PickKind {
+    PICK_TOPK,
+    PICK_ARG,
+    PICK_BOXES, /* NonMaxSuppression */
+    PICK_NONZERO,
+    PICK_CAST,
+    PICK_COMPARISON,
+} PickKind;
+
+typedef struct PickCase {
+    PickKind kind;
+    const DemiStep *step;       /* of the model that is judged: its inputs are the scores */
+    const DemiData *own, *pick; /* what it picked, and what the reference did */
+    const DemiData *from;       /* [2]: the reference's boxes and scores */
+    int64_t axis;
+    Arena *scratch;
+} PickCase;
+
+/* Fills count, same and margin. */
+void pick_margin(const PickCase *pc, PickRow *row);
+
+/* TopK's values for the reference's indices, in scratch; false where an index is beyond. */
+bool pick_values(const PickCase *pc, DemiData *values);
+
+#endif
