@@ -60,7 +60,7 @@ static bool is_table(const Value *value) {
 }
 
 static bool is_number(const Value *value) {
-    if (!value->type || value->type->kind != TYPE_TENSOR) return false;
+    if (value_type(value)->kind != TYPE_TENSOR) return false;
     Dtype dtype = type_dtype(value->type);
     return dtype_is_float(dtype) || dtype_is_integer(dtype) || dtype == DTYPE_BOOL;
 }

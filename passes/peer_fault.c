@@ -6,12 +6,12 @@
 
 /* [1, 2, …, rank - 2] and then 0 and rank - 1 in either order. */
 static bool moves_batch_inward(const Node *node) {
-    const Attr *perm = node_attr(node, "perm");
-    if (!perm || perm->type != ATTR_INTS || perm->ref || perm->count < 3) return false;
-    uint32_t rank = perm->count;
+    uint32_t rank;
+    const int64_t *perm = attr_ints(node_attr(node, "perm"), &rank);
+    if (!perm || rank < 3) return false;
     for (uint32_t i = 0; i + 2 < rank; i++)
-        if (perm->v.ints[i] != (int64_t)i + 1) return false;
-    int64_t a = perm->v.ints[rank - 2], b = perm->v.ints[rank - 1];
+        if (perm[i] != (int64_t)i + 1) return false;
+    int64_t a = perm[rank - 2], b = perm[rank - 1];
     return (a == 0 && b == (int64_t)rank - 1) || (a == (int64_t)rank - 1 && b == 0);
 }
 

@@ -12,7 +12,8 @@
 /* ---- declarations ---------------------------------------------------------------------------- */
 
 static const Type *said(const ValueDecl *decl) {
-    return decl && decl->type && decl->type->kind != TYPE_NONE ? decl->type : NULL;
+    const Type *type = decl ? decl->type : NULL;
+    return type && type->kind != TYPE_NONE ? type : NULL;
 }
 
 /* Values that a graph defines, by their names' numbers. */
@@ -243,10 +244,11 @@ static bool check_states(const Body *body) {
 /* Both branches give the same types. */
 static bool check_branch(const Body *body) {
     const Attr *other = node_attr(body->node, "then_branch");
-    if (!other || other->type != ATTR_GRAPH || !other->v.g) return true;
-    for (size_t i = 0; i < body->graph->outputs.count && i < other->v.g->outputs.count; i++) {
+    const Graph *beside = attr_graph(other);
+    if (!beside) return true;
+    for (size_t i = 0; i < body->graph->outputs.count && i < beside->outputs.count; i++) {
         const Value *inner = body->graph->outputs.items[i]->use.value;
-        const Value *outer = other->v.g->outputs.items[i]->use.value;
+        const Value *outer = beside->outputs.items[i]->use.value;
         if (!same_types(body, inner, inner->type, outer->type)) return false;
     }
     return true;
@@ -265,11 +267,11 @@ static bool check_leading(const Body *body) {
 static bool check_bodies(const Node *node, Err *err) {
     const OpSchema *schema = node_schema(node);
     for (const Attr *attr = node->attrs; schema && attr; attr = attr->next) {
-        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
+        if (!attr_graph(attr)) continue;
         Body body = {.node = node,
                      .slots = op_body_slots(schema, sym_text(attr->name)),
                      .attr = sym_text(attr->name),
-                     .graph = attr->v.g,
+                     .graph = attr_graph(attr),
                      .err = err};
         if (!body.slots) continue;
         bool branch = strcmp(body.attr, "else_branch") == 0;
@@ -350,9 +352,9 @@ static bool has_type(const Value *value) {
 static bool is_determined(const Node *node) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
         if (attr->ref) return false;
-        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
-        for (size_t i = 0; i < attr->v.g->outputs.count; i++)
-            if (!has_type(attr->v.g->outputs.items[i]->use.value)) return false;
+        const Graph *body = attr_graph(attr);
+        for (size_t i = 0; body && i < body->outputs.count; i++)
+            if (!has_type(body->outputs.items[i]->use.value)) return false;
     }
     for (uint32_t i = 0; i < node->input_count; i++)
         if (!has_type(node->inputs[i].value)) return false;
@@ -432,12 +434,12 @@ static bool check_results(const StrictTypes *s, const Node *node, Err *err) {
 static bool check_fill(const Node *node, Err *err) {
     const Attr *attr = node_attr(node, "value");
     bool fills = domain_is_default(node->domain) && sym_equals(node->op_type, "ConstantOfShape");
-    if (!fills || !attr || attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->rank == 1)
+    if (!fills || !attr_tensor(attr) || attr_tensor(attr)->rank == 1)
         return true;
     node_error(node, err, ERR_MODEL, "the value is no list");
     err_operand(err, "attribute 'value'");
     err_expected(err, "rank 1");
-    err_actual(err, "%u", attr->v.t->rank);
+    err_actual(err, "%u", attr_tensor(attr)->rank);
     return false;
 }
 

@@ -103,9 +103,9 @@ static void join_body(NodeJoin *j, const OpBodySlots *slots, const Graph *body) 
 
 static void join_bodies(NodeJoin *j) {
     for (const Attr *attr = j->node->attrs; attr; attr = attr->next) {
-        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
+        if (!attr_graph(attr)) continue;
         const OpBodySlots *slots = op_body_slots(j->schema, sym_text(attr->name));
-        if (slots) join_body(j, slots, attr->v.g);
+        if (slots) join_body(j, slots, attr_graph(attr));
     }
 }
 

@@ -22,7 +22,7 @@
 #include "text_order.h"
 
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
-enum { DEEPEST = 2 }; /* products since the last normalisation */
+enum { DEEPEST = 2 }; /* products since the last normalisation, those with a constant factor apart */
 
 static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */
@@ -217,10 +217,9 @@ static double square_of(Magnitudes *m, const Node *node) {
 static double clip_end(const Node *node, uint32_t i, const char *name) {
     float end;
     const Value *value = input_of(node, i);
-    const Attr *attr = node_attr(node, name);
     if (value)
         return value_is_constant(value) && constant_scalar(value, &end) ? (double)end : INFINITY;
-    return attr && attr->type == ATTR_FLOAT ? (double)attr->v.f : INFINITY;
+    return attr_float(node_attr(node, name), &end) ? (double)end : INFINITY;
 }
 
 static double clip_of(Magnitudes *m, const Node *node) {
@@ -229,7 +228,12 @@ static double clip_of(Magnitudes *m, const Node *node) {
     return isfinite(most) ? fmin(isnan(own) ? most : own, most) : own;
 }
 
-/* Bounded values are of no product; a sum is of its terms' deepest. */
+static bool is_constant(const Node *node, uint32_t i) {
+    const Value *value = input_of(node, i);
+    return value && value_is_constant(value);
+}
+
+/* Bounded values are of no product, scaled ones of no further; a sum is of its terms' deepest. */
 static uint8_t depth_of(const Magnitudes *m, const Node *node, Rule rule) {
     uint8_t depth = 0;
     if (rule == RULE_UNIT || rule == RULE_NORM) return 0;
@@ -237,7 +241,8 @@ static uint8_t depth_of(const Magnitudes *m, const Node *node, Rule rule) {
         const Value *value = node->inputs[i].value;
         if (value && m->depth[value->id] > depth) depth = m->depth[value->id];
     }
-    bool deeper = rule == RULE_DOT || rule == RULE_PRODUCT || rule == RULE_SQUARE;
+    bool scales = rule == RULE_PRODUCT && (is_constant(node, 0) || is_constant(node, 1));
+    bool deeper = rule == RULE_DOT || (rule == RULE_PRODUCT && !scales) || rule == RULE_SQUARE;
     return deeper && depth < UINT8_MAX ? depth + 1 : depth;
 }
 

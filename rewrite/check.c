@@ -60,15 +60,16 @@ static bool check_counts(Check *c) {
 
 /* An attribute that says an element type says one that there is. */
 static bool check_dtype(Check *c, const OpAttr *formal, const Attr *attr) {
-    if (attr->ref || attr->type != ATTR_INT || formal->type != ATTR_INT ||
+    int64_t number;
+    if (!attr_int(attr, &number) || formal->type != ATTR_INT ||
         op_attr_role(c->schema, formal->name) == OP_ATTR_PLAIN ||
         strncmp(formal->name, "value_", 6) == 0) /* a Constant's number is one */
         return true;
-    bool named = attr->v.i > 0 && attr->v.i < DTYPE_COUNT;
-    if (named || (formal->has_default && formal->value.i == attr->v.i)) return true;
+    bool named = number > 0 && number < DTYPE_COUNT;
+    if (named || (formal->has_default && formal->value.i == number)) return true;
     node_error(c->node, c->err, ERR_MODEL, "the number of no element type");
     err_operand(c->err, "attribute '%s'", formal->name);
-    err_actual(c->err, "%lld", (long long)attr->v.i);
+    err_actual(c->err, "%lld", (long long)number);
     return false;
 }
 

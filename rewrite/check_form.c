@@ -161,7 +161,7 @@ static bool check_attrs(Form *f, const Node *node) {
             return false;
         }
         if (attr->type == ATTR_SPARSE_TENSOR &&
-            !check_sparse(f, node, attr->v.sparse, sym_text(attr->name)))
+            !check_sparse(f, node, attr_sparse(attr), sym_text(attr->name)))
             return false;
     }
     return true;
