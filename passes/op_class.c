@@ -294,8 +294,8 @@ static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy
 /* The square of 300 is beyond float16's range; sums of squares are what norms are made of. */
 static OpClassAnswer square_class(const Node *node, OpClass op_class, Policy policy) {
     const Value *value = input_of(node, 0);
-    bool square = policy == POLICY_FLOAT16 && value && value == input_of(node, 1) &&
-                  !value_is_constant(value);
+    bool square = policy == POLICY_FLOAT16 && op_class == CLASS_WIDEST && value &&
+                  value == input_of(node, 1) && !value_is_constant(value);
     return square ? (OpClassAnswer){CLASS_FP32, "squares, which float16 has no range for"}
                   : (OpClassAnswer){op_class, NULL};
 }

@@ -147,9 +147,18 @@ static const char *reason_of(const Precise *c, const struct Asks *row) {
                         row->name, row->what);
 }
 
-/* Outputs of the model, and readers that see no values, neither ask nor forbid. */
+static bool is_model_output(const Use *use) {
+    return !use->node && !use_graph(use)->owner && !use_graph(use)->function;
+}
+
+/* Outputs of the model, casts to such, and readers that see no values, neither ask nor forbid. */
 static bool is_neutral(const Use *use) {
-    if (!use->node) return !use_graph(use)->owner && !use_graph(use)->function;
+    if (!use->node) return is_model_output(use);
+    if (node_is_own_cast(use->node)) { /* of a conversion before */
+        for (const Use *last = use->node->outputs[0]->uses; last; last = last->next)
+            if (!is_model_output(last)) return false;
+        return true;
+    }
     const OpSchema *schema = node_schema(use->node);
     return schema && op_has_flags(schema, OP_SHAPE_ONLY);
 }
