@@ -67,16 +67,14 @@ static bool is_sequence(const Value *value) {
     return value->type && kind != TYPE_TENSOR && kind != TYPE_SPARSE_TENSOR;
 }
 
-/* True where a Cast to and from the target exists in the graph's opset (a default import can be
- * added where there is none). */
-static bool casts_are_legal(const Placement *p, const Graph *graph) {
+bool placement_casts_are_legal(const Placement *p, const Graph *graph) {
     int64_t opset = opset_version(graph->opsets, NULL);
     const OpSchema *cast = ops_find("", "Cast", opset ? opset : OPS_OPSET_ONNX);
     return cast && type_set_has(op_param_types(cast, &cast->inputs[0]), OPTYPE_TENSOR,
                                 p->request.target);
 }
 
-static const char *no_cast_reason(const Placement *p) {
+const char *placement_no_cast_reason(const Placement *p) {
     return p->request.target == DTYPE_BFLOAT16
                ? "bfloat16 is illegal for Cast here; legal from opset 13"
                : "no cast to the target at this opset";
@@ -96,7 +94,8 @@ static VarId io_var(Placement *p, const Value *value, const bool *low) {
         return var;
     }
     p->vars.items[var].wants_low = true;
-    if (!casts_are_legal(p, value->graph)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+    if (!placement_casts_are_legal(p, value->graph))
+        placement_pin(p, var, NOTE_ILLEGAL, placement_no_cast_reason(p));
     return var;
 }
 
@@ -149,7 +148,8 @@ static void build_formals(Placement *p, const Function *function) {
         if (!value_holds_float(value)) continue;
         VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
-        if (!casts_are_legal(p, body)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+        if (!placement_casts_are_legal(p, body))
+            placement_pin(p, var, NOTE_ILLEGAL, placement_no_cast_reason(p));
     }
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;
