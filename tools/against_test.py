@@ -44,7 +44,7 @@ def source() -> onnx.ModelProto:
          helper.make_node("Transpose", ["u"], ["p"], name="turn", perm=[1, 0]),
          helper.make_node("MatMul", ["p", "V"], ["y"], name="last")], "main",
         [info("x", TensorProto.FLOAT, ["N", 4]), info("c", TensorProto.BOOL, [])],
-        [info("y", TensorProto.FLOAT, None), info("v", TensorProto.FLOAT, None)], weights)
+        [info("y", TensorProto.FLOAT, [4, 4]), info("v", TensorProto.FLOAT, [None, None])], weights)
     model = helper.make_model(graph, ir_version=10, opset_imports=[
         helper.make_opsetid("", 17), helper.make_opsetid("com.x", 1)])
     preserve.mark(model)
