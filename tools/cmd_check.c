@@ -168,12 +168,31 @@ static bool compare_policy(Job *job, DemiModel *model, Err *err) {
     return ok;
 }
 
+/* The opset of the default domain that a model imports; 0: none. */
+static int64_t default_opset(const DemiModel *model) {
+    return opset_version(&demi_front_model(model)->opsets, NULL);
+}
+
+/* The reference at the opset that the model was raised to, where operators may have another form:
+ * attributes that became inputs, say. One that can't be raised so is compared as it is. */
+static bool load_reference(Job *job, const DemiModel *model, DemiModel **reference, Err *err) {
+    Program *program = job->program;
+    int64_t wanted = default_opset(model);
+    if (!console_load(program, job->parsed, job->against, reference, err)) return false;
+    if (!default_opset(*reference) || wanted <= default_opset(*reference)) return true;
+    const char *pass = arena_printf(program->arena, "upgrade-opset{to=%lld}", (long long)wanted);
+    if (demi_run_pipeline(*reference, pass, NULL, NULL, NULL) == DEMI_OK) return true;
+    demi_free(*reference);
+    *reference = NULL;
+    return console_load(program, job->parsed, job->against, reference, err);
+}
+
 /* What differs from the reference goes to the job; false where that can't be told. */
 static bool compare(Job *job, DemiModel *model, Err *err) {
     DemiModel *reference = NULL;
     Arena scratch;
     if (parsed_value(job->parsed, "policy") && !compare_policy(job, model, err)) return false;
-    if (!console_load(job->program, job->parsed, job->against, &reference, err)) return false;
+    if (!load_reference(job, model, &reference, err)) return false;
     arena_init(&scratch, job->program->arena->trap);
     bool ok = make_types_exact(model, job->file, err) &&
               make_types_exact(reference, job->against, err) &&

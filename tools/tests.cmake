@@ -86,7 +86,8 @@ if(TARGET demi)
     demi_python_test(verify verify_test.py ${with_demi})
     demi_python_test(inputs inputs_test.py ${with_demi})
     demi_python_test(judge judge_test.py ${with_demi})
-    demi_python_test(against_sample against_test.py ${with_demi} --sample 100 LABELS quick)
+    demi_python_test(against_sample against_test.py ${with_demi} --sample 100 --seeds 1:21
+        LABELS quick)
     demi_python_test(legality legality_test.py ${with_demi})
     demi_python_test(reasons reasons_test.py ${with_demi} LABELS full PROCESSORS 2)
     demi_python_test(reasons_sample reasons_test.py ${with_demi} --sample 150 LABELS quick)
@@ -111,6 +112,10 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
+            LABELS full PROCESSORS 2)
+        demi_python_test(check_sample check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
+            --number 4000 LABELS quick)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
