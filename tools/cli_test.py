@@ -5,8 +5,12 @@
 usage: cli_test.py DEMI [unittest arguments]
 Models are written as text, so that nothing but the command itself is needed.
 """
+import bz2
+import gzip
+import io
 import itertools
 import json
+import lzma
 import os
 import re
 import shutil
@@ -16,6 +20,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
 COMMANDS = ["convert", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "help"]
@@ -102,6 +107,21 @@ class Help(Case):
                 error = text(run(command, f"{name}=x", "--help").stderr)
                 self.assertNotIn("unknown option", error)
 
+    def test_short_help(self):
+        """-h fits on a screen and gives an example; --help has all, under headings."""
+        for command in COMMANDS:
+            short, long = (text(self.ok(command, word).stdout) for word in ("-h", "--help"))
+            options = re.findall(r"^  (?:-\w, )?--[\w-]+", short, re.M)
+            self.assertLessEqual(len(options), 15, command)
+            self.assertLess(len(short.splitlines()), 50, command)
+            self.assertIn("Example", short)
+            self.assertRegex(short, f"\n  demi {command} |demi help")
+            self.assertLessEqual(len(short), len(long))
+            self.assertLessEqual(set(options), set(re.findall(r"^  (?:-\w, )?--[\w-]+", long, re.M)))
+        headings = re.findall(r"^(\w[\w ,]*):$", text(self.ok("convert", "--help").stdout), re.M)
+        self.assertLessEqual({"Result", "Nodes that stay fp32", "Policy", "Reports"}, set(headings))
+        self.assertEqual(self.ok("-V").stdout, self.ok("--version").stdout)
+
     def test_version(self):
         self.assertRegex(text(self.ok("--version").stdout), r"^demi \d+\.\d+\.\d+\n$")
 
@@ -136,7 +156,8 @@ class Help(Case):
         script = self.path("demi.bash")
         with open(script, "wb") as file:
             file.write(run("help", "--completion", "bash").stdout)
-        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _demi; '
+        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; '
+                   'COMP_POINT=${#COMP_LINE}; _demi; '
                    'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", program, script, *words], capture_output=True)
         self.assertEqual(done.stderr, b"")
@@ -208,6 +229,41 @@ class Options(Case):
         self.assertEqual(self.pipeline("--op_types_to_exclude=Add"),
                          self.pipeline("--keep_ops=Add"))
         self.assertEqual(self.pipeline("--nodes-to-exclude", "/a"), self.pipeline("--keep", "/a"))
+
+    def test_other_tools_lines(self):
+        """Lists without commas, True and False, as Model-Optimizer and onnxconverter-common have
+        them; a model ends a list."""
+        self.assertEqual(self.pipeline("--half"), self.pipeline())
+        self.assertEqual(self.pipeline("--fp16"), self.pipeline())
+        self.assertEqual(self.pipeline("--bf16"), self.pipeline("--to", "bfloat16"))
+        for value, to in [("fp16", "float16"), ("bf16", "bfloat16")]:
+            self.assertEqual(self.pipeline("--low_precision_type", value),
+                             self.pipeline("--to", to))
+        two = self.pipeline("--keep", "/a", "--keep", "/b")
+        for name in ["nodes_to_exclude", "nodes-to-exclude", "node_block_list"]:
+            self.assertEqual(self.pipeline(f"--{name}", "/a", "/b"), two)
+            self.assertEqual(self.pipeline(f"--{name}", "/a", "/b", "--quiet"), two)
+        ops = self.pipeline("--keep-ops", "Add,Mul")
+        for name in ["op_types_to_exclude", "op_block_list"]:
+            self.assertEqual(self.pipeline(f"--{name}", "Add", "Mul"), ops)
+            self.assertEqual(self.pipeline(f"--{name}", "Add", "--op_block_list=Mul"), ops)
+        low = self.pipeline("--io", "low")
+        for name in ["--keep_io_types", "--keep-io-types"]:
+            for true in [[name], [name, "True"], [name, "true"], [name, "1"], [name + "=True"]]:
+                self.assertEqual(self.pipeline("--io", "low", *true), self.pipeline())
+            for false in [[name, "False"], [name, "0"], [name + "=False"]]:
+                self.assertEqual(self.pipeline(*false), low)
+            self.assertIn("True or False", self.fails(2, "convert", self.model, f"{name}=maybe"))
+        out = self.path("o.onnx")
+        self.ok("convert", "--nodes_to_exclude", "/mm", "/act", self.model, "--output_path", out)
+        self.ok("convert", "--op_block_list", "Relu", self.model, out)
+        self.ok("convert", "--keep_io_types", self.model, out)
+        self.assertIn("needs a value", self.fails(2, "convert", self.model, "--nodes_to_exclude"))
+
+    def test_nearest_name_of_a_glob(self):
+        for pattern in ["/mn*", "*/m", "/ac?s", "out:hh*"]:
+            said = self.fails(2, "convert", self.model, "-n", "--keep", pattern)
+            self.assertIn("the nearest name is '", said, pattern)
 
     def test_double_dash_ends_options(self):
         os.rename(self.model, self.path("-m.onnxtxt"))
@@ -284,6 +340,105 @@ class Refusals(Case):
             file.write(MODEL.replace("MatMul", "("))
         self.fails(1, "check", bad)
 
+    def test_other_formats_are_named(self):
+        """What a file is that can't be read, by its contents, and how a model is made of it."""
+        def archive(*names):
+            data = io.BytesIO()
+            with zipfile.ZipFile(data, "w") as file:
+                for name in names:
+                    file.writestr(name, b"x" * 5000)
+            return data.getvalue()
+        graph_def = b"\x0a\x16\x0a\x05input\x12\x0bPlaceholder" + bytes(40)
+        saved = b"\x08\x01\x12\x80\x01" + b"\x0a\x10" + bytes(126)
+        tensors = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        files = {
+            "empty": (b"", "the file is empty"),
+            "pt": (archive("m/data.pkl", "m/data/0"), "PyTorch file", "torch.onnx.export"),
+            "pt2": (archive("m/archive_format", "m/models/m.json"), ".pt2", "torch.onnx.export"),
+            "script": (archive("m/constants.pkl", "m/data.pkl"), "TorchScript", "torch.onnx"),
+            "keras": (archive("config.json", "model.weights.h5"), "Keras", "onnx"),
+            "zip": (archive("a.onnx"), "ZIP archive", "unpack"),
+            "npz": (archive("x.npy"), ".npz"),
+            "pth": (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19." + bytes(50), "PyTorch"),
+            "pickle": (b"\x80\x04\x95" + bytes(50), "pickle"),
+            "safetensors": (len(tensors).to_bytes(8, "little") + tensors + bytes(4), "safetensors",
+                            "optimum-cli"),
+            "tflite": (b"\x1c\0\0\0TFL3" + bytes(50), "TensorFlow Lite", "tf2onnx"),
+            "gguf": (b"GGUF\x03\0\0\0" + bytes(50), "GGUF"),
+            "h5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5", "tf2onnx"),
+            "frozen.pb": (graph_def, "frozen TensorFlow", "--graphdef"),
+            "saved_model.pb": (saved, "SavedModel", "--saved-model"),
+            "ort": (b"\x18\0\0\0ORTM" + bytes(50), ".ort"),
+            "engine": (b"ftrt" + bytes(50), "TensorRT"),
+            "pdmodel": (b"\x0a\x40\x08\0\x10\xff\xff\xff\xff\x0f" + bytes(90), "Paddle"),
+            "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+                    "Git LFS pointer", "git lfs pull"),
+            "html": (b"\n <!doctype HTML>\n<html></html>", "web page", "download"),
+            "page": (b"\xef\xbb\xbf<HTML></html>", "web page"),
+            "gz": (gzip.compress(b"x"), "gzip"), "xz": (lzma.compress(b"x"), "xz"),
+            "zst": (b"(\xb5/\xfd" + bytes(20), "zstd"), "bz2": (bz2.compress(b"x"), "bzip2"),
+            "tar": (bytes(257) + b"ustar" + bytes(500), "tar archive"),
+        }
+        for name, (content, *says) in files.items():
+            path = self.path(f"{name}.onnx")  # the name says nothing
+            with open(path, "wb") as file:
+                file.write(content)
+            for command in ["check", "run", "convert"]:
+                more = ["-n"] if command == "convert" else []
+                error = self.fails(1, command, path, *more)
+                for word in says:
+                    self.assertIn(word, error, name)
+            self.assertIn(says[0], text(run("check", "-", stdin=content).stderr), name)
+
+    def test_cut_models(self):
+        """A download that ended early is said to have, and how much is missing."""
+        whole = self.path("whole.onnx")
+        self.ok("opt", self.model, "--passes", "infer-dtypes", "-o", whole, "--quiet")
+        with open(whole, "rb") as file:
+            data = file.read()
+        for cut in range(40, len(data) - 20, 7):
+            path = self.path("cut.onnx")
+            with open(path, "wb") as file:
+                file.write(data[:cut])
+            done = run("check", path)
+            if done.returncode:
+                error = text(done.stderr)
+                self.assertRegex(error, f"cut off: [1-9][0-9]* bytes are missing after its {cut} b")
+                self.assertIn("download", error)
+
+    def test_colors(self):
+        """On a terminal, unless NO_COLOR or --color says otherwise; never in a file."""
+        def on_terminal(*words, **environment):
+            ours, theirs = os.openpty()
+            base = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+            done = subprocess.run([DEMI, *words], stdout=theirs, stderr=theirs, timeout=60,
+                                  env={**base, "TERM": "xterm", **environment})
+            os.close(theirs)
+            said = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    said += piece
+            except OSError:
+                pass
+            os.close(ours)
+            return done.returncode, said
+        none, escape = self.path("none"), b"\x1b["
+        for words in (["check", self.model], ["check", none], ["convert", self.model, "-n"]):
+            self.assertIn(escape, on_terminal(*words)[1], words)
+            self.assertNotIn(escape, on_terminal(*words, NO_COLOR="1")[1])
+            self.assertNotIn(escape, on_terminal(*words, TERM="dumb")[1])
+            self.assertNotIn(escape, on_terminal(*words, "--color=never")[1])
+            self.assertIn(escape, on_terminal(*words, "--color", "always", NO_COLOR="1")[1])
+            self.assertIn(escape, on_terminal(*words, NO_COLOR="")[1])
+            done = run(*words)
+            self.assertNotIn(escape, done.stdout + done.stderr)
+            done = run(*words, "--color=always")
+            self.assertIn(escape, done.stdout + done.stderr)
+            for plain in (done.stdout + done.stderr, on_terminal(*words)[1]):
+                self.assertEqual(len(re.findall(rb"\x1b\[(?!0m)", plain)),
+                                 plain.count(b"\x1b[0m"))  # all end
+        self.fails(2, "check", self.model, "--color", "sometimes")
+
     def test_newer_versions(self):
         for old, new, says in [('"" : 17', '"" : 29', "29"),
                                ("ir_version: 8", "ir_version: 15", "15")]:
@@ -310,7 +465,7 @@ class Refusals(Case):
     def test_files_that_are_no_models(self):
         for content, hint in [(b"version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs"),
                               (b"<!DOCTYPE html><html></html>", "web page"),
-                              (b"PK\x03\x04\x14\x00", "zip")]:
+                              (b"PK\x03\x04\x14\x00", "ZIP")]:
             with open(self.path("not.onnx"), "wb") as file:
                 file.write(content)
             self.assertIn(hint, self.fails(1, "show", self.path("not.onnx")))

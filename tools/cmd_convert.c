@@ -243,6 +243,7 @@ static bool print_reports(Job *job, Err *err) {
     job->title = (ReportTitle){.input = job->input,
                                .output = job->output,
                                .seconds = console_seconds() - job->program->started,
+                               .color = job->plan.color,
                                .verified = &job->verified};
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))

@@ -195,6 +195,7 @@ bool report_plan(Program *program, bool output_taken, ReportPlan *plan, Err *err
     plan->results = output_taken || json_to_output ? stderr : stdout;
     plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
+    plan->color = plan->text && console_has_color(program, plan->text);
     if (!plan->json || json_to_output) return true;
     plan->file = report_open(program, "json", plan->json, err);
     if (!plan->file && is_model_name(plan->json))

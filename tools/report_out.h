@@ -14,6 +14,7 @@
 typedef struct ReportTitle {
     const char *input, *output; /* output: NULL where nothing is written */
     double seconds;             /* from start to end, reading and writing included */
+    bool color;                 /* of the table */
     const struct Verified *verified; /* NULL, or what running it has shown */
 } ReportTitle;
 
@@ -50,6 +51,7 @@ typedef struct ReportPlan {
     const char *json; /* path, "-", or NULL */
     bool json_error;  /* "-" means standard error: standard output has another use */
     OutFile *file;    /* of the JSON, opened; NULL: it goes to a stream */
+    bool color;       /* of the text */
 } ReportPlan;
 
 /* From --json, --quiet (where the command has it) and whether standard output has another use, as

@@ -147,6 +147,9 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/completion_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(completion PROPERTIES LABELS python)
     add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/plugin_cli_test.py $<TARGET_FILE:demi>
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
