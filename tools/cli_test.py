@@ -854,12 +854,34 @@ class Reports(Case):
         self.assertEqual({node["name"] for node in data["nodes"]}, {"/mm", "/act"})
         self.assertEqual(data["bytes"], {"before": 36, "after": 18})
 
+    def test_page_has_the_graph(self):
+        """The drawing's data: every node of the converted model, and what it reads."""
+        page = self.page()
+        self.assertNotRegex(page, "@[A-Z]+@")
+        data = self.page_data(page)
+        graph = data["graph"]
+        op, dtype, row, reads = ([int(word) for word in graph[key].split()]
+                                 for key in ("op", "dtype", "row", "reads"))
+        self.assertEqual([graph["ops"][i] for i in op], ["Cast", "MatMul", "Relu", "Cast"])
+        self.assertEqual([graph["dtypes"][i] for i in dtype],
+                         ["float16", "float16", "float16", "float"])
+        self.assertEqual([data["nodes"][i - 1]["name"] if i else None for i in row],
+                         [None, "/mm", "/act", None])
+        self.assertEqual(reads, [0, 1, 1, 1, 1, 1, 1])  # of each: how many, how far back
+
+    def test_page_shows_what_runs_have_shown(self):
+        page = self.path("runs.html")
+        self.ok("convert", self.model, "-n", "--report", page, "--verify", "random", "--quiet")
+        with open(page) as file:
+            data = self.page_data(file.read())
+        self.assertEqual([row["name"] for row in data["verification"]["outputs"]], ["y"])
+
     def test_page_is_safe_from_names(self):
         model = self.path("evil.onnxtxt")
         with open(model, "w") as file:
             file.write(MODEL.replace("/act", "</script><script>alert(1)</script><!-- <b>"))
         page = self.page(model)
-        self.assertEqual(page.count("<script"), 2)
+        self.assertEqual(page.count("<script"), 3)
         names = [node["name"] for node in self.page_data(page)["nodes"]]
         self.assertIn("</script><script>alert(1)</script><!-- <b>", names)
 

@@ -123,8 +123,7 @@ static void write_advice(const DemiReport *report, JsonWriter *json) {
     json_close(json, ']');
 }
 
-void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
-    json_open(json, NULL, '{');
+void report_write_fields(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
     json_text(json, "demi", demi_version());
     json_text(json, "input", title->input);
     if (title->output) json_text(json, "output", title->output);
@@ -138,6 +137,11 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
     write_advice(report, json);
     if (title->verified) verify_json(title->verified, json);
     write_nodes(report, json);
+}
+
+void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
+    json_open(json, NULL, '{');
+    report_write_fields(report, title, json);
     json_close(json, '}');
 }
 

@@ -9,9 +9,16 @@ add_custom_command(OUTPUT ${report_page}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
     VERBATIM)
+set(report_drawing ${CMAKE_CURRENT_BINARY_DIR}/generated/report_drawing.c)
+add_custom_command(OUTPUT ${report_drawing}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/report_drawing.js
+            -DOUTPUT=${report_drawing} -DNAME=report_drawing
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS tools/report_drawing.js tools/cmake/embed.cmake COMMENT "Embedding the report's drawing"
+    VERBATIM)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
-add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/report_graph.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
