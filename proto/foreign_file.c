@@ -21,8 +21,7 @@ typedef struct Kind {
     const char *what, *hint;
 } Kind;
 
-#define EXPORT_TORCH                                                                               \
-    "load it in PyTorch and export: torch.onnx.export(model, inputs, 'model.onnx')"
+#define EXPORT_TORCH "load it in PyTorch and export: torch.onnx.export(model, inputs, 'model.onnx')"
 #define EXPORT_OPTIMUM                                                                             \
     "weights alone; 'optimum-cli export onnx --model MODEL DIR' exports a model of the Hub"
 
@@ -57,7 +56,12 @@ static const struct Magic {
     size_t size;
     Kind kind;
 } magics[] = {
-#define MAGIC(at, bytes, what, hint) {at, bytes, sizeof bytes - 1, {what, hint}}
+#define MAGIC(at, bytes, what, hint)                                                               \
+    {                                                                                              \
+        at, bytes, sizeof bytes - 1, {                                                             \
+            what, hint                                                                             \
+        }                                                                                          \
+    }
     MAGIC(0, "version https://git-lfs.github.com/", "a Git LFS pointer",
           "'git lfs pull' fetches the model that it stands for"),
     MAGIC(0, "GGUF", "a GGUF file",
@@ -78,7 +82,10 @@ static const struct Magic {
     MAGIC(0, "\x80\005", "a Python pickle", EXPORT_TORCH),
     MAGIC(0, "\223NUMPY", "a NumPy array (.npy)", "it holds values, as 'demi run --input' takes"),
     MAGIC(0, "\037\213", "compressed by gzip", "unpack it: gunzip"),
-    MAGIC(0, "\375" "7zXZ", "compressed by xz", "unpack it: unxz"),
+    MAGIC(0,
+          "\375"
+          "7zXZ",
+          "compressed by xz", "unpack it: unxz"),
     MAGIC(0, "(\265/\375", "compressed by zstd", "unpack it: unzstd"),
     MAGIC(0, "BZh", "compressed by bzip2", "unpack it: bunzip2"),
     MAGIC(0, "7z\274\257\047\034", "a 7z archive", "unpack it"),
@@ -106,9 +113,9 @@ static const Kind *archive_kind(const Look *look) {
         const char *name;
         const Kind *kind;
     } names[] = {
-        {"constants.pkl", &torch_script}, {"data.pkl", &torch},
+        {"constants.pkl", &torch_script},   {"data.pkl", &torch},
         {"archive_format", &torch_program}, {"model.weights.h5", &keras},
-        {"saved_model.pb", &saved},       {".npy", &arrays},
+        {"saved_model.pb", &saved},         {".npy", &arrays},
     };
     unsigned char tail[TAIL];
     uint64_t size = look->source->size;
@@ -169,8 +176,8 @@ static bool is_paddle(const Look *look) {
     return take_bytes(look, &at, 0x0a, &block) && begins(look, at, "\010\000\020", 3);
 }
 
-/* SavedModel: schema version (1) is 1, then a meta graph (2), which is all of the file; a ModelProto
- * has the name of its producer there. */
+/* SavedModel: schema version (1) is 1, then a meta graph (2), which is all of the file; a
+ * ModelProto has the name of its producer there. */
 static bool is_saved_model(const Look *look) {
     size_t at = 2;
     uint64_t length;
@@ -192,8 +199,8 @@ static const Kind *kind_of(const Look *look) {
 
 /* ---- cut models ------------------------------------------------------------------------------ */
 
-/* The offset at which the fields of the outermost message end, as far as they say: beyond the file's
- * end where it was cut. 0 where this is no message of that kind. */
+/* The offset at which the fields of the outermost message end, as far as they say: beyond the
+ * file's end where it was cut. 0 where this is no message of that kind. */
 static uint64_t end_of_model(const Source *source) {
     enum { FIELD = 2 * WIRE_VARINT_MAX, MOST_FIELDS = 1 << 16 };
     uint64_t at = 0;
@@ -219,9 +226,11 @@ static uint64_t end_of_model(const Source *source) {
 }
 
 static void size_text(uint64_t bytes, char text[32]) {
-    if (bytes < 10000) snprintf(text, 32, "%" PRIu64 " bytes", bytes);
-    else snprintf(text, 32, "%.3g %s", (double)bytes / (bytes < 10000000 ? 1e3 : 1e6),
-                  bytes < 10000000 ? "kB" : "MB");
+    if (bytes < 10000)
+        snprintf(text, 32, "%" PRIu64 " bytes", bytes);
+    else
+        snprintf(text, 32, "%.3g %s", (double)bytes / (bytes < 10000000 ? 1e3 : 1e6),
+                 bytes < 10000000 ? "kB" : "MB");
 }
 
 static void replace(Err *err, const char *hint) {

@@ -7,8 +7,8 @@
 #include "err.h"
 #include "source.h"
 
-/* Where *err is an ERR_MODEL of reading this source, and it can be told what that is instead, says so
- * in its place, with a hint at how a model is made of it. Reads a few KiB. */
+/* Where *err is an ERR_MODEL of reading this source, and it can be told what that is instead, says
+ * so in its place, with a hint at how a model is made of it. Reads a few KiB. */
 void foreign_file_explain(const Source *source, Err *err);
 
 #endif

@@ -342,7 +342,7 @@ const Command command_convert = {
                 "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,
     .options = options,
-    .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report json "
-              "quiet help",
+    .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report "
+              "json quiet help",
     .run = run,
 };

@@ -32,17 +32,19 @@ static ValueKind value_kind(const OptionRow *row) {
 /* ---- bash ------------------------------------------------------------------------------------ */
 
 static void bash_values(FILE *out, const Command *command, const OptionRow *row) {
-    static const char *const sources[] = {[VALUE_NONE] = "", [VALUE_CHOICE] = "",
-                                          [VALUE_NODE] = "nodes", [VALUE_OP] = "operators",
-                                          [VALUE_DIR] = "dirs",   [VALUE_FILE] = "files"};
+    static const char *const sources[] = {
+        [VALUE_NONE] = "",        [VALUE_CHOICE] = "",  [VALUE_NODE] = "nodes",
+        [VALUE_OP] = "operators", [VALUE_DIR] = "dirs", [VALUE_FILE] = "files"};
     ValueKind kind = value_kind(row);
     if (kind == VALUE_NONE) return;
     fprintf(out, "        '%s --%s'", command->name, row->name);
     if (row->letter) fprintf(out, " | '%s -%c'", command->name, row->letter);
     /* One that takes its value only behind '=' has none in the next word. */
     fputs(row->kind == OPTION_ROW_ATTACHED ? ") [ $attached = 0 ] || " : ") ", out);
-    if (kind == VALUE_CHOICE) fprintf(out, "from=words values='%s' ;;\n", row->choices);
-    else fprintf(out, "from=%s ;;\n", sources[kind]);
+    if (kind == VALUE_CHOICE)
+        fprintf(out, "from=words values='%s' ;;\n", row->choices);
+    else
+        fprintf(out, "from=%s ;;\n", sources[kind]);
 }
 
 static void bash_options(FILE *out, const Command *command) {
@@ -163,7 +165,8 @@ static void print_plain(FILE *out, const char *text, const char *quote) {
 }
 
 static void zsh_value(FILE *out, const OptionRow *row) {
-    const char *mark = row->kind == OPTION_ROW_FILE || row->kind == OPTION_ROW_ATTACHED ? "::" : ":";
+    const char *mark =
+        row->kind == OPTION_ROW_FILE || row->kind == OPTION_ROW_ATTACHED ? "::" : ":";
     switch (value_kind(row)) {
     case VALUE_NONE: return;
     case VALUE_CHOICE: fprintf(out, "%svalue:(%s)", mark, row->choices); return;

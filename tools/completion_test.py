@@ -134,7 +134,8 @@ class Completions(unittest.TestCase):
              "demi convert m.onnxtxt --keep /enc/layer\\ one/it\\'s "),
             ("demi convert m.onnxtxt --keep \\$H",
              "demi convert m.onnxtxt --keep \\$HOME\\*\\[x\\] "),
-            ("demi convert my\\ model.onnx --keep zl", "demi convert my\\ model.onnx --keep zlast "),
+            ("demi convert my\\ model.onnx --keep zl",
+             "demi convert my\\ model.onnx --keep zlast "),
             ("demi convert my\\ m", "demi convert my\\ model.onnx "),
             ("demi run m.onnxtxt --data da", "demi run m.onnxtxt --data data/"),
         ]

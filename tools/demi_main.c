@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
  *
- * Signals that end a program remove temporary files first and then end it as they always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and
- * SIGXFSZ are ignored, so that a write fails instead; a reader that has gone away ends the program
- * quietly. Running out of memory anywhere arrives here.
+ * Signals that end a program remove temporary files first and then end it as they always do.
+ * SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and SIGXFSZ are
+ * ignored, so that a write fails instead; a reader that has gone away ends the program quietly.
+ * Running out of memory anywhere arrives here.
  */
 #define _DEFAULT_SOURCE /* and mallopt */
 #include <fcntl.h>

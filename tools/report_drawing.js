@@ -89,7 +89,9 @@ function layOut(boxes) {
   boxes.forEach((box) => { for (const j of box.from) boxes[j].to.push(box); });
   /* What begins a branch of its own, as a constant's cast does, is put right above its reader. */
   const begins = boxes.map(() => false);
-  boxes.forEach((box, i) => { begins[i] = [...box.from].every((j) => begins[j]) && box.from.size < 2; });
+  boxes.forEach((box, i) => {
+    begins[i] = [...box.from].every((j) => begins[j]) && box.from.size < 2;
+  });
   for (let i = boxes.length - 1; i >= 0; i--)
     if (begins[i] && boxes[i].to.length)
       boxes[i].layer = Math.min(...boxes[i].to.map((box) => box.layer)) - 1;
@@ -106,7 +108,8 @@ function layOut(boxes) {
     }
     for (const box of layer) { box.x += shift / layer.length; box.y = box.layer * BOX.down; }
   };
-  const mean = (list) => (list.length ? list.reduce((sum, b) => sum + b.x, 0) / list.length : undefined);
+  const mean = (list) =>
+    (list.length ? list.reduce((sum, b) => sum + b.x, 0) / list.length : undefined);
   const above = (box) => mean([...box.from].map((j) => boxes[j]));
   for (const layer of layers) settle(layer, above);
   for (let round = 0; round < 2; round++) {
@@ -137,7 +140,8 @@ function startDrawing() {
     layers = layOut(boxes);
     at("fold").hidden = !open.size;
     at("graph-note").textContent = count(all.length) + " nodes" +
-      (folded ? " in " + count(boxes.length) + " boxes; a second click opens a box of several" : "");
+      (folded ? " in " + count(boxes.length) + " boxes; a second click opens one of several"
+              : "");
   }
 
   function limits() {
@@ -148,7 +152,8 @@ function startDrawing() {
 
   function fit(whole) {
     const size = canvas.getBoundingClientRect(), edge = limits();
-    const wide = size.width / (edge.right - edge.left + 40), high = size.height / (edge.bottom + 40);
+    const wide = size.width / (edge.right - edge.left + 40);
+    const high = size.height / (edge.bottom + 40);
     view.scale = whole ? Math.min(wide, high, 1) : Math.max(Math.min(wide, 1), 0.7);
     const first = layers.find((layer) => layer.length)[0];
     view.x = whole || wide >= 0.7 ? (edge.left + edge.right - size.width / view.scale) / 2
@@ -233,10 +238,14 @@ function startDrawing() {
     }
     let first = all.length, last = -1;
     for (let i = from; i < Math.min(to, layers.length); i++)
-      for (const box of layers[i]) { first = Math.min(first, box.first); last = Math.max(last, box.end); }
+      for (const box of layers[i]) {
+        first = Math.min(first, box.first);
+        last = Math.max(last, box.end);
+      }
     if (last < 0) return;
     context.fillStyle = color("link");
-    context.fillRect(first * width / all.length, 26, Math.max(3, (last - first) * width / all.length), 4);
+    const part = width / all.length;
+    context.fillRect(first * part, 26, Math.max(3, (last - first) * part), 4);
   }
 
   const later = () => { if (!asked) requestAnimationFrame(draw); asked = true; };
@@ -270,7 +279,8 @@ function startDrawing() {
       ? ": " + shown(item.node.reason) : "")
       : ": " + count(box.share.low) + " in 16 bit, " + count(box.share.float) + " fp32, " +
         count(box.share.rest) + " other");
-    if (single && item.node) make("button", line, "Find it below").onclick = () => find(item.node.name);
+    if (single && item.node)
+      make("button", line, "Find it below").onclick = () => find(item.node.name);
     if (single || box.end - box.first > MOST_OPEN) return;
     make("button", line, "Open").onclick = () => unfold(box);
   }
@@ -321,7 +331,9 @@ function startDrawing() {
   };
   canvas.onkeydown = (event) => {
     const step = 80 / view.scale;
-    const keys = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
+    const keys = {
+      ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step],
+    };
     if (keys[event.key]) { view.x += keys[event.key][0]; view.y += keys[event.key][1]; later(); }
     else if (event.key === "+" || event.key === "=") zoom(1.3);
     else if (event.key === "-") zoom(1 / 1.3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The converted model's main graph, for the drawing on the report's page: for each node its operator,
- * type, row in the report, and which nodes it reads. Numbers are written as text, since 50,000 nodes
- * have 200,000 of them. */
+/* The converted model's main graph, for the drawing on the report's page: for each node its
+ * operator, type, row in the report, and which nodes it reads. Numbers are written as text, since
+ * 50,000 nodes have 200,000 of them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +56,8 @@ typedef struct Reads {
 
 static void take_value(Reads *reads, const Value *value) {
     const Node *producer = value ? value->producer : NULL;
-    uint32_t place = producer && producer->graph == reads->graph
-                         ? reads->drawing->place[producer->id]
-                         : 0;
+    uint32_t place =
+        producer && producer->graph == reads->graph ? reads->drawing->place[producer->id] : 0;
     if (!place || place >= reads->at) return;
     for (size_t i = 0; i < reads->back.count; i++)
         if (reads->back.items[i] == reads->at - place) return;
@@ -107,7 +106,10 @@ void report_write_graph(const DemiReport *report, const DemiModel *model, Arena 
                         JsonWriter *json) {
     const Model *inner = demi_front_model(model);
     const Graph *graph = inner->graph;
-    Drawing d = {.arena = arena, .op.arena = arena, .dtype.arena = arena, .row.arena = arena,
+    Drawing d = {.arena = arena,
+                 .op.arena = arena,
+                 .dtype.arena = arena,
+                 .row.arena = arena,
                  .reads.arena = arena};
     sym_table_init(&d.ops, arena);
     sym_table_init(&d.dtypes, arena);

@@ -154,6 +154,9 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME messages COMMAND ${Python3_EXECUTABLE} -B
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/messages_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(messages PROPERTIES LABELS python)
     add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/completion_test.py $<TARGET_FILE:demi>)
     set_tests_properties(completion PROPERTIES LABELS python)
