@@ -272,9 +272,11 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
     fputs(job->differences.count ? "\n" : ", but for precision\n", out);
 }
 
-static void print_result(const Job *job, const DemiReport *report, FILE *out) {
+static void print_result(const Job *job, const DemiReport *report, const ReportPlan *plan) {
+    FILE *out = plan->text;
     report_print_stats(report, job->file, out);
-    fprintf(out, "valid\n");
+    fprintf(out, "%svalid%s\n", console_paint(plan->color, PAINT_GOOD),
+            console_paint(plan->color, PAINT_PLAIN));
     if (!job->against) return;
     print_differences(job, job->against, out);
     if (job->numbers.sets) check_numbers_print(&job->numbers, job->program->arena, out);
@@ -307,7 +309,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                      .differences = &job.differences,
                      .numbers = job.numbers.sets ? &job.numbers : NULL};
     bool ok = true;
-    if (fault.code == ERR_NONE && plan.text) print_result(&job, report, plan.text);
+    if (fault.code == ERR_NONE && plan.text) print_result(&job, report, &plan);
     if (job.differences.count || job.numbers.beyond) program->exit_code = 1;
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)

@@ -9,9 +9,16 @@ add_custom_command(OUTPUT ${report_page}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
     VERBATIM)
+set(report_drawing ${CMAKE_CURRENT_BINARY_DIR}/generated/report_drawing.c)
+add_custom_command(OUTPUT ${report_drawing}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/report_drawing.js
+            -DOUTPUT=${report_drawing} -DNAME=report_drawing
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS tools/report_drawing.js tools/cmake/embed.cmake COMMENT "Embedding the report's drawing"
+    VERBATIM)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
-add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/report_graph.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
@@ -149,6 +156,12 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME messages COMMAND ${Python3_EXECUTABLE} -B
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/messages_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(messages PROPERTIES LABELS python)
+    add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/completion_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(completion PROPERTIES LABELS python)
     add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/plugin_cli_test.py $<TARGET_FILE:demi>
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)
