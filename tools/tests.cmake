@@ -126,6 +126,8 @@ if(TARGET demi)
             TIMEOUT 600 PROCESSORS 2)
         demi_python_test(plan_suite_faithful plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(plan_files plan_file_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(sizes sizes_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(random_plans random_plans.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --seeds 1:400 PROCESSORS 2)

@@ -19,7 +19,8 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/session.c tools/session_inputs.c tools/value_io.c tools/value_pb.c tools/value_compare.c
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
     tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/output_error.c
-    tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c)
+    tools/check_numbers.c tools/check_plan.c tools/show_plan.c tools/trial.c tools/keep_search.c
+    tools/convert_verify.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
     demi_base ZLIB::ZLIB m)
