@@ -30,8 +30,8 @@ static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor
     tensor->data = strings;
 }
 
-/* True for what kernels look up other things by, and all that is small. Of weights that change while
- * they are read, results are wrong and no more. */
+/* True for what kernels look up other things by, and all that is small. Of weights that change
+ * while they are read, results are wrong and no more. */
 static bool is_index(const PlanValue *value) {
     enum { SMALL = 4096 };
     bool narrow = dtype_bits((Dtype)value->dtype) <= 8 && value->dtype != DTYPE_BOOL;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plans need at most while they run: in float16 and bfloat16 no more than in float.
 
-Networks of suite/made_models.py at their sizes (transformers of two layers), compiled to plans, each
-run in a process of its own; compared is the most memory that the process had, mapped weights included.
-The table goes to stdout.
+Networks of suite/made_models.py at their sizes (transformers of two layers), compiled to plans,
+each run in a process of its own; compared is the most memory that the process had, mapped weights
+included. The table goes to stdout.
 """
 
 import argparse
@@ -51,7 +51,8 @@ def main() -> int:
             for to in ("float", "float16", "bfloat16"):
                 source, plan = folder / f"{to}.onnx", folder / f"{to}.plan"
                 if to != "float":
-                    demi(args.demi, "convert", folder / "float.onnx", "-o", source, "--to", to, "-q")
+                    demi(args.demi, "convert", folder / "float.onnx", "-o", source, "--to", to,
+                         "-q")
                 demi(args.demi, "compile", source, "-o", plan)
                 found[to] = most(args.demi, plan, inputs)
         bad = [to for to in found if found[to] > found["float"]]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan files that change: while they are in use, and on disk before they are checked.
 
-A large plan (weights are mapped, all else is read) is cut or overwritten under a running command: it
-ends with exit code 3 and one line, or with other numbers, and by no signal. Bits of weights that
-flipped on disk are found by `check`, in the plan by default, in the model's external data by --full.
+A large plan (weights are mapped, all else is read) is cut or overwritten under a running command:
+it ends with exit code 3 and one line, or with other numbers, and by no signal. Bits of weights that
+flipped on disk are found by `check`, in the plan by default, in the model's external data by
+--full.
 """
 
 import argparse
@@ -64,7 +65,8 @@ def model() -> onnx.ModelProto:
 
 
 def demi(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True, check=False)
+    return subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True,
+                          check=False)
 
 
 class PlanFiles(unittest.TestCase):
