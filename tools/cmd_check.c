@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check_numbers.h"
+#include "check_plan.h"
 #include "commands.h"
 #include "console.h"
 #include "convert_options.h"
@@ -23,6 +24,9 @@ static const OptionRow options[] = {
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
      "bfloat16 wherever a type is said; opsets may be raised."},
+    {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "With --against of a plan: compile REF again and compare every byte, which covers weights that "
+     "REF has in other files, too."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
      "float16, bfloat16 or fast."},
@@ -219,26 +223,6 @@ static void examine(Job *job, DemiReport **report, Err *fault) {
     demi_free(model);
 }
 
-/* A plan has been checked once it is loaded; with --against, it must have been made of that
- * model. */
-static bool check_plan(Job *job, Err *err) {
-    DemiPlan *plan = NULL;
-    DemiError error = DEMI_ERROR_INIT;
-    uint64_t made_of[2] = {0}, hash[2] = {0};
-    if (check_numbers_asked(job->parsed) || parsed_value(job->parsed, "policy"))
-        return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
-    bool ok = console_check(demi_plan_load(job->file, &plan, &error), &error, err);
-    if (ok) demi_plan_source(plan, made_of);
-    demi_plan_free(plan);
-    if (!ok || !job->against) return ok;
-    Source *source = source_open(job->program->arena, job->against, INT32_MAX, err);
-    if (!source || !source_hash(source, hash, err)) return false;
-    if (memcmp(hash, made_of, sizeof hash) == 0) return true;
-    err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", job->against);
-    err_hint(err, "compile it again");
-    return false;
-}
-
 static bool check_options(const Job *job, Err *err) {
     bool numbers = check_numbers_asked(job->parsed);
     bool again = numbers || parsed_value(job->parsed, "policy");
@@ -292,7 +276,9 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                .against = parsed_value(parsed, "against")};
     if (!job.file) return console_missing(parsed, "a model to check", err);
     if (session_is_plan(program->arena, job.file)) {
-        bool ok = check_plan(&job, err);
+        if (check_numbers_asked(parsed) || parsed_value(parsed, "policy"))
+            return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
+        bool ok = check_plan(program, parsed, job.file, err);
         if (!ok) err_file(err, job.file);
         if (ok && !parsed_flag(parsed, "quiet")) {
             report_puts(stdout, job.file);
@@ -330,8 +316,10 @@ const Command command_check = {
         "model's opset: number of inputs and outputs, attributes, types. A valid model's facts are "
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
         "\n"
-        "A plan is checked as the runtime checks it before it is run; with --against MODEL it must "
-        "have been compiled from that file.\n"
+        "A plan is checked as the runtime checks it before it is run, and all its bytes, weights "
+        "included, must be those that were written. With --against MODEL it must have been compiled "
+        "from that file, as the hash of the file's bytes tells; of what the file has elsewhere "
+        "(external data) only --full knows.\n"
         "\n"
         "With --against REF the model must also be REF but for precision; each difference is a "
         "line, "

@@ -80,6 +80,7 @@ if(TARGET demi)
     demi_python_test(names names_test.py ${with_demi})
     demi_python_test(outputs outputs_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
+    demi_python_test(memory memory_test.py ${with_demi} LABELS full)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
     demi_python_test(against against_test.py ${with_demi} LABELS full PROCESSORS 2)
@@ -137,6 +138,8 @@ if(TARGET demi)
             TIMEOUT 600 PROCESSORS 2)
         demi_python_test(plan_suite_faithful plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(plan_files plan_file_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(sizes sizes_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(random_plans random_plans.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --seeds 1:400 PROCESSORS 2)
