@@ -206,6 +206,11 @@ static void ask_row(Walk *w, const LoadedStep *step, const InputRow *row) {
         use.low = 1;
         use.high = 3;
         break;
+    case INPUT_FACT_CONDITION:
+        use.kind = INPUT_RANGE;
+        use.low = 0;
+        use.high = 1;
+        break;
     case INPUT_FACT_ASCENDING: use.kind = INPUT_ASCENDING; break;
     case INPUT_FACT_RESHAPE: use.kind = INPUT_RESHAPE; break;
     case INPUT_FACT_LENGTHS:
@@ -286,6 +291,9 @@ static void pass_product(Walk *w, const LoadedStep *step, const InputUse *use) {
 static void pass_comparison(Walk *w, const LoadedStep *step, const InputUse *use) {
     double c = known_of(w, step, 1);
     uint32_t value = input_of(step, 0);
+    /* A branch for one value, such as a sampling rate, is the one that is made for it. */
+    if (use->kind == INPUT_RANGE && is_op(step, "Equal") && fabs(c) < countable)
+        ask_fill(w, value, c);
     if (!(fabs(c) < countable) || use->kind != INPUT_FILL) return;
     bool wanted = use->fill != 0;
     if (is_op(step, "Equal") && wanted) {

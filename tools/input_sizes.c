@@ -35,7 +35,7 @@ static bool is_image_axis(const DemiPlanIo *io, uint32_t axis) {
 
 /* Of a recurrent layer's state it is layers, batch, width. */
 static bool is_state_batch(const DemiPlanIo *io, uint32_t axis) {
-    static const char *const state[] = {"state", "hidden", NULL};
+    static const char *const state[] = {"state", "hidden", "h0", "c0", NULL};
     if (io->rank != 3 || axis != 1 || io->dims[0] < 0 || io->dims[2] < 0) return false;
     return io->dims[0] > 1 || has_word(io->name, state);
 }

@@ -238,6 +238,27 @@ class Random(Case):
         self.assertEqual(values["trips"], 3)
         self.assertLess(values["idx"].max(), 9)
 
+    def test_a_branch_for_one_value_is_taken(self):
+        def branch(op: str) -> onnx.GraphProto:
+            return helper.make_graph([node(op, ["x"], [f"{op}_y"])], op, [],
+                                     [info(f"{op}_y", FLOAT, [2, 3])])
+        values = self.made([node("Equal", ["rate", "usual"], ["c"]),
+                            node("If", ["c"], ["y"], then_branch=branch("Relu"),
+                                 else_branch=branch("Abs"))],
+                           [info("x", FLOAT, [2, 3]), info("rate", INT64, [])],
+                           {"usual": np.int64(16000)})
+        self.assertEqual(values["rate"], 16000)
+
+    def test_unnamed_sizes_and_states(self):
+        nodes = [node("LSTM", ["x", "w", "r", "", "", "h0"], ["y"], hidden_size=4),
+                 node("ReduceSum", ["z", "axes"], ["q"])]
+        values = self.made(nodes, [info("x", FLOAT, ["?", 1, 3]), info("h0", FLOAT, [1, "?", 4]),
+                                   info("z", FLOAT, ["?", "?", "?"])],
+                           {"w": weight(1, 16, 3), "r": weight(1, 16, 4),
+                            "axes": np.array([1], np.int64)},
+                           outputs=[info("y", FLOAT, None), info("q", FLOAT, None)])
+        self.assertEqual(values["h0"].shape[1], 1)
+
     def test_the_hint_names_the_input_and_the_operator(self):
         nodes = [node("ReduceProd", ["i"], ["j"], keepdims=1),
                  node("Gather", ["t", "j"], ["y"], name="lookup")]
