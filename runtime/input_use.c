@@ -419,6 +419,21 @@ static void settle_by_name(InputUse *use, const char *name, bool integer) {
     }
 }
 
+/* "lengths", one a row of another input: all of that. */
+static void settle_lengths(const Walk *w, uint32_t value, const char *name, InputUse *use) {
+    PlanSpan inputs = w->plan->graphs[0].inputs;
+    bool named = has_word(name, "length") || has_word(name, "_len") || has_word(name, "lens");
+    if (use->kind != INPUT_ANY || !named || w->plan->values[value].rank != 1) return;
+    for (uint32_t i = 0; i < inputs.count; i++) {
+        uint32_t other = w->plan->operands[inputs.first + i];
+        uint32_t rank = w->plan->values[other].rank;
+        if (rank == PLAN_NONE || rank < 2 || !bound(w, use, other, 1, 0)) continue;
+        use->kind = INPUT_FILL;
+        use->fill = INT32_MAX;
+        return;
+    }
+}
+
 static void settle(const Walk *w, uint32_t value, const char *name, InputUse *use) {
     bool integer = is_integer(w, value);
     *use = w->uses[value];
@@ -429,6 +444,7 @@ static void settle(const Walk *w, uint32_t value, const char *name, InputUse *us
     if (!integer && (use->kind != INPUT_FILL || (!list && use->fill != 1)))
         *use = (InputUse)INPUT_USE_ANY;
     settle_by_name(use, name, integer);
+    if (integer) settle_lengths(w, value, name, use);
     if (use->kind == INPUT_ANY && use->avoids) { /* a mask that is compared with 0 */
         use->kind = INPUT_FILL;
         use->fill = use->avoided == 0;

@@ -238,6 +238,15 @@ class Random(Case):
         self.assertEqual(values["trips"], 3)
         self.assertLess(values["idx"].max(), 9)
 
+    def test_lengths_by_name(self):
+        nodes = [node("Shape", ["x"], ["s"], start=1, end=2), node("Squeeze", ["s"], ["n"]),
+                 node("Range", ["zero", "n", "one"], ["r"]),
+                 node("Unsqueeze", ["input_lengths", "axes"], ["l"]), node("Less", ["r", "l"], ["c"]),
+                 node("Cast", ["c"], ["f"], to=FLOAT), node("Mul", ["x", "f"], ["y"])]
+        values = self.made(nodes, [info("x", FLOAT, ["b", "t"]), info("input_lengths", INT64, ["b"])],
+                           {"zero": np.int64(0), "one": np.int64(1), "axes": np.array([1])})
+        np.testing.assert_array_equal(values["input_lengths"], 16)
+
     def test_a_branch_for_one_value_is_taken(self):
         def branch(op: str) -> onnx.GraphProto:
             return helper.make_graph([node(op, ["x"], [f"{op}_y"])], op, [],
