@@ -434,6 +434,12 @@ static void settle_lengths(const Walk *w, uint32_t value, const char *name, Inpu
     }
 }
 
+/* A time step or place that angles are made of, as a float. */
+static bool is_phase(const Walk *w, uint32_t value, const char *name) {
+    bool named = has_word(name, "time") || has_word(name, "step") || has_word(name, "position");
+    return w->angles[value] && (named || w->plan->values[value].rank <= 1);
+}
+
 static void settle(const Walk *w, uint32_t value, const char *name, InputUse *use) {
     bool integer = is_integer(w, value);
     *use = w->uses[value];
@@ -443,6 +449,11 @@ static void settle(const Walk *w, uint32_t value, const char *name, InputUse *us
     bool list = w->plan->values[value].rank <= 1;
     if (!integer && (use->kind != INPUT_FILL || (!list && use->fill != 1)))
         *use = (InputUse)INPUT_USE_ANY;
+    if (!integer && is_phase(w, value, name)) {
+        use->kind = INPUT_RANGE;
+        use->low = 0;
+        use->high = 999;
+    }
     settle_by_name(use, name, integer);
     if (integer) settle_lengths(w, value, name, use);
     if (use->kind == INPUT_ANY && use->avoids) { /* a mask that is compared with 0 */

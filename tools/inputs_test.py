@@ -226,6 +226,16 @@ class Random(Case):
                            {"axes": np.array([1], np.int64), "freq": weight(1, 4)})
         np.testing.assert_array_equal(values["p"], np.arange(16))
 
+    def test_time_steps_are_not_all_near_zero(self):
+        nodes = [node("Mul", ["timestep", "freq"], ["a"]), node("Sin", ["a"], ["y"])]
+        values = self.made(nodes, [info("timestep", FLOAT, [16, 1])], {"freq": weight(1, 4)})
+        t = values["timestep"]
+        self.assertTrue(100 < t.max() < 1000 and t.min() >= 0, t)
+        np.testing.assert_array_equal(t, np.floor(t))
+        nodes[0].input[0] = "coordinates"
+        values = self.made(nodes, [info("coordinates", FLOAT, [16, 1])], {"freq": weight(1, 4)})
+        self.assertLess(np.abs(values["coordinates"]).max(), 4)
+
     def test_bodies_of_loops_count(self):
         body = helper.make_graph(
             [node("Gather", ["t", "idx"], ["row"]), node("ReduceSum", ["row"], ["r"], keepdims=0),
