@@ -142,7 +142,6 @@ struct KernelCall {
     bool faithful;  /* 16-bit results are to be those of the own rows, to the last bit */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
-    Arena *text;    /* what new string elements point to: lives until the next run */
     Err *err;
     void *prepared;                /* what the row's prepare made; this context's alone */
     const bool *constant;          /* [input_count]: see kernel_is_constant; NULL: none is */
@@ -270,8 +269,8 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
  * the operator's rows behind it are asked; where all do, it fails. */
 bool kernel_run_once(KernelCall *call);
 
-/* The host's: how memory that outlives the call is come by. Where a host leaves one of the last
- * five NULL, or there is none, memory comes from call->scratch and nothing is shared. */
+/* The host's: how memory that outlives the call is come by. Where a host leaves one but the first
+ * NULL, or there is none, memory comes from call->scratch and nothing is shared. */
 struct KernelHost {
     bool (*output)(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *dims);
     char *(*chars)(KernelCall *call, uint64_t size);

@@ -48,7 +48,6 @@ static inline void case_begin_in(KernelCase *c, const char *domain, const char *
                            .opset = opset,
                            .seed = 1,
                            .scratch = &c->arena,
-                           .text = &c->arena,
                            .err = &c->err,
                            .host = &c->host};
 }

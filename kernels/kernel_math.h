@@ -48,6 +48,36 @@ static inline float math_exp(float x) {
     return p * math_from_bits((half + 127u) << 23) * math_from_bits((n - half + 127u) << 23);
 }
 
+/* The same in double, within 2 units in the last place; what is below e^-708 becomes 0. */
+static inline double math_exp_double(double x) {
+    const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
+    double bounded = x > 710.0 ? 710.0 : x;
+    bounded = bounded < -709.0 ? -709.0 : bounded;
+    double shifted = bounded * 1.4426950408889634 + magic, whole = shifted - magic;
+    double r = bounded - whole * 0.693147180369123816490; /* log 2 in two parts, as above */
+    r = r - whole * 1.90821492927058770002e-10;
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r * r + r + 1.0;
+    uint64_t bits, base;
+    double power;
+    memcpy(&bits, &shifted, sizeof bits);
+    memcpy(&base, &magic, sizeof base);
+    bits = (bits - base + 1022) << 52; /* 2^(n - 1): 2^1024 is none */
+    memcpy(&power, &bits, sizeof power);
+    return x < -708.0 ? 0.0 : p * power * 2.0;
+}
+
 static inline float math_expm1(float x) {
     float small = 1.0f / 40320;
     small = small * x + 1.0f / 5040;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kernel_math.h against the C library's double functions, over floats of all magnitudes: errors in
  * units in the last place of the true result, of which fewer count below the normal range. */
+#include <float.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -88,11 +89,25 @@ static void test_specials(void **state) {
                 signbit(math_expm1(-0.0f)));
 }
 
+static void test_double(void **state) {
+    (void)state;
+    const double inf = (double)INFINITY;
+    for (double x = -708; x < 709; x += 0.00917) {
+        double exact = exp(x), error = fabs(math_exp_double(x) - exact);
+        assert_true(error <= 2 * DBL_EPSILON * exact);
+    }
+    assert_true(math_exp_double(0) == 1 && math_exp_double(inf) == inf);
+    assert_true(math_exp_double(710) == inf && math_exp_double(1e300) == inf);
+    assert_true(math_exp_double(-inf) == 0 && math_exp_double(-709) == 0);
+    assert_true(isnan(math_exp_double((double)NAN)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_tail),
         cmocka_unit_test(test_specials),
+        cmocka_unit_test(test_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

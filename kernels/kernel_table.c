@@ -74,7 +74,10 @@ bool kernel_output(KernelCall *call, uint32_t i, uint32_t rank, const int64_t *d
     return call->host->output(call, i, rank, dims);
 }
 
-char *kernel_chars(KernelCall *call, uint64_t size) { return call->host->chars(call, size); }
+char *kernel_chars(KernelCall *call, uint64_t size) {
+    bool asks = call->host && call->host->chars;
+    return asks ? call->host->chars(call, size) : arena_array(call->scratch, size, 1);
+}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

@@ -65,9 +65,7 @@ bool cast_chain_is_exact(const Node *inner, const Node *outer) {
 static bool same_modes(const Node *a, const Node *b) {
     const Attr *mode = node_attr(a, "round_mode"), *other = node_attr(b, "round_mode");
     return node_attr_int(a, "saturate", 1) == node_attr_int(b, "saturate", 1) && !mode == !other &&
-           (!mode || (mode->type == ATTR_STRING && other->type == ATTR_STRING &&
-                      mode->v.s.size == other->v.s.size &&
-                      !memcmp(mode->v.s.data, other->v.s.data, mode->v.s.size)));
+           (!mode || attr_same_text(mode, other));
 }
 
 bool cast_is_same(const Node *a, const Node *b) {

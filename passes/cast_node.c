@@ -98,3 +98,33 @@ void cast_name_output(PassCtx *ctx, Value *value, Value *cast) {
                               dtype_name(type_dtype(value->type)));
     value_rename(value, sym_fresh(&model->syms, stem));
 }
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static bool has_mark(const KeyValue *entry) {
+    for (; entry; entry = entry->next)
+        if (sym_equals(entry->key, "demi.was") || sym_equals(entry->key, "demi.inserted"))
+            return true;
+    return false;
+}
+
+bool casts_left_mark(const Model *model, const GraphList *graphs) {
+    if (has_mark(model->metadata)) return true;
+    for (size_t g = 0; g < graphs->count; g++) {
+        const Graph *graph = graphs->items[g];
+        for (const Node *node = graph->first; node; node = node_after(node))
+            if (node->metadata && has_mark(node->metadata)) return true;
+        for (size_t i = 0; i < graph->inputs.count; i++)
+            if (has_mark(graph->inputs.items[i]->input->metadata)) return true;
+        for (size_t i = 0; i < graph->outputs.count; i++)
+            if (has_mark(graph->outputs.items[i]->decl->metadata)) return true;
+    }
+    return false;
+}
+
+void casts_leave_mark(PassCtx *ctx) {
+    if (ctx->counts->casts_added == 0) return;
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    if (!casts_left_mark(ctx->model, &graphs))
+        model_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK);
+}

@@ -18,4 +18,15 @@ void cast_name_output(PassCtx *ctx, Value *value, Value *cast);
 /* Sets the type that a Cast node casts to, as its opset spells it. */
 void cast_set_to(Node *cast, Dtype to);
 
+/* True where something in the model says that demi changed it: a cast of its own, or an entry
+ * demi.was of a node, an input, an output or the model. `graphs` are the model's. */
+bool casts_left_mark(const Model *model, const GraphList *graphs);
+
+/* Where casts were added and nothing is left to say so, as all of them were folded into constants,
+ * the model says it: strip-casts then knows whose 16-bit constants they are. */
+void casts_leave_mark(PassCtx *ctx);
+
+/* What that entry demi.was of the model holds. */
+#define CONSTANTS_MARK "constants"
+
 #endif

@@ -12,6 +12,7 @@
  */
 #include <stddef.h>
 
+#include "cast_node.h"
 #include "constant_store.h"
 #include "constants.h"
 #include "op_types.h"
@@ -194,6 +195,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     bool ok = visit_all(&c, &graphs);
     for (size_t g = 0; g < graphs.count; g++) graph_sweep(graphs.items[g]);
+    if (ok) casts_leave_mark(ctx);
     return ok;
 }
 

@@ -19,6 +19,7 @@
 #include "passes.h"
 #include "policy.h"
 #include "report.h"
+#include "strict_check.h"
 #include "text.h"
 #include "text_distance.h"
 #include "verify.h"
@@ -359,7 +360,7 @@ DemiStatus demi_print(DemiModel *model, bool full, DemiWriteFn write, void *user
 static void check_body(Call *call, void *data) {
     DemiModel *handle = data;
     call_lend(call, handle);
-    model_check(handle->model, &call->scratch, &call->err);
+    strict_check(handle->model, &call->scratch, &call->err);
 }
 
 DemiStatus demi_check(DemiModel *model, DemiError *error) {
@@ -538,19 +539,19 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
     return status;
 }
 
-/* What `demi compile` runs, by the plan's numerics. */
+/* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. */
 #define COMPILE_PIPELINE(numerics)                                                                 \
-    "infer-dtypes,infer-shapes,eliminate-dead,fuse-gelu{numerics=" numerics "},"                   \
+    "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
     "fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"                   \
     "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \
-    "lower-plan{numerics=" numerics ",fold=true}"
+    "lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),
 };
 static const char compile_plainly[] =
-    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful}";
+    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
 
 DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiRunOptions *options,
                              DemiReport **report, DemiError *error) {
@@ -563,15 +564,20 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
 DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
                         void *user, DemiError *error) {
     Call call = {0};
+    char text[sizeof COMPILE_PIPELINE("faithful") + 32];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
-    RunArgs args = {.handle = model, .options = DEMI_RUN_OPTIONS_INIT};
+    RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);
     args.options.artifact = write;
     args.options.artifact_user = user;
-    if (known.numerics > DEMI_NUMERICS_FAITHFUL)
+    if (known.numerics > DEMI_NUMERICS_FAITHFUL) {
         err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
-    else
-        args.text = known.keep_values ? compile_plainly : compile_pipelines[known.numerics];
+        known.numerics = DEMI_NUMERICS_FAITHFUL;
+    }
+    uint64_t memory = known.memory_budget < INT64_MAX ? known.memory_budget : INT64_MAX;
+    snprintf(text, sizeof text, "%s,memory=%llu}",
+             known.keep_values ? compile_plainly : compile_pipelines[known.numerics],
+             (unsigned long long)memory);
     return run(&call, &args, NULL, error);
 }
 

@@ -82,8 +82,8 @@ typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
 /* Each makes a model in *model, to be freed with demi_free; on error *model is NULL. ONNX protobuf
  * files and text (".onnxtxt") are told apart by their contents. Weights of files are read when they
  * are needed, so the files must not change until demi_free.
- * Errors: DEMI_ERR_MODEL where there is no such file or it is no valid model, DEMI_ERR_ENV where it
- * can't be read. */
+ * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is no valid model,
+ * DEMI_ERR_ENV where it can't be read. */
 DEMI_API DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options,
                                    DemiModel **model, DemiError *error);
 /* The descriptor is read to its end and not closed. */
@@ -234,9 +234,14 @@ typedef struct DemiCompileOptions {
     DemiNumerics numerics;
     bool keep_values; /* nothing is fused or computed in advance, so that every value of the model
                          can be watched; such a plan is faithful */
+    uint64_t memory_budget; /* most bytes that may be taken for what is computed in advance and for
+                               what functions' calls make of the model beyond its own size; 0: in
+                               proportion to that. Beyond it less is computed in advance, and
+                               calls that make more are refused */
 } DemiCompileOptions;
 
-#define DEMI_COMPILE_OPTIONS_INIT {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false}
+#define DEMI_COMPILE_OPTIONS_INIT                                                                  \
+    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0 }
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
  * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL

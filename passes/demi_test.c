@@ -64,7 +64,7 @@ static void errors_are_filled_once(void **state) {
     assert_int_equal(demi_load_memory("\xff", 1, &options, &model, &error), DEMI_ERR_MODEL);
     assert_string_equal(error.file, "first");
     assert_int_equal(demi_load_memory("\xff", 1, &options, &model, NULL), DEMI_ERR_MODEL);
-    assert_int_equal(demi_load_file("/nowhere/at/all", NULL, &model, NULL), DEMI_ERR_MODEL);
+    assert_int_equal(demi_load_file("/nowhere/at/all", NULL, &model, NULL), DEMI_ERR_USAGE);
 }
 
 /* A program built when DemiError ended earlier: nothing is written beyond its size. */

@@ -243,6 +243,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     (void)err;
     const FuseCastsOptions *options = opts;
     fuse_casts(ctx, options->own ? FUSE_OWN : FUSE_ALL);
+    if (options->own) casts_leave_mark(ctx);
     return true;
 }
 

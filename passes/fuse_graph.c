@@ -40,7 +40,7 @@ static void visit_each(Fuse *fuse, FuseVisit visit) {
 }
 
 void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits) {
-    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1};
+    Fuse fuse = {.ctx = ctx, .faithful = options->numerics == 1, .options = options};
     for (; *visits; visits++) visit_each(&fuse, *visits);
 }
 
@@ -78,18 +78,13 @@ Value *fuse_other(const Node *node, const Value *value) {
 }
 
 bool fuse_takes(const Value *value) {
-    if (!value->type || value->type->kind != TYPE_TENSOR) return false;
+    if (value_type(value)->kind != TYPE_TENSOR) return false;
     Dtype dtype = type_dtype(value->type);
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
-static const Type *shaped(const Value *value) {
-    const Type *type = value->type;
-    return type && type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
-}
-
 int64_t fuse_rank(const Value *value) {
-    const Type *type = shaped(value);
+    const Type *type = value_shaped_type(value);
     return type ? (int64_t)type->rank : -1;
 }
 
@@ -97,7 +92,7 @@ int64_t fuse_dim(const Value *value, int64_t axis) {
     int64_t rank = fuse_rank(value);
     if (axis < 0) axis += rank;
     if (axis < 0 || axis >= rank) return -1;
-    const Dim *dim = &value->type->dims[axis];
+    const Dim *dim = &value_type(value)->dims[axis];
     return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
 }
 
@@ -112,15 +107,13 @@ bool fuse_is_number(const Value *value, const Value *to, double number) {
 
 bool fuse_attr_float(const Node *node, const char *name, float otherwise, float *number) {
     const Attr *attr = node_attr(node, name);
-    *number = attr ? attr->v.f : otherwise;
-    return !attr || (attr->type == ATTR_FLOAT && !attr->ref);
+    *number = otherwise;
+    return !attr || attr_float(attr, number);
 }
 
 bool fuse_attr_is(const Node *node, const char *name, const char *text, bool by_default) {
     const Attr *attr = node_attr(node, name);
-    if (!attr) return by_default;
-    return attr->type == ATTR_STRING && !attr->ref && attr->v.s.size == strlen(text) &&
-           memcmp(attr->v.s.data, text, attr->v.s.size) == 0;
+    return attr ? attr_is_text(attr, text) : by_default;
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */

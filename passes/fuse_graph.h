@@ -30,6 +30,7 @@ extern const PassOption fuse_options[];
 typedef struct Fuse {
     PassCtx *ctx;
     bool faithful;
+    const FuseOptions *options; /* first in what the pass has of its own */
 } Fuse;
 
 /* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts

@@ -35,8 +35,8 @@ static int64_t axes_of(const Fuse *fuse, const Node *mean) {
     const int64_t *axes = NULL;
     uint64_t count = 0;
     if (node_attr_int(mean, "keepdims", 1) != 1) return 0;
-    if (attr && !given && attr->type == ATTR_INTS && !attr->ref)
-        axes = attr->v.ints, count = attr->count;
+    uint32_t listed;
+    if (!given) axes = attr_ints(attr, &listed), count = axes ? listed : 0;
     if (tensor && tensor_check(tensor, NULL) &&
         tensor_read_ints(tensor, fuse->ctx->scratch, 64, &read, &count))
         axes = read;

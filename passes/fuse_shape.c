@@ -10,11 +10,6 @@
 
 enum { MOST_STEPS = 64, CHANNELS = 1 };
 
-static const Type *shaped(const Value *value) {
-    const Type *type = value->type;
-    return type && type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
-}
-
 static bool is_same_dim(const Dim *a, const Dim *b) {
     return a->kind == b->kind &&
            ((a->kind == DIM_KNOWN && a->size == b->size) ||
@@ -30,8 +25,10 @@ static bool is_conv(const Node *node) {
 
 static int64_t item_of(const Node *node, const char *name, uint32_t i, int64_t otherwise) {
     const Attr *attr = node_attr(node, name);
+    uint32_t count;
+    const int64_t *items = attr_ints(attr, &count);
     if (!attr) return otherwise;
-    return attr->type == ATTR_INTS && !attr->ref && i < attr->count ? attr->v.ints[i] : -1;
+    return i < count ? items[i] : -1;
 }
 
 /* True where the convolution's image comes out as large as it went in. */
@@ -60,7 +57,7 @@ static bool adds_nothing(const Value *value, const Value *x) {
     if (rank < 0 || rank > of) return false;
     for (int64_t i = 1; i <= rank; i++)
         if (fuse_dim(value, -i) != 1 && of - i != CHANNELS &&
-            !is_same_dim(&value->type->dims[rank - i], &x->type->dims[of - i]))
+            !is_same_dim(&value_type(value)->dims[rank - i], &value_type(x)->dims[of - i]))
             return false;
     return true;
 }
@@ -109,7 +106,7 @@ static const Value *root_of(const Value *value, int *steps) {
 /* ---- the question ---------------------------------------------------------------------------- */
 
 bool fuse_same_shape(const Value *a, const Value *b) {
-    const Type *x = shaped(a), *y = shaped(b);
+    const Type *x = value_shaped_type(a), *y = value_shaped_type(b);
     bool same = x && y && x->rank == y->rank, open = false;
     for (uint32_t i = 0; same && i < x->rank; i++) {
         if (is_same_dim(&x->dims[i], &y->dims[i])) continue;

@@ -52,7 +52,8 @@ typedef struct Infer {
     Arena *arena, *scratch; /* of the model; of the pass */
     Err *err;
     FunctionState *functions; /* beside model->functions */
-    const CallFrame *frame;       /* of the body that is being inferred, or NULL */
+    VEC(uint32_t) inferred;   /* functions whose state is no longer all zero */
+    const CallFrame *frame;   /* of the body that is being inferred, or NULL */
     unsigned depth;           /* of graphs and calls that are being inferred */
     uint64_t budget;          /* nodes that may still be inferred in repeated function bodies */
     const InferHook *hook;    /* may be NULL */
@@ -70,15 +71,22 @@ static const Attr *attr_named(const Attr *attrs, Sym name) {
     return NULL;
 }
 
-static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
-    const Attr *attr = node_attr(node, name);
-    const CallFrame *frame = infer->frame;
-    for (; attr && attr->ref && frame; frame = frame->outer) {
-        infer->functions[frame->function->index].by_attributes = true;
-        const Attr *given = attr_named(frame->call->attrs, attr->ref);
-        attr = given ? given : attr_named(frame->function->attribute_protos, attr->ref);
+const Attr *call_attr(const CallFrame **frame, const Attr *attr) {
+    while (attr && attr->ref && *frame) {
+        const CallFrame *at = *frame;
+        const Attr *given = attr_named(at->call->attrs, attr->ref);
+        attr = given ? given : attr_named(at->function->attribute_protos, attr->ref);
+        *frame = at->outer;
     }
     return attr && attr->ref ? NULL : attr;
+}
+
+static const Attr *attr_of(Infer *infer, const Node *node, const char *name) {
+    const CallFrame *given = infer->frame;
+    const Attr *attr = call_attr(&given, node_attr(node, name));
+    for (const CallFrame *frame = infer->frame; frame != given; frame = frame->outer)
+        infer->functions[frame->function->index].by_attributes = true;
+    return attr;
 }
 
 static Dtype dtype_of_number(int64_t number) {
@@ -97,8 +105,10 @@ static Dtype dtype_of_text(const unsigned char *text, size_t size) {
 static Dtype dtype_from_attr(Infer *infer, const Node *node, const OpSchema *schema,
                              const char *name) {
     const Attr *attr = attr_of(infer, node, name);
-    if (attr && attr->type == ATTR_INT) return dtype_of_number(attr->v.i);
-    if (attr && attr->type == ATTR_STRING) return dtype_of_text(attr->v.s.data, attr->v.s.size);
+    int64_t number;
+    Bytes text;
+    if (attr_int(attr, &number)) return dtype_of_number(number);
+    if (attr_string(attr, &text)) return dtype_of_text(text.data, text.size);
     const OpAttr *formal = op_schema_attr(schema, name);
     if (attr || !formal || !formal->has_default || formal->type != ATTR_INT)
         return DTYPE_UNDEFINED;
@@ -108,21 +118,16 @@ static Dtype dtype_from_attr(Infer *infer, const Node *node, const OpSchema *sch
 static bool attr_has_text(Infer *infer, const Node *node, const OpSchema *schema,
                           const OpOutputRule *rule) {
     const Attr *attr = attr_of(infer, node, rule->attr);
-    size_t size = strlen(rule->text);
-    if (attr)
-        return attr->type == ATTR_STRING && attr->v.s.size == size &&
-               memcmp(attr->v.s.data, rule->text, size) == 0;
+    if (attr) return attr_is_text(attr, rule->text);
     const OpAttr *formal = op_schema_attr(schema, rule->attr);
     return formal && formal->has_default && formal->type == ATTR_STRING &&
            strcmp(formal->value.s, rule->text) == 0;
 }
 
 static Dtype dtype_from_tensor(const Attr *attr) {
-    if (!attr) return DTYPE_UNDEFINED;
-    if (attr->type == ATTR_TENSOR && attr->v.t) return dtype_of_number(attr->v.t->dtype);
-    if (attr->type == ATTR_SPARSE_TENSOR && attr->v.sparse && attr->v.sparse->values)
-        return dtype_of_number(attr->v.sparse->values->dtype);
-    return DTYPE_UNDEFINED;
+    const SparseTensor *sparse = attr_sparse(attr);
+    const Tensor *tensor = sparse ? sparse->values : attr_tensor(attr);
+    return tensor ? dtype_of_number(tensor->dtype) : DTYPE_UNDEFINED;
 }
 
 static bool attr_is_filled(const Attr *attr) {
@@ -174,13 +179,13 @@ static bool infer_body(Infer *infer, const Node *node, const OpSchema *schema,
 static bool infer_bodies(Infer *infer, const Node *node, const OpSchema *schema) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
         const OpBodySlots *slots = schema ? op_body_slots(schema, sym_text(attr->name)) : NULL;
-        if (attr->type == ATTR_GRAPH && attr->v.g) {
-            bool ok = slots ? infer_body(infer, node, schema, slots, attr->v.g)
-                            : infer_graph(infer, attr->v.g);
+        uint32_t count;
+        Graph *const *graphs = attr_held_graphs(attr, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            bool ok = slots ? infer_body(infer, node, schema, slots, graphs[i])
+                            : infer_graph(infer, graphs[i]);
             if (!ok) return false;
         }
-        for (uint32_t i = 0; attr->type == ATTR_GRAPHS && i < attr->count; i++)
-            if (!infer_graph(infer, attr->v.graphs[i])) return false;
     }
     return true;
 }
@@ -189,12 +194,11 @@ static bool infer_bodies(Infer *infer, const Node *node, const OpSchema *schema)
 static bool type_from_body(const Node *node, const OpSchema *schema, const char *name,
                            size_t index, OpType *type) {
     const OpBodySlots *slots = op_body_slots(schema, name);
-    const Attr *attr = node_attr(node, name);
-    if (!slots || slots->node_output < 0 || !attr || attr->type != ATTR_GRAPH || !attr->v.g)
-        return false;
+    const Graph *body = attr_graph(node_attr(node, name));
+    if (!slots || slots->node_output < 0 || !body) return false;
     size_t at = (size_t)slots->body_output + index - (size_t)slots->node_output;
-    if (at >= attr->v.g->outputs.count) return false;
-    const Value *value = attr->v.g->outputs.items[at]->use.value;
+    if (at >= body->outputs.count) return false;
+    const Value *value = body->outputs.items[at]->use.value;
     return op_type_from(value->type, type) && op_type_wrap((OpWrap)slots->out_wrap, *type, type);
 }
 
@@ -234,8 +238,7 @@ static bool rule_applies(Infer *infer, const NodeView *view, const OpOutputRule 
     case OP_FROM_TENSOR_ATTR:
         type->dtype = dtype_from_tensor(attr);
         return type->dtype != DTYPE_UNDEFINED;
-    case OP_FROM_TYPE_ATTR:
-        return attr && attr->type == ATTR_TYPE && op_type_from(attr->v.tp, type);
+    case OP_FROM_TYPE_ATTR: return op_type_from(attr_type(attr), type);
     case OP_FROM_ATTR_PRESENCE: return attr_is_filled(attr);
     case OP_FROM_ATTR_TEXT: return attr_has_text(infer, node, view->schema, rule);
     case OP_FROM_INPUT_DTYPE: {
@@ -306,11 +309,11 @@ static bool infer_operator(Infer *infer, Node *node, const OpSchema *schema) {
 /* ---- functions ------------------------------------------------------------------------------- */
 
 static bool same_value(const Attr *a, const Attr *b) {
-    if (a->ref || b->ref || a->type != b->type) return false;
-    if (a->type == ATTR_INT) return a->v.i == b->v.i;
-    if (a->type == ATTR_FLOAT) return memcmp(&a->v.f, &b->v.f, sizeof a->v.f) == 0;
-    return a->type == ATTR_STRING && a->v.s.size == b->v.s.size &&
-           memcmp(a->v.s.data, b->v.s.data, a->v.s.size) == 0;
+    int64_t i, k;
+    float x, y;
+    if (attr_int(a, &i)) return attr_int(b, &k) && i == k;
+    if (attr_float(a, &x)) return attr_float(b, &y) && memcmp(&x, &y, sizeof x) == 0;
+    return attr_same_text(a, b);
 }
 
 /* True where two calls give all attributes alike; lists and tensors are not looked into. */
@@ -369,6 +372,7 @@ static const Signature *infer_function_body(Infer *infer, const Function *functi
     set_formals(infer, signature, body);
     CallFrame frame = {.outer = infer->frame, .call = node, .function = function};
     infer->frame = &frame;
+    VEC_PUSH(infer->scratch, &infer->inferred, function->index);
     state->running = true;
     bool ok = infer_graph(infer, body);
     state->running = false;
@@ -407,10 +411,12 @@ static bool infer_call(Infer *infer, Node *node, const Function *function) {
 }
 
 static bool infer_node(Infer *infer, Node *node) {
-    if (infer->hook) infer->hook->before_node(infer->hook->data, node);
+    const InferHook *hook = infer->hook;
+    if (hook && hook->before_node) hook->before_node(hook->data, node);
     Function *function = model_find_function(infer->model, node);
-    if (function) return infer_call(infer, node, function);
-    return infer_operator(infer, node, node_schema(node));
+    bool ok = function ? infer_call(infer, node, function)
+                       : infer_operator(infer, node, node_schema(node));
+    return ok && (!hook || !hook->after_node || hook->after_node(hook->data, node, infer->err));
 }
 
 static void set_initializer_types(Infer *infer, Graph *graph) {
@@ -479,7 +485,7 @@ static bool check_inputs_known(Infer *infer) {
     const Graph *graph = infer->model->graph;
     for (size_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.items[i];
-        TypeKind kind = value->type ? value->type->kind : TYPE_NONE;
+        TypeKind kind = value_type(value)->kind;
         if (kind == TYPE_MAP || kind == TYPE_OPAQUE || type_dtype(value->type)) continue;
         err_set(infer->err, ERR_USAGE, "the model does not declare the type of this input");
         err_operand(infer->err, "input '%s'", sym_text(value->name));
@@ -522,18 +528,39 @@ bool infer_dtypes(PassCtx *ctx, const PassStrings *inputs, const InferHook *hook
     return true;
 }
 
-bool infer_dtypes_call(PassCtx *ctx, const CallFrame *outer, const Node *call, Err *err) {
-    Model *model = ctx->model;
-    Function *function = model_find_function(model, call);
-    Infer infer = {.model = model,
-                   .arena = &model->arena,
-                   .scratch = ctx->scratch,
-                   .err = err,
-                   .frame = outer,
-                   .budget = REPEAT_BUDGET};
-    infer.functions = ARENA_ARRAY(ctx->scratch, FunctionState, model->functions.count + 1);
+struct InferCalls {
+    Infer infer;
+    Arena scratch; /* emptied after every call */
+};
+
+static void calls_end(void *data) {
+    arena_free(&((InferCalls *)data)->scratch);
+}
+
+InferCalls *infer_calls_new(PassCtx *ctx) {
+    InferCalls *calls = ARENA_NEW(ctx->scratch, InferCalls);
+    arena_init(&calls->scratch, ctx->scratch->trap);
+    arena_defer(ctx->scratch, calls_end, calls);
+    calls->infer =
+        (Infer){.model = ctx->model, .arena = &ctx->model->arena, .scratch = &calls->scratch};
+    calls->infer.functions =
+        ARENA_ARRAY(ctx->scratch, FunctionState, ctx->model->functions.count + 1);
+    return calls;
+}
+
+bool infer_dtypes_call(InferCalls *calls, const CallFrame *outer, const Node *call, Err *err) {
+    Infer *infer = &calls->infer;
+    Function *function = model_find_function(infer->model, call);
+    infer->err = err;
+    infer->frame = outer;
+    infer->budget = REPEAT_BUDGET;
     forget_types(function->body, NULL);
-    return infer_function_body(&infer, function, call);
+    bool ok = infer_function_body(infer, function, call);
+    for (size_t i = 0; i < infer->inferred.count; i++)
+        infer->functions[infer->inferred.items[i]] = (FunctionState){0};
+    memset(&infer->inferred, 0, sizeof infer->inferred); /* it lies in the scratch */
+    arena_reset(&calls->scratch);
+    return ok;
 }
 
 /* What a given input type makes of the outputs must be what the model says they are. */

@@ -14,8 +14,10 @@
  * thrice, nested ones (beyond two levels) once.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "constants.h"
+#include "infer_shapes.h"
 #include "passes.h"
 #include "shape_args.h"
 
@@ -31,6 +33,8 @@ static const PassOption options_table[] = {
     {0},
 };
 
+enum { CALL_BUDGET = 1000000 }; /* nodes walked in bodies of functions */
+
 enum {
     LOOP_ROUNDS = 3, /* first guess, what survives an iteration, the result */
     LOOP_NESTING = 2 /* loops nested deeper get one round, with nothing known of carried values */
@@ -40,6 +44,10 @@ typedef struct Infer {
     Model *model;
     Arena *scratch;
     bool strict;
+    bool dead;       /* in a branch that is never taken: ranks must fit all the same */
+    bool calls;      /* bodies of functions are walked for each call, with what that knows, and
+                        inputs' defaults count: a model has to be valid with them */
+    uint64_t budget; /* nodes that may still be walked so */
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
@@ -98,7 +106,7 @@ static const ShapeOperand *learn(Infer *infer, const Value *value, const ShapeOp
  * initializer had to be an input and was constant all the same. */
 static bool init_is_constant(const Infer *infer, const Value *value) {
     bool required_input = infer->model->has_ir_version && infer->model->ir_version < 4;
-    return value->init && (!value->input || required_input);
+    return value->init && (!value->input || required_input || infer->calls);
 }
 
 static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
@@ -113,8 +121,7 @@ static const ShapeOperand *operand_of(Infer *infer, const Value *value) {
 /* ---- subgraphs ------------------------------------------------------------------------------- */
 
 static Graph *body_of(const Node *node, const char *name) {
-    const Attr *attr = node_attr(node, name);
-    return attr && !attr->ref && attr->type == ATTR_GRAPH ? attr->v.g : NULL;
+    return attr_graph(node_attr(node, name));
 }
 
 /* What leaves a subgraph by output i. */
@@ -132,10 +139,22 @@ static void set_output(Infer *infer, const Node *node, uint32_t i, const ShapeOp
     if (i < node->output_count && node->outputs[i]) learn(infer, node->outputs[i], shape);
 }
 
+/* A branch that is never taken need not fit the shapes at hand. */
+static bool infer_branch(Infer *infer, Graph *branch, bool dead) {
+    bool outside = infer->dead;
+    infer->dead |= dead;
+    bool ok = infer_graph(infer, branch);
+    infer->dead = outside;
+    return ok;
+}
+
 static bool infer_if(Infer *infer, const Node *node) {
     Graph *then_graph = body_of(node, "then_branch"), *else_graph = body_of(node, "else_branch");
-    if (then_graph && !infer_graph(infer, then_graph)) return false;
-    if (else_graph && !infer_graph(infer, else_graph)) return false;
+    const ShapeOperand *flag = operand_of(infer, node->input_count ? node->inputs[0].value : NULL);
+    bool known = flag->items && flag->item_count == 1 && flag->items[0].kind == SHAPE_KNOWN;
+    bool taken = known && flag->items[0].value;
+    if (then_graph && !infer_branch(infer, then_graph, known && !taken)) return false;
+    if (else_graph && !infer_branch(infer, else_graph, taken)) return false;
     for (uint32_t i = 0; then_graph && else_graph && i < node->output_count; i++) {
         const ShapeOperand a = graph_result(infer, then_graph, i);
         const ShapeOperand b = graph_result(infer, else_graph, i);
@@ -246,8 +265,9 @@ static bool infer_loop(Infer *infer, const Node *node) {
 }
 
 static int64_t attr_axis(const Node *node, const char *name, uint32_t i) {
-    const Attr *attr = node_attr(node, name);
-    return attr && attr->type == ATTR_INTS && i < attr->count ? attr->v.ints[i] : 0;
+    uint32_t count;
+    const int64_t *axes = attr_ints(node_attr(node, name), &count);
+    return i < count ? axes[i] : 0;
 }
 
 /* One element of a scanned input, and the number of elements. */
@@ -267,6 +287,30 @@ static ShapeOperand scan_element(Infer *infer, const ShapeOperand *whole, int64_
     return part;
 }
 
+static bool shapes_agree(const ShapeOperand *a, const ShapeOperand *b) {
+    if (!a->has_rank || !b->has_rank) return true;
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i].kind == SHAPE_KNOWN && b->dims[i].kind == SHAPE_KNOWN &&
+            a->dims[i].value != b->dims[i].value)
+            return false;
+    return true;
+}
+
+/* A Scan's states keep their shapes: what the body declares, and gives back, is what comes in. */
+static bool states_fit(Infer *infer, const Node *node, const Carried *carried) {
+    for (uint32_t i = 0; i < carried->count && i < carried->body->inputs.count; i++) {
+        const Type *type = carried->body->inputs.items[i]->type;
+        const ShapeOperand declared = shape_args_of_type(type, infer->scratch);
+        const ShapeOperand given = *operand_of(infer, node->inputs[i].value);
+        const ShapeOperand result = graph_result(infer, carried->body, i);
+        if (!shapes_agree(&given, &declared) || !shapes_agree(&given, &result))
+            return node_error(node, infer->err, ERR_MODEL, "state %u has another shape in the body",
+                              i);
+    }
+    return true;
+}
+
 /* Scan since 9: states and scanned inputs in, states and parts out. Version 8 has a batch axis and
  * lengths besides; nothing is told of it. */
 static bool infer_scan(Infer *infer, const Node *node) {
@@ -274,7 +318,10 @@ static bool infer_scan(Infer *infer, const Node *node) {
     int64_t scanned = node_attr_int(node, "num_scan_inputs", -1);
     ShapeNum length = {.kind = SHAPE_UNKNOWN};
     if (!carried.body) return true;
-    bool usable = scanned >= 1 && scanned <= node->input_count &&
+    if (infer->calls && (scanned < 0 || scanned > node->input_count))
+        return node_error(node, infer->err, ERR_MODEL, "num_scan_inputs is %lld of %u inputs",
+                          (long long)scanned, node->input_count);
+    bool usable = scanned >= 0 && scanned <= node->input_count &&
                   opset_version(node->graph->opsets, node->domain) >= 9;
     if (!usable) return infer_graph(infer, carried.body);
     carried.count = node->input_count - (uint32_t)scanned;
@@ -286,6 +333,7 @@ static bool infer_scan(Infer *infer, const Node *node) {
         set_input(infer, carried.body, carried.count + i, &part);
     }
     if (!infer_carried(infer, &carried)) return false;
+    if (infer->strict && !states_fit(infer, node, &carried)) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
         ShapeOperand result =
             i < carried.count ? carried.state[i] : graph_result(infer, carried.body, i);
@@ -364,6 +412,25 @@ static ShapeOperand *operand_room(Infer *infer, const Node *node) {
     return infer->operands;
 }
 
+/* Whether an operator that does not fit its operands' shapes is a fault: not where it never runs,
+ * unless the ranks alone say so. */
+static bool is_fault(Infer *infer, const ShapeRow *row, ShapeCall *call) {
+    if (!infer->strict) return false;
+    if (!infer->dead) return true;
+    ShapeOperand *inputs = ARENA_ARRAY(infer->scratch, ShapeOperand, call->input_count);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        inputs[i] = call->inputs[i];
+        inputs[i].items = NULL;
+        if (inputs[i].has_rank)
+            inputs[i].dims = ARENA_ARRAY(infer->scratch, ShapeNum, inputs[i].rank);
+    }
+    ShapeCall again = *call;
+    again.inputs = inputs;
+    bool ok = shape_infer(row, &again);
+    memcpy(call->reason, again.reason, sizeof call->reason);
+    return !ok;
+}
+
 static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) {
     ShapeOperand *inputs = operand_room(infer, node), *outputs = inputs + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++)
@@ -374,16 +441,39 @@ static bool infer_operator(Infer *infer, const Node *node, const ShapeRow *row) 
                       .inputs = inputs,
                       .outputs = outputs,
                       .input_count = node->input_count,
-                      .output_count = node->output_count};
+                      .output_count = node->output_count,
+                      .strict = infer->calls};
     if (!call.attrs) return true;
-    if (!shape_infer(row, &call) && infer->strict)
+    if (!shape_infer(row, &call) && is_fault(infer, row, &call))
         return node_error(node, infer->err, ERR_MODEL, "shapes are invalid: %s", call.reason);
     for (uint32_t i = 0; i < node->output_count; i++)
         if (node->outputs[i]) learn(infer, node->outputs[i], &outputs[i]);
     return true;
 }
 
+/* A call's operands come into the function's body, and the results out of it. */
+static bool infer_call(Infer *infer, const Node *node, const Function *function) {
+    Graph *body = function->body;
+    if (infer->budget < body->node_count + 1u) return true;
+    infer->budget -= body->node_count + 1u;
+    for (uint32_t i = 0; i < body->inputs.count; i++) {
+        const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
+        infer->known[body->inputs.items[i]->id] = operand_of(infer, value);
+    }
+    infer->loops++; /* as in a loop, nothing is settled by one call */
+    bool ok = infer_graph(infer, body);
+    infer->loops--;
+    for (uint32_t i = 0; ok && i < node->output_count && i < body->outputs.count; i++)
+        if (node->outputs[i]) {
+            const ShapeOperand result = graph_result(infer, body, i);
+            learn(infer, node->outputs[i], &result);
+        }
+    return ok;
+}
+
 static bool infer_node(Infer *infer, const Node *node) {
+    const Function *function = infer->calls ? model_find_function(infer->model, node) : NULL;
+    if (function) return infer_call(infer, node, function);
     const ShapeRow *row = shape_args_row(node);
     const Control *control = row && !row->domain[0] ? control_of(node) : NULL;
     if (control) return control->infer(infer, node);
@@ -436,12 +526,13 @@ static uint64_t commit_outputs(Infer *infer, const Node *node) {
 /* Forgets what an earlier round found in a body, then goes through the nodes in order. What is in
  * no body is visited once, and what is found there holds at once. */
 static bool infer_graph(Infer *infer, Graph *graph) {
-    for (Node *node = graph->owner ? graph->first : NULL; node; node = node_after(node))
+    bool again = graph->owner || (infer->calls && graph->function);
+    for (Node *node = again ? graph->first : NULL; node; node = node_after(node))
         for (uint32_t i = 0; i < node->output_count; i++)
             if (node->outputs[i]) infer->known[node->outputs[i]->id] = NULL;
     for (Node *node = graph->first; node; node = node_after(node)) {
         if (!infer_node(infer, node)) return false;
-        if (!graph->owner) infer->changes += commit_outputs(infer, node);
+        if (!again) infer->changes += commit_outputs(infer, node);
     }
     return true;
 }
@@ -495,17 +586,39 @@ static void adopt_outputs(Infer *infer, const Graph *graph) {
     }
 }
 
+/* Bodies of functions that calls are followed into are not looked at on their own. */
+static bool infer_model(Infer *infer, const GraphList *graphs) {
+    for (size_t i = 0; i < graphs->count; i++) adopt_outputs(infer, graphs->items[i]);
+    for (size_t i = 0; i < graphs->count; i++) {
+        bool skip = graphs->items[i]->owner || (infer->calls && graphs->items[i]->function);
+        if (!skip && !infer_graph(infer, graphs->items[i])) return false;
+    }
+    for (size_t i = 0; i < graphs->count; i++)
+        if (!infer->calls || !graphs->items[i]->function)
+            infer->changes += commit_graph(infer, graphs->items[i]);
+    return true;
+}
+
+bool infer_shapes_strict(PassCtx *ctx, Err *err) {
+    Model *model = ctx->model;
+    Infer infer = {.model = model,
+                   .scratch = ctx->scratch,
+                   .strict = true,
+                   .calls = true,
+                   .budget = CALL_BUDGET,
+                   .err = err};
+    infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, model->value_count);
+    GraphList graphs = model_graphs(model, ctx->scratch);
+    return infer_model(&infer, &graphs);
+}
+
 static bool run(PassCtx *ctx, const void *data, Err *err) {
     const InferShapesOptions *options = data;
     Model *model = ctx->model;
     Infer infer = {.model = model, .scratch = ctx->scratch, .strict = options->strict, .err = err};
     infer.known = ARENA_ARRAY(ctx->scratch, const ShapeOperand *, model->value_count);
     GraphList graphs = model_graphs(model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++) adopt_outputs(&infer, graphs.items[i]);
-    for (size_t i = 0; i < graphs.count; i++)
-        if (!graphs.items[i]->owner && !infer_graph(&infer, graphs.items[i])) return false;
-    for (size_t i = 0; i < graphs.count; i++)
-        infer.changes += commit_graph(&infer, graphs.items[i]);
+    if (!infer_model(&infer, &graphs)) return false;
     ctx->counts->rewrites += infer.changes;
     for (size_t i = 0; options->annotate && i < graphs.count; i++)
         if (!graphs.items[i]->function) ctx->counts->rewrites += annotate_graph(graphs.items[i]);

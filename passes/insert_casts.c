@@ -8,8 +8,9 @@
  * casts, types and attributes. One cast serves all uses of a value, in all subgraphs. Graph inputs
  * and outputs keep their names and, with io=keep, their types. Weights are read through casts here;
  * cast-params folds those. With store=true, a weight that is read in 16 bit only is stored so at
- * once: models have more weights than other casts. Every node gets a note: its precision and the
- * reason.
+ * once: models have more weights than other casts. So is a large weight of a product that itself
+ * stays fp32 (an LSTM in bfloat16), behind a cast to float: all but the product's own arithmetic is
+ * as if it was low. Every node gets a note: its precision and the reason.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@
 #include "passes.h"
 #include "placement.h"
 #include "value_ranges.h"
+#include "weight_note.h"
 
 typedef struct InsertCastsOptions {
     int to, placement, io, overflow;
@@ -105,28 +107,72 @@ static void realise_value(Realise *r, uint32_t id) {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* True where nodes read the value, all of them in 16 bit. */
-static bool is_read_low(Realise *r, const Value *value) {
-    for (const Use *use = value->uses; use; use = use->next) {
-        VarId var = placement_use_var(r->p, use);
-        if (!use->node || var == VAR_NONE || !placement_is_low(r->p, var)) return false;
+/* In which precisions nodes read a constant. */
+typedef enum ReadIn { READ_OTHER, READ_LOW, READ_AS_WEIGHT } ReadIn;
+
+enum { LEAST_WEIGHT = 2048 }; /* elements: what they save, a cast costs (placement_cost.h) */
+
+/* True where the reader, an operator that some policy would lower, stays fp32 for what it is or
+ * computes, and not because of what it reads or because the user says so. */
+static bool is_weight_of(const Realise *r, const Use *use, VarId var) {
+    Placement *p = r->p;
+    const OpSchema *schema = node_schema(use->node);
+    if (!schema || var == VAR_FP32 || !op_class_is_product(schema->domain, schema->name))
+        return false;
+    const PlaceVar *root = &p->vars.items[placement_root(p, var)];
+    if (!root->pinned || root->precise || root->culprit == VAR_NONE) return false;
+    switch ((NoteKind)p->vars.items[root->culprit].kind) {
+    case NOTE_POLICY:
+    case NOTE_ILLEGAL: return true;
+    case NOTE_VALUE: return !p->guarded || !p->guarded[use->value->id];
+    case NOTE_NONE:
+    case NOTE_LOW:
+    case NOTE_NO_FLOAT:
+    case NOTE_CONSTANT:
+    case NOTE_EXCLUDED:
+    case NOTE_PRECISE:
+    case NOTE_UNKNOWN:
+    case NOTE_FIXED:
+    case NOTE_FOLLOWS:
+    case NOTE_READS:
+    case NOTE_TIED:
+    case NOTE_MOVED:
+    case NOTE_CHEAPER: break;
     }
-    return value->uses != NULL;
+    return false;
 }
 
-/* Counts as one cast, inserted and folded. */
+static ReadIn read_in(const Realise *r, const Value *value) {
+    ReadIn all = value->uses ? READ_LOW : READ_OTHER;
+    for (const Use *use = value->uses; use; use = use->next) {
+        VarId var = placement_use_var(r->p, use);
+        if (!use->node || var == VAR_NONE) return READ_OTHER;
+        if (placement_is_low(r->p, var)) continue;
+        if (!is_weight_of(r, use, var)) return READ_OTHER;
+        all = READ_AS_WEIGHT;
+    }
+    if (all == READ_AS_WEIGHT && placement_elements(value) < LEAST_WEIGHT) return READ_OTHER;
+    if (all == READ_AS_WEIGHT && !placement_casts_are_legal(r->p, value->graph)) return READ_OTHER;
+    return all;
+}
+
+/* Counts as one cast, inserted and folded. A weight that is read in fp32 gets its cast with the
+ * other values, since it is low now. */
 static bool store_constants(Realise *r, Err *err) {
     Placement *p = r->p;
+    VarId low = placement_new_var(p, NULL);
+    p->vars.items[low].low = true;
     for (uint32_t id = 0; id < p->value_count; id++) {
         Value *value = placement_value(p, id);
-        if (!value || !p->constant[id] || p->value_vars[id] == VAR_NONE || !is_read_low(r, value))
-            continue;
+        if (!value || !p->constant[id] || p->value_vars[id] == VAR_NONE) continue;
+        ReadIn read = read_in(r, value);
+        if (read == READ_OTHER) continue;
         const Tensor *tensor = constant_storable(value);
         if (!tensor || tensor->dtype != DTYPE_FLOAT) continue;
         bool loses = !p->unharmed || !p->unharmed[id];
         if (loses && !constant_count_loss(&r->store, value, tensor, r->target, err)) return false;
         constant_store(&r->store, value, tensor, r->target);
-        p->value_vars[id] = VAR_NONE; /* needs no cast */
+        p->value_vars[id] = read == READ_LOW ? VAR_NONE /* needs no cast */ : low;
         r->ctx->counts->casts_added++;
         r->ctx->counts->casts_removed++;
         r->ctx->counts->rewrites++;
@@ -161,7 +207,7 @@ static const char *without(const Realise *r, const char *attr) {
 /* A number that is rounded is written down: #BITS where it lies in raw_data, ~BITS in
  * float_data. */
 static const char *with_number(const Realise *r, const char *name, const Attr *attr) {
-    const Tensor *tensor = attr && attr->type == ATTR_TENSOR ? attr->v.t : NULL;
+    const Tensor *tensor = attr_tensor(attr);
     float number;
     uint32_t bits;
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL) ||
@@ -193,17 +239,18 @@ static void realise_output_type(Realise *r, Node *node, const OpSchema *schema, 
         node_add_metadata(node, "demi.was",
                           attr ? with_number(r, rule->attr, attr) : without(r, rule->attr));
     if (rule->from == OP_FROM_DTYPE_ATTR) {
-        if (sym_equals(node->op_type, "Cast")) cast_set_to(node, dtype);
-        else if (!attr || attr->v.i != (int64_t)dtype)
+        if (sym_equals(node->op_type, "Cast"))
+            cast_set_to(node, dtype);
+        else if (node_attr_int(node, rule->attr, DTYPE_UNDEFINED) != (int64_t)dtype)
             node_set_attr_int(node, rule->attr, dtype);
     } else if (rule->from == OP_FROM_TENSOR_ATTR && low) {
         const int64_t one = 1;
         const float zero = 0;
-        const Tensor *fill =
-            attr ? attr->v.t : tensor_new_raw(arena, DTYPE_FLOAT, &one, 1, &zero, sizeof zero);
+        const Tensor *fill = attr_tensor(attr);
+        if (!fill) fill = tensor_new_raw(arena, DTYPE_FLOAT, &one, 1, &zero, sizeof zero);
         node_set_attr_tensor(node, rule->attr, tensor_new_cast(arena, fill, dtype));
-    } else if (rule->from == OP_FROM_TYPE_ATTR && low && attr) {
-        node_set_attr_type(node, rule->attr, type_with_dtype(arena, attr->v.tp, dtype));
+    } else if (rule->from == OP_FROM_TYPE_ATTR && low && attr_type(attr)) {
+        node_set_attr_type(node, rule->attr, type_with_dtype(arena, attr_type(attr), dtype));
     }
 }
 
@@ -349,8 +396,10 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     Realise r = {.ctx = ctx, .p = &p, .target = p.request.target,
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
-    for (VarId v = 0; v < p.vars.count; v++)
-        if (placement_is_low(&p, v)) return realise(&r, options->store, err);
+    bool any = false;
+    for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
+    if (any && !realise(&r, options->store, err)) return false;
+    if (any && options->store) weight_note(&p, ctx->counts);
     return true;
 }
 

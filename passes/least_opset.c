@@ -2,10 +2,16 @@
 /* Least opset of a conversion; see least_opset.h. One look at every node. */
 #include "least_opset.h"
 
+#include "op_types.h"
 #include "ops.h"
 
 static bool takes(const OpSchema *schema, Dtype target) {
     const OpParam *first = op_schema_input(schema, 0);
+    return first && type_set_has(op_param_types(schema, first), OPTYPE_TENSOR, target);
+}
+
+static bool hands_out(const OpSchema *schema, Dtype target) {
+    const OpParam *first = op_schema_output(schema, 0);
     return first && type_set_has(op_param_types(schema, first), OPTYPE_TENSOR, target);
 }
 
@@ -29,6 +35,25 @@ static bool is_low(const Node *node, const ChosenNodes *chosen) {
            !(model->functions.count && model_find_function(model, node));
 }
 
+/* The first opset at which the node can hand the target into its bodies and out of them. */
+static int64_t first_holder_opset(const Node *holder, int64_t opset, Dtype target) {
+    const OpSchema *schema = node_schema(holder);
+    if (!schema || schema->domain[0] || !op_schema_output(schema, 0)) return opset;
+    while (!hands_out(schema, target) && schema->until < OPS_OPSET_ONNX)
+        schema = ops_find("", schema->name, (int64_t)schema->until + 1);
+    return hands_out(schema, target) && schema->since > opset ? schema->since : opset;
+}
+
+/* The first opset at which the node, and all that it lies in, take the target. */
+static int64_t first_with_holders(const Node *node, int64_t own, Dtype target) {
+    int64_t first = first_opset(sym_text(node->op_type), own, target);
+    for (const Node *holder = node->graph->owner; holder; holder = holder->graph->owner) {
+        int64_t around = first_holder_opset(holder, own, target);
+        if (around > first) first = around;
+    }
+    return first;
+}
+
 int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *chosen,
                         Arena *scratch) {
     int64_t least = opset_version(&model->opsets, NULL);
@@ -39,7 +64,7 @@ int64_t least_opset_for(const Model *model, Dtype target, const ChosenNodes *cho
         if (own <= 0) continue;
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
             if (!is_low(node, chosen)) continue;
-            int64_t first = first_opset(sym_text(node->op_type), own, target);
+            int64_t first = first_with_holders(node, own, target);
             if (first <= own) continue;
             needed = true;
             if (first > least) least = first;

@@ -7,11 +7,13 @@
  * Calls of the model's functions are replaced by their bodies, each call's on its own: types are
  * inferred for that call, and attributes that refer to the function's parameters are looked up in
  * it. Constants go to the plan's data, sparse ones made dense; they are read only when it is
- * written, but for those that fold=true computes with (runtime/plan_fold.c).
+ * written, but for those that fold=true computes with (runtime/plan_fold.c). What calls and sparse
+ * constants make of a model has a bound (call_size.h), which counts before anything is made.
  */
 #include <stddef.h>
 #include <string.h>
 
+#include "call_size.h"
 #include "checked.h"
 #include "constants.h"
 #include "infer_dtypes.h"
@@ -19,8 +21,10 @@
 #include "plan.h"
 #include "shape_args.h"
 #include "source.h"
+#include "verify.h"
 
-enum { MOST_STEPS = 1 << 24 }; /* calls of calls of calls … can make any number of them */
+enum { DEPTH_MAX = 300, STEP_BYTES = 128 }; /* of graphs and calls in each other; without lists */
+enum { ROOM_SHARE = 4 }; /* tables that grow are there twice, and plans are written */
 
 typedef VEC(PlanStep) Steps;
 
@@ -31,7 +35,10 @@ typedef struct Lower {
     uint32_t *value_of; /* by value id: the plan's value; PLAN_NONE where there is none yet */
     uint32_t *constant_of; /* the same of constants, which functions' calls share */
     const CallFrame *frame; /* of the body that is being lowered, or NULL */
-    uint64_t step_count;
+    InferCalls *calls;
+    unsigned depth; /* of graphs and calls that are being lowered */
+    bool again;     /* a function's body, or a graph that a call gives it: there may be more */
+    uint64_t room;  /* bytes that calls and sparse constants may still make */
     Err *err;
 } Lower;
 
@@ -74,6 +81,27 @@ static uint32_t add_value(Lower *l, Sym name, const Type *type) {
     return (uint32_t)l->b.values.count - 1;
 }
 
+/* ---- what may be made ------------------------------------------------------------------------ */
+
+static bool too_large(Lower *l) {
+    return err_set(l->err, ERR_MODEL,
+                   "calls of functions or sparse constants make much more of it than there is");
+}
+
+/* Counts bytes that are about to be made, where they are more than the model itself has. */
+static bool take_room(Lower *l, bool more, uint64_t bytes) {
+    if (!more) return true;
+    if (bytes > l->room) return too_large(l);
+    l->room -= bytes;
+    return true;
+}
+
+static bool enter(Lower *l) {
+    if (l->depth++ < DEPTH_MAX) return true;
+    return err_set(l->err, ERR_MODEL, "graphs and calls of functions are nested more than %d deep",
+                   DEPTH_MAX);
+}
+
 /* ---- constants ------------------------------------------------------------------------------- */
 
 static bool read_tensor(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
@@ -82,7 +110,7 @@ static bool read_tensor(void *data, uint64_t offset, void *buffer, uint64_t size
 
 static bool read_memory(void *data, uint64_t offset, void *buffer, uint64_t size, Err *err) {
     (void)err;
-    memcpy(buffer, (const char *)data + offset, size);
+    if (size) memcpy(buffer, (const char *)data + offset, size);
     return true;
 }
 
@@ -121,8 +149,11 @@ static bool add_narrow(Lower *l, const Tensor *tensor, uint64_t count, uint32_t 
     return true;
 }
 
-static bool add_tensor(Lower *l, const Tensor *tensor, uint32_t *number) {
+/* `again`: not for the first time. */
+static bool add_tensor(Lower *l, const Tensor *tensor, bool again, uint32_t *number) {
+    if (!tensor) return err_set(l->err, ERR_MODEL, "a tensor is missing");
     if (!tensor_check(tensor, l->err)) return false;
+    if (!take_room(l, again, tensor_raw_size(tensor))) return false;
     Dtype dtype = (Dtype)tensor->dtype;
     uint64_t count = tensor_count(tensor);
     if (dtype == DTYPE_STRING) {
@@ -153,7 +184,7 @@ static bool flat_index(const SparseTensor *sparse, const int64_t *indices, uint6
 /* A sparse tensor as a dense one: indices are linear (rank 1) or one row of coordinates an
  * element. */
 static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
-    const Tensor *values = sparse->values, *where = sparse->indices;
+    const Tensor *values = sparse ? sparse->values : NULL, *where = sparse ? sparse->indices : NULL;
     uint64_t count, entries, bytes, index;
     int64_t *indices;
     if (!values || !where || !tensor_check(values, l->err) || !tensor_check(where, l->err) ||
@@ -163,6 +194,7 @@ static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
     if (!size || !checked_mul(count, size, &bytes) || bytes > INT32_MAX ||
         !tensor_read_ints(where, l->ctx->scratch, INT32_MAX, &indices, &entries))
         return err_set(l->err, ERR_MODEL, "a sparse tensor of this type or size");
+    if (!take_room(l, true, bytes)) return false;
     bool linear = where->rank == 1;
     if (entries != stored * (linear ? 1 : sparse->rank))
         return err_set(l->err, ERR_MODEL, "a sparse tensor's indices do not fit its values");
@@ -180,26 +212,43 @@ static bool add_sparse(Lower *l, const SparseTensor *sparse, uint32_t *number) {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-static const Attr *attr_called(const Attr *attrs, Sym name) {
-    for (; attrs; attrs = attrs->next)
-        if (attrs->name == name) return attrs;
-    return NULL;
-}
+/* What an attribute of a node is in the call at hand, and the call that gave it. */
+typedef struct Given {
+    const Attr *attr; /* NULL: absent */
+    const CallFrame *frame;
+    bool own; /* no parameter of a function: the same in every call */
+} Given;
 
-/* What an attribute stands for: one of a function's body may name a parameter of the function,
- * which the call gives, or itself takes from the call around it. NULL: absent. */
-static const Attr *resolve(const CallFrame *frame, const Attr *attr) {
-    while (attr && attr->ref) {
-        if (!frame) return NULL;
-        Sym name = attr->ref;
-        attr = attr_called(frame->call->attrs, name);
-        if (!attr) attr = attr_called(frame->function->attribute_protos, name);
-        else frame = frame->outer;
-    }
-    return attr;
+static bool resolve(Lower *l, const Node *node, const Attr *attr, Given *given) {
+    given->frame = l->frame;
+    given->own = !attr->ref;
+    given->attr = call_attr(&given->frame, attr);
+    bool untyped = attr->ref && !attr->has_type;
+    if (!given->attr || untyped || given->attr->type == attr->type) return true;
+    node_error(node, l->err, ERR_MODEL, "a call gives it an attribute of another type");
+    err_operand(l->err, "attribute '%s'", sym_text(attr->name));
+    err_expected(l->err, "%s", attr_type_name(attr->type));
+    err_actual(l->err, "%s", attr_type_name(given->attr->type));
+    return false;
 }
 
 static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number);
+
+/* The graph of an attribute, whose own attributes may stand for parameters of the call that gave
+ * it. */
+static bool lower_body(Lower *l, const Given *given, uint32_t *number) {
+    const Graph *graph = attr_graph(given->attr);
+    const CallFrame *frame = l->frame;
+    bool again = l->again;
+    if (!graph || !graph->owner)
+        return err_set(l->err, ERR_MODEL, "an attribute's graph is missing, or a default");
+    l->frame = given->frame;
+    l->again |= !given->own;
+    bool ok = lower_graph(l, graph, number);
+    l->frame = frame;
+    l->again = again;
+    return ok;
+}
 
 static uint32_t add_texts(Lower *l, const Bytes *strings, uint32_t count) {
     uint32_t *texts = ARENA_ARRAY(l->ctx->scratch, uint32_t, count + 1);
@@ -209,41 +258,50 @@ static uint32_t add_texts(Lower *l, const Bytes *strings, uint32_t count) {
 }
 
 /* False with *skip set where the attribute says nothing that a plan needs. */
-static bool lower_attr(Lower *l, const Attr *given, const Attr *attr, PlanAttr *to, bool *skip) {
+static bool lower_attr(Lower *l, const Given *given, PlanAttr *to, bool *skip) {
+    const Attr *attr = given->attr;
     uint32_t bits, number = 0;
-    *to = (PlanAttr){.name = sym_of(l, given->name), .count = attr->count};
+    int64_t whole = 0;
+    float real = 0;
+    Bytes text = {0};
     switch (attr->type) {
-    case ATTR_INT: to->kind = PLAIN_INT, to->value = attr->v.i; return true;
+    case ATTR_INT:
+        attr_int(attr, &whole);
+        to->kind = PLAIN_INT, to->value = whole;
+        return true;
     case ATTR_FLOAT:
-        memcpy(&bits, &attr->v.f, sizeof bits);
+        attr_float(attr, &real);
+        memcpy(&bits, &real, sizeof bits);
         to->kind = PLAIN_FLOAT, to->value = bits;
         return true;
     case ATTR_STRING:
+        attr_string(attr, &text);
         to->kind = PLAIN_TEXT;
-        to->value = plan_add_text(&l->b, (const char *)attr->v.s.data, (size_t)attr->v.s.size);
+        to->value = plan_add_text(&l->b, (const char *)text.data, (size_t)text.size);
         return true;
     case ATTR_INTS:
-        to->kind = PLAIN_INTS, to->value = plan_add_numbers(&l->b, attr->v.ints, attr->count);
+        to->kind = PLAIN_INTS;
+        to->value = plan_add_numbers(&l->b, attr_ints(attr, &to->count), attr->count);
         return true;
     case ATTR_FLOATS:
-        to->kind = PLAIN_FLOATS, to->value = plan_add_floats(&l->b, attr->v.floats, attr->count);
+        to->kind = PLAIN_FLOATS;
+        to->value = plan_add_floats(&l->b, attr_floats(attr, &to->count), attr->count);
         return true;
     case ATTR_STRINGS:
-        to->kind = PLAIN_TEXTS, to->value = add_texts(l, attr->v.strings, attr->count);
+        to->kind = PLAIN_TEXTS;
+        to->value = add_texts(l, attr_strings(attr, &to->count), attr->count);
         return true;
     case ATTR_TENSOR:
-        to->kind = PLAIN_TENSOR;
-        if (!add_tensor(l, attr->v.t, &number)) return false;
-        to->value = number;
-        return true;
     case ATTR_SPARSE_TENSOR:
         to->kind = PLAIN_TENSOR;
-        if (!add_sparse(l, attr->v.sparse, &number)) return false;
+        if (attr->type == ATTR_TENSOR ? !add_tensor(l, attr_tensor(attr), l->again, &number)
+                                      : !add_sparse(l, attr_sparse(attr), &number))
+            return false;
         to->value = number;
         return true;
     case ATTR_GRAPH:
         to->kind = PLAIN_GRAPH;
-        if (!lower_graph(l, attr->v.g, &number)) return false;
+        if (!lower_body(l, given, &number)) return false;
         to->value = number;
         return true;
     case ATTR_UNDEFINED:
@@ -259,13 +317,17 @@ static bool lower_attr(Lower *l, const Attr *given, const Attr *attr, PlanAttr *
 
 static bool lower_attrs(Lower *l, const Node *node, PlanSpan *span) {
     VEC(PlanAttr) attrs = {0};
-    for (const Attr *given = node->attrs; given; given = given->next) {
-        const Attr *attr = resolve(l->frame, given);
-        PlanAttr lowered;
+    for (const Attr *named = node->attrs; named; named = named->next) {
+        Given given;
         bool skip = false;
-        if (!attr) continue;
-        if (lower_attr(l, given, attr, &lowered, &skip)) VEC_PUSH(l->ctx->scratch, &attrs, lowered);
-        else if (!skip) return false;
+        if (!resolve(l, node, named, &given)) return false;
+        if (!given.attr) continue;
+        PlanAttr lowered = {.name = sym_of(l, named->name), .count = given.attr->count};
+        if (!take_room(l, l->again, sizeof lowered + 8 * (uint64_t)given.attr->count)) return false;
+        if (lower_attr(l, &given, &lowered, &skip))
+            VEC_PUSH(l->ctx->scratch, &attrs, lowered);
+        else if (!skip)
+            return false;
     }
     *span = (PlanSpan){(uint32_t)l->b.attrs.count, (uint32_t)attrs.count};
     for (size_t i = 0; i < attrs.count; i++)
@@ -277,7 +339,7 @@ static bool lower_attrs(Lower *l, const Node *node, PlanSpan *span) {
 
 static bool initializer(Lower *l, const Value *value, uint32_t *number) {
     if (l->constant_of[value->id] == PLAN_NONE) {
-        bool ok = value->init ? add_tensor(l, value->init, number)
+        bool ok = value->init ? add_tensor(l, value->init, false, number)
                               : add_sparse(l, value->sparse_init, number);
         if (!ok) {
             err_operand(l->err, "initializer '%s'", sym_text(value->name));
@@ -304,55 +366,57 @@ static bool operand(Lower *l, const Node *node, const Value *value, uint32_t *nu
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* The plan's value for what an attribute of a Constant holds; *number stays where it is none. */
+static bool add_constant(Lower *l, const Given *given, uint32_t *number) {
+    const Attr *attr = given->attr;
+    uint32_t count = 0;
+    int64_t whole;
+    float real;
+    Bytes text;
+    if (attr->type == ATTR_TENSOR) return add_tensor(l, attr_tensor(attr), !given->own, number);
+    if (attr->type == ATTR_SPARSE_TENSOR) return add_sparse(l, attr_sparse(attr), number);
+    if (!take_room(l, !given->own, 8 * (uint64_t)attr->count)) return false;
+    const float *floats = attr_floats(attr, &count);
+    const int64_t *ints = floats ? NULL : attr_ints(attr, &count);
+    const Bytes *strings = floats || ints ? NULL : attr_strings(attr, &count);
+    const int64_t length = count;
+    Arena *scratch = l->ctx->scratch;
+    if (attr_float(attr, &real))
+        *number = add_memory(l, DTYPE_FLOAT, NULL, 0, arena_copy(scratch, &real, sizeof real),
+                             sizeof real);
+    else if (attr_int(attr, &whole))
+        *number = add_memory(l, DTYPE_INT64, NULL, 0, arena_copy(scratch, &whole, sizeof whole),
+                             sizeof whole);
+    else if (attr_string(attr, &text))
+        *number = add_strings(l, &text, NULL, 0, 1);
+    else if (attr->type == ATTR_FLOATS)
+        *number = add_memory(l, DTYPE_FLOAT, &length, 1, (void *)(uintptr_t)floats,
+                             count * sizeof *floats);
+    else if (attr->type == ATTR_INTS)
+        *number =
+            add_memory(l, DTYPE_INT64, &length, 1, (void *)(uintptr_t)ints, count * sizeof *ints);
+    else if (attr->type == ATTR_STRINGS)
+        *number = add_strings(l, strings, &length, 1, count);
+    return true;
+}
+
 /* A Constant's tensor; its attribute may be a function's parameter. */
 static bool lower_constant(Lower *l, const Node *node) {
     const Value *out = node->outputs[0];
-    uint32_t number = 0;
-    const Attr *attr = NULL;
-    bool own = true; /* no parameter of a function: the same in every call */
-    for (const Attr *given = node->attrs; given && !attr; given = given->next) {
-        attr = resolve(l->frame, given);
-        own = attr == given;
-    }
-    if (own && l->constant_of[out->id] != PLAN_NONE) {
+    uint32_t number = PLAN_NONE;
+    Given given = {.own = true};
+    for (const Attr *named = node->attrs; named && !given.attr; named = named->next)
+        if (!resolve(l, node, named, &given)) return false;
+    if (given.own && l->constant_of[out->id] != PLAN_NONE) {
         l->value_of[out->id] = l->constant_of[out->id];
         return true;
     }
-    if (!attr) return node_error(node, l->err, ERR_MODEL, "it has no value");
-    const int64_t length = attr->count;
-    bool ok = true;
-    switch (attr->type) {
-    case ATTR_TENSOR: ok = add_tensor(l, attr->v.t, &number); break;
-    case ATTR_SPARSE_TENSOR: ok = add_sparse(l, attr->v.sparse, &number); break;
-    case ATTR_FLOAT:
-        number = add_memory(l, DTYPE_FLOAT, NULL, 0, (void *)(uintptr_t)&attr->v.f, sizeof(float));
-        break;
-    case ATTR_INT:
-        number =
-            add_memory(l, DTYPE_INT64, NULL, 0, (void *)(uintptr_t)&attr->v.i, sizeof(int64_t));
-        break;
-    case ATTR_FLOATS:
-        number = add_memory(l, DTYPE_FLOAT, &length, 1, (void *)(uintptr_t)attr->v.floats,
-                            attr->count * sizeof(float));
-        break;
-    case ATTR_INTS:
-        number = add_memory(l, DTYPE_INT64, &length, 1, (void *)(uintptr_t)attr->v.ints,
-                            attr->count * sizeof(int64_t));
-        break;
-    case ATTR_STRING: number = add_strings(l, &attr->v.s, NULL, 0, 1); break;
-    case ATTR_STRINGS: number = add_strings(l, attr->v.strings, &length, 1, attr->count); break;
-    case ATTR_UNDEFINED:
-    case ATTR_GRAPH:
-    case ATTR_TENSORS:
-    case ATTR_GRAPHS:
-    case ATTR_SPARSE_TENSORS:
-    case ATTR_TYPE:
-    case ATTR_TYPES: return node_error(node, l->err, ERR_MODEL, "it has no value");
-    }
-    if (!ok) return node_error(node, l->err, ERR_MODEL, "its value can't be read");
+    if (given.attr && !add_constant(l, &given, &number))
+        return node_error(node, l->err, ERR_MODEL, "its value can't be read");
+    if (number == PLAN_NONE) return node_error(node, l->err, ERR_MODEL, "it has no value");
     l->b.values.items[number].name = sym_of(l, out->name);
     l->value_of[out->id] = number;
-    if (own) l->constant_of[out->id] = number;
+    if (given.own) l->constant_of[out->id] = number;
     return true;
 }
 
@@ -387,15 +451,18 @@ static bool lower_call(Lower *l, const Node *node, const Function *function, Ste
     const Graph *body = function->body;
     CallFrame frame = {.outer = l->frame, .call = node, .function = function};
     uint32_t *actual = ARENA_ARRAY(l->ctx->scratch, uint32_t, body->inputs.count + 1);
-    if (!infer_dtypes_call(l->ctx, l->frame, node, l->err)) return false;
+    if (!enter(l) || !infer_dtypes_call(l->calls, l->frame, node, l->err)) return false;
     for (size_t i = 0; i < body->inputs.count; i++)
         if (!operand(l, node, i < node->input_count ? node->inputs[i].value : NULL, &actual[i]))
             return false;
     for (size_t i = 0; i < body->inputs.count; i++)
         l->value_of[body->inputs.items[i]->id] = actual[i];
+    bool again = l->again;
     l->frame = &frame;
+    l->again = true;
     bool ok = lower_nodes(l, body, steps);
     l->frame = frame.outer;
+    l->again = again;
     for (uint32_t i = 0; ok && i < node->output_count && i < body->outputs.count; i++) {
         uint32_t number;
         const Value *inner = body->outputs.items[i]->use.value;
@@ -403,13 +470,13 @@ static bool lower_call(Lower *l, const Node *node, const Function *function, Ste
         if (!operand(l, node, inner, &number)) return false;
         l->value_of[node->outputs[i]->id] = number;
     }
+    l->depth--;
     return ok;
 }
 
 static bool lower_node(Lower *l, const Node *node, Steps *steps) {
-    if (++l->step_count > MOST_STEPS)
-        return node_error(node, l->err, ERR_MODEL, "calls of functions make more than %d steps",
-                          MOST_STEPS);
+    uint64_t operands = (uint64_t)node->input_count + node->output_count * sizeof(PlanValue);
+    if (!take_room(l, l->again, STEP_BYTES + operands)) return false;
     const Function *function = model_find_function(l->model, node);
     if (function) return lower_call(l, node, function, steps);
     bool constant = domain_is_default(node->domain) && sym_equals(node->op_type, "Constant") &&
@@ -471,6 +538,7 @@ static bool lower_outputs(Lower *l, const Graph *graph, PlanGraph *to) {
 static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     PlanGraph lowered = {.name = sym_of(l, graph->name)};
     Steps steps = {0};
+    if (!enter(l)) return false;
     *number = (uint32_t)l->b.graphs.count;
     VEC_PUSH(l->ctx->scratch, &l->b.graphs, lowered);
     lower_inputs(l, graph, &lowered);
@@ -480,6 +548,7 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     for (size_t i = 0; i < steps.count; i++)
         VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
     l->b.graphs.items[*number] = lowered;
+    l->depth--;
     return true;
 }
 
@@ -491,6 +560,7 @@ static const char *const numerics_names[] = {
 typedef struct LowerPlanOptions {
     int numerics;
     bool fold;
+    int64_t memory;
 } LowerPlanOptions;
 
 static const PassOption options_table[] = {
@@ -498,6 +568,9 @@ static const PassOption options_table[] = {
      "what the plan says of the passes before: faithful where they left all rounding as it was"},
     {"fold", OPTION_BOOL, offsetof(LowerPlanOptions, fold), NULL, NULL,
      "execute what depends on constants alone, and store the results"},
+    {"memory", OPTION_INT, offsetof(LowerPlanOptions, memory), NULL, NULL,
+     "most bytes that calls of functions, sparse constants and results may take; 0: in proportion "
+     "to the model"},
     {0},
 };
 
@@ -508,9 +581,21 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     uint32_t first;
     plan_builder_init(&l.b, ctx->scratch);
     l.b.numerics = (PlanNumerics)options->numerics;
+    l.b.budget = options->memory > 0 ? (uint64_t)options->memory : 0;
     l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     for (uint32_t i = 0; i < model->value_count; i++) l.value_of[i] = l.constant_of[i] = PLAN_NONE;
+    l.room = call_size_room(model, ctx->scratch);
+    if (l.b.budget && l.room > l.b.budget / ROOM_SHARE) l.room = l.b.budget / ROOM_SHARE;
+    uint64_t expanded = call_size_expanded(model, ctx->scratch), most = l.room / STEP_BYTES;
+    if (expanded > most) {
+        err_set(err, ERR_MODEL, "calls of functions make too many nodes of it");
+        err_expected(err, "at most %llu", (unsigned long long)most);
+        err_actual(err, "%llu%s", (unsigned long long)expanded,
+                   expanded == UINT64_MAX ? " or more" : "");
+        return false;
+    }
+    l.calls = infer_calls_new(ctx);
     if (!lower_graph(&l, model->graph, &first)) return false;
     if (!ctx->artifact) return true;
     if (model->source && !source_hash(model->source, l.b.source, err)) return false;

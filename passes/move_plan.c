@@ -27,8 +27,7 @@ static bool is_low(const MovePlan *plan, const Value *value) {
 
 static bool in_pair(const MovePlan *plan, const Value *value) {
     Dtype dtype = dtype_of(value);
-    return value->type && value->type->kind == TYPE_TENSOR &&
-           (dtype == plan->wide || dtype == plan->narrow);
+    return value_type(value)->kind == TYPE_TENSOR && (dtype == plan->wide || dtype == plan->narrow);
 }
 
 /* ---- casts and readers ----------------------------------------------------------------------- */
@@ -90,11 +89,11 @@ static uint32_t unknown_dims(const Type *type) {
  * graph's output is declared and what a cast makes one of may not be. */
 static const Type *shaped_type(const MovePlan *plan, const Value *value) {
     if (plan->shapes[value->id]) return plan->shapes[value->id];
-    const Type *best = value->type;
+    const Type *best = value_type(value);
     uint32_t least = unknown_dims(best);
     for (const Use *use = value->uses; least && use; use = use->next) {
         if (!move_plan_is_shared_cast(plan, use->node)) continue;
-        const Type *type = use->node->outputs[0]->type;
+        const Type *type = value_type(use->node->outputs[0]);
         if (unknown_dims(type) >= least) continue;
         best = type;
         least = unknown_dims(type);
@@ -157,7 +156,8 @@ static Value *size_source(const MovePlan *plan, const Value *value, unsigned *fl
     const Node *node = value->producer;
     if (!node || node->id >= plan->node_count || !plan->site_of[node->id]) return NULL;
     *flags = op_flags(node_schema(node))->flags & (OP_KEEPS_COUNT | OP_SHRINKS | OP_GROWS);
-    return *flags ? move_plan_origin(plan, node->inputs[0].value) : NULL;
+    Value *source = node->inputs[0].value;
+    return *flags && source ? move_plan_origin(plan, source) : NULL;
 }
 
 static uint64_t combine(unsigned flags, uint64_t own, uint64_t source) {

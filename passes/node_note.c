@@ -18,6 +18,7 @@ static NoteWords words_of(NoteKind kind) {
     case NOTE_EXCLUDED: return (NoteWords){"excluded", NULL};
     case NOTE_ILLEGAL: return (NoteWords){"illegal", NULL};
     case NOTE_VALUE: return (NoteWords){"value", NULL};
+    case NOTE_PRECISE: return (NoteWords){"precise", NULL};
     case NOTE_UNKNOWN: return (NoteWords){"unknown", NULL};
     case NOTE_FIXED: return (NoteWords){"fixed", NULL};
     case NOTE_MOVED: return (NoteWords){"moved", NULL};

@@ -85,15 +85,18 @@ static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind
     err_set(m->err, ERR_USAGE, "no %s matches '%s'", kind == MATCH_OP ? "operator" : "node",
             pattern);
     NearestName nearest = nearest_name_of(text);
+    bool glob = (kind == MATCH_GLOB || kind == MATCH_OUTPUT) && strpbrk(text, "*?");
+    void (*try)(NearestName *, const char *) = glob ? nearest_name_try_glob : nearest_name_try;
     for (size_t i = 0; i < m->graphs->count; i++)
         for (const Node *node = m->graphs->items[i]->first; node; node = node_after(node)) {
-            nearest_name_try(&nearest, kind == MATCH_OP ? sym_text(node->op_type)
-                                                        : node_label(node));
+            if (kind != MATCH_OUTPUT)
+                try(&nearest, kind == MATCH_OP ? sym_text(node->op_type) : node_label(node));
             for (uint32_t k = 0; kind == MATCH_OUTPUT && k < node->output_count; k++)
-                if (node->outputs[k])
-                    nearest_name_try(&nearest, sym_text(node->outputs[k]->name));
+                if (node->outputs[k]) try(&nearest, sym_text(node->outputs[k]->name));
         }
-    if (nearest.best)
+    if (nearest.best && glob)
+        err_hint(m->err, "the nearest name is '%s' (--allow-unmatched accepts it)", nearest.best);
+    else if (nearest.best)
         err_hint(m->err, "did you mean '%s'? (--allow-unmatched accepts it)", nearest.best);
     else err_hint(m->err, "--allow-unmatched accepts it");
     return false;

@@ -14,6 +14,7 @@ typedef enum Condition {
     ALWAYS,
     POW,        /* low only for exponents that square */
     DIV,        /* fp32 where the numerator is a constant */
+    SQUARE,     /* of Mul: a value times itself is as Pow to the exponent 2 */
     SCATTER,    /* fp32 where the reduction accumulates */
     CAST,       /* of Cast and CastLike: depends on the types they convert between */
     DEQUANTIZE, /* fp32: what is quantized stays as it is */
@@ -70,6 +71,13 @@ static const Row *find_row(const char *domain, const char *name) {
 OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy) {
     const Row *row = find_row(ops_domain(domain), op_type);
     return row ? (OpClass)row->classes[policy] : CLASS_NONE;
+}
+
+bool op_class_is_product(const char *domain, const char *op_type) {
+    const Row *row = find_row(ops_domain(domain), op_type);
+    for (size_t i = 0; row && i < sizeof row->classes; i++)
+        if (row->classes[i] == CLASS_LOW) return true;
+    return false;
 }
 
 const char *op_class_name(OpClass op_class) {
@@ -283,14 +291,20 @@ static OpClassAnswer pow_class(const Node *node, OpClass op_class, Policy policy
                : (OpClassAnswer){CLASS_FP32, "Pow runs in 16 bit only to square"};
 }
 
+/* The square of 300 is beyond float16's range; sums of squares are what norms are made of. */
+static OpClassAnswer square_class(const Node *node, OpClass op_class, Policy policy) {
+    const Value *value = input_of(node, 0);
+    bool square = policy == POLICY_FLOAT16 && op_class == CLASS_WIDEST && value &&
+                  value == input_of(node, 1) && !value_is_constant(value);
+    return square ? (OpClassAnswer){CLASS_FP32, "squares, which float16 has no range for"}
+                  : (OpClassAnswer){op_class, NULL};
+}
+
 static OpClassAnswer scatter_class(const Node *node, OpClass op_class, Policy policy) {
     const Attr *reduction = node_attr(node, "reduction");
-    if (!reduction || reduction->type != ATTR_STRING || policy == POLICY_FAST)
-        return (OpClassAnswer){op_class, NULL};
-    const Bytes s = reduction->v.s;
-    bool sums = s.size == 3 && (!memcmp(s.data, "add", 3) || !memcmp(s.data, "mul", 3));
-    return sums ? (OpClassAnswer){CLASS_FP32, "its reduction accumulates"}
-                : (OpClassAnswer){op_class, NULL};
+    bool sums = attr_is_text(reduction, "add") || attr_is_text(reduction, "mul");
+    return sums && policy != POLICY_FAST ? (OpClassAnswer){CLASS_FP32, "its reduction accumulates"}
+                                         : (OpClassAnswer){op_class, NULL};
 }
 
 enum { EXACT_INTEGER = 256 }; /* as large as every 16-bit type holds all integers */
@@ -361,6 +375,7 @@ OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     case POW: return pow_class(node, op_class, policy);
     case SCATTER: return scatter_class(node, op_class, policy);
     case CAST: return cast_class(node);
+    case SQUARE: return square_class(node, op_class, policy);
     case DIV:
         if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
             return (OpClassAnswer){CLASS_FP32, "divides a constant"};

@@ -54,6 +54,10 @@ PassStrings op_classes_list(const OpClasses *classes, OpClass op_class, Arena *a
 /* The table's class, without conditions; CLASS_NONE for unknown names. */
 OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy);
 
+/* True where some policy lowers the operator for its own sake: convolutions, products of matrices,
+ * attention, recurrent layers. Its weights are what a model is large by. */
+bool op_class_is_product(const char *domain, const char *op_type);
+
 /* "LOW", "FP32", "FOLLOW", "WIDEST", "NONE". */
 const char *op_class_name(OpClass op_class);
 

@@ -161,6 +161,9 @@ static const struct ConditionRow {
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y, , , s = Attention <is_causal = 1, "
      "qk_matmul_output_mode = 1> (x, x, x) }",
      ALL(LOW)},
+    {"g (float x) => (float y) { y = Mul (x, x) }",
+     {CLASS_FP32, CLASS_WIDEST, CLASS_WIDEST}},
+    {"g (float x, float z) => (float y) { y = Mul (x, z) }", ALL(WIDEST)},
     {"g (float x) => (float y) { y = com.x.Conv (x) }", ALL(NONE)},
     {"g (float x) => (float y) { y = ai.onnx.Sqrt (x) }", ALL(FOLLOW)},
 };
@@ -189,12 +192,40 @@ static void test_conditions(void **state) {
     }
 }
 
+/* Tables that name operators of the default domain: each name is one, in order. */
+static void check_names(const char *table, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!ops_exists("", names[i])) fail_msg("%s: there is no %s", table, names[i]);
+        if (i && strcmp(names[i - 1], names[i]) > 0)
+            fail_msg("%s: %s is not after %s", table, names[i], names[i - 1]);
+    }
+}
+
+static void test_other_tables(void **state) {
+    (void)state;
+    static const char *const precise[] = {
+#define ASKS(name, operand, what) name,
+#define CARRIES(name) name,
+#define PRODUCT(name) name,
+#include "precise_ops.def"
+    };
+    static const char *const magnitude[] = {
+#undef X
+#define X(name, rule) name,
+#include "magnitude_ops.def"
+#undef X
+    };
+    check_names("precise_ops.def", precise, sizeof precise / sizeof *precise);
+    check_names("magnitude_ops.def", magnitude, sizeof magnitude / sizeof *magnitude);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_float_operator),
         cmocka_unit_test(test_rows_are_sorted_and_known),
         cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_other_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,20 +111,20 @@ static bool same_number(const char **text, double value) {
     return next_number(text, &number) && (number == value || (float)number == (float)value);
 }
 
-static bool same_bytes(Bytes bytes, const char *text) {
-    return bytes.size == strlen(text) && memcmp(bytes.data, text, bytes.size) == 0;
-}
-
 static bool attr_is(const Attr *attr, const char *text) {
     bool same = true;
+    uint32_t int_count, float_count;
+    int64_t whole;
+    float real;
     if (attr->ref) return false; /* a function's parameter: differs from call to call */
-    if (attr->type == ATTR_STRING) return same_bytes(attr->v.s, text);
-    if (attr->type == ATTR_INT) return same_number(&text, (double)attr->v.i) && !*text;
-    if (attr->type == ATTR_FLOAT) return same_number(&text, (double)attr->v.f) && !*text;
+    if (attr->type == ATTR_STRING) return attr_is_text(attr, text);
+    if (attr_int(attr, &whole)) return same_number(&text, (double)whole) && !*text;
+    if (attr_float(attr, &real)) return same_number(&text, (double)real) && !*text;
     if (attr->type != ATTR_INTS && attr->type != ATTR_FLOATS) return false;
-    for (uint32_t i = 0; same && i < attr->count; i++)
-        same = same_number(&text, attr->type == ATTR_INTS ? (double)attr->v.ints[i]
-                                                          : (double)attr->v.floats[i]);
+    const int64_t *ints = attr_ints(attr, &int_count);
+    const float *floats = attr_floats(attr, &float_count);
+    for (uint32_t i = 0; same && i < int_count; i++) same = same_number(&text, (double)ints[i]);
+    for (uint32_t i = 0; same && i < float_count; i++) same = same_number(&text, (double)floats[i]);
     return same && !*text;
 }
 

@@ -5,6 +5,7 @@
 
 #include "constants.h"
 #include "op_types.h"
+#include "value_magnitude.h"
 
 VarId placement_root(Placement *p, VarId var) {
     while (p->vars.items[var].tie != var) {
@@ -63,13 +64,11 @@ bool value_holds_float(const Value *value) {
 }
 
 static bool is_sequence(const Value *value) {
-    return value->type && value->type->kind != TYPE_TENSOR &&
-           value->type->kind != TYPE_SPARSE_TENSOR;
+    TypeKind kind = value_type(value)->kind;
+    return value->type && kind != TYPE_TENSOR && kind != TYPE_SPARSE_TENSOR;
 }
 
-/* True where a Cast to and from the target exists in the graph's opset (a default import can be
- * added where there is none). */
-static bool casts_are_legal(const Placement *p, const Graph *graph) {
+bool placement_casts_are_legal(const Placement *p, const Graph *graph) {
     int64_t opset = opset_version(graph->opsets, NULL);
     const OpSchema *cast = ops_find("", "Cast", opset ? opset : OPS_OPSET_ONNX);
     return cast && type_set_has(op_param_types(cast, &cast->inputs[0]), OPTYPE_TENSOR,
@@ -96,7 +95,8 @@ static VarId io_var(Placement *p, const Value *value, const bool *low) {
         return var;
     }
     p->vars.items[var].wants_low = true;
-    if (!casts_are_legal(p, value->graph)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+    if (!placement_casts_are_legal(p, value->graph))
+        placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     return var;
 }
 
@@ -149,7 +149,8 @@ static void build_formals(Placement *p, const Function *function) {
         if (!value_holds_float(value)) continue;
         VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
-        if (!casts_are_legal(p, body)) placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+        if (!placement_casts_are_legal(p, body))
+            placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
     }
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;
@@ -233,6 +234,7 @@ static void init_tables(Placement *p) {
     for (uint32_t i = 0; i < p->use_count; i++) p->use_vars[i] = VAR_NONE;
     p->training = ARENA_ARRAY(p->scratch, bool, p->graph_count);
     p->fp32_reasons = ARENA_ARRAY(p->scratch, const char *, ops_count());
+    p->op_roles = ARENA_ARRAY(p->scratch, uint8_t, ops_count());
     p->graphs = model_graphs(p->model, p->scratch);
     placement_new_var(p, NULL); /* VAR_FP32 */
     p->vars.items[VAR_FP32].pinned = true;
@@ -251,7 +253,10 @@ bool placement_build(Placement *p, Err *err) {
     }
     build_training(p);
     tie_sequences(p);
+    placement_keep_precise(p);
+    if (!placement_keep_grids(p, err)) return false;
     if (p->request.guard != GUARD_NONE && !placement_guard_values(p, err)) return false;
+    if (p->request.guard != GUARD_NONE && !value_magnitudes_pin(p, err)) return false;
     for (size_t i = 0; i < p->graphs.count; i++)
         for (const Node *node = p->graphs.items[i]->first; node; node = node_after(node))
             mark_flexible(p, node);

@@ -36,6 +36,7 @@ typedef struct PlaceVar {
     bool flexible;    /* reads constants only: follows its readers instead */
     bool low;         /* the decision; only roots' counts */
     bool aside;       /* an operand that the operator keeps in fp32 whatever the others are */
+    bool precise;     /* 16 bits are too few for what its nodes compute (placement_precise.c) */
     uint8_t kind;     /* a NoteKind: of `reason` */
     const char *reason; /* why it is pinned itself; NULL where it is not, or a tie alone pins it */
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
@@ -78,6 +79,8 @@ typedef struct Placement {
                              a guard */
     VarId *use_vars;    /* [use_count]: what a use's precision follows */
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
+    uint8_t *op_roles; /* [ops_count()]: placement_precise.c's */
+    bool asks;         /* some operator asks for exact values */
     uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
     CensusMemo *census;
@@ -116,13 +119,17 @@ bool placement_use_is_free(const Use *use);
 bool *placement_producers(Placement *placement);
 
 /* By root: what the exact solver may decide. That are groups that data connects to a LOW operator,
- * through groups that may go low themselves: no cast is put into fp32 data that no LOW operator
- * gives or takes, whatever it would save. In scratch. */
+ * or to one that takes rows of a constant table, through groups that may go low themselves: no cast
+ * is put into fp32 data that neither gives or takes, whatever it would save. In scratch. */
 bool *placement_candidates(Placement *placement, const bool *produces);
 
 /* True where what reads through `use` may go low only if the value there is low. Constants are
  * never asked. */
 bool placement_use_needs_low(Placement *placement, const Use *use, const bool *produces);
+
+/* True where a Cast to and from the target exists in the graph's opset (a default import can be
+ * added where there is none). */
+bool placement_casts_are_legal(const Placement *placement, const Graph *graph);
 
 /* The root of a variable's tie group. */
 VarId placement_root(Placement *placement, VarId var);
@@ -169,6 +176,14 @@ void placement_build_node(Placement *placement, const Node *node);
 void placement_build_bodies(Placement *placement, const Node *node, const VarId *output_vars);
 /* Same for a call of a function of the model. */
 void placement_build_call(Placement *placement, const Node *node, const Function *function);
+/* Notes that the model has that operator, of placement_build_node; then, once all ties are there:
+ * pins what feeds angles, coordinates and indices alone (placement_precise.c), and arithmetic on
+ * constants that count cells (placement_grid.c; false where a constant can't be read). */
+void placement_note_asking(Placement *placement, const OpSchema *schema);
+void placement_keep_precise(Placement *placement);
+typedef enum PreciseRole { PRECISE_NONE, PRECISE_CARRIES, PRECISE_PRODUCT } PreciseRole;
+PreciseRole placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
+bool placement_keep_grids(Placement *placement, Err *err);
 /* Looks for constants that the target can't hold, and pins their readers as request.guard says
  * (value_guard.c). */
 bool placement_guard_values(Placement *placement, Err *err);

@@ -39,24 +39,45 @@ static VarId outer_var(const BodyBuild *b, size_t slot) {
     return var == VAR_NONE ? state : var;
 }
 
+static const Value *state_formal(const BodyBuild *b, size_t slot) {
+    size_t at = slot + (size_t)b->slots->body_input;
+    return at < b->body->inputs.count ? b->body->inputs.items[at] : NULL;
+}
+
+/* True where each iteration adds to the state: a sum as long as the loop runs. */
+static bool accumulates(const BodyBuild *b, size_t slot, const Value *next) {
+    const Value *state = state_formal(b, slot);
+    const Node *node = next->producer;
+    if (!state || !node || node->graph != b->body || !domain_is_default(node->domain) ||
+        !(sym_equals(node->op_type, "Add") || sym_equals(node->op_type, "Sub") ||
+          sym_equals(node->op_type, "Sum")))
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value == state) return true;
+    return false;
+}
+
 static void tie_outputs(BodyBuild *b) {
     for (size_t i = 0; i < b->body->outputs.count; i++) {
         VarId *inner = placement_output_var(b->p, b->body, i);
         if (*inner == VAR_NONE || i < (size_t)b->slots->body_output) continue;
         VarId var = outer_var(b, i - (size_t)b->slots->body_output);
         if (var != VAR_NONE) *inner = var;
+        size_t slot = i - (size_t)b->slots->body_output;
+        if (slot < b->states && accumulates(b, slot, b->body->outputs.items[i]->use.value))
+            placement_pin(b->p, var, NOTE_PRECISE, "sums over iterations");
     }
 }
 
 void placement_build_bodies(Placement *p, const Node *node, const VarId *outputs) {
     const OpSchema *schema = NULL;
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        if (attr->type != ATTR_GRAPH || !attr->v.g) continue;
+        if (!attr_graph(attr)) continue;
         if (!schema) schema = node_schema(node);
         BodyBuild b = {.p = p,
                        .node = node,
                        .slots = op_body_slots(schema, sym_text(attr->name)),
-                       .body = attr->v.g,
+                       .body = attr_graph(attr),
                        .uses = placement_node_vars(p, node),
                        .outputs = outputs};
         if (!b.slots) continue;

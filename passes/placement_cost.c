@@ -8,20 +8,37 @@
 
 enum { UNKNOWN_DIM = 64, UNKNOWN_RANK = 4096 };
 
+bool node_takes_rows(const Node *node) {
+    return domain_is_default(node->domain) &&
+           (sym_equals(node->op_type, "Gather") || sym_equals(node->op_type, "GatherND"));
+}
+
 static const uint64_t MOST_ELEMENTS = UINT64_C(1) << 40;
+
+/* Elements of the constant that the value's producer takes rows of; 0 where it takes none. */
+static uint64_t table_elements(const Value *value) {
+    const Node *node = value->producer;
+    if (!node || node->input_count == 0 || !node->inputs[0].value) return 0;
+    const Value *table = node->inputs[0].value;
+    return node_takes_rows(node) && value_is_constant(table) ? placement_elements(table) : 0;
+}
 
 uint64_t placement_elements(const Value *value) {
     const Type *type = value->type;
+    bool known = true;
     while (type && type->kind != TYPE_TENSOR && type->kind != TYPE_SPARSE_TENSOR) type = type->elem;
     if (!type || !type->has_shape) return UNKNOWN_RANK;
     uint64_t count = 1;
     for (uint32_t i = 0; i < type->rank; i++) {
         const Dim *dim = &type->dims[i];
-        uint64_t size =
-            dim->kind == DIM_KNOWN && dim->size >= 0 ? (uint64_t)dim->size : UNKNOWN_DIM;
+        bool sized = dim->kind == DIM_KNOWN && dim->size >= 0;
+        uint64_t size = sized ? (uint64_t)dim->size : UNKNOWN_DIM;
+        known = known && sized;
         if (size && count > MOST_ELEMENTS / size) return MOST_ELEMENTS;
         count *= size;
     }
+    uint64_t table = known ? 0 : table_elements(value);
+    if (table && count > table / 4) count = table / 4;
     return count ? count : 1; /* even an empty cast is a node to run */
 }
 
@@ -32,7 +49,8 @@ static uint64_t sum_of(uint64_t a, uint64_t b) {
 uint64_t placement_cost_sum(PlacementCost cost) {
     uint64_t casts =
         cost.casts > UINT64_MAX / COST_BYTES_A_CAST ? UINT64_MAX : cost.casts * COST_BYTES_A_CAST;
-    return sum_of(sum_of(cost.bytes_converted, casts), cost.bytes_fp32 / 8);
+    uint64_t given = cost.bytes_fp32 - cost.bytes_stored;
+    return sum_of(sum_of(cost.bytes_converted, casts), sum_of(cost.bytes_stored, given / 8));
 }
 
 void placement_cost_add_cast(PlacementCost *cost, const Value *value) {
@@ -44,16 +62,22 @@ void placement_cost_add_fp32(PlacementCost *cost, const Value *value) {
     cost->bytes_fp32 = sum_of(cost->bytes_fp32, 4 * placement_elements(value));
 }
 
+void placement_cost_add_stored(PlacementCost *cost, const Value *value) {
+    uint64_t before = cost->bytes_fp32;
+    placement_cost_add_fp32(cost, value);
+    cost->bytes_stored += cost->bytes_fp32 - before;
+}
+
 /* Constants that nobody reads are dead weight of the file, but cost no run. */
 static void add_value(PlacementCost *cost, const Value *value) {
     if (!value || type_dtype(value->type) != DTYPE_FLOAT) return;
-    if (!value->uses && value_is_constant(value)) return;
-    placement_cost_add_fp32(cost, value);
+    if (!value_is_constant(value)) placement_cost_add_fp32(cost, value);
+    else if (value->uses) placement_cost_add_stored(cost, value);
 }
 
 static void add_node(PlacementCost *cost, const Node *node) {
     if (node_is_own_cast(node)) {
-        placement_cost_add_cast(cost, node->outputs[0]);
+        placement_cost_add_cast(cost, node->inputs[0].value);
         return;
     }
     for (uint32_t i = 0; i < node->output_count; i++) add_value(cost, node->outputs[i]);

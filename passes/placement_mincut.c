@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The exact solver: least cost, which is bytes converted, a charge for each cast, and an eighth of
- * the bytes given in fp32 (placement_cost.h).
+/* The exact solver: least cost, which is bytes converted, a charge for each cast, the bytes of
+ * constants in fp32 and an eighth of the bytes given in fp32 (placement_cost.h).
  *
  * Every tie group is a node of a network, the source's side being low. A value of n elements that
  * is cast costs c = 12 n + the charge, in half bytes, where its producer and at least one reader
@@ -13,9 +13,9 @@
  * where every source is" (WIDEST operators, and readers that produce no float, which have no reason
  * of their own to see rounded values) is reader -inf-> source; so is "low only where its data is"
  * of operators that follow and compute. A constant can be stored either way: it costs a cast only
- * where its readers disagree, so that it is a node of its own there, and n where one of them is
- * fp32: source -n-> c -n-> each reader. Groups that no LOW
- * operator's data reaches (placement_candidates) are pinned. Of all minimum cuts the one with the
+ * where its readers disagree, so that it is a node of its own there, and 8 n where one of them is
+ * fp32: source -8n-> c -8n-> each reader. Groups that neither a LOW operator's data nor a constant
+ * table's rows reach (placement_candidates) are pinned. Of all minimum cuts the one with the
  * largest low side is taken.
  */
 #include "max_flow.h"
@@ -96,7 +96,7 @@ static void add_value(MinCut *m, uint32_t id, int64_t elements) {
     uint32_t producer = constant ? UINT32_MAX : node_of(m, m->p->value_vars[id]);
     if (!list_readers(m, id, producer) || m->readers.count == 0) return;
     if (constant) {
-        charge_readers(m, FLOW_SOURCE, COST_FP32 * elements);
+        charge_readers(m, FLOW_SOURCE, COST_STORED * elements);
         if (m->readers.count == 1) return;
         producer = flow_add_node(&m->flow);
     }
@@ -192,7 +192,8 @@ PlacementCost placement_cost(Placement *p) {
         bool constant = is_free_constant(p, id);
         bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
         if (cast) placement_cost_add_cast(&cost, value);
-        if (constant ? any_fp32 : !low) placement_cost_add_fp32(&cost, value);
+        if (constant && any_fp32) placement_cost_add_stored(&cost, value);
+        if (!constant && !low) placement_cost_add_fp32(&cost, value);
     }
     return cost;
 }

@@ -43,14 +43,15 @@ static void say(Text *text, const char *format, ...) {
 /* One random node that reads values v0 .. v(count - 1) and makes v(count). */
 static void say_node(Text *text, uint64_t *state, uint32_t count) {
     uint32_t a = random_below(state, count), b = random_below(state, count);
-    uint32_t kind = random_below(state, 12);
+    uint32_t kind = random_below(state, 13);
     if (kind < 2) say(text, "  v%u = MatMul (v%u, v%u)\n", count, a, b);
     else if (kind < 4) say(text, "  v%u = Exp (v%u)\n", count, a);
     else if (kind < 6) say(text, "  v%u = Relu (v%u)\n", count, a);
     else if (kind < 7) say(text, "  v%u = Transpose (v%u)\n", count, a);
     else if (kind < 9) say(text, "  v%u = Add (v%u, v%u)\n", count, a, b);
     else if (kind < 10) say(text, "  v%u = Max (v%u, v%u, v%u)\n", count, a, b, a);
-    else if (kind < 11)
+    else if (kind < 11) say(text, "  v%u = Gather (v2, k)\n", count);
+    else if (kind < 12)
         say(text,
             "  v%u = If <then_branch = t%u () => (float t%ua) { t%ua = Relu (v%u) }, "
             "else_branch = e%u () => (float e%ua) { e%ua = Neg (v%u) }> (c)\n",
@@ -65,7 +66,8 @@ static void say_model(Text *text, uint64_t *state) {
     uint32_t nodes = 2 + random_below(state, 9), count = 3;
     say(text,
         "<ir_version: 8, opset_import: [\"\" : 17]>\n"
-        "g (float v0, float v1, bool c) => (float v%u) <float[2] v2 = {1, 2}, int64 i = {0}> {\n",
+        "g (float v0, float v1, bool c, int64[n] k) => (float v%u) "
+        "<float[2] v2 = {1, 2}, int64 i = {0}> {\n",
         count + nodes - 1);
     for (uint32_t n = 0; n < nodes; n++, count++) say_node(text, state, count);
     say(text, "}\n");
@@ -136,6 +138,11 @@ static bool *allowed(Trial *t) {
     for (VarId v = 0; v < p->vars.count; v++) may[v] = !p->vars.items[v].pinned;
     while (drop_barred(t, may)) continue;
     for (VarId v = 0; v < p->vars.count; v++) reached[v] = may[v] && p->vars.items[v].wants_low;
+    for (const Node *node = p->model->graph->first; node; node = node->next)
+        if (sym_equals(node->op_type, "Gather")) {
+            VarId root = placement_root(p, placement_use_var(p, &node->inputs[0]));
+            reached[root] = may[root];
+        }
     while (spread_reach(t, may, reached)) continue;
     return reached;
 }
@@ -158,8 +165,10 @@ static bool is_feasible(Trial *t) {
 static uint64_t exact_cost(Trial *t) {
     PlacementCost cost = placement_cost(&t->p);
     assert_int_equal(placement_cost_sum(cost), cost.bytes_converted + 4096 * cost.casts +
-                                                   cost.bytes_fp32 / 8);
-    return 2 * cost.bytes_converted + 8192 * cost.casts + cost.bytes_fp32 / 4;
+                                                   cost.bytes_stored +
+                                                   (cost.bytes_fp32 - cost.bytes_stored) / 8);
+    return 2 * cost.bytes_converted + 8192 * cost.casts + 2 * cost.bytes_stored +
+           (cost.bytes_fp32 - cost.bytes_stored) / 4;
 }
 
 static uint64_t brute_force(Trial *t) {

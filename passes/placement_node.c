@@ -8,6 +8,7 @@
 #include "fused_ops.h"
 #include "op_facts.h"
 #include "op_types.h"
+#include "peer_fault.h"
 #include "placement.h"
 #include "text_order.h"
 
@@ -235,7 +236,8 @@ static void build_attribute_outputs(NodeBuild *b) {
  * nothing casts: the input stays with them. */
 static void pin_attribute_tensors(NodeBuild *b) {
     for (const Attr *attr = b->node->attrs; attr; attr = attr->next) {
-        if (attr->type != ATTR_TENSOR || !attr->v.t || attr->v.t->dtype != DTYPE_FLOAT) continue;
+        const Tensor *tensor = attr_tensor(attr);
+        if (!tensor || tensor->dtype != DTYPE_FLOAT) continue;
         const OpTypeVar *var = op_tensor_attr_var(b->schema, sym_text(attr->name));
         if (!var || !b->has_input[var - b->schema->vars]) continue;
         placement_pin(b->p, b->vars[var - b->schema->vars], NOTE_FIXED,
@@ -261,6 +263,15 @@ static const char *fp32_reason(NodeBuild *b) {
     return *reason;
 }
 
+/* What the node moves is cast anyway: behind it as well as before. */
+static bool is_cast_behind(const NodeBuild *b) {
+    if (b->p->request.target != DTYPE_FLOAT16 || !peer_fault_transpose(b->node)) return false;
+    const Value *moved = b->node->inputs[0].value;
+    VarId var = moved ? b->p->value_vars[moved->id] : VAR_NONE;
+    return var != VAR_NONE && !b->p->constant[moved->id] &&
+           b->p->vars.items[placement_root(b->p, var)].pinned;
+}
+
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     const char *excluded =
         b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
@@ -270,6 +281,7 @@ static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
     if (answer.op_class == CLASS_NONE) return answer.why;
     if (answer.op_class == CLASS_LOW && reads_dequantized(b->node))
         return "quantized: it reads DequantizeLinear";
+    if (is_cast_behind(b)) return "ONNX Runtime 1.31 fails on it in float16";
     return NULL;
 }
 
@@ -330,6 +342,7 @@ void placement_build_node(Placement *p, const Node *node) {
     }
     NodeBuild b = {.p = p, .node = node, .schema = schema, .uses = placement_node_vars(p, node)};
     OpClassAnswer answer = op_class_of(node, p->request.classes);
+    placement_note_asking(p, schema);
     b.pin = class_reason(&b, answer);
     for (size_t i = 0; i < schema->var_count; i++) b.vars[i] = VAR_NONE;
     bool few = node->output_count <= sizeof b.few / sizeof *b.few;

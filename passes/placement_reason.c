@@ -126,7 +126,8 @@ static int64_t cost_of(const Placement *p, uint32_t id, bool low, const ReaderCo
     bool cast = constant ? any_low && any_fp32 : low ? any_fp32 : any_low;
     bool fp32 = constant ? any_fp32 : !low;
     int64_t elements = (int64_t)placement_elements(value);
-    return (cast ? COST_CAST + COST_CONVERTED * elements : 0) + (fp32 ? COST_FP32 * elements : 0);
+    int64_t stays = (constant ? COST_STORED : COST_FP32) * elements;
+    return (cast ? COST_CAST + COST_CONVERTED * elements : 0) + (fp32 ? stays : 0);
 }
 
 /* Counted once for the root: what its lowering changes for a value that it makes or reads. */

@@ -88,11 +88,26 @@ static void join_components(Candidates *c) {
     }
 }
 
+/* Rows of constant tables are data that may be low from the start. */
+static void reach_from_tables(Candidates *c, bool *reached) {
+    Placement *p = c->p;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        if (!placement_value(p, id) || !p->constant[id]) continue;
+        for (const Use *use = p->values[id]->uses; use; use = use->next) {
+            if (!use->node || use->index != 0 || !node_takes_rows(use->node)) continue;
+            VarId var = placement_use_var(p, use);
+            VarId root = var == VAR_NONE ? VAR_FP32 : placement_root(p, var);
+            if (c->may[root]) reached[component_of(c, root)] = true;
+        }
+    }
+}
+
 static void drop_unreached(Candidates *c) {
     Placement *p = c->p;
     bool *reached = ARENA_ARRAY(p->scratch, bool, p->vars.count);
     for (VarId v = 1; v < p->vars.count; v++)
         if (c->may[v] && p->vars.items[v].wants_low) reached[component_of(c, v)] = true;
+    reach_from_tables(c, reached);
     for (VarId v = 1; v < p->vars.count; v++)
         if (c->may[v] && !reached[component_of(c, v)]) c->may[v] = false;
 }

@@ -9,12 +9,6 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The attribute if it has a value of that type, else NULL. */
-static const Attr *attr_typed(const DemiAttr *handle, AttrType type) {
-    const Attr *attr = attr_of(handle);
-    return attr && attr->type == type && !attr->ref ? attr : NULL;
-}
-
 static DemiAttr *api_node_first_attr(const DemiNode *node) {
     return node ? attr_out(node_of(node)->attrs) : NULL;
 }
@@ -44,34 +38,31 @@ static const char *api_attr_parameter(const DemiAttr *attr) {
 }
 
 static int64_t api_attr_int(const DemiAttr *handle, int64_t otherwise) {
-    const Attr *attr = attr_typed(handle, ATTR_INT);
-    return attr ? attr->v.i : otherwise;
+    int64_t number;
+    return attr_int(attr_of(handle), &number) ? number : otherwise;
 }
 
 static double api_attr_float(const DemiAttr *handle, double otherwise) {
-    const Attr *attr = attr_typed(handle, ATTR_FLOAT);
-    return attr ? (double)attr->v.f : otherwise;
+    float number;
+    return attr_float(attr_of(handle), &number) ? (double)number : otherwise;
 }
 
 static const char *api_attr_string(DemiPassRun *run, const DemiAttr *handle, size_t *size) {
-    const Attr *attr = attr_typed(handle, ATTR_STRING);
+    Bytes text;
     if (size) *size = 0;
-    return attr ? plugin_text(run, attr->v.s, size) : NULL;
+    return attr_string(attr_of(handle), &text) ? plugin_text(run, text, size) : NULL;
 }
 
 static const DemiTensor *api_attr_tensor(const DemiAttr *handle) {
-    const Attr *attr = attr_typed(handle, ATTR_TENSOR);
-    return attr ? tensor_out(attr->v.t) : NULL;
+    return tensor_out(attr_tensor(attr_of(handle)));
 }
 
 static DemiGraph *api_attr_graph(const DemiAttr *handle) {
-    const Attr *attr = attr_typed(handle, ATTR_GRAPH);
-    return attr ? graph_out(attr->v.g) : NULL;
+    return graph_out(attr_graph(attr_of(handle)));
 }
 
 static const DemiType *api_attr_type_value(const DemiAttr *handle) {
-    const Attr *attr = attr_typed(handle, ATTR_TYPE);
-    return attr ? type_out(attr->v.tp) : NULL;
+    return type_out(attr_type(attr_of(handle)));
 }
 
 static size_t api_attr_count(const DemiAttr *attr) {
@@ -79,30 +70,33 @@ static size_t api_attr_count(const DemiAttr *attr) {
 }
 
 static const int64_t *api_attr_ints(const DemiAttr *handle) {
-    const Attr *attr = attr_typed(handle, ATTR_INTS);
-    return attr ? attr->v.ints : NULL;
+    uint32_t count;
+    return attr_ints(attr_of(handle), &count);
 }
 
 static const float *api_attr_floats(const DemiAttr *handle) {
-    const Attr *attr = attr_typed(handle, ATTR_FLOATS);
-    return attr ? attr->v.floats : NULL;
+    uint32_t count;
+    return attr_floats(attr_of(handle), &count);
 }
 
 static const char *api_attr_string_at(DemiPassRun *run, const DemiAttr *handle, size_t i,
                                       size_t *size) {
-    const Attr *attr = attr_typed(handle, ATTR_STRINGS);
+    uint32_t count;
+    const Bytes *strings = attr_strings(attr_of(handle), &count);
     if (size) *size = 0;
-    return attr && i < attr->count ? plugin_text(run, attr->v.strings[i], size) : NULL;
+    return i < count ? plugin_text(run, strings[i], size) : NULL;
 }
 
 static const DemiTensor *api_attr_tensor_at(const DemiAttr *handle, size_t i) {
-    const Attr *attr = attr_typed(handle, ATTR_TENSORS);
-    return attr && i < attr->count ? tensor_out(attr->v.tensors[i]) : NULL;
+    uint32_t count;
+    const Tensor *const *tensors = attr_tensors(attr_of(handle), &count);
+    return i < count ? tensor_out(tensors[i]) : NULL;
 }
 
 static DemiGraph *api_attr_graph_at(const DemiAttr *handle, size_t i) {
-    const Attr *attr = attr_typed(handle, ATTR_GRAPHS);
-    return attr && i < attr->count ? graph_out(attr->v.graphs[i]) : NULL;
+    uint32_t count;
+    Graph *const *graphs = attr_graphs(attr_of(handle), &count);
+    return i < count ? graph_out(graphs[i]) : NULL;
 }
 
 /* ---- setting --------------------------------------------------------------------------------- */

@@ -50,8 +50,7 @@ static bool check_types_of(const Node *node, uint32_t first_new, Err *err) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *value = node->outputs[i];
         if (!value || value->id < first_new || type_dtype(value->type)) continue;
-        if (value->type && (value->type->kind == TYPE_MAP || value->type->kind == TYPE_OPAQUE))
-            continue;
+        if (value_type(value)->kind == TYPE_MAP || value_type(value)->kind == TYPE_OPAQUE) continue;
         node_error(node, err, ERR_MODEL, "made a value without type, and says it breaks no dtypes");
         err_operand(err, "output '%s'", sym_text(value->name));
         return false;

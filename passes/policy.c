@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shown.h"
 #include "text_distance.h"
 #include "text_words.h"
 
@@ -331,6 +332,22 @@ static void write_classes(json_t *root, const ConvertPolicy *policy, const OpCla
     }
 }
 
+/* Within the strings, what a terminal should not get as it is: jansson escapes C0 alone. Outside of
+ * them there are but line breaks. */
+static const char *escape_hidden(Arena *arena, const char *text) {
+    VEC(char) out = {0};
+    for (size_t left = strlen(text), size; left; text += size, left -= size) {
+        char escape[SHOWN_MOST];
+        bool plain = shown_plain(text, left, &size) || *text == '\n';
+        unsigned code = utf8_code(text, size);
+        plain = plain || code > 0xffff;
+        size_t length = plain ? size : (size_t)snprintf(escape, sizeof escape, "\\u%04x", code);
+        for (size_t i = 0; i < length; i++) VEC_PUSH(arena, &out, plain ? text[i] : escape[i]);
+    }
+    VEC_PUSH(arena, &out, '\0');
+    return out.items;
+}
+
 const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     const OpClasses *classes = policy_classes(policy, err);
     if (!classes) return NULL;
@@ -353,5 +370,5 @@ const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     char *text = json_dumps(root, JSON_INDENT(2));
     if (!text) arena_exhausted(policy->arena);
     arena_defer(policy->arena, free, text);
-    return text;
+    return escape_hidden(policy->arena, text);
 }

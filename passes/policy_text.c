@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "shown.h"
+
 const char *const policy_bases[] = {"", "float16", "bfloat16", "fast", NULL};
 const char *const policy_targets[] = {"", "float16", "bfloat16", NULL};
 const char *const policy_ios[] = {"", "keep", "low", NULL};
@@ -133,10 +135,15 @@ static void put(Text *text, const char *string) {
 /* A JSON string, so that a pattern may hold any character. */
 static void put_quoted(Text *text, const char *string) {
     put(text, "\"");
-    for (const unsigned char *p = (const unsigned char *)string; *p; p++) {
-        if (*p == '"' || *p == '\\') put(text, "\\");
-        if (*p >= 0x20) VEC_PUSH(text->arena, &text->out, (char)*p);
-        else put(text, arena_printf(text->arena, "\\u%04x", *p));
+    for (size_t left = strlen(string), size; left; string += size, left -= size) {
+        bool plain = shown_plain(string, left, &size);
+        unsigned code = utf8_code(string, size);
+        if (!plain && code <= 0xffff && (size > 1 || code < 0x80)) {
+            put(text, arena_printf(text->arena, "\\u%04x", code));
+            continue;
+        }
+        if (*string == '"' || *string == '\\') put(text, "\\");
+        for (size_t i = 0; i < size; i++) VEC_PUSH(text->arena, &text->out, string[i]);
     }
     put(text, "\"");
 }

@@ -190,28 +190,13 @@ static void count_sparse(DemiReport *report, const SparseTensor *sparse, Column 
 }
 
 static void count_attr(DemiReport *report, const Attr *attr, Column column) {
-    if (attr->ref) return;
-    switch (attr->type) {
-    case ATTR_TENSOR: count_tensor(report, attr->v.t, column); break;
-    case ATTR_SPARSE_TENSOR: count_sparse(report, attr->v.sparse, column); break;
-    case ATTR_TENSORS:
-        for (uint32_t i = 0; i < attr->count; i++) count_tensor(report, attr->v.tensors[i], column);
-        break;
-    case ATTR_SPARSE_TENSORS:
-        for (uint32_t i = 0; i < attr->count; i++) count_sparse(report, attr->v.sparses[i], column);
-        break;
-    case ATTR_UNDEFINED:
-    case ATTR_FLOAT:
-    case ATTR_INT:
-    case ATTR_STRING:
-    case ATTR_GRAPH:
-    case ATTR_FLOATS:
-    case ATTR_INTS:
-    case ATTR_STRINGS:
-    case ATTR_GRAPHS:
-    case ATTR_TYPE:
-    case ATTR_TYPES: break;
-    }
+    uint32_t count;
+    count_tensor(report, attr_tensor(attr), column);
+    count_sparse(report, attr_sparse(attr), column);
+    const Tensor *const *tensors = attr_tensors(attr, &count);
+    for (uint32_t i = 0; i < count; i++) count_tensor(report, tensors[i], column);
+    const SparseTensor *const *sparses = attr_sparses(attr, &count);
+    for (uint32_t i = 0; i < count; i++) count_sparse(report, sparses[i], column);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "peer_fault.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -26,6 +28,8 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     uint64_t heavy = is_heavy(node) ? 1 : 0;
     facts->float16 += node->note->dtype == DTYPE_FLOAT16;
     facts->bfloat16 += node->note->dtype == DTYPE_BFLOAT16;
+    if (node->note->dtype == DTYPE_FLOAT16 && peer_fault_transpose(node) && facts->faults++ == 0)
+        facts->fault = node_label(node);
     if (low) {
         facts->low++;
         facts->heavy_low += heavy;
@@ -84,6 +88,13 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         if (!facts->bfloat16) return NULL;
         return "ONNX Runtime's CPU provider cannot load bfloat16 models; use a GPU provider or "
                "float16";
+    case ADVICE_FAULT:
+        if (!facts->faults) return NULL;
+        return arena_printf(arena,
+                            "ONNX Runtime 1.31's optimizer ends with SIGSEGV on %llu Transpose%s, "
+                            "as '%s': --keep these, or disable its MatmulTransposeFusion",
+                            (unsigned long long)facts->faults, facts->faults == 1 ? "" : "s",
+                            facts->fault);
     case ADVICE_COUNT: break;
     }
     return NULL;

@@ -16,6 +16,8 @@ typedef struct AdviceFacts {
     uint64_t heavy_low, heavy_full; /* of them, convolutions and matrix products */
     uint64_t float16, bfloat16;     /* nodes given each */
     uint64_t casts;                 /* inserted casts left */
+    uint64_t faults;                /* nodes that ONNX Runtime fails on (peer_fault.h) */
+    const char *fault;              /* what to call the first of them */
 } AdviceFacts;
 
 typedef enum Advice {
@@ -24,6 +26,7 @@ typedef enum Advice {
     ADVICE_CASTS,
     ADVICE_PROCESSOR,
     ADVICE_BFLOAT16_CPU,
+    ADVICE_FAULT,
     ADVICE_COUNT
 } Advice;
 

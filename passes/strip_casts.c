@@ -13,17 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cast_node.h"
+#include "compare.h"
 #include "constants.h"
 #include "infer_dtypes.h"
 #include "op_types.h"
 #include "passes.h"
+#include "type_classes.h"
 
-static bool is_low(Dtype dtype) { return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16; }
+static bool is_low(Dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-/* An entry for an output that a cast gave its name to is not demi's: the file had two of it, and the
- * other one is with the value that the cast reads. It stays, as a mention (mentions.h). */
+/* An entry for an output that a cast gave its name to is not demi's: the file had two of it, and
+ * the other one is with the value that the cast reads. It stays, as a mention (mentions.h). */
 static void keep_repeated_info(Value *result) {
     Graph *graph = result->graph;
     Value *mention = value_new(graph, result->name);
@@ -70,18 +75,20 @@ static void restore_attr(Node *node, char *name) {
     char kind = was ? *was : 0;
     if (was) *was = '\0';
     const Attr *attr = node_attr(node, name);
-    if (!attr) return;
-    if (was && attr->type == ATTR_TENSOR && tensor_check(attr->v.t, NULL) &&
-        tensor_count(attr->v.t) == 1) {
-        node_set_attr_tensor(node, name, restore_number(arena, attr->v.t, kind, was + 1));
+    const Tensor *tensor = attr_tensor(attr);
+    if (!attr || attr->ref) return; /* insert-casts leaves a function's parameter alone */
+    if (was && tensor && tensor_check(tensor, NULL) && tensor_count(tensor) == 1) {
+        node_set_attr_tensor(node, name, restore_number(arena, tensor, kind, was + 1));
         return;
     }
-    if (attr->type == ATTR_INT) node_set_attr_int(node, name, DTYPE_FLOAT);
-    else if (attr->type == ATTR_STRING) node_set_attr_string(node, name, "FLOAT");
-    else if (attr->type == ATTR_TENSOR)
-        node_set_attr_tensor(node, name, tensor_new_cast(arena, attr->v.t, DTYPE_FLOAT));
-    else if (attr->type == ATTR_TYPE)
-        node_set_attr_type(node, name, type_with_dtype(arena, attr->v.tp, DTYPE_FLOAT));
+    if (attr->type == ATTR_INT)
+        node_set_attr_int(node, name, DTYPE_FLOAT);
+    else if (attr->type == ATTR_STRING)
+        node_set_attr_string(node, name, "FLOAT");
+    else if (tensor)
+        node_set_attr_tensor(node, name, tensor_new_cast(arena, tensor, DTYPE_FLOAT));
+    else if (attr_type(attr))
+        node_set_attr_type(node, name, type_with_dtype(arena, attr_type(attr), DTYPE_FLOAT));
 }
 
 /* The next entry of demi.was in a list of metadata, or the list's end. */
@@ -97,8 +104,10 @@ static void restore_attrs(PassCtx *ctx, Node *node) {
         size_t length = entry->value->length;
         bool absent = length && entry->value->text[length - 1] == '=';
         char *name = arena_copy(ctx->scratch, entry->value->text, absent ? length - 1 : length);
-        if (absent) node_remove_attr(node, name);
-        else restore_attr(node, name);
+        if (absent)
+            node_remove_attr(node, name);
+        else
+            restore_attr(node, name);
         *at = entry->next;
         ctx->counts->rewrites++;
     }
@@ -127,6 +136,139 @@ static void restore_interface(PassCtx *ctx, Graph *graph) {
             graph_declare_output(graph, (uint32_t)i, DTYPE_FLOAT);
 }
 
+/* ---- constants ------------------------------------------------------------------------------- */
+
+typedef VEC(Value *) ValueList;
+
+/* Constants in 16 bit, in the order of the file. */
+static ValueList low_constants(PassCtx *ctx, const GraphList *graphs) {
+    ValueList found = {0};
+    for (size_t g = 0; g < graphs->count; g++) {
+        const Graph *graph = graphs->items[g];
+        for (size_t i = 0; i < graph->initializers.count; i++)
+            if (value_is_constant(graph->initializers.items[i]) &&
+                is_low((Dtype)graph->initializers.items[i]->init->dtype))
+                VEC_PUSH(ctx->scratch, &found, graph->initializers.items[i]);
+        for (Node *node = graph->first; node; node = node_after(node)) {
+            Value *value = node->output_count == 1 && !node->input_count ? node->outputs[0] : NULL;
+            const Tensor *tensor =
+                value && value_is_constant(value) ? constant_tensor(value, ctx->scratch) : NULL;
+            if (tensor && is_low((Dtype)tensor->dtype)) VEC_PUSH(ctx->scratch, &found, value);
+        }
+    }
+    return found;
+}
+
+/* Weights that an author stores in 16 bit are cast where they are read. */
+static bool is_cast_by_author(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next)
+        if (!node_is_cast(use->node)) return false;
+    return value->uses;
+}
+
+/* In a model of demi's a 16-bit constant is demi's too, but where its class has a 16-bit type of
+ * the author's own. Where both are said, nothing is known, and casts bring them together. */
+static bool was_narrowed(TypeClasses *classes, const Value *value) {
+    unsigned said = type_classes_said(classes, value);
+    return said == TYPE_SAID_FLOAT || (said == 0 && !is_cast_by_author(value));
+}
+
+/* Gives a constant of 16 bit its old type. */
+static void widen(PassCtx *ctx, Value *value) {
+    Arena *arena = &value->graph->model->arena;
+    const Tensor *tensor = constant_tensor(value, arena);
+    constant_replace(value, tensor_new_cast(arena, tensor, DTYPE_FLOAT));
+    value_set_type(value, type_with_dtype(arena, value->type, DTYPE_FLOAT));
+    ctx->counts->rewrites++;
+}
+
+/* True where `copy` is what cast-params{both=true} makes of `from`: its rounding. */
+static bool is_rounding(PassCtx *ctx, const Tensor *copy, const Tensor *from) {
+    if (from->dtype != DTYPE_FLOAT || from->rank != copy->rank || !tensor_check(from, NULL) ||
+        !tensor_check(copy, NULL))
+        return false;
+    for (uint32_t i = 0; i < from->rank; i++)
+        if (from->dims[i] != copy->dims[i]) return false;
+    const Tensor *rounded = tensor_new_cast(ctx->scratch, from, (Dtype)copy->dtype);
+    const Tensor *clamped = tensor_new_cast_clamped(ctx->scratch, from, (Dtype)copy->dtype);
+    Err ignored = {0}, also = {0};
+    uint64_t size = tensor_raw_size(copy);
+    return tensor_compare_raw(copy, rounded, size, &ignored) ||
+           tensor_compare_raw(copy, clamped, size, &also);
+}
+
+/* Float constants by their names' numbers, of one graph at a time. */
+typedef struct Originals {
+    const Graph *graph;
+    Value **by_name; /* [count]; those of other graphs count for nothing */
+    size_t count;
+} Originals;
+
+static void originals_fill(Originals *o, const Graph *graph) {
+    o->graph = graph;
+    for (size_t i = 0; i < graph->initializers.count; i++)
+        o->by_name[graph->initializers.items[i]->name->number] = graph->initializers.items[i];
+    for (Node *node = graph->first; node; node = node_after(node))
+        if (node->output_count == 1 && !node->input_count && node->outputs[0])
+            o->by_name[node->outputs[0]->name->number] = node->outputs[0];
+}
+
+/* The float constant of that name in the graph of `copy`, where that is its rounding; else NULL. */
+static Value *original_named(PassCtx *ctx, Originals *o, const Value *copy, Sym name) {
+    if (!name || name->number >= o->count) return NULL;
+    if (o->graph != copy->graph) originals_fill(o, copy->graph);
+    Value *value = o->by_name[name->number];
+    if (!value || value->graph != copy->graph || !value_is_constant(value) || value->referenced)
+        return NULL;
+    const Tensor *tensor = constant_tensor(copy, ctx->scratch);
+    const Tensor *from = constant_tensor(value, ctx->scratch);
+    return from && is_rounding(ctx, tensor, from) ? value : NULL;
+}
+
+/* The constant that a 16-bit one was made of and put beside, told by their names and data: w of
+ * w_float16, or y_float of y where y is an output. NULL where there is none. */
+static Value *original_of(PassCtx *ctx, Originals *o, const Value *copy) {
+    const Tensor *tensor = constant_tensor(copy, ctx->scratch);
+    const char *name = copy->name->text, *end = NULL;
+    const char *suffix = tensor->dtype == DTYPE_FLOAT16 ? "_float16" : "_bfloat16";
+    const SymTable *syms = &ctx->model->syms;
+    if (value_is_named_output(copy)) {
+        const char *kept = arena_printf(ctx->scratch, "%s_float", name);
+        return original_named(ctx, o, copy, sym_find(syms, kept, strlen(kept)));
+    }
+    for (const char *at = strstr(name, suffix); at; at = strstr(at + 1, suffix)) end = at;
+    return end ? original_named(ctx, o, copy, sym_find(syms, name, (size_t)(end - name))) : NULL;
+}
+
+static void drop_copy(PassCtx *ctx, Value *copy, Value *original) {
+    if (value_is_named_output(copy)) value_swap_names(copy, original);
+    value_replace_uses(copy, original);
+    if (copy->producer)
+        node_remove(copy->producer);
+    else
+        graph_remove_initializer(copy);
+    ctx->counts->rewrites++;
+}
+
+/* Constants that demi stored in 16 bit, or a second time in 16 bit, are as they were, but for the
+ * rounding of the former. */
+static void restore_constants(PassCtx *ctx, const GraphList *graphs, TypeClasses *classes) {
+    ValueList constants = low_constants(ctx, graphs);
+    Originals originals = {.count = ctx->model->syms.count};
+    originals.by_name = ARENA_ARRAY(ctx->scratch, Value *, originals.count);
+    for (size_t i = 0; i < constants.count; i++) {
+        Value *value = constants.items[i];
+        if (!was_narrowed(classes, value)) continue;
+        Value *original = value->referenced ? NULL : original_of(ctx, &originals, value);
+        if (original && value_is_named_output(value) && value_is_named_output(original))
+            original = NULL;
+        if (original)
+            drop_copy(ctx, value, original);
+        else
+            widen(ctx, value);
+    }
+}
+
 /* ---- bringing types together again ----------------------------------------------------------- */
 
 static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
@@ -147,7 +289,7 @@ static Value *as_float(PassCtx *ctx, Node *reader, Value *value) {
         reader->graph,
         sym_fresh(&model->syms, arena_printf(ctx->scratch, "%s_to_float", value->name->text)));
     node_set_output(cast, 0, result);
-    node_set_attr_int(cast, "to", DTYPE_FLOAT);
+    cast_set_to(cast, DTYPE_FLOAT);
     value_set_type(result, type);
     return result;
 }
@@ -206,7 +348,7 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
         use_set(&output->use, result);
         value_swap_names(value, result);
         node_set_input(cast, 0, value);
-        node_set_attr_int(cast, "to", declared);
+        cast_set_to(cast, declared);
         value_set_type(result, type_with_dtype(&model->arena, value->type, declared));
         ctx->counts->rewrites++;
     }
@@ -230,25 +372,35 @@ static void restore_imports(Model *model, const GraphList *graphs) {
     }
 }
 
+static void restore_nodes(PassCtx *ctx, const GraphList *graphs) {
+    for (size_t i = 0; i < graphs->count; i++) {
+        for (Node *node = graphs->items[i]->first, *next; node; node = next) {
+            next = node->next;
+            if (node_is_own_cast(node))
+                remove_cast(ctx, node);
+            else
+                restore_attrs(ctx, node);
+        }
+        graph_sweep(graphs->items[i]);
+    }
+}
+
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
-    uint64_t before = ctx->counts->rewrites;
-    restore_interface(ctx, ctx->model->graph);
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
-    for (size_t i = 0; i < graphs.count; i++) {
-        for (Node *node = graphs.items[i]->first, *next; node; node = next) {
-            next = node->next;
-            if (node_is_own_cast(node)) remove_cast(ctx, node);
-            else restore_attrs(ctx, node);
-        }
-        graph_sweep(graphs.items[i]);
-    }
-    if (ctx->counts->rewrites == before) return true; /* nothing of ours in this model */
-    InferHook hook = {unite_operands, ctx};
+    if (!casts_left_mark(ctx->model, &graphs)) return true; /* nothing of ours in this model */
+    if (!infer_dtypes(ctx, NULL, NULL, err)) return false;
+    TypeClasses classes = type_classes_build(ctx->model, ctx->scratch);
+    restore_interface(ctx, ctx->model->graph);
+    restore_nodes(ctx, &graphs);
+    restore_constants(ctx, &graphs, &classes);
+    InferHook hook = {.before_node = unite_operands, .data = ctx};
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
     for (size_t i = 0; i < graphs.count; i++) sync_declarations(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);
     restore_imports(ctx->model, &graphs);
+    while (model_take_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK)) {
+    }
     return true;
 }
 

@@ -20,6 +20,12 @@ typedef struct NewNode {
     int64_t opset; /* whose form it has */
 } NewNode;
 
+/* A declaration whose shape is not what the operators give. */
+typedef struct WrongShape {
+    const Value *value;
+    ValueDecl *decl;
+} WrongShape;
+
 struct Upgrade {
     PassCtx *ctx;
     Model *model;
@@ -27,6 +33,7 @@ struct Upgrade {
     bool inferred; /* types are as good as they get */
     bool applying; /* the checks are over */
     VEC(NewNode) added;
+    VEC(WrongShape) wrong; /* found by the checks */
     const Node *upsampled; /* the last node that was an Upsample */
 };
 
@@ -101,11 +108,6 @@ void upgrade_move_output(Value *made, Value *value);
 
 /* Makes value actual input i, growing the list as needed. */
 void upgrade_set_input(Node *node, uint32_t i, Value *value);
-
-void upgrade_set_ints(Node *node, const char *name, const int64_t *values, uint32_t count);
-void upgrade_set_floats(Node *node, const char *name, const float *values, uint32_t count);
-void upgrade_set_float(Node *node, const char *name, float value);
-void upgrade_set_graph(Node *node, const char *name, Graph *graph);
 
 /* ---- rows that are code ---------------------------------------------------------------------- */
 

@@ -85,8 +85,7 @@ bool upgrade_may_be_absent(const Node *node, const Attr *attr) {
 
 bool upgrade_attr_is(const Node *node, const char *name, const char *text) {
     const Attr *attr = node_attr(node, name);
-    return attr && !attr->ref && attr->type == ATTR_STRING && attr->v.s.size == strlen(text) &&
-           memcmp(attr->v.s.data, text, attr->v.s.size) == 0;
+    return attr_is_text(attr, text);
 }
 
 bool upgrade_check_plain(const Upgrade *upgrade, const Node *node, const char *names, Err *err) {
@@ -234,37 +233,6 @@ void upgrade_set_input(Node *node, uint32_t i, Value *value) {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Lists, graphs and references, for which the graph itself has no setters. */
-static Attr *attr_new(Node *node, const char *name, AttrType type) {
-    node_set_attr_int(node, name, 0);
-    Attr *attr = node_attr(node, name);
-    attr->type = type;
-    attr->has_value = false;
-    return attr;
-}
-
-void upgrade_set_ints(Node *node, const char *name, const int64_t *values, uint32_t count) {
-    Attr *attr = attr_new(node, name, ATTR_INTS);
-    attr->count = count;
-    attr->v.ints = arena_copy(&node->graph->model->arena, values, count * sizeof *values);
-}
-
-void upgrade_set_floats(Node *node, const char *name, const float *values, uint32_t count) {
-    Attr *attr = attr_new(node, name, ATTR_FLOATS);
-    attr->count = count;
-    attr->v.floats = arena_copy(&node->graph->model->arena, values, count * sizeof *values);
-}
-
-void upgrade_set_float(Node *node, const char *name, float value) {
-    Attr *attr = attr_new(node, name, ATTR_FLOAT);
-    attr->has_value = true;
-    attr->v.f = value;
-}
-
-void upgrade_set_graph(Node *node, const char *name, Graph *graph) {
-    attr_new(node, name, ATTR_GRAPH)->v.g = graph;
-}
-
 /* A Constant node that reads the function's parameter; a number of rank 1 is reshaped to it. */
 static Value *parameter_value(Upgrade *upgrade, Node *at, const Attr *attr, uint32_t rank,
                               const char *stem) {
@@ -272,7 +240,11 @@ static Value *parameter_value(Upgrade *upgrade, Node *at, const Attr *attr, uint
     const char *name = attr->type == ATTR_FLOATS ? "value_floats"
                        : attr->type == ATTR_INTS ? "value_ints"
                                                  : "value_int";
-    attr_new(node, name, attr->type)->ref = attr->ref;
+    node_set_attr_int(node, name, 0);
+    Attr *parameter = node_attr(node, name);
+    parameter->type = attr->type;
+    parameter->has_value = false;
+    parameter->ref = attr->ref;
     if (rank == 0 || attr->type != ATTR_INT) return node->outputs[0];
     Value *inputs[] = {node->outputs[0], upgrade_int(upgrade, at, 1, 1, stem), NULL};
     return upgrade_node(upgrade, at, at, "Reshape", VALUE_INTS_OPSET, inputs, stem);
@@ -281,8 +253,11 @@ static Value *parameter_value(Upgrade *upgrade, Node *at, const Attr *attr, uint
 Value *upgrade_attr_value(Upgrade *upgrade, Node *at, const Attr *attr, uint32_t rank) {
     const char *stem = attr->name->text;
     if (attr->ref) return parameter_value(upgrade, at, attr, rank, stem);
-    if (attr->type == ATTR_INT) return upgrade_int(upgrade, at, attr->v.i, rank, stem);
-    if (attr->type == ATTR_FLOATS)
-        return upgrade_floats(upgrade, at, attr->v.floats, attr->count, stem);
-    return upgrade_ints(upgrade, at, attr->v.ints, attr->count, stem);
+    int64_t number;
+    uint32_t count;
+    if (attr_int(attr, &number)) return upgrade_int(upgrade, at, number, rank, stem);
+    const float *floats = attr_floats(attr, &count);
+    if (attr->type == ATTR_FLOATS) return upgrade_floats(upgrade, at, floats, count, stem);
+    const int64_t *ints = attr_ints(attr, &count);
+    return upgrade_ints(upgrade, at, ints, count, stem);
 }

@@ -115,9 +115,9 @@ bool upgrade_check_dropout_ratio(Upgrade *upgrade, const Node *node, Err *err) {
 }
 
 void upgrade_apply_dropout_ratio(Upgrade *upgrade, Node *node) {
-    const Attr *ratio = node_attr(node, "ratio");
-    if (ratio && ratio->type == ATTR_FLOAT) {
-        const Tensor *tensor = tensor_new_float_scalar(&upgrade->model->arena, ratio->v.f);
+    float ratio;
+    if (attr_float(node_attr(node, "ratio"), &ratio)) {
+        const Tensor *tensor = tensor_new_float_scalar(&upgrade->model->arena, ratio);
         upgrade_set_input(node, 1, upgrade_constant(upgrade, node, tensor, "ratio"));
     }
     if (node_attr(node, "is_test"))
@@ -221,8 +221,9 @@ void upgrade_apply_group_norm_scale(Upgrade *upgrade, Node *node) {
 bool upgrade_check_lp_power(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "p", err)) return false;
     const Attr *p = node_attr(node, "p");
-    bool whole = !p || (p->type == ATTR_FLOAT && p->v.f >= 1.0f && p->v.f < 1e6f &&
-                        p->v.f == (float)(int64_t)p->v.f);
+    float power;
+    bool whole = !p || (attr_float(p, &power) && power >= 1.0f && power < 1e6f &&
+                        power == (float)(int64_t)power);
     if (!whole) return upgrade_refuse(upgrade, node, err, "'p' must be a whole number");
     if (sym_equals(node->op_type, "LpPool") && !node_attr(node, "kernel_shape"))
         return upgrade_refuse(upgrade, node, err, "'kernel_shape' must be given");
@@ -231,8 +232,8 @@ bool upgrade_check_lp_power(Upgrade *upgrade, const Node *node, Err *err) {
 
 void upgrade_apply_lp_power(Upgrade *upgrade, Node *node) {
     (void)upgrade;
-    const Attr *p = node_attr(node, "p");
-    if (p) node_set_attr_int(node, "p", (int64_t)p->v.f);
+    float power;
+    if (attr_float(node_attr(node, "p"), &power)) node_set_attr_int(node, "p", (int64_t)power);
 }
 
 /* ---- Upsample, Resize ------------------------------------------------------------------------ */
@@ -244,12 +245,13 @@ bool upgrade_check_upsample_scales(Upgrade *upgrade, const Node *node, Err *err)
 
 void upgrade_apply_upsample_scales(Upgrade *upgrade, Node *node) {
     (void)upgrade;
-    const Attr *height = node_attr(node, "height_scale"), *width = node_attr(node, "width_scale");
-    float scales[4] = {1.0f, 1.0f, height ? height->v.f : 1.0f, width ? width->v.f : 1.0f};
+    float scales[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    attr_float(node_attr(node, "height_scale"), &scales[2]);
+    attr_float(node_attr(node, "width_scale"), &scales[3]);
     node_remove_attr(node, "height_scale");
     node_remove_attr(node, "width_scale");
     if (upgrade_attr_is(node, "mode", "bilinear")) node_set_attr_string(node, "mode", "linear");
-    upgrade_set_floats(node, "scales", scales, 4);
+    node_set_attr_floats(node, "scales", scales, 4);
 }
 
 typedef enum Scales { SCALES_UP, SCALES_DOWN, SCALES_MIXED } Scales;
@@ -295,7 +297,9 @@ static void split_resize(Upgrade *upgrade, Node *node) {
     upgrade->added.count--; /* made below, in the form of 11 */
     node_resize_inputs(first, 3);
     node_set_input(first, 2, down);
-    node_set_input(first, 1, upgrade_floats(upgrade, node, NULL, 0, "roi"));
+    Value *roi = upgrade_floats(upgrade, node, NULL, 0, "roi");
+    if (roi->producer) node_move_before(roi->producer, first); /* a function has no initializers */
+    node_set_input(first, 1, roi);
     node_set_attr_string(first, "coordinate_transformation_mode", "asymmetric");
     node_set_attr_string(first, "nearest_mode", "ceil");
     VEC_PUSH(upgrade->ctx->scratch, &upgrade->added, ((NewNode){first, 11}));

@@ -16,18 +16,19 @@ static void append_dims(Upgrade *upgrade, Node *node, uint32_t i, int64_t rank, 
     for (int64_t k = 0; k < count; k++) axes[k] = rank + k;
     Value *inputs[] = {node->inputs[i].value, NULL};
     Value *wide = upgrade_node(upgrade, node, node, "Unsqueeze", OPSET, inputs, "aligned");
-    upgrade_set_ints(wide->producer, "axes", axes, (uint32_t)count);
+    node_set_attr_ints(wide->producer, "axes", axes, (uint32_t)count);
     node_set_input(node, i, wide);
 }
 
 /* Dimensions of 1 that B lacks behind its own, to begin at `axis` of A; -1 where unknown. */
 static int64_t missing_dims(Upgrade *upgrade, const Node *node) {
     int64_t a = upgrade_rank(upgrade, node, 0), b = upgrade_rank(upgrade, node, 1);
-    const Attr *attr = node_attr(node, "axis");
-    if (!attr || node_attr_int(node, "broadcast", 0) == 0) return 0; /* trailing, or equal shapes */
+    int64_t axis;
+    if (!attr_int(node_attr(node, "axis"), &axis) || node_attr_int(node, "broadcast", 0) == 0)
+        return 0; /* trailing, or equal shapes */
     if (a < 0 || b < 0) return -1;
-    int64_t axis = attr->v.i < 0 ? attr->v.i + a : attr->v.i;
-    return axis >= 0 && axis + b <= a ? a - axis - b : -1;
+    if (axis < 0) axis += a;
+    return axis >= 0 && axis <= a - b ? a - axis - b : -1;
 }
 
 /* 6 -> 7 of binary operators: B was laid beside A from `axis` on; now from the end. */
@@ -66,11 +67,11 @@ void upgrade_apply_prelu_slope(Upgrade *upgrade, Node *node) {
 /* ---- Cast ------------------------------------------------------------------------------------ */
 
 static Dtype cast_target(const Node *node) {
-    const Attr *to = node_attr(node, "to");
-    if (!to || to->type != ATTR_STRING) return DTYPE_UNDEFINED;
+    Bytes to;
+    if (!attr_string(node_attr(node, "to"), &to)) return DTYPE_UNDEFINED;
     char name[32] = {0};
-    for (size_t i = 0; i < to->v.s.size && i + 1 < sizeof name; i++) {
-        char c = (char)to->v.s.data[i];
+    for (size_t i = 0; i < to.size && i + 1 < sizeof name; i++) {
+        char c = (char)to.data[i];
         name[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
     return dtype_from_name(name, strlen(name));
@@ -89,16 +90,17 @@ void upgrade_apply_cast_to(Upgrade *upgrade, Node *node) {
 
 /* ---- Clip, Pad: numbers of the data's type --------------------------------------------------- */
 
-/* An attribute that says more than its absence does. */
-static bool says_bound(const Node *node, const char *name, float without) {
-    const Attr *attr = node_attr(node, name);
-    return attr && !attr->ref && attr->type == ATTR_FLOAT && attr->v.f != without;
+/* An attribute that says more than its absence does, in *bound. */
+static bool says_bound(const Node *node, const char *name, float without, float *bound) {
+    return attr_float(node_attr(node, name), bound) && *bound != without;
 }
 
 /* 6 -> 11: the bounds are inputs; the defaults are still the float type's ends. */
 bool upgrade_check_clip_bounds(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "min max", err)) return false;
-    bool any = says_bound(node, "min", -FLT_MAX) || says_bound(node, "max", FLT_MAX);
+    float bound;
+    bool any =
+        says_bound(node, "min", -FLT_MAX, &bound) || says_bound(node, "max", FLT_MAX, &bound);
     return !any || upgrade_can_make_like(upgrade, node, 0) ||
            upgrade_refuse(upgrade, node, err, "the type of its input is unknown");
 }
@@ -107,10 +109,9 @@ void upgrade_apply_clip_bounds(Upgrade *upgrade, Node *node) {
     static const char *const names[] = {"min", "max"};
     static const float without[] = {-FLT_MAX, FLT_MAX};
     for (uint32_t i = 0; i < 2; i++) {
-        if (says_bound(node, names[i], without[i])) {
-            float bound = node_attr(node, names[i])->v.f;
+        float bound;
+        if (says_bound(node, names[i], without[i], &bound))
             upgrade_set_input(node, i + 1, upgrade_scalar_like(upgrade, node, bound, names[i]));
-        }
         node_remove_attr(node, names[i]);
     }
 }
@@ -118,15 +119,15 @@ void upgrade_apply_clip_bounds(Upgrade *upgrade, Node *node) {
 /* 2 -> 11: the value to fill with is an input; 0 where it is left out. */
 bool upgrade_check_pad_value(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "value", err)) return false;
-    return !says_bound(node, "value", 0.0f) || upgrade_can_make_like(upgrade, node, 0) ||
+    float value;
+    return !says_bound(node, "value", 0.0f, &value) || upgrade_can_make_like(upgrade, node, 0) ||
            upgrade_refuse(upgrade, node, err, "the type of its input is unknown");
 }
 
 void upgrade_apply_pad_value(Upgrade *upgrade, Node *node) {
-    if (says_bound(node, "value", 0.0f)) {
-        float value = node_attr(node, "value")->v.f;
+    float value;
+    if (says_bound(node, "value", 0.0f, &value))
         upgrade_set_input(node, 2, upgrade_scalar_like(upgrade, node, value, "value"));
-    }
     node_remove_attr(node, "value");
 }
 
@@ -209,12 +210,12 @@ void upgrade_apply_split_count(Upgrade *upgrade, Node *node) {
 /* 8 -> 9: the batch dimension is gone. It is what an outer Scan without state goes along, whose
  * body is the Scan of one batch element. */
 bool upgrade_check_scan_batch(Upgrade *upgrade, const Node *node, Err *err) {
-    const Attr *body = node_attr(node, "body");
+    const Graph *body = attr_graph(node_attr(node, "body"));
     if (!upgrade_check_plain(upgrade, node, "body num_scan_inputs directions", err)) return false;
     if (upgrade_input(node, 0))
         return upgrade_refuse(upgrade, node, err, "sequences of different lengths");
-    if (!body || body->type != ATTR_GRAPH || body->v.g->inputs.count + 1 != node->input_count ||
-        body->v.g->outputs.count != node->output_count)
+    if (!body || body->inputs.count + 1 != node->input_count ||
+        body->outputs.count != node->output_count)
         return upgrade_refuse(upgrade, node, err, "its body does not fit its operands");
     return true;
 }
@@ -257,18 +258,18 @@ static Graph *wrap_body(Upgrade *upgrade, Node *scan, Graph *body) {
 }
 
 void upgrade_apply_scan_batch(Upgrade *upgrade, Node *node) {
-    Graph *body = node_attr(node, "body")->v.g;
+    Graph *body = attr_graph(node_attr(node, "body"));
     Graph *outer = wrap_body(upgrade, node, body);
     Node *inner = outer->first;
-    const Attr *directions = node_attr(node, "directions");
-    upgrade_set_graph(inner, "body", body);
+    uint32_t count;
+    const int64_t *directions = attr_ints(node_attr(node, "directions"), &count);
+    node_set_attr_graph(inner, "body", body);
     body->parent = outer;
     body->owner = inner;
     node_set_attr_int(inner, "num_scan_inputs", node_attr_int(node, "num_scan_inputs", 1));
-    if (directions)
-        upgrade_set_ints(inner, "scan_input_directions", directions->v.ints, directions->count);
+    if (directions) node_set_attr_ints(inner, "scan_input_directions", directions, count);
     VEC_PUSH(upgrade->ctx->scratch, &upgrade->added, ((NewNode){inner, 9}));
-    upgrade_set_graph(node, "body", outer);
+    node_set_attr_graph(node, "body", outer);
     node_remove_attr(node, "directions");
     for (uint32_t i = 1; i < node->input_count; i++)
         node_set_input(node, i - 1, node->inputs[i].value);

@@ -161,32 +161,43 @@ static bool contradicts(const Type *declared, const Type *found) {
     return false;
 }
 
-static bool check_shape(const Upgrade *upgrade, const Value *value, const ValueDecl *decl,
-                        Err *err) {
-    if (!decl || !contradicts(decl->type, value->type)) return true;
-    err_set(err, ERR_MODEL, "no upgrade to opset %lld: the shape declared of '%s' is not the one "
-                            "its operators give", (long long)upgrade->to, sym_text(value->name));
-    return false;
+static void take_shape(Upgrade *upgrade, Value *value, ValueDecl *decl) {
+    if (!decl || !contradicts(decl->type, value->type)) return;
+    VEC_PUSH(upgrade->ctx->scratch, &upgrade->wrong, ((WrongShape){value, decl}));
 }
 
 /* A model may declare shapes that are wrong and still be valid, since ONNX can't infer everything
- * at its opset. Newer operators let it infer more, so such a model would be invalid once raised. */
-static bool check_shapes(Upgrade *upgrade, const GraphList *graphs, Err *err) {
+ * at its opset. Newer operators let it infer more, so such a model would be invalid once raised:
+ * what its operators give is declared instead. */
+static void find_wrong_shapes(Upgrade *upgrade, const GraphList *graphs) {
     upgrade_infer(upgrade, NULL);
     for (size_t i = 0; i < graphs->count; i++) {
         const Graph *graph = graphs->items[i];
         if (graph->function) continue; /* types there are some call's */
         for (size_t k = 0; k < graph->outputs.count; k++)
-            if (!check_shape(upgrade, graph->outputs.items[k]->use.value,
-                             graph->outputs.items[k]->decl, err))
-                return false;
+            take_shape(upgrade, graph->outputs.items[k]->use.value, graph->outputs.items[k]->decl);
         for (const Node *node = graph->first; node; node = node_after(node))
             for (uint32_t k = 0; k < node->output_count; k++)
-                if (node->outputs[k] &&
-                    !check_shape(upgrade, node->outputs[k], node->outputs[k]->info, err))
-                    return false;
+                if (node->outputs[k]) take_shape(upgrade, node->outputs[k], node->outputs[k]->info);
     }
-    return true;
+}
+
+static void correct_shapes(Upgrade *upgrade) {
+    Arena *arena = &upgrade->model->arena;
+    for (size_t i = 0; i < upgrade->wrong.count; i++) {
+        const WrongShape *wrong = &upgrade->wrong.items[i];
+        Dtype declared = type_dtype(wrong->decl->type);
+        decl_set_type(upgrade->model, wrong->decl,
+                      type_with_dtype(arena, wrong->value->type, declared));
+    }
+    if (upgrade->wrong.count == 0) return;
+    pass_remark(upgrade->ctx->counts, arena,
+                arena_printf(arena,
+                             "the model declares %zu shape%s that its operators do not give, as of "
+                             "'%s': raising the opset corrects %s",
+                             upgrade->wrong.count, upgrade->wrong.count == 1 ? "" : "s",
+                             sym_text(upgrade->wrong.items[0].value->name),
+                             upgrade->wrong.count == 1 ? "it" : "them"));
 }
 
 bool upgrade_check(Upgrade *upgrade, Err *err) {
@@ -198,7 +209,8 @@ bool upgrade_check(Upgrade *upgrade, Err *err) {
             if (is_ours(upgrade->model, node) && !check_node(upgrade, node, from, err))
                 return false;
     }
-    return !raised_from(upgrade, &upgrade->model->opsets) || check_shapes(upgrade, &graphs, err);
+    if (raised_from(upgrade, &upgrade->model->opsets)) find_wrong_shapes(upgrade, &graphs);
+    return true;
 }
 
 static void raise_imports(Upgrade *upgrade, OpsetImports *opsets) {
@@ -224,6 +236,7 @@ static void raise_ir(Upgrade *upgrade) {
 void upgrade_apply(Upgrade *upgrade) {
     Model *model = upgrade->model;
     upgrade->applying = true;
+    correct_shapes(upgrade);
     raise_ir(upgrade);
     GraphList graphs = model_graphs(model, upgrade->ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {

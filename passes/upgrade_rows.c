@@ -16,10 +16,15 @@ static bool check_default(const Upgrade *upgrade, const Node *node, const Attr *
                           attr->name->text);
 }
 
-/* A parameter becomes an input through a Constant node: opset 12 has those for lists. */
-static bool check_input(const Upgrade *upgrade, const Node *node, const Attr *attr,
+/* A parameter becomes an input through a Constant node: opset 12 has those for lists. What the old
+ * definition lets out and the new one requires would leave an invalid node: Reshape's shape. */
+static bool check_input(const Upgrade *upgrade, const Node *node, const OpsetStep *row,
                         const OpSchema *older, Err *err) {
     enum { VALUE_INTS_OPSET = 12 };
+    const Attr *attr = node_attr(node, row->attr);
+    const OpSchema *newer = ops_find("", older->name, row->to);
+    if (!attr && newer && op_schema_input_is_required(newer, (size_t)row->input))
+        return upgrade_refuse(upgrade, node, err, "'%s' is missing", row->attr);
     if (!upgrade_is_parameter(attr)) return true;
     if (upgrade->to < VALUE_INTS_OPSET) return refuse_parameter(upgrade, node, attr, err);
     const OpAttr *formal = op_schema_attr(older, attr->name->text);
@@ -29,6 +34,7 @@ static bool check_input(const Upgrade *upgrade, const Node *node, const Attr *at
 bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
                        const OpSchema *older, Err *err) {
     const Attr *attr = row->attr ? node_attr(node, row->attr) : NULL;
+    int64_t number;
     switch (row->kind) {
     case STEP_SAME:
     case STEP_NARROWER:
@@ -36,8 +42,7 @@ bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
     case STEP_RENAME:
     case STEP_OPERATOR: return true;
     case STEP_ONLY_INT:
-        if (!attr || (!attr->ref && attr->type == ATTR_INT && attr->v.i == row->integer))
-            return true;
+        if (!attr || (attr_int(attr, &number) && number == row->integer)) return true;
         if (attr->ref) return refuse_parameter(upgrade, node, attr, err);
         return upgrade_refuse(upgrade, node, err, "'%s' can't be other than %lld any more",
                               row->attr, (long long)row->integer);
@@ -48,7 +53,7 @@ bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
     case STEP_DEFAULT_STRING: return check_default(upgrade, node, attr, err);
     case STEP_INTS_INPUT:
     case STEP_FLOATS_INPUT:
-    case STEP_INT_INPUT: return check_input(upgrade, node, attr, older, err);
+    case STEP_INT_INPUT: return check_input(upgrade, node, row, older, err);
     case STEP_CODE: return row->check(upgrade, node, err);
     case STEP_REFUSE: return upgrade_refuse(upgrade, node, err, "%s", row->text);
     }
@@ -80,7 +85,7 @@ void upgrade_apply_row(Upgrade *upgrade, Node *node, const OpsetStep *row) {
         if (!attr) node_set_attr_int(node, row->attr, row->integer);
         break;
     case STEP_DEFAULT_FLOAT:
-        if (!attr) upgrade_set_float(node, row->attr, row->number);
+        if (!attr) node_set_attr_float(node, row->attr, row->number);
         break;
     case STEP_DEFAULT_STRING:
         if (!attr) node_set_attr_string(node, row->attr, row->text);

@@ -78,9 +78,7 @@ static bool look_at_fill(Guard *g, const Node *node) {
     if (!sym_equals(node->op_type, "ConstantOfShape") || !domain_is_default(node->domain) ||
         node->output_count == 0 || !node->outputs[0])
         return true;
-    const Attr *attr = node_attr(node, "value");
-    if (!attr || attr->type != ATTR_TENSOR) return true;
-    return look_at(g, node->outputs[0], "value", attr->v.t);
+    return look_at(g, node->outputs[0], "value", attr_tensor(node_attr(node, "value")));
 }
 
 static bool is_cast(const Node *node) {

@@ -223,7 +223,9 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
                 location->text);
         return NULL;
     }
-    int fd = open_location(external, location->text);
+    const char *written = external->options.written;
+    bool renamed = written && strcmp(location->text, written) == 0;
+    int fd = open_location(external, renamed ? external->options.written_as : location->text);
     if (fd < 0) return open_failed(location->text, errno, err), NULL;
     if (!file_is_allowed(external, fd, location->text, err)) {
         close(fd);
@@ -237,6 +239,12 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
     *slot = (CachedSource){.location = location, .source = source};
     external->count++;
     return source;
+}
+
+void external_data_list(const ExternalData *external, Model *model) {
+    for (size_t i = 0; i < external->capacity; i++)
+        if (external->slots[i].location)
+            VEC_PUSH(&model->arena, &model->data_files, external->slots[i].source);
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */

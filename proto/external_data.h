@@ -21,6 +21,8 @@ typedef struct ExternalOptions {
     const char *folder;     /* data lies in here; NULL: there is no folder, all data is refused */
     const char *model_path; /* whose real path's folder links may lead to; NULL: `folder` alone */
     bool allow_hardlinks;
+    const char *written; /* NULL, or a location whose file is still called `written_as` */
+    const char *written_as; /* a name in `folder` */
     bool without_openat2; /* resolve component by component, as on kernels before 5.6 */
 } ExternalOptions;
 
@@ -38,5 +40,8 @@ ExternalData *external_data_new(Arena *arena, const ExternalOptions *options);
  * call can't do. Whether the size fits the tensor is tensor_check's to say. */
 bool external_data_find(ExternalData *external, const Tensor *tensor, ExternalRange *range,
                         Err *err);
+
+/* Adds the files that were opened to the model's data_files. */
+void external_data_list(const ExternalData *external, Model *model);
 
 #endif

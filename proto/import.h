@@ -58,6 +58,7 @@ typedef struct Import {
 typedef struct ImportFrom {
     const char *path;
     const Source *source; /* of path, where it is open already; borrowed. Else NULL */
+    const WrittenFile *written; /* of path, where it was just written. Else NULL */
     const ImportBytes *memory;
     const ImportFd *fd;
 } ImportFrom;

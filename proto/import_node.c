@@ -35,7 +35,7 @@ static bool attr_is_filled(const Onnx__AttributeProto *proto, AttrType type) {
     return false;
 }
 
-static Graph *attr_graph(const AttrReader *reader, const Onnx__GraphProto *proto) {
+static Graph *subgraph_of(const AttrReader *reader, const Onnx__GraphProto *proto) {
     Import *import = reader->import;
     Graph *graph = graph_new(import->model, reader->scope->graph);
     graph->owner = reader->owner;
@@ -76,7 +76,7 @@ static bool attr_read_sparses(const AttrReader *reader, Attr *attr) {
 static void attr_read_graphs(const AttrReader *reader, Attr *attr) {
     Graph **graphs = ARENA_ARRAY(reader->import->arena, Graph *, attr->count);
     for (uint32_t i = 0; i < attr->count; i++)
-        graphs[i] = attr_graph(reader, reader->proto->graphs[i]);
+        graphs[i] = subgraph_of(reader, reader->proto->graphs[i]);
     attr->v.graphs = graphs;
 }
 
@@ -159,7 +159,7 @@ static bool attr_read_value(const AttrReader *reader, Attr *attr) {
         proto->t = NULL;
         return attr->v.t != NULL;
     case ATTR_GRAPH:
-        attr->v.g = attr_graph(reader, proto->g);
+        attr->v.g = subgraph_of(reader, proto->g);
         proto->g = NULL;
         return true;
     case ATTR_SPARSE_TENSOR:

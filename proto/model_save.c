@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,20 +21,18 @@
 
 enum { PIECE = 1 << 17, HASH_DIGITS = 16 };
 
-typedef struct Save {
+typedef struct ModelSave Save;
+
+struct ModelSave {
     const Model *model;
-    const SaveOptions *options;
-    SaveInfo *info;
+    SaveInfo info;
     Arena *scratch;
-    MemTrap *trap;
-    OutFile *out;
+    OutFile *out, *data; /* data: NULL where there is none */
     ExportPlan *plan;
-    int folder;        /* locked descriptor of the output's folder; -1: none yet */
     char *data_name;   /* NULL when streaming */
-    bool data_is_new;  /* a data file of that name was put there by this save */
     VEC(char *) stale; /* data files that only the old model names */
-    Err *err;
-} Save;
+    Err *err;          /* of the call that is underway */
+};
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
@@ -85,6 +82,10 @@ static Reading *reading_new(Save *save) {
     reading->save = save;
     reading->file.path =
         arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->temp);
+    if (save->data) {
+        reading->file.data_name = save->data_name;
+        reading->file.data_file = save->data->temp;
+    }
     reading->file.source = outfile_follow(save->out, save->scratch, save->out->path,
                                           export_plan_size(save->plan), save->err);
     if (!reading->file.source) return NULL;
@@ -125,35 +126,11 @@ static bool read_back_copy(Save *save) {
 
 /* ---- data files ------------------------------------------------------------------------------ */
 
-static bool file_failed(Save *save, int error_number, const char *what) {
-    err_errno(save->err, error_number, "%s", what);
-    err_file(save->err, save->out->path);
-    return false;
-}
-
-static void close_folder(void *data) {
-    close(*(int *)data);
-}
-
-/* One save at a time from here on, of those that share the folder. Where the file system has no
- * locks, none is needed for a single user's work. */
-static bool lock_folder(Save *save) {
-    if (save->folder >= 0) return true;
-    int *folder = ARENA_NEW(save->scratch, int);
-    *folder = -1;
-    arena_defer(save->scratch, close_folder, folder);
-    *folder = fcntl(save->out->folder, F_DUPFD_CLOEXEC, 0);
-    if (*folder < 0) return file_failed(save, errno, "cannot open its folder");
-    while (flock(*folder, LOCK_EX) != 0 && errno == EINTR) continue;
-    save->folder = *folder;
-    return true;
-}
-
 static bool write_bytes(void *data, const void *bytes, size_t size, Err *err) {
     return outfile_write(data, bytes, size, err);
 }
 
-/* Writes the data file and puts it in place under its name, which is known only now. */
+/* Writes the data file. Its name is known only then. */
 static bool save_data(Save *save) {
     const OutFile *out = save->out;
     const char *path = arena_printf(save->scratch, "%s/%s", out->folder_path, save->data_name);
@@ -162,14 +139,13 @@ static bool save_data(Save *save) {
     if (!data) return false;
     data->path = out->path; /* what messages call it: the name above was never the file's */
     if (!onnx_export_data(save->plan, &sink, save->err)) return false;
-    if (!outfile_sync(data, save->err)) return false;
+    if (!outfile_finish(data, save->err)) return false;
     sprintf(save->data_name, "%s.%016" PRIx64 ".data", out->name,
             export_plan_data_hash(save->plan));
     outfile_set_name(data, save->scratch, save->data_name);
-    if (!lock_folder(save)) return false;
-    struct stat old;
-    save->data_is_new = fstatat(save->folder, save->data_name, &old, AT_SYMLINK_NOFOLLOW) != 0;
-    return outfile_commit(data, save->err);
+    data->first = true; /* a model on the device never names data that are not */
+    save->data = data;
+    return true;
 }
 
 /* `name` is NAME.<16 hex digits>.data, as save_data makes it. */
@@ -201,7 +177,7 @@ static bool model_names(const Model *model, const char *name, Arena *scratch) {
 static void list_data_files(Save *save, DIR *dir) {
     for (const struct dirent *entry; (entry = readdir(dir));) {
         if (!is_data_of(entry->d_name, save->out->name)) continue;
-        if (save->info->data_name[0] && strcmp(entry->d_name, save->info->data_name) == 0) continue;
+        if (save->info.data_name[0] && strcmp(entry->d_name, save->info.data_name) == 0) continue;
         VEC_PUSH(save->scratch, &save->stale,
                  arena_copy(save->scratch, entry->d_name, strlen(entry->d_name)));
     }
@@ -230,7 +206,7 @@ static void find_stale(Save *save) {
     if (save->stale.count == 0) return;
     const char *path =
         arena_printf(save->scratch, "%s/%s", save->out->folder_path, save->out->name);
-    opened->old = onnx_import_file(path, NULL, save->trap, NULL);
+    opened->old = onnx_import_file(path, NULL, save->scratch->trap, NULL);
     size_t kept = 0;
     for (size_t i = 0; opened->old && i < save->stale.count; i++)
         if (model_names(opened->old, save->stale.items[i], save->scratch))
@@ -248,7 +224,7 @@ static bool copy_and_check(Save *save) {
 }
 
 static bool write_data(Save *save) {
-    SaveInfo *info = save->info;
+    SaveInfo *info = &save->info;
     if (info->data_bytes == 0) return true;
     if (!save_data(save)) return false;
     snprintf(info->data_name, sizeof info->data_name, "%s", save->data_name);
@@ -270,7 +246,7 @@ static bool write_and_check(Save *save) {
 }
 
 static bool put_model_file(Save *save) {
-    SaveInfo *info = save->info;
+    SaveInfo *info = &save->info;
     info->data_bytes = export_plan_data_size(save->plan);
     info->copied = export_plan_is_unchanged(save->plan) && info->data_bytes == 0;
     bool same = info->copied ? copy_and_check(save) : write_and_check(save);
@@ -278,65 +254,71 @@ static bool put_model_file(Save *save) {
     return same && outfile_sync(save->out, save->err);
 }
 
-static bool replace_old(Save *save) {
-    if (save->out->streaming) return outfile_commit(save->out, save->err);
-    if (!lock_folder(save)) return false;
-    find_stale(save);
-    bool ok = outfile_commit(save->out, save->err);
-    bool replaced = ok || outfile_is_in_place(save->out);
-    if (replaced) save->data_is_new = false;
-    for (size_t i = 0; replaced && i < save->stale.count; i++)
-        unlinkat(save->folder, save->stale.items[i], 0);
+/* ---- the two halves -------------------------------------------------------------------------- */
+
+ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Arena *arena,
+                            Err *err) {
+    Save *save = ARENA_NEW(arena, Save);
+    *save = (Save){.model = model, .scratch = arena, .out = out, .err = err};
+    if (!out->streaming)
+        save->data_name = arena_printf(arena, "%s.%0*d.data", out->name, HASH_DIGITS, 0);
+    const ExportOptions options = {.external = external, .data_name = save->data_name};
+    save->plan = onnx_export_plan(model, &options, arena, err);
+    bool ok = save->plan && put_model_file(save) && outfile_finish(out, err);
+    if (ok) return save;
+    err_file(err, out->path);
+    return NULL;
+}
+
+bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
+    OutFileList all = {0};
+    save->err = err;
+    for (size_t i = 0; with && i < with->count; i++)
+        VEC_PUSH(save->scratch, &all, with->items[i]);
+    if (save->data) VEC_PUSH(save->scratch, &all, save->data);
+    VEC_PUSH(save->scratch, &all, save->out);
+    /* One save at a time from here on, of those that share the folder. */
+    outfile_lock_folders(all.items, all.count);
+    if (!save->out->streaming) find_stale(save);
+    int folder = save->out->folder < 0 ? -1 : fcntl(save->out->folder, F_DUPFD_CLOEXEC, 0);
+    bool ok = outfile_commit_all(all.items, all.count, err);
+    bool replaced = outfile_is_in_place(save->out);
+    for (size_t i = 0; replaced && folder >= 0 && i < save->stale.count; i++)
+        unlinkat(folder, save->stale.items[i], 0);
+    if (folder >= 0) close(folder); /* and with it the lock */
     return ok;
 }
 
-static bool save_in(Save *save, const char *path) {
-    save->out = outfile_create(save->scratch, path, save->err);
-    if (!save->out) return false;
-    if (!save->out->streaming)
-        save->data_name =
-            arena_printf(save->scratch, "%s.%0*d.data", save->out->name, HASH_DIGITS, 0);
-    const ExportOptions options = {.external = save->options->external,
-                                   .data_name = save->data_name};
-    save->plan = onnx_export_plan(save->model, &options, save->scratch, save->err);
-    if (!save->plan) return false;
-    return put_model_file(save) && replace_old(save);
+const OutFile *model_save_out(const ModelSave *save) { return save->out; }
+
+const SaveInfo *model_save_info(const ModelSave *save) { return &save->info; }
+
+static bool save_to(const Model *model, const char *path, const SaveOptions *options,
+                    Arena *scratch, Err *err) {
+    OutFile *out = outfile_create(scratch, path, err);
+    ModelSave *save = out ? model_save_write(model, out, options->external, scratch, err) : NULL;
+    if (!save || !model_save_commit(save, NULL, err)) return false;
+    if (options->info) *options->info = save->info;
+    return true;
 }
 
-/* Takes back a data file whose model did not come. */
-static void undo_data(Save *save) {
-    if (save->data_is_new) unlinkat(save->folder, save->data_name, 0);
-    save->data_is_new = false;
-}
-
-static bool save_trapped(Save *save, const char *path) {
-    if (setjmp(save->trap->env)) {
-        undo_data(save);
-        return err_out_of_memory(save->err);
-    }
-    bool ok = save_in(save, path);
-    undo_data(save);
-    return ok;
+static bool save_trapped(const Model *model, const char *path, const SaveOptions *options,
+                         Arena *scratch, Err *err) {
+    if (setjmp(scratch->trap->env)) return err_out_of_memory(err);
+    return save_to(model, path, options, scratch, err);
 }
 
 bool model_save(const Model *model, const char *path, const SaveOptions *options, Err *err) {
     static const SaveOptions none;
     MemTrap trap;
     Arena scratch;
-    SaveInfo info = {0};
     Err unseen = {0};
+    if (!options) options = &none;
+    if (!err) err = &unseen;
     arena_init(&scratch, &trap);
-    if (options && options->memory_budget) scratch.budget = options->memory_budget;
-    Save save = {.model = model,
-                 .options = options ? options : &none,
-                 .info = &info,
-                 .scratch = &scratch,
-                 .trap = &trap,
-                 .folder = -1,
-                 .err = err ? err : &unseen};
-    bool ok = save_trapped(&save, path);
+    if (options->memory_budget) scratch.budget = options->memory_budget;
+    bool ok = save_trapped(model, path, options, &scratch, err);
     arena_free(&scratch);
     if (!ok) err_file(err, path);
-    if (ok && options && options->info) *options->info = info;
     return ok;
 }

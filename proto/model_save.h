@@ -17,6 +17,7 @@
 #define DEMI_MODEL_SAVE_H
 
 #include "graph.h"
+#include "outfile.h"
 
 typedef struct SaveInfo {
     uint64_t model_bytes, data_bytes;
@@ -39,5 +40,23 @@ typedef struct SaveOptions {
  * the weights; ERR_ENV also where the written file does not read back as the model. Memory running
  * out is an error and does not jump. */
 bool model_save(const Model *model, const char *path, const SaveOptions *options, Err *err);
+
+/* The same in two halves, for who has more to do before the model may appear: writing other files
+ * that have to appear with it, or nothing to. */
+typedef struct ModelSave ModelSave;
+
+/* Writes the model to `out`, which outfile_create gave, and reads it back. Nothing is in place then.
+ * All memory is of `arena`, which must live until the commit or the end without one; memory running
+ * out jumps to its trap. NULL on error. */
+ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Arena *arena,
+                            Err *err);
+
+/* Puts these other files (NULL: none), the data and the model in place, all or none, as
+ * outfile_commit_all, and deletes data files that only the old model names. */
+bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err);
+
+/* What was written, and to where; valid as long as the save's arena. */
+const OutFile *model_save_out(const ModelSave *save);
+const SaveInfo *model_save_info(const ModelSave *save);
 
 #endif

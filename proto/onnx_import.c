@@ -150,6 +150,10 @@ bool import_open(Import *import, const ImportFrom *from) {
     Model *model = import->model;
     if (from->path) {
         model->source = from->source ? from->source : open_file(import, from->path);
+        if (from->written) {
+            external.written = from->written->data_name;
+            external.written_as = from->written->data_file;
+        }
         if (!external.folder) {
             external.folder = folder_of(arena, from->path);
             external.model_path = arena_copy(arena, from->path, strlen(from->path));
@@ -172,7 +176,10 @@ static bool import_read(Import *import, const ImportFrom *from) {
                         .memory_budget = import->options->memory_budget};
     if (!wire_guard(&input, &import->scratch, &import->shadow, import->err)) return false;
     import_init_unpackers(import);
-    if (import_model(import)) return true;
+    if (import_model(import)) {
+        external_data_list(import->external, import->model);
+        return true;
+    }
     err_file(import->err, import->model->source->name);
     return false;
 }

@@ -50,6 +50,8 @@ Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTr
 
 typedef struct WrittenFile {
     const char *path; /* its folder is where external data lies */
+    const char *data_name; /* NULL, or data that the model names, and what the file is called yet */
+    const char *data_file;
     Source *source;   /* the file, where it is open, perhaps still being written (source_growing);
                          NULL: it is opened */
 } WrittenFile;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Node attributes and metadata_props: look-up and replacement. Nodes have few, so lists do. */
+/* Node attributes and metadata_props: look-up, reading and replacement. Nodes have few, so lists
+ * do. */
 #include "graph.h"
 
 #include <string.h>
@@ -11,9 +12,106 @@ Attr *node_attr(const Node *node, const char *name) {
 }
 
 int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise) {
-    const Attr *attr = node_attr(node, name);
-    return attr && attr->type == ATTR_INT && !attr->ref ? attr->v.i : otherwise;
+    int64_t number;
+    return attr_int(node_attr(node, name), &number) ? number : otherwise;
 }
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool holds(const Attr *attr, AttrType type) {
+    return attr && attr->type == type && !attr->ref;
+}
+
+bool attr_int(const Attr *attr, int64_t *number) {
+    if (holds(attr, ATTR_INT)) *number = attr->v.i;
+    return holds(attr, ATTR_INT);
+}
+
+bool attr_float(const Attr *attr, float *number) {
+    if (holds(attr, ATTR_FLOAT)) *number = attr->v.f;
+    return holds(attr, ATTR_FLOAT);
+}
+
+bool attr_string(const Attr *attr, Bytes *text) {
+    if (holds(attr, ATTR_STRING)) *text = attr->v.s;
+    return holds(attr, ATTR_STRING);
+}
+
+const Tensor *attr_tensor(const Attr *attr) {
+    return holds(attr, ATTR_TENSOR) ? attr->v.t : NULL;
+}
+
+Graph *attr_graph(const Attr *attr) {
+    return holds(attr, ATTR_GRAPH) ? attr->v.g : NULL;
+}
+
+const SparseTensor *attr_sparse(const Attr *attr) {
+    return holds(attr, ATTR_SPARSE_TENSOR) ? attr->v.sparse : NULL;
+}
+
+const Type *attr_type(const Attr *attr) {
+    return holds(attr, ATTR_TYPE) ? attr->v.tp : NULL;
+}
+
+/* The list's length; 0 where it is none of that type. */
+static uint32_t items(const Attr *attr, AttrType type) {
+    return holds(attr, type) ? attr->count : 0;
+}
+
+const int64_t *attr_ints(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_INTS);
+    return *count ? attr->v.ints : NULL;
+}
+
+const float *attr_floats(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_FLOATS);
+    return *count ? attr->v.floats : NULL;
+}
+
+const Bytes *attr_strings(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_STRINGS);
+    return *count ? attr->v.strings : NULL;
+}
+
+const Tensor *const *attr_tensors(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_TENSORS);
+    return *count ? attr->v.tensors : NULL;
+}
+
+Graph *const *attr_graphs(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_GRAPHS);
+    return *count ? attr->v.graphs : NULL;
+}
+
+const SparseTensor *const *attr_sparses(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_SPARSE_TENSORS);
+    return *count ? attr->v.sparses : NULL;
+}
+
+const Type *const *attr_types(const Attr *attr, uint32_t *count) {
+    *count = items(attr, ATTR_TYPES);
+    return *count ? attr->v.types : NULL;
+}
+
+static bool same_bytes(Bytes a, const void *data, size_t size) {
+    return a.size == size && (size == 0 || memcmp(a.data, data, size) == 0);
+}
+
+bool attr_is_text(const Attr *attr, const char *text) {
+    return holds(attr, ATTR_STRING) && same_bytes(attr->v.s, text, strlen(text));
+}
+
+bool attr_same_text(const Attr *a, const Attr *b) {
+    return holds(a, ATTR_STRING) && holds(b, ATTR_STRING) &&
+           same_bytes(a->v.s, b->v.s.data, b->v.s.size);
+}
+
+Graph *const *attr_held_graphs(const Attr *attr, uint32_t *count) {
+    *count = attr_graph(attr) ? 1 : 0;
+    return *count ? &attr->v.g : attr_graphs(attr, count);
+}
+
+/* ---- sharing --------------------------------------------------------------------------------- */
 
 void node_share_lists(Node *node, Node *from) {
     node->attrs = from->attrs;
@@ -32,6 +130,8 @@ static void lists_own(Node *node) {
         *at = arena_copy(arena, *at, sizeof **at);
     node->shares_lists = false;
 }
+
+/* ---- setting --------------------------------------------------------------------------------- */
 
 /* The attribute of that name emptied, or a new one at the end of the list. */
 static Attr *attr_reset(Node *node, const char *name, AttrType type) {
@@ -124,6 +224,8 @@ void node_remove_attr(Node *node, const char *name) {
         return;
     }
 }
+
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static void add_metadata(Model *model, KeyValue **at, const char *key, const char *value) {
     while (*at) at = &(*at)->next;

@@ -3,6 +3,7 @@
  * types that are unknown are not either (run infer-dtypes first to know them). */
 #include <string.h>
 
+#include "op_facts.h"
 #include "op_types.h"
 #include "ops.h"
 #include "verify.h"
@@ -16,9 +17,12 @@ typedef struct Check {
 static bool count_error(Check *c, const char *what, uint32_t actual, unsigned least,
                         unsigned most) {
     node_error(c->node, c->err, ERR_MODEL, "wrong number of %s", what);
-    if (most == OP_UNBOUNDED) err_expected(c->err, "at least %u", least);
-    else if (least == most) err_expected(c->err, "%u", least);
-    else err_expected(c->err, "%u to %u", least, most);
+    if (most == OP_UNBOUNDED)
+        err_expected(c->err, "at least %u", least);
+    else if (least == most)
+        err_expected(c->err, "%u", least);
+    else
+        err_expected(c->err, "%u to %u", least, most);
     err_actual(c->err, "%u", actual);
     return false;
 }
@@ -31,6 +35,12 @@ static bool check_counts(Check *c) {
         return count_error(c, "inputs", inputs, s->min_input, s->max_input);
     if (outputs > s->max_output || outputs < s->min_output)
         return count_error(c, "outputs", outputs, s->min_output, s->max_output);
+    /* Its statistics come all or not at all, which the definition says beside its numbers. */
+    bool norm = !s->domain[0] && strcmp(s->name, "BatchNormalization") == 0;
+    bool trains = s->since < 14 || node_attr_int(c->node, "training_mode", 0) != 0;
+    if (norm && outputs != 1 && !(trains && outputs == s->max_output))
+        return count_error(c, "outputs", outputs, trains ? s->max_output : 1,
+                           trains ? s->max_output : 1);
     for (uint32_t i = 0; i < inputs; i++) {
         if (c->node->inputs[i].value || !op_schema_input_is_required(s, i)) continue;
         const OpParam *param = op_schema_input(s, i);
@@ -38,39 +48,42 @@ static bool check_counts(Check *c) {
         err_operand(c->err, "input '%s'", param ? param->name : "");
         return false;
     }
+    for (uint32_t i = 0; i < outputs; i++) {
+        const OpParam *param = op_schema_output(s, i);
+        if (c->node->outputs[i] || !param || param->option != OP_SINGLE) continue;
+        node_error(c->node, c->err, ERR_MODEL, "a required output has no name");
+        err_operand(c->err, "output '%s'", param->name);
+        return false;
+    }
     return true;
 }
 
-static const char *attr_type_name(int type) {
-    static const char *const names[] = {"undefined", "float",   "int",     "string",
-                                        "tensor",    "graph",   "floats",  "ints",
-                                        "strings",   "tensors", "graphs",  "sparse_tensor",
-                                        "sparse_tensors", "type_proto", "type_protos"};
-    bool known = type >= 0 && type < (int)(sizeof names / sizeof *names);
-    return known ? names[type] : "unknown";
-}
-
-static bool attr_error(Check *c, const char *name, const char *what) {
-    node_error(c->node, c->err, ERR_MODEL, "%s", what);
-    err_operand(c->err, "attribute '%s'", name);
+/* An attribute that says an element type says one that there is. */
+static bool check_dtype(Check *c, const OpAttr *formal, const Attr *attr) {
+    int64_t number;
+    if (!attr_int(attr, &number) || formal->type != ATTR_INT ||
+        op_attr_role(c->schema, formal->name) == OP_ATTR_PLAIN ||
+        strncmp(formal->name, "value_", 6) == 0) /* a Constant's number is one */
+        return true;
+    bool named = number > 0 && number < DTYPE_COUNT;
+    if (named || (formal->has_default && formal->value.i == number)) return true;
+    node_error(c->node, c->err, ERR_MODEL, "the number of no element type");
+    err_operand(c->err, "attribute '%s'", formal->name);
+    err_actual(c->err, "%lld", (long long)number);
     return false;
 }
 
+/* Kinds, and that what is required is there, are model_verify's. */
 static bool check_attrs(Check *c) {
     for (const Attr *attr = c->node->attrs; attr; attr = attr->next) {
-        const OpAttr *formal = op_schema_attr(c->schema, sym_text(attr->name));
-        if (!formal)
-            return attr_error(c, sym_text(attr->name), "the operator has no such attribute");
-        if (attr->ref || (int)attr->type == formal->type) continue;
-        attr_error(c, formal->name, "wrong type of attribute");
-        err_expected(c->err, "%s", attr_type_name(formal->type));
-        err_actual(c->err, "%s", attr_type_name((int)attr->type));
+        const char *name = sym_text(attr->name);
+        const OpAttr *formal = op_schema_attr(c->schema, name);
+        if (formal && !check_dtype(c, formal, attr)) return false;
+        bool private = strncmp(name, "__", 2) == 0; /* whoever puts such there may */
+        if (private || formal) continue;
+        node_error(c->node, c->err, ERR_MODEL, "the operator has no such attribute");
+        err_operand(c->err, "attribute '%s'", name);
         return false;
-    }
-    for (uint32_t i = 0; i < c->schema->attr_count; i++) {
-        const OpAttr *formal = &c->schema->attrs[i];
-        if (formal->required && !node_attr(c->node, formal->name))
-            return attr_error(c, formal->name, "a required attribute is missing");
     }
     return true;
 }
@@ -97,10 +110,27 @@ typedef struct Bound {
     const char *by; /* operand that bound it */
 } Bound;
 
+/* True where all of a type is said, so that it is known to be one that no operator takes where it
+ * has no OpType. */
+static bool is_complete(const Type *type) {
+    for (; type; type = type->elem) {
+        if (type->kind == TYPE_TENSOR || type->kind == TYPE_SPARSE_TENSOR)
+            return type->dtype > 0 && type->dtype < DTYPE_COUNT;
+        if (type->kind != TYPE_SEQUENCE && type->kind != TYPE_OPTIONAL) return false;
+    }
+    return false;
+}
+
 /* One operand against its formal parameter and the type variables bound so far. */
 static bool check_operand(Check *c, const OpParam *param, const Value *value, Bound *bound) {
     OpType type;
-    if (!value || !param || !op_type_from(value->type, &type)) return true;
+    if (!value || !param) return true;
+    if (!op_type_from(value->type, &type)) {
+        if (!is_complete(value->type)) return true;
+        node_error(c->node, c->err, ERR_MODEL, "a type that no operator takes");
+        err_operand(c->err, "operand '%s' ('%s')", param->name, sym_text(value->name));
+        return false;
+    }
     if (type.kind == OPTYPE_SPARSE) type.kind = OPTYPE_TENSOR; /* used as if dense */
     if (!type_set_holds(op_param_types(c->schema, param), type)) {
         node_error(c->node, c->err, ERR_MODEL, "type not allowed at opset %lld",
@@ -161,14 +191,29 @@ static bool check_node(const Node *node, Err *err) {
     if (c.schema->deprecated)
         return node_error(node, err, ERR_MODEL, "the operator is deprecated at opset %lld",
                           (long long)opset);
-    return check_counts(&c) && check_attrs(&c) && check_types(&c);
+    return check_counts(&c) && check_attrs(&c);
 }
 
-bool model_check(const Model *model, Arena *scratch, Err *err) {
+bool node_check_types(const Node *node, Err *err) {
+    if (model_find_function(node->graph->model, node)) return true;
+    Check c = {.node = node, .schema = node_schema(node), .err = err};
+    return !c.schema || check_types(&c);
+}
+
+bool model_check_operators(const Model *model, Arena *scratch, Err *err) {
     if (!model_verify(model, scratch, err)) return false;
     GraphList graphs = model_graphs(model, scratch);
     for (size_t i = 0; i < graphs.count; i++)
         for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
             if (!check_node(node, err)) return false;
+    return true;
+}
+
+bool model_check(const Model *model, Arena *scratch, Err *err) {
+    if (!model_check_operators(model, scratch, err)) return false;
+    GraphList graphs = model_graphs(model, scratch);
+    for (size_t i = 0; i < graphs.count; i++)
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node))
+            if (!node_check_types(node, err)) return false;
     return true;
 }

@@ -41,6 +41,22 @@ static const char *const refused[][2] = {
      "node 'y' (Concat), attribute 'axis': wrong type of attribute: expected int, got float"},
     {"g (float x) => (float y) { y = Concat (x) }",
      "node 'y' (Concat), attribute 'axis': a required attribute is missing"},
+    {"g (int64[1] x) => (float y) { y = ConstantOfShape <value: tensor = !> (x) }",
+     "node 'y' (ConstantOfShape), attribute 'value': it says what it holds, and holds nothing: "
+     "expected tensor"},
+    {"g (int64[1] x) => (float y) { y = ConstantOfShape <value: tensor = ! | float = 1.5> (x) }",
+     "node 'y' (ConstantOfShape), attribute 'value': its type and its value differ: expected "
+     "tensor, got float"},
+    {"g (int64[1] x) => (float y) { y = ConstantOfShape <value: tensor = float[1] {2} | int = 3> "
+     "(x) }",
+     "node 'y' (ConstantOfShape), attribute 'value': its type and its value differ: expected "
+     "tensor, got int as well"},
+    {"g (float x) => (float y) { y = com.x.Anything <t: sparse_tensor = !> (x) }",
+     "node 'y' (Anything), attribute 't': it says what it holds, and holds nothing: expected "
+     "sparse_tensor"},
+    {"g (bool x) => (float y) { y = If <then_branch: graph = !, else_branch: graph = !> (x) }",
+     "node 'y' (If), attribute 'then_branch': it says what it holds, and holds nothing: expected "
+     "graph"},
     {"g (string x) => (string y) { y = Relu (x) }",
      "node 'y' (Relu), operand 'X' ('x'): type not allowed at opset 21: got tensor of string"},
     {"g (seq(float) x) => (float y) { y = Relu (x) }",
@@ -94,6 +110,10 @@ static void test_accepted(void **state) {
     TEST_TRAP(&trap);
     static const char *const accepted[] = {
         "g (float x) => (float y) { y = Clip (x, , x) }",
+        /* a number that is not filled is 0, and a list without items empty */
+        "g (float x) => (float y) { y = Flatten <axis: int = !> (x) }",
+        "g (float x) => (float y) { y = Transpose <perm: ints = []> (x) }",
+        "g (float x) => (float y) { y = Relu <__note: int = 1> (x) }",
         "g (float x) => (float y) { y = Clip (x, , ) }",
         "g (float x) => (float y) { y, = Dropout (x) }",
         "g (float x) => (float y) { y = com.x.Anything <what = \"ever\"> (x, , x) }",

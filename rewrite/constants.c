@@ -20,43 +20,36 @@ bool value_is_constant(const Value *value) {
     return value->init && !value->input;
 }
 
-static const Tensor *attr_tensor(const Attr *attr, Arena *arena) {
-    int64_t count = attr->count;
-    uint64_t bytes = attr->count; /* the product with 8 passes 2^32 for a file that fits */
-    switch (attr->type) {
-    case ATTR_TENSOR: return attr->v.t;
-    case ATTR_FLOAT: return tensor_new_float_scalar(arena, attr->v.f);
-    case ATTR_INT: return tensor_new_raw(arena, DTYPE_INT64, NULL, 0, &attr->v.i, 8);
-    case ATTR_FLOATS:
-        return tensor_new_raw(arena, DTYPE_FLOAT, &count, 1, attr->v.floats, bytes * 4);
-    case ATTR_INTS:
-        return tensor_new_raw(arena, DTYPE_INT64, &count, 1, attr->v.ints, bytes * 8);
-    case ATTR_UNDEFINED:
-    case ATTR_STRING:
-    case ATTR_GRAPH:
-    case ATTR_STRINGS:
-    case ATTR_TENSORS:
-    case ATTR_GRAPHS:
-    case ATTR_SPARSE_TENSOR:
-    case ATTR_SPARSE_TENSORS:
-    case ATTR_TYPE:
-    case ATTR_TYPES: return NULL;
-    }
-    return NULL;
+/* Lists and numbers as the tensors that they stand for. */
+static const Tensor *tensor_of(const Attr *attr, Arena *arena) {
+    int64_t number;
+    float real;
+    uint32_t count;
+    if (attr_tensor(attr)) return attr_tensor(attr);
+    if (attr_float(attr, &real)) return tensor_new_float_scalar(arena, real);
+    if (attr_int(attr, &number)) return tensor_new_raw(arena, DTYPE_INT64, NULL, 0, &number, 8);
+    if (attr->type != ATTR_FLOATS && attr->type != ATTR_INTS) return NULL;
+    const int64_t *ints = attr_ints(attr, &count);
+    const float *floats = ints ? NULL : attr_floats(attr, &count);
+    const int64_t dims[] = {count};
+    uint64_t size = count; /* the product with 8 passes 2^32 for a file that fits */
+    return attr->type == ATTR_FLOATS
+               ? tensor_new_raw(arena, DTYPE_FLOAT, dims, 1, floats, size * sizeof *floats)
+               : tensor_new_raw(arena, DTYPE_INT64, dims, 1, ints, size * sizeof *ints);
 }
 
 const Tensor *constant_tensor(const Value *value, Arena *arena) {
     if (!value->producer) return value->input ? NULL : value->init;
     const Attr *attr = constant_attr(value);
-    return attr ? attr_tensor(attr, arena) : NULL;
+    return attr ? tensor_of(attr, arena) : NULL;
 }
 
 bool constant_scalar(const Value *value, float *number) {
     const Tensor *tensor = value->producer ? NULL : value->init;
     const Attr *attr = value->producer ? constant_attr(value) : NULL;
     if (value->input) return false;
-    if (attr && attr->type == ATTR_FLOAT) return *number = attr->v.f, true;
-    if (attr && attr->type == ATTR_TENSOR) tensor = attr->v.t;
+    if (attr_float(attr, number)) return true;
+    if (attr) tensor = attr_tensor(attr);
     if (!tensor || !tensor_check(tensor, NULL) || tensor_count(tensor) != 1) return false;
     bool is_float = tensor->dtype == DTYPE_FLOAT || tensor->dtype == DTYPE_FLOAT16 ||
                     tensor->dtype == DTYPE_BFLOAT16;

@@ -199,6 +199,11 @@ static void decl_set_dtype(Model *model, ValueDecl *decl, Dtype dtype) {
     model_touch(model);
 }
 
+void decl_set_type(Model *model, ValueDecl *decl, const Type *type) {
+    decl->type = type;
+    model_touch(model);
+}
+
 void value_declare_input(Value *value, Dtype dtype) {
     decl_set_dtype(value->graph->model, value->input, dtype);
 }

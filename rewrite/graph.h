@@ -109,6 +109,12 @@ const Type *type_memo_with_dtype(TypeMemo *memo, Arena *arena, const Type *type,
 /* Element dtype of the innermost tensor (through sequences and optionals); UNDEFINED for maps,
  * opaque types, NULL. */
 Dtype type_dtype(const Type *type);
+/* The type of a value, of kind NONE where nothing is known of it, as of a custom operator's output;
+ * never NULL. Passes and commands ask value_type(v)->kind and the like, never v->type->kind. NULL
+ * is a value of which nothing is known. */
+const Type *value_type(const Value *value);
+/* The value's type where it is a tensor of known rank, else NULL. */
+const Type *value_shaped_type(const Value *value);
 /* Same kinds, nesting and dtypes, whatever the shapes. */
 bool type_same_dtypes(const Type *a, const Type *b);
 
@@ -235,6 +241,7 @@ typedef enum NoteKind {
     NOTE_EXCLUDED, /* the user keeps it in fp32 */
     NOTE_ILLEGAL,  /* its definition has no 16-bit form at this opset */
     NOTE_VALUE,    /* a constant it reads does not fit */
+    NOTE_PRECISE,  /* an angle, a coordinate or an index, which 16 bits are too few for */
     NOTE_UNKNOWN,  /* a type is unknown */
     NOTE_FIXED,    /* its float operands have a type that nothing changes */
     NOTE_FOLLOWS,  /* what it follows, `subject`, is fp32 */
@@ -385,6 +392,7 @@ struct Model {
     uint64_t edits;                   /* changes made since it was read */
     bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
     const Source *source; /* the file it was read from; NULL where made or read as text */
+    VEC(const Source *) data_files; /* that its external data lie in */
     int64_t ir_version;
     bool has_ir_version;
     int64_t model_version;
@@ -467,6 +475,9 @@ void value_sync_info(Value *value);
 void value_declare_input(Value *value, Dtype dtype);
 void graph_declare_output(Graph *graph, uint32_t index, Dtype dtype);
 
+/* Changes the whole type that a declaration gives. */
+void decl_set_type(Model *model, ValueDecl *decl, const Type *type);
+
 /* Adds or replaces the tensor of an initializer; NULL makes it none (and unlists it). */
 void value_set_init(Value *value, const Tensor *tensor);
 
@@ -501,6 +512,35 @@ void model_touch(Model *model);
 
 /* The attribute of that name, or NULL. */
 Attr *node_attr(const Node *node, const char *name);
+
+/* What an attribute holds, where it is of that kind. NULL, false or no items where it is of another
+ * kind, holds nothing, stands for a function's parameter, or is NULL itself: never another member
+ * of the union. Passes and commands read attributes by these alone (tools/check_includes.py), but
+ * for what reads, writes, prints and compares whole attributes of any kind. model_verify has seen
+ * before a pass runs that tensors, graphs and types are there. A number or text that is not filled
+ * is 0 or empty, as the format has it. */
+bool attr_int(const Attr *attr, int64_t *number);
+bool attr_float(const Attr *attr, float *number);
+bool attr_string(const Attr *attr, Bytes *text);
+const Tensor *attr_tensor(const Attr *attr);
+Graph *attr_graph(const Attr *attr);
+const SparseTensor *attr_sparse(const Attr *attr);
+const Type *attr_type(const Attr *attr);
+/* Lists, with their length in *count. */
+const int64_t *attr_ints(const Attr *attr, uint32_t *count);
+const float *attr_floats(const Attr *attr, uint32_t *count);
+const Bytes *attr_strings(const Attr *attr, uint32_t *count);
+const Tensor *const *attr_tensors(const Attr *attr, uint32_t *count);
+Graph *const *attr_graphs(const Attr *attr, uint32_t *count);
+const SparseTensor *const *attr_sparses(const Attr *attr, uint32_t *count);
+const Type *const *attr_types(const Attr *attr, uint32_t *count);
+/* True of a STRING that is `text`. */
+bool attr_is_text(const Attr *attr, const char *text);
+/* True of two STRINGs of the same bytes. */
+bool attr_same_text(const Attr *a, const Attr *b);
+/* The graphs that it holds, one or a list. */
+Graph *const *attr_held_graphs(const Attr *attr, uint32_t *count);
+
 /* Its integer, or `otherwise` where absent, not an INT, or a reference. */
 int64_t node_attr_int(const Node *node, const char *name, int64_t otherwise);
 /* Adds or replaces. */

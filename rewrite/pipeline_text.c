@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "pass.h"
+#include "shown.h"
 #include "text_distance.h"
 
 typedef struct Parser {
@@ -269,13 +270,15 @@ static void put_scalar(Printer *p, const char *text) {
         return;
     }
     put(p, "\"");
-    for (const char *c = text; *c; c++) {
-        if ((unsigned char)*c < 0x20) {
-            put(p, arena_printf(p->arena, "\\u%04x", (unsigned)*c));
+    for (size_t left = strlen(text), size; left; text += size, left -= size) {
+        bool plain = shown_plain(text, left, &size);
+        unsigned code = utf8_code(text, size);
+        if (!plain && code <= 0xffff && (size > 1 || code < 0x80)) {
+            put(p, arena_printf(p->arena, "\\u%04x", code));
             continue;
         }
-        if (*c == '"' || *c == '\\') put(p, "\\");
-        VEC_PUSH(p->arena, &p->out, *c);
+        if (*text == '"' || *text == '\\') put(p, "\\");
+        for (size_t i = 0; i < size; i++) VEC_PUSH(p->arena, &p->out, text[i]);
     }
     put(p, "\"");
 }

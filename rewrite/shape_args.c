@@ -25,32 +25,40 @@ static AttrText text_of(Bytes bytes) {
 }
 
 static const ShapeOperand *tensor_operand(const Attr *attr, Arena *arena) {
+    const SparseTensor *sparse = attr_sparse(attr);
     Tensor dense = {.dtype = DTYPE_UNDEFINED};
-    const Tensor *tensor = attr->type == ATTR_TENSOR ? attr->v.t : &dense;
-    if (attr->type == ATTR_SPARSE_TENSOR && attr->v.sparse) {
-        dense.rank = attr->v.sparse->rank;
-        dense.dims = attr->v.sparse->dims;
-    } else if (attr->type == ATTR_SPARSE_TENSOR || !tensor) {
-        return NULL;
+    if (sparse) {
+        dense.rank = sparse->rank;
+        dense.dims = sparse->dims;
     }
+    const Tensor *tensor = sparse ? &dense : attr_tensor(attr);
+    if (!tensor) return NULL;
     ShapeOperand *operand = ARENA_NEW(arena, ShapeOperand);
     *operand = shape_args_of_tensor(tensor, arena);
     return operand;
 }
 
 bool shape_args_plain(const Attr *attr, Arena *arena, PlainAttr *plain) {
+    Bytes text;
     *plain = (PlainAttr){.name = {true, attr->name ? attr->name->length : 0, sym_text(attr->name)},
                          .count = attr->count};
     switch (attr->type) {
-    case ATTR_INT: plain->kind = PLAIN_INT, plain->v.i = attr->v.i; return true;
-    case ATTR_FLOAT: plain->kind = PLAIN_FLOAT, plain->v.f = attr->v.f; return true;
-    case ATTR_INTS: plain->kind = PLAIN_INTS, plain->v.ints = attr->v.ints; return true;
-    case ATTR_FLOATS: plain->kind = PLAIN_FLOATS, plain->v.floats = attr->v.floats; return true;
+    case ATTR_INT: plain->kind = PLAIN_INT; return attr_int(attr, &plain->v.i);
+    case ATTR_FLOAT: plain->kind = PLAIN_FLOAT; return attr_float(attr, &plain->v.f);
+    case ATTR_INTS:
+        plain->kind = PLAIN_INTS;
+        plain->v.ints = attr_ints(attr, &plain->count);
+        return true;
+    case ATTR_FLOATS:
+        plain->kind = PLAIN_FLOATS;
+        plain->v.floats = attr_floats(attr, &plain->count);
+        return true;
     case ATTR_STRINGS: plain->kind = PLAIN_TEXTS; return true;
     case ATTR_STRING:
         plain->kind = PLAIN_TEXT;
-        plain->v.text = text_of(attr->v.s);
-        return attr->v.s.size <= UINT32_MAX;
+        if (!attr_string(attr, &text) || text.size > UINT32_MAX) return false;
+        plain->v.text = text_of(text);
+        return true;
     case ATTR_TENSOR:
     case ATTR_SPARSE_TENSOR:
         plain->kind = PLAIN_TENSOR;

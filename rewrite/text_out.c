@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shown.h"
 #include "text_words.h"
 
 void out_flush(TextOut *out) {
@@ -36,28 +37,14 @@ void out_line(TextOut *out, unsigned extra) {
     for (unsigned i = 0; i < out->indent * 2 + extra; i++) out_text(out, " ");
 }
 
-/* Length of the UTF-8 sequence at text, 0 where it is none (overlong, surrogate, cut). */
-static size_t utf8_length(const unsigned char *text, size_t left) {
-    unsigned char c = text[0];
-    size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-    if (c < 0xc2 || c > 0xf4 || left < length) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 && text[1] < 0xa0) || (c == 0xed && text[1] > 0x9f) ||
-        (c == 0xf0 && text[1] < 0x90) || (c == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 void out_quoted(TextOut *out, const char *text, size_t length) {
     out_text(out, "\"");
     for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
-        size_t plain = c >= 0x80 ? utf8_length((const unsigned char *)text + i, length - i)
-                                 : c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
-        if (plain) {
-            out_bytes(out, text + i, plain);
-            i += plain;
+        size_t size;
+        if (shown_plain(text + i, length - i, &size) && c != '"' && c != '\\') {
+            out_bytes(out, text + i, size);
+            i += size;
             continue;
         }
         char escape[8];

@@ -76,6 +76,16 @@ Dtype type_dtype(const Type *type) {
     return (unsigned)type->dtype < DTYPE_COUNT ? (Dtype)type->dtype : DTYPE_UNDEFINED;
 }
 
+const Type *value_type(const Value *value) {
+    static const Type unknown = {.kind = TYPE_NONE};
+    return value && value->type ? value->type : &unknown;
+}
+
+const Type *value_shaped_type(const Value *value) {
+    const Type *type = value_type(value);
+    return type->kind == TYPE_TENSOR && type->has_shape ? type : NULL;
+}
+
 bool type_same_dtypes(const Type *a, const Type *b) {
     for (; a && b; a = a->elem, b = b->elem)
         if (a->kind != b->kind || a->dtype != b->dtype) return false;

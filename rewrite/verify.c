@@ -96,13 +96,13 @@ static bool check_inputs(Verify *v, const Node *node) {
 
 static bool check_tensors(Verify *v, const Node *node) {
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        bool ok = true;
-        if (attr->type == ATTR_TENSOR && attr->v.t) ok = tensor_check(attr->v.t, NULL);
-        uint32_t i = 0;
-        for (; ok && attr->type == ATTR_TENSORS && i < attr->count; i++)
-            ok = tensor_check(attr->v.tensors[i], NULL);
-        if (ok) continue;
-        const Tensor *bad = attr->type == ATTR_TENSOR ? attr->v.t : attr->v.tensors[i - 1];
+        uint32_t count;
+        const Tensor *bad = attr_tensor(attr);
+        if (bad && tensor_check(bad, NULL)) bad = NULL;
+        const Tensor *const *tensors = attr_tensors(attr, &count);
+        for (uint32_t i = 0; !bad && i < count; i++)
+            if (!tensor_check(tensors[i], NULL)) bad = tensors[i];
+        if (!bad) continue;
         Err inner = {0};
         tensor_check(bad, &inner);
         node_error(node, v->err, inner.code, "%s", inner.what);
@@ -134,7 +134,8 @@ static void verify_nested(Graph *graph, void *data) {
 static bool verify_node(Verify *v, const Node *node) {
     if (node->id >= v->model->node_count)
         return node_error(node, v->err, ERR_MODEL, "internal: node id out of range");
-    if (!check_inputs(v, node) || !check_tensors(v, node)) return false;
+    if (!check_inputs(v, node) || !node_attrs_check(node, v->err) || !check_tensors(v, node))
+        return false;
     NestedVerify nested = {.v = v, .node = node, .ok = true};
     node_each_graph(node, verify_nested, &nested);
     if (!nested.ok) return false;

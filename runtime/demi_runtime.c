@@ -36,12 +36,14 @@ struct DemiContext {
     Arena arena;
     Exec exec;
     RtValue *inputs;    /* [input_count] */
+    RtValue *used;      /* [input_count]: those of the last run that outputs may point into */
     DemiData *outputs; /* [output_count], of the last run */
     uint32_t output_count;
     Arena result; /* what outputs point to beside tensors */
     const char **names; /* [value_count], made when somebody first watches */
     DemiStepFn watch;
     void *watch_user;
+    double time_limit; /* seconds, 0: none */
     const LoadedStep *watched; /* the step that it is called for */
     Err err;
 };
@@ -156,7 +158,7 @@ DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
     *plan = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        if (errno == ENOENT) err_set(&err, ERR_MODEL, "no such file");
+        if (errno == ENOENT) err_set(&err, ERR_USAGE, "no such file");
         else err_errno(&err, errno, "can't be opened");
     } else if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
         err_set(&err, ERR_MODEL, "this is no plan");
@@ -221,7 +223,9 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->provider = (KernelProvider)options->kernels;
     exec->seed = options->seed;
     if (options->step_limit) exec->step_limit = options->step_limit;
+    context->time_limit = options->time_limit;
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
+    context->used = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->outputs = ARENA_ARRAY(&context->arena, DemiData, context->plan->output_count);
 }
 
@@ -277,6 +281,20 @@ void demi_context_free(DemiContext *context) {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
+static bool wrong_type(const DemiPlanIo *io, const DemiData *value, Err *err) {
+    err_set(err, ERR_USAGE, "wrong type");
+    err_expected(err, "%s", dtype_name((Dtype)io->dtype));
+    err_actual(err, "%s", dtype_name((Dtype)value->dtype));
+    return false;
+}
+
+static bool items_fit(const DemiPlanIo *io, const DemiData *value, Err *err) {
+    for (size_t i = 0; i < value->count; i++)
+        if (value->items[i].kind == DEMI_DATA_TENSOR_KIND && value->items[i].dtype != io->dtype)
+            return wrong_type(io, &value->items[i], err);
+    return true;
+}
+
 static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
     if (value->kind == DEMI_DATA_NONE) {
         if (io->optional) return true;
@@ -287,27 +305,32 @@ static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
         err_expected(err, io->kind == DEMI_DATA_SEQUENCE_KIND ? "a sequence" : "a tensor");
         return false;
     }
-    if (value->kind == DEMI_DATA_SEQUENCE_KIND) return true;
-    if (value->dtype != io->dtype) {
-        err_set(err, ERR_USAGE, "wrong type");
-        err_expected(err, "%s", dtype_name((Dtype)io->dtype));
-        err_actual(err, "%s", dtype_name((Dtype)value->dtype));
-        return false;
-    }
+    if (value->kind == DEMI_DATA_SEQUENCE_KIND) return items_fit(io, value, err);
+    if (value->dtype != io->dtype) return wrong_type(io, value, err);
     bool same = !io->has_rank || value->rank == io->rank;
     for (uint32_t i = 0; same && io->has_rank && i < io->rank; i++)
         same = io->dims[i] < 0 || value->dims[i] == io->dims[i];
     return same || err_set(err, ERR_USAGE, "its shape is not the declared one");
 }
 
-/* Text of strings is copied to where it lives as long as the context. */
-static void copy_elements(DemiContext *context, RtTensor *tensor, const DemiData *value) {
-    KernelTensor *to = &tensor->tensor;
-    if (to->count == 0) return;
-    memcpy(to->data, value->data, to->count * kernel_element_size(to->dtype));
-    KernelString *strings = to->data;
-    for (uint64_t i = 0; to->dtype == DTYPE_STRING && i < to->count; i++)
-        strings[i].text = arena_copy(&context->arena, strings[i].text, strings[i].size);
+/* A copy of strings. Their text lies behind them in the same memory, and ends with it. */
+static RtTensor *copy_strings(Pool *pool, const KernelTensor *from, Err *err) {
+    const KernelString *strings = from->data;
+    uint64_t size;
+    bool fits = checked_mul(from->count, sizeof *strings, &size);
+    for (uint64_t i = 0; fits && i < from->count; i++)
+        fits = checked_add(size, strings[i].size, &size);
+    Buffer *buffer = buffer_new(pool, fits ? size : UINT64_MAX, err);
+    if (!buffer) return NULL;
+    KernelTensor to = *from;
+    KernelString *copies = to.data = buffer_data(buffer);
+    char *text = (char *)(copies + from->count);
+    for (uint64_t i = 0; i < from->count; i++) {
+        copies[i] = (KernelString){strings[i].size, text};
+        if (strings[i].size) memcpy(text, strings[i].text, strings[i].size);
+        text += strings[i].size;
+    }
+    return rt_tensor_in(pool, &to, buffer, err);
 }
 
 static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool borrow, Err *err) {
@@ -320,8 +343,10 @@ static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool b
         return NULL;
     }
     if (borrow) return rt_tensor_borrow(pool, &view, err);
+    if (dtype == DTYPE_STRING) return copy_strings(pool, &view, err);
     RtTensor *tensor = rt_tensor_new(pool, dtype, value->rank, value->dims, err);
-    if (tensor) copy_elements(context, tensor, value);
+    if (tensor && view.count)
+        memcpy(tensor->tensor.data, value->data, view.count * kernel_element_size(dtype));
     return tensor;
 }
 
@@ -354,7 +379,6 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiDa
                             bool borrow, DemiError *error) {
     const DemiPlan *plan = context->plan;
     Err err = {0};
-    MemTrap trap;
     size_t i = 0;
     while (i < plan->input_count && strcmp(plan->inputs[i].name, name) != 0) i++;
     err_operand(&err, "input '%s'", name);
@@ -362,11 +386,6 @@ static DemiStatus set_input(DemiContext *context, const char *name, const DemiDa
         err_set(&err, ERR_USAGE, "the model has no such input");
         return end(&err, error);
     }
-    if (setjmp(trap.env)) {
-        err_out_of_memory(&err);
-        return end(&err, error);
-    }
-    context->arena.trap = &trap;
     RtValue taken = {.state = RT_UNSET};
     if (fits(&plan->inputs[i], value, &err) && take_value(context, value, borrow, &taken, &err))
         rt_value_set(&context->exec.pool, &context->inputs[i], taken);
@@ -406,6 +425,14 @@ static DemiData give_value(Arena *arena, const RtValue *value) {
     return given;
 }
 
+/* True where elements may point to text that lies with them. */
+static bool has_text(const RtValue *value) {
+    if (value->state == RT_TENSOR) return value->tensor->tensor.dtype == DTYPE_STRING;
+    for (uint32_t i = 0; value->state == RT_LIST && i < value->list->count; i++)
+        if (has_text(&value->list->items[i])) return true;
+    return false;
+}
+
 static bool bind_inputs(DemiContext *context) {
     const DemiPlan *plan = context->plan;
     const Plan *view = &plan->loaded.plan;
@@ -423,6 +450,8 @@ static bool bind_inputs(DemiContext *context) {
         RtValue bound = rt_value_ref(context->inputs[i]);
         if (bound.state == RT_UNSET) bound.state = RT_NONE;
         rt_value_set(&context->exec.pool, &context->exec.values[value], bound);
+        /* outputs point into it until the next run, though it be set anew before */
+        if (has_text(&bound)) context->used[i] = rt_value_ref(bound);
     }
     return true;
 }
@@ -436,11 +465,16 @@ static void collect_outputs(DemiContext *context) {
     context->output_count = (uint32_t)context->plan->output_count;
 }
 
-/* The last run's values, all but constants. */
-static void clear_values(Exec *exec) {
+/* The last run's values, all but constants, and the text that they point to. */
+static void clear_values(DemiContext *context) {
+    Exec *exec = &context->exec;
     const LoadedPlan *loaded = exec->loaded;
     for (uint32_t i = 0; i < loaded->plan.value_count; i++)
         if (!loaded->constants[i].present) rt_value_clear(&exec->pool, &exec->values[i]);
+    for (size_t i = 0; i < context->plan->input_count; i++)
+        rt_value_clear(&exec->pool, &context->used[i]);
+    exec_text_free(exec);
+    arena_free(&context->result);
 }
 
 /* With memory at hand for small things; what jumps lands in the caller. */
@@ -461,19 +495,16 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     context->output_count = 0;
     exec->depth = 0;
     exec->steps = 0;
-    clear_values(exec);
+    exec->deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
+    clear_values(context);
     if (setjmp(trap.env)) {
         err_out_of_memory(&context->err);
         step_form_drop(exec);
         exec_drop_results(exec);
     } else {
-        arena_free(&exec->run);
-        arena_free(&context->result);
-        arena_init(&exec->run, &trap);
         arena_init(&exec->scratch, &trap);
         arena_init(&context->result, &trap);
-        exec->scratch.budget = exec->pool.budget;
-        exec->run.budget = exec->pool.budget;
+        exec->scratch.budget = context->result.budget = exec->pool.budget;
         run(context);
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);

@@ -78,9 +78,9 @@ typedef struct DemiPlan DemiPlan;
 
 /* Maps a plan file, which must not change while the plan is in use; constants are never copied.
  * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
- * *plan is NULL. DEMI_ERR_MODEL where there is no such file or it is no plan, damaged, made by
- * another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV where it can't be
- * read. */
+ * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is no plan,
+ * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
+ * where it can't be read. */
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
 /* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
  * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
@@ -139,9 +139,12 @@ typedef struct DemiContextOptions {
     uint64_t step_limit;    /* most steps a run may take, those of loops counted each time; 0: any
                                number. A loop of a model that is not trusted may never end */
     DemiKernels kernels;
+    double time_limit; /* seconds that a run may take, 0: any number. Asked before every step and
+                          iteration: a step that has begun is not interrupted */
 } DemiContextOptions;
 
-#define DEMI_CONTEXT_OPTIONS_INIT {sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO}
+#define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
+    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0 }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
  * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.
@@ -161,8 +164,8 @@ DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *
                                               const DemiData *value, DemiError *error);
 
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
- * fails, which the error names; DEMI_ERR_ENV past the memory budget or the step limit. The context
- * may run again after an error, too. */
+ * fails, which the error names; DEMI_ERR_ENV past the memory budget, the step or the time limit.
+ * The context may run again after an error, too. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
 /* Output i of the last run; NULL beyond the count, without a run, or after a failed one. It lives

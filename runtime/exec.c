@@ -66,7 +66,6 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
     exec->faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
     pool_init(&exec->pool, budget);
     arena_init(&exec->scratch, arena->trap);
-    arena_init(&exec->run, arena->trap);
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
@@ -83,7 +82,6 @@ void exec_free(Exec *exec) {
     exec_memory_free(exec);
     pool_free(&exec->pool);
     arena_free(&exec->scratch);
-    arena_free(&exec->run);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -152,21 +150,27 @@ int64_t exec_int_attr(const LoadedStep *step, const char *name, int64_t otherwis
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-static double now(void) {
+double exec_now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+static bool may_go_on(Exec *exec) {
+    if (exec->steps++ >= exec->step_limit)
+        return err_set(exec->err, ERR_ENV, "more than %llu steps",
+                       (unsigned long long)exec->step_limit);
+    if (exec->deadline != 0 && exec_now() > exec->deadline)
+        return err_set(exec->err, ERR_ENV, "the run takes longer than it may");
+    return true;
+}
+
 static bool run_step(Exec *exec, const LoadedStep *step) {
-    if (exec->steps++ >= exec->step_limit) {
-        err_set(exec->err, ERR_ENV, "more than %llu steps", (unsigned long long)exec->step_limit);
-        return exec_name_step(exec, step);
-    }
-    double start = exec->after ? now() : 0;
+    if (!may_go_on(exec)) return exec_name_step(exec, step);
+    double start = exec->after ? exec_now() : 0;
     bool ok = step->exec ? step->exec(exec, step) : exec_kernel(exec, step);
     if (!ok) return false;
-    if (exec->after) exec->after(exec->after_data, step, start, now() - start);
+    if (exec->after) exec->after(exec->after_data, step, start, exec_now() - start);
     if (exec->depth == 1) exec_memory_note(exec, step);
     for (uint32_t i = 0; i < step->dead_count; i++)
         rt_value_clear(&exec->pool, &exec->values[step->dead[i]]);
@@ -178,7 +182,8 @@ bool exec_graph(Exec *exec, uint32_t graph) {
     if (exec->depth == DEPTH_LIMIT)
         return err_set(exec->err, ERR_MODEL, "graphs are nested more than %d deep", DEPTH_LIMIT);
     exec->depth++;
-    bool ok = true;
+    bool ok = plan->steps.count || may_go_on(exec);
+    if (!plan->steps.count) arena_reset(&exec->scratch);
     for (uint32_t i = 0; ok && i < plan->steps.count; i++) {
         ok = run_step(exec, &exec->loaded->steps[plan->steps.first + i]);
         arena_reset(&exec->scratch);

@@ -70,12 +70,14 @@ struct Exec {
     StepMemo *memos; /* [step_count] */
     Pool pool;
     Arena scratch; /* emptied after every step, of inner graphs too */
-    Arena run;     /* emptied before every run: strings */
+    Buffer *text;  /* by sibling, the newest first: what strings made in this run point to */
+    uint64_t text_used; /* bytes of the newest */
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
     KernelProvider provider;
     uint64_t seed;
     unsigned depth;             /* of nested graphs */
     uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
+    double deadline;            /* of exec_now's clock; 0: none */
     const KernelRow *row;       /* the kernel that ran last */
     bool faithful;              /* the plan's numerics */
     bool keeps_values;          /* no step works in place: the caller reads values that end */
@@ -105,7 +107,12 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
 
-/* Runs a graph whose inputs' values are set; its outputs' values are set then. */
+/* Seconds of a clock that only runs forward. */
+double exec_now(void);
+
+/* Runs a graph whose inputs' values are set; its outputs' values are set then. Each step counts
+ * against step_limit and is late past the deadline; a graph without any is as a step, so that no
+ * loop can go on for ever. */
 bool exec_graph(Exec *exec, uint32_t graph);
 
 /* The operator's ExecFunction, or NULL. */
@@ -133,6 +140,8 @@ RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i);
 bool exec_scalar(Exec *exec, const LoadedStep *step, const RtTensor *tensor, int64_t *value);
 /* Runs the step by its kernels (exec_kernel.c). */
 bool exec_kernel(Exec *exec, const LoadedStep *step);
+/* Before a run: ends the text of the last one's strings. */
+void exec_text_free(Exec *exec);
 /* Ends what a kernel step had that was jumped out of. */
 void exec_drop_results(Exec *exec);
 

@@ -50,8 +50,30 @@ static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64
     return make_output(step_call_of(call), i, rank, dims);
 }
 
+/* Many texts share a buffer, which are few where a run makes much text. */
 static char *host_chars(KernelCall *call, uint64_t size) {
-    return arena_array(&step_call_of(call)->exec->run, size, 1);
+    enum { LEAST = 1 << 12, MOST = 1 << 20 };
+    Exec *exec = step_call_of(call)->exec;
+    Buffer *buffer = exec->text;
+    if (!buffer || size > buffer->size - exec->text_used) {
+        uint64_t room = !buffer ? LEAST : buffer->size < MOST / 2 ? 2 * buffer->size : MOST;
+        Err ignored = {0};
+        buffer = buffer_new(&exec->pool, size > room ? size : room, &ignored);
+        if (!buffer) buffer = buffer_new(&exec->pool, size, &ignored); /* the budget's last bytes */
+        if (!buffer) arena_exhausted(&exec->scratch);
+        buffer->sibling = exec->text;
+        exec->text = buffer;
+        exec->text_used = 0;
+    }
+    char *chars = (char *)buffer_data(buffer) + exec->text_used;
+    exec->text_used += size;
+    return memset(chars, 0, size);
+}
+
+void exec_text_free(Exec *exec) {
+    buffer_unref_all(&exec->pool, exec->text);
+    exec->text = NULL;
+    exec->text_used = 0;
 }
 
 static const KernelHost running = {
@@ -72,7 +94,6 @@ void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *f
                            .provider = exec->provider,
                            .faithful = exec->faithful,
                            .scratch = &exec->scratch,
-                           .text = &exec->run,
                            .err = exec->err,
                            .prepared = form->prepared,
                            .constant = step->constant,

@@ -167,11 +167,13 @@ typedef struct PlanConstant {
     void *data;
 } PlanConstant;
 
-/* A plan that is being made. Fill `source` and `numerics`; the rest is these functions'. */
+/* A plan that is being made. Fill `source`, `numerics` and `budget`; the rest is these
+ * functions'. */
 typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
     PlanNumerics numerics;
+    uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
     VEC(PlanGraph) graphs;

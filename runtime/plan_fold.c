@@ -5,8 +5,10 @@
  *
  * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ
  * from run to run, those that fail, and those whose results are more than twice their operands (or
- * all constants there are) and 1 MiB: such are cheaper to make than to read. What no step reads any
- * more is dropped from the plan.
+ * all constants there are) and 1 MiB: such are cheaper to make than to read. All results together
+ * are at most twice the constants of the model and 8 MiB, or what the builder's budget leaves; that
+ * is counted before a step runs, as many small results would be as much as a large one. What no
+ * step reads any more is dropped from the plan.
  */
 #include <string.h>
 
@@ -16,7 +18,8 @@
 #include "processors.h"
 #include "step_form.h"
 
-enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20 };
+enum { RESULT_FACTOR = 2, RESULT_BYTES = 1 << 20, TOTAL_BYTES = 8 << 20 };
+enum { STEP_SHARE = 4, RESULT_SHARE = 1 + STEP_SHARE }; /* what a step needs besides a result */
 
 typedef struct Fold {
     PlanBuilder *b;
@@ -26,6 +29,7 @@ typedef struct Fold {
     uint32_t *steps; /* [step_count]: numbers of such steps, in order */
     uint32_t step_count;
     bool *gone;       /* [builder's step count]: executed */
+    uint64_t left;    /* bytes that results may still have */
     RtValue *results; /* [value_count] */
 } Fold;
 
@@ -124,17 +128,21 @@ static const PlanConstant *constant_of(const PlanBuilder *b, const PlanValue *va
     return &b->constants.items[low];
 }
 
-/* Data of the constants that are read, and where it lies. */
+/* Bytes of the constants that are read. */
+static uint64_t constants_size(const Fold *f) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < f->b->values.count; i++)
+        if (f->read[i] && f->b->values.items[i].data != PLAN_NO_DATA)
+            total += f->b->values.items[i].size + PLAN_ALIGN;
+    return total;
+}
+
+/* Their data, and where it lies. */
 static bool read_constants(Fold *f, PlanValue *values, const unsigned char **data) {
     PlanBuilder *b = f->b;
-    uint64_t total = 0, at = 0;
-    for (size_t i = 0; i < b->values.count; i++) {
-        if (values[i].data == PLAN_NO_DATA) continue;
-        if (!f->read[i])
-            values[i].data = PLAN_NO_DATA;
-        else
-            total += values[i].size + PLAN_ALIGN;
-    }
+    uint64_t total = constants_size(f), at = 0;
+    for (size_t i = 0; i < b->values.count; i++)
+        if (!f->read[i]) values[i].data = PLAN_NO_DATA;
     unsigned char *memory = arena_alloc(b->arena, (size_t)total + PLAN_ALIGN);
     memory += -(uintptr_t)memory % PLAN_ALIGN;
     for (size_t i = 0; i < b->values.count; i++) {
@@ -192,6 +200,7 @@ static bool allowed(const Fold *f, const Exec *exec, const LoadedStep *step, uin
     }
     if (operands > f->b->data_size) operands = f->b->data_size;
     *bytes = RESULT_FACTOR * operands + RESULT_BYTES;
+    if (*bytes > f->left) *bytes = f->left;
     return true;
 }
 
@@ -201,7 +210,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     uint64_t most, made = 0;
     if (!allowed(f, exec, step, &most)) return;
     /* operands and results may be widened for the kernel, which may need workspace */
-    exec->pool.budget = exec->pool.used + 4 * most;
+    exec->pool.budget = exec->pool.used + STEP_SHARE * most;
     run->err = (Err){0};
     bool ok = exec_kernel(exec, step);
     arena_free(&exec->scratch);
@@ -209,6 +218,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
     f->gone[f->steps[number]] = ok && made <= most;
+    if (f->gone[f->steps[number]]) f->left -= made;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE && !f->gone[f->steps[number]])
             rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
@@ -332,6 +342,17 @@ static void drop_values(Fold *f) {
     each_value(b, renumber, numbers);
 }
 
+/* False where the budget is too small for anything to be computed with the constants. */
+static bool set_limits(Fold *f) {
+    uint64_t data = f->b->data_size, budget = f->b->budget, read = constants_size(f);
+    bool large = data > (UINT64_MAX - TOTAL_BYTES) / RESULT_FACTOR;
+    f->left = large ? UINT64_MAX / 8 : RESULT_FACTOR * data + TOTAL_BYTES;
+    if (budget == 0) return true;
+    if (read >= budget) return false;
+    if (f->left > (budget - read) / RESULT_SHARE) f->left = (budget - read) / RESULT_SHARE;
+    return true;
+}
+
 bool plan_fold(PlanBuilder *builder, Err *err) {
     Arena *arena = builder->arena;
     Fold f = {.b = builder,
@@ -341,7 +362,7 @@ bool plan_fold(PlanBuilder *builder, Err *err) {
               .steps = ARENA_ARRAY(arena, uint32_t, builder->steps.count),
               .gone = ARENA_ARRAY(arena, bool, builder->steps.count)};
     find_steps(&f);
-    if (f.step_count == 0) return true;
+    if (f.step_count == 0 || !set_limits(&f)) return true;
     if (!execute_steps(&f)) return false;
     drop_steps(&f);
     drop_values(&f);

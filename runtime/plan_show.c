@@ -8,6 +8,7 @@
 
 #include "attr_layout.h"
 #include "plan.h"
+#include "shown.h"
 
 enum { SHOWN_ITEMS = 16 };
 
@@ -35,23 +36,28 @@ static void quote(Show *s, uint32_t text) {
     PlanSpan span = s->plan->texts[text];
     const char *chars = s->plan->chars + span.first;
     put(s, "\"", 1);
-    for (uint32_t i = 0; i < span.count; i++) {
-        unsigned char c = (unsigned char)chars[i];
-        if (c < 0x20 || c == 0x7f)
-            say(s, "\\u%04x", c);
-        else if (c == '"' || c == '\\')
-            say(s, "\\%c", c);
+    for (size_t i = 0, size; i < span.count; i += size) {
+        bool plain = shown_plain(chars + i, span.count - i, &size);
+        unsigned code = size > 1 ? utf8_code(chars + i, size) : (unsigned char)chars[i];
+        if (!plain && size == 1 && code >= 0x80)
+            say(s, "\\x%02x", code); /* no UTF-8 */
+        else if (!plain)
+            say(s, code <= 0xffff ? "\\u%04x" : "\\U%08x", code);
+        else if (code == '"' || code == '\\')
+            say(s, "\\%c", (char)code);
         else
-            put(s, chars + i, 1);
+            put(s, chars + i, size);
     }
     put(s, "\"", 1);
 }
 
 static void plain(Show *s, uint32_t text) {
     PlanSpan span = s->plan->texts[text];
-    for (uint32_t i = 0; i < span.count; i++) {
-        char c = s->plan->chars[span.first + i];
-        put(s, (unsigned char)c < 0x20 || c == 0x7f ? "?" : &c, 1);
+    const char *chars = s->plan->chars + span.first;
+    for (size_t i = 0, size; i < span.count;) {
+        char shown[SHOWN_MOST];
+        i += shown_take(chars + i, span.count - i, shown, &size);
+        put(s, shown, size);
     }
 }
 

@@ -263,18 +263,17 @@ static bool fill(void *data, void *to) {
     PackJob *job = data;
     KernelCall *call = &job->s->call;
     Exec *exec = job->s->exec;
-    MemTrap *scratch = exec->scratch.trap, *run = exec->run.trap, trap;
+    MemTrap *scratch = exec->scratch.trap, trap;
     Err *err = call->err, ignored = {0};
     volatile bool ok = false;
     call->err = &ignored;
     if (!setjmp(trap.env)) {
-        exec->scratch.trap = exec->run.trap = &trap;
+        exec->scratch.trap = &trap;
         const KernelTensor *from = host_constant(call, job->input);
         KernelPackJob pack = {from, to, job->size, job->variant};
         ok = from && job->pack(call, &pack);
     }
     exec->scratch.trap = scratch;
-    exec->run.trap = run;
     call->err = err;
     return ok;
 }

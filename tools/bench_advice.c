@@ -34,6 +34,7 @@ static Shares find_shares(const Bench *bench) {
     Shares shares = {.slowest = ""};
     for (size_t i = 0; i < bench->steps.count; i++) {
         const BenchStep *step = &bench->steps.items[i];
+        if (!step->calls) continue; /* of a branch that was not taken */
         BenchRoof roof = bench_roof(bench, step);
         shares.sum += step->seconds;
         if (roof.bound == BOUND_ARITHMETIC && roof.share >= near_peak)

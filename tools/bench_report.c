@@ -96,13 +96,18 @@ static void print_advice(const Bench *bench, const char *mark, FILE *out) {
     BenchAdvice advice = {0};
     bench_advise(bench, &advice);
     if (advice.count) fputc('\n', out);
-    for (size_t i = 0; i < advice.count; i++) fprintf(out, "%s%s\n", mark, advice.items[i]);
+    for (size_t i = 0; i < advice.count; i++) {
+        fputs(mark, out);
+        report_puts(out, advice.items[i]);
+        fputc('\n', out);
+    }
 }
 
 void bench_print_text(const Bench *bench, FILE *out) {
     const BenchLatency *l = &bench->latency;
     const Session *s = &bench->session;
-    fprintf(out, "%s: %u thread%s, %s, %zu runs in %.2f s\n", s->path, s->threads,
+    report_puts(out, s->path);
+    fprintf(out, ": %u thread%s, %s, %zu runs in %.2f s\n", s->threads,
             s->threads == 1 ? "" : "s", isa_name(isa_best()), bench->seconds.count, bench->total);
     for (size_t i = 0; i < s->input_count; i++) {
         if (!s->given[i]) continue;
@@ -113,7 +118,9 @@ void bench_print_text(const Bench *bench, FILE *out) {
     fprintf(out, "latency     min %.4g  mean %.4g  p50 %.4g  p90 %.4g  p99 %.4g  max %.4g ms\n",
             l->min * 1e3, l->mean * 1e3, l->p50 * 1e3, l->p90 * 1e3, l->p99 * 1e3, l->max * 1e3);
     fprintf(out, "throughput  %.4g runs/s\n", (double)bench->seconds.count / bench->total);
-    fprintf(out, "oneDNN      %s\n", bench->onednn);
+    fputs("oneDNN      ", out);
+    report_puts(out, bench->onednn);
+    fputc('\n', out);
     fprintf(out, "memory      %.1f MB resident at most, %.1f MB of it for values\n",
             (double)bench->peak_resident / 1e6, (double)bench->peak_values / 1e6);
     if (bench->peak.flops > 0)

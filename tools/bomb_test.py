@@ -37,6 +37,31 @@ def doubling(operator: str, count: int) -> str:
     return graph(f"float[N] v{count}", "\n".join(lines))
 
 
+def calls(depth: int, leaf: str, parameters: str = "", given: str = "", kept: str = "",
+          domain: str = "com.x") -> str:
+    """F<depth> calls F<depth - 1> twice, and so on: 2^depth leaves. The call gives `given`, which
+    functions hand on as `kept`."""
+    head = f'<domain: "{domain}", opset_import: ["" : 21, "{domain}" : 1]>'
+    text = (f'<ir_version: 10, opset_import: ["" : 21, "{domain}" : 1]>\ng (float[2] x) => '
+            f"(float[2] y) {{\ny = {domain}.F{depth} {given} (x)\n}}\n")
+    for i in range(depth, 0, -1):
+        below = f"{domain}.F{i - 1} {kept}"
+        text += f"{head} F{i} {parameters} (a) => (c) {{ b = {below} (a)\nc = {below} (b) }}\n"
+    return text + f"{head} F0 {parameters} (a) => (c) {{ {leaf} }}\n"
+
+
+def many(count: int, line: str, result: str, initializers: str = "") -> str:
+    """`count` times the line, all read by one Sum."""
+    lines = [line.format(out=f"c{i}") for i in range(count)]
+    every = ", ".join(f"c{i}" for i in range(count))
+    return graph(result, "\n".join(lines) + f"\ny = Sum ({every})", initializers)
+
+
+SUMMED = "d = Cast <to: int = 1> (b)\ne = ReduceSum <keepdims: int = 0> (d)\nc = Add (a, e)"
+LONG = ", ".join(["7"] * 10000)
+BODY = "b (float[2] v) => (float[2] w) {\n" + "\n".join(
+    f"w{i + 1} = Neg (w{i})" for i in range(100)).replace("(w0)", "(v)").replace(
+        "w100 =", "w =") + "\n}"
 BOMBS = {
     "constant of shape": graph("float[N] y", "y = ConstantOfShape (s)", constant(TERA)),
     "constant of shape, many dims": graph("float[A,B,C] y", "y = ConstantOfShape (s)",
@@ -82,13 +107,53 @@ BOMBS = {
             f"v{i + 1} = Concat <axis: int = 0> (v{i}, v{i})" for i in range(40))),
     "open sizes, doubling": doubling("{out} = Concat <axis: int = 0> ({arg}, {arg})", 40).replace(
         "float[1] x", "float[K] x"),
+    "calls of calls": calls(30, "c = Neg (a)"),
+    "calls of calls that are just refused": calls(16, "c = Neg (a)"),
+    "calls of calls without end": calls(3000, "c = Neg (a)"),
+    "a list handed to calls": calls(
+        13, "b = Constant <value_ints: ints = @p> ()\n" + SUMMED, "<p>",
+        f"<p: ints = [{LONG}]>", "<p: ints = @p>"),
+    "a list of an inner operator": calls(
+        13, "c = com.y.Own <p: ints = @p> (a)", "<p>", f"<p: ints = [{LONG}]>", "<p: ints = @p>"),
+    "a tensor handed to calls": calls(
+        13, "b = Constant <value: tensor = @p> ()\n" + SUMMED, "<p>",
+        f"<p = int64[10000] {{{LONG}}}>", "<p: tensor = @p>"),
+    "a graph handed to calls": calls(
+        13, "t = Constant <value = bool {1}> ()\nc = If (t) <then_branch: graph = @p, "
+        "else_branch: graph = @p>", "<p>",
+        "<p = " + BODY.replace("(float[2] v)", "()").replace("(v)", "(x)") + ">",
+        "<p: graph = @p>"),
+    "a graph that holds what it is given": calls(
+        2, "t = Constant <value = bool {1}> ()\nc = If (t) <then_branch: graph = @p, "
+        "else_branch: graph = @p>", "<p>",
+        "<p = b () => (float[2] w) { t2 = Constant <value = bool {1}> ()\nw = If (t2) "
+        "<then_branch: graph = @p, else_branch: graph = @p> }>", "<p: graph = @p>"),
+    "a graph that calls what it is given to": graph(
+        "float[2] y", "y = com.x.F <p = b () => (float[2] w) { w = com.x.G (x) }> (x)").replace(
+            '["" : 21]', '["" : 21, "com.x" : 1]') + """
+<domain: "com.x", opset_import: ["" : 21, "com.x" : 1]> F <p> (a) => (c) {
+t = Constant <value = bool {1}> ()
+c = If (t) <then_branch: graph = @p, else_branch: graph = @p> }
+<domain: "com.x", opset_import: ["" : 21, "com.x" : 1]> G (a) => (c) {
+c = com.x.F <p = b () => (float[2] w) { w = com.x.G (a) }> (a) }
+""",
+    "constants computed in advance": many(
+        2000, "{out} = ConstantOfShape (s)", "float[N] y", constant(262144)),
+    "constants that double": many(
+        500, "{out} = Expand (e, s)", "float[N] y", constant(262144) + ", float[1] e = {1}"),
+    "a sparse constant": graph(
+        "float[N] y", f"c = Constant <sparse_value = sparse_tensor[{1 << 28}] {{float[1] {{1}}, int64[1] {{3}}}}> ()"
+        "\ny = Add (x, c)"),
+    "a sparse initializer": graph(
+        "float[N] y", "y = Add (x, c)", f"sparse_tensor[{1 << 28}] c = {{float[1] {{1}}, int64[1] {{3}}}}"),
     "a loop that concatenates": graph(
         "float[N] y", """y = Loop (n, t, x) <body = b (int64 i, bool go, float[M] v) =>
         (bool go_on, float[K] w) { go_on = Identity (go)
         w = Concat <axis: int = 0> (v, v) }>""", "int64 n = {60}, bool t = {1}"),
 }
 # Sizes that nothing tells before they are there: --memory says what may be taken on the way.
-BUDGETED = {"open sizes, doubling", "a loop that concatenates"}
+BUDGETED = {"open sizes, doubling", "a loop that concatenates", "constants computed in advance",
+            "constants that double"}
 
 
 def measure(words: list[str]) -> tuple[int, str, float, int]:
@@ -152,6 +217,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in BOMBS.items():
             path = f"{folder}/bomb.onnxtxt"
+            for old in pathlib.Path(folder).iterdir():
+                old.unlink()
             pathlib.Path(path).write_text(text)
             failures += judge(os.path.abspath(args.demi), name, path, folder)
             if args.verbose:

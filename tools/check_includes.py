@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks who includes whom, and that file names are unique: the layering that the build relies on.
+"""Checks who includes whom, and that file names are unique: the layering that the build relies on;
+and that what a model may leave out is read through functions that say so.
 
     tools -> everything            passes -> rewrite (demi.c also proto; lower_plan.c also runtime/plan.h)
     proto -> rewrite               rewrite -> rewrite, rewrite/base
@@ -8,7 +9,9 @@
 
 Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/, jansson in
 passes/policy.c and tools/, cmocka in tests, none in a public header. Every header of ours is
-included by its bare name. `--self-test` shows that each rule can fail. Exit 1 names every breach.
+included by its bare name. Attributes' values are read by attr_tensor and the like (graph.h), values'
+types by value_type: no pass can take a union for another of its members, or follow a type that is
+not known. `--self-test` shows that each rule can fail. Exit 1 names every breach.
 """
 
 import argparse
@@ -57,6 +60,16 @@ SYSTEM = re.compile(
     r"sanitizer/.*\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 SOURCES = ("*.c", "*.h", "*.def", "*.cu", "*.inc")
+# A member of Attr's union, outside of what reads, writes, prints and compares whole attributes; `v`
+# of a PlainAttr, which plans and shape functions have, is another structure.
+ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|sparse|tp|floats|ints|"
+                         r"strings|tensors|graphs|sparses|types)\b")
+ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite/text_print.c",
+              "rewrite/text_parse_attr.c", "rewrite/test_model.h", "proto/import_node.c",
+              "proto/export_node.c", "tools/diff_text.c", "tools/model_diff.c",
+              "tools/model_against.c", "tools/show_json.c"}
+ATTR_FOLDERS = {"rewrite", "passes", "proto", "tools"}
+TYPE_MEMBER = re.compile(r"->type->\w+")
 # Files that need not be unique: one per folder by convention.
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
 
@@ -112,6 +125,18 @@ def include_problems(path: str, text: str, by_name: dict[str, str]) -> list[str]
     return found
 
 
+def read_problems(path: str, text: str) -> list[str]:
+    """Attributes and types that are read without asking whether they are there."""
+    if folder_of(path) not in ATTR_FOLDERS or "_test." in path:
+        return []
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = [f"{path}: {m}: values' types are read by value_type" for m in TYPE_MEMBER.findall(code)]
+    if path not in ATTR_WHOLE:
+        found += [f"{path}: {m}: attributes are read by attr_int, attr_tensor, …"
+                  for m in ATTR_MEMBER.findall(code)]
+    return found
+
+
 def name_problems(paths: list[str]) -> list[str]:
     """File names that occur twice in the tree (testdata aside: its cases are named by folder)."""
     seen: dict[str, str] = {}
@@ -136,7 +161,8 @@ def check(root: pathlib.Path) -> list[str]:
     by_name = {p.rsplit("/", 1)[-1]: p for p in ours}
     found = name_problems([p for p in paths if folder_of(p)])
     for path in ours:
-        found += include_problems(path, (root / path).read_text(errors="replace"), by_name)
+        text = (root / path).read_text(errors="replace")
+        found += include_problems(path, text, by_name) + read_problems(path, text)
     return found
 
 
@@ -161,6 +187,10 @@ CASES = [  # (file, text, must be found or None)
     ("tools/t3.c", '#include "nowhere.h"\n', "does not exist"),
     ("tools/t4.c", "#include <boost/any.h>\n", "no header of ours"),
     ("tools/a.c", "", "has the same name"),
+    ("passes/p3.c", "x = attr->v.t;\n", "attributes are read by"),
+    ("passes/p4.c", "plain->v.ints = NULL; /* attr->v.t */\n", None),
+    ("rewrite/attr.c", "x = attr->v.t;\n", None),
+    ("tools/t7.c", "x = value->type->rank;\n", "by value_type"),
 ]
 
 

@@ -229,10 +229,48 @@ class Options(Case):
 
 class Refusals(Case):
     def test_files(self):
-        self.assertIn("nowhere.onnx: ", self.fails(1, "show", self.path("nowhere.onnx")))
-        self.fails(1, "show", self.folder)
+        self.assertIn("nowhere.onnx: ", self.fails(2, "show", self.path("nowhere.onnx")))
+        self.fails(2, "show", self.folder)
         self.fails(2, "convert", self.model, "-o", self.path("no/folder/out.onnx"))
         self.fails(2, "convert", self.model, "-o", self.folder)
+
+    def test_missing_files_differ_from_nothing(self):
+        """A file that is not there, or can't be read, is not what exit code 1 says of a model."""
+        none = self.path("none.onnx")
+        for words in (["check", none], ["diff", none, self.model], ["diff", self.model, none],
+                      ["compare", self.model, none], ["compare", none, self.model],
+                      ["check", self.model, "--against", none], ["show", none],
+                      ["convert", none, "-o", "o"], ["run", none], ["bench", none],
+                      ["compile", none, "-o", "o"], ["opt", none, "-p", "print"],
+                      ["check", self.folder], ["diff", self.model, self.folder],
+                      ["check", os.path.join(self.model, "x")],
+                      ["run", self.model, "--data", none], ["run", self.model, "-i", "x=" + none],
+                      ["convert", self.model, "-n", "--verify", none],
+                      ["convert", self.model, "-n", "--calibrate", none]):
+            self.fails(2, *words)
+        plan = self.path("p.plan")
+        self.ok("compile", self.model, "-o", plan)
+        self.fails(2, "check", plan, "--against", none)
+        if os.geteuid() != 0:
+            return
+        shutil.copy(self.model, none)
+        os.chmod(none, 0)
+        os.chmod(self.folder, 0o755)
+        for words in (["check", none], ["diff", self.model, none], ["compare", none, self.model],
+                      ["check", self.model, "--against", none]):
+            done = run(*words, user=65534)
+            self.assertEqual(done.returncode, 3, text(done.stderr))
+
+    def test_second_input_is_looked_for_first(self):
+        """Before the first model is read, which is no model here."""
+        bad, none = self.path("bad.onnx"), self.path("none")
+        with open(bad, "w") as file:
+            file.write("garbage")
+        for words in (["diff", bad, none], ["compare", bad, none], ["check", bad, "--against", none],
+                      ["run", bad, "--data", none], ["run", bad, "--input", "x=" + none],
+                      ["convert", bad, "-n", "--verify", none],
+                      ["convert", bad, "-n", "--calibrate", none]):
+            self.assertIn("none", self.fails(2, *words))
 
     def test_a_file_that_is_no_model(self):
         bad = self.path("bad.onnx")
@@ -537,7 +575,7 @@ g (bool c, float[2] x) => (float[2] y) {
     def test_faults(self):
         self.fails(2, "diff", self.model)
         self.fails(2, "diff", "-", "-")
-        self.fails(1, "diff", self.model, self.path("nowhere.onnx"))
+        self.fails(2, "diff", self.model, self.path("nowhere.onnx"))
 
 
 class Values(Case):

@@ -47,7 +47,7 @@ typedef struct Job {
     Program *program;
     const Parsed *parsed;
     Bench bench;
-    ReportPlan plan;
+    ReportPlan plan, trace; /* trace.file: NULL where there is none */
     uint64_t warmup, runs;
     double duration;
     double inside[MOST_DEPTH]; /* seconds of steps at that depth since one around them ended */
@@ -212,7 +212,6 @@ static void find_peak(Job *job) {
 static bool bench(Job *job, Err *err) {
     Words folders;
     Session *s = &job->bench.session;
-    const char *trace = parsed_value(job->parsed, "trace");
     if (!session_data_sets(s, job->program, parsed_value(job->parsed, "data"), &folders, err))
         return false;
     const char *folder = folders.count ? folders.items[0] : NULL;
@@ -222,26 +221,33 @@ static bool bench(Job *job, Err *err) {
     find_onednn(job);
     find_peak(job);
     if (job->plan.text) print_report(job);
-    ReportPlan trace_plan = {.results = stderr, .json = trace};
-    if (trace && !report_json_to(job->program, &trace_plan, bench_fill_trace, &job->bench, err))
+    if (job->trace.file &&
+        !report_json_to(job->program, &job->trace, bench_fill_trace, &job->bench, err))
         return false;
-    return !job->plan.json ||
-           report_json_to(job->program, &job->plan, bench_fill_json, &job->bench, err);
+    return (!job->plan.json ||
+            report_json_to(job->program, &job->plan, bench_fill_json, &job->bench, err)) &&
+           outputs_commit(job->program, NULL, err);
+}
+
+static bool open_outputs(Job *job, Err *err) {
+    const char *trace = parsed_value(job->parsed, "trace");
+    if (!report_plan(job->program, trace && !strcmp(trace, "-"), &job->plan, err)) return false;
+    if (trace) job->trace.file = report_open(job->program, "trace", trace, err);
+    return !trace || job->trace.file;
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job *job = ARENA_NEW(program->arena, Job);
-    const char *path = parsed_argument(parsed, 0), *trace = parsed_value(parsed, "trace");
+    const char *path = parsed_argument(parsed, 0);
     job->program = program;
     job->parsed = parsed;
     job->bench.arena = program->arena;
     if (!path) return console_missing(parsed, "a model or plan to measure", err);
-    if (trace && !report_check_path("trace", trace, err)) return false;
     bool ok = session_number(parsed, "warmup", 0, &job->warmup, 3, err) &&
               session_number(parsed, "runs", 1, &job->runs, 0, err) &&
               session_number(parsed, "steps", 0, &job->bench.shown, 12, err) &&
               session_real(parsed, "duration", &job->duration, 3, err) &&
-              report_plan(parsed, false, &job->plan, err) &&
+              open_outputs(job, err) &&
               session_open(&job->bench.session, program, parsed, path, err) && bench(job, err);
     session_close(&job->bench.session);
     return ok;
@@ -275,5 +281,6 @@ const Command command_bench = {
                 "demi bench model.onnx --format csv > steps.csv\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape runs duration threads trace json format quiet help",
     .run = run,
 };

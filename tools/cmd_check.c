@@ -245,10 +245,12 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
         fputc('\n', out);
     }
     if (!job->differences.count)
-        fprintf(out, "the same as %s, but for precision\n", against);
+        fputs("the same as ", out);
     else
-        fprintf(out, "%zu difference%s from %s\n", job->differences.count,
-                job->differences.count == 1 ? "" : "s", against);
+        fprintf(out, "%zu difference%s from ", job->differences.count,
+                job->differences.count == 1 ? "" : "s");
+    report_puts(out, against);
+    fputs(job->differences.count ? "\n" : ", but for precision\n", out);
 }
 
 static void print_result(const Job *job, const DemiReport *report, FILE *out) {
@@ -271,10 +273,13 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (session_is_plan(program->arena, job.file)) {
         bool ok = check_plan(&job, err);
         if (!ok) err_file(err, job.file);
-        if (ok && !parsed_flag(parsed, "quiet")) printf("%s: a valid plan\n", job.file);
+        if (ok && !parsed_flag(parsed, "quiet")) {
+            report_puts(stdout, job.file);
+            puts(": a valid plan");
+        }
         return ok;
     }
-    if (!check_options(&job, err) || !report_plan(parsed, false, &plan, err)) return false;
+    if (!check_options(&job, err) || !report_plan(program, false, &plan, err)) return false;
     examine(&job, &report, &fault);
     Result result = {.file = job.file,
                      .report = report,
@@ -288,6 +293,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)
         ok = report_json_to(program, &plan, fill_json, &result, err);
+    if (fault.code <= ERR_MODEL) ok = ok && outputs_commit(program, NULL, err);
     demi_report_free(report);
     if (ok && fault.code != ERR_NONE) *err = fault;
     return err->code == ERR_NONE;
@@ -319,5 +325,6 @@ const Command command_check = {
                 "demi check model.onnx --json\n",
     .arguments = arguments,
     .options = options,
+    .common = "against policy max-error data random json quiet help",
     .run = run,
 };

@@ -59,6 +59,7 @@ typedef struct Job {
     PickRows picks; /* those that differ */
     Advice advice;  /* where an output is beyond the limit */
     bool beyond;    /* one is */
+    OutFile *keep_out; /* NULL: not asked for */
 } Job;
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -163,7 +164,7 @@ static const char *keep_arguments(const Job *job) {
     return text;
 }
 
-static void put(FILE *out, const char *text) { report_put(out, text, strlen(text)); }
+static void put(FILE *out, const char *text) { report_puts(out, text); }
 
 static void print_first(const Job *job, FILE *out) {
     const ComparedValue *bad = first_bad(job);
@@ -175,7 +176,9 @@ static void print_first(const Job *job, FILE *out) {
     put(out, value_name(&job->comparison, bad));
     fprintf(out, " %s, made by node ", bad->type);
     put(out, step->name);
-    fprintf(out, " (%s)\n  %s\n", step->op_type, output_error_text(job->arena, &bad->diff));
+    fputs(" (", out);
+    put(out, step->op_type);
+    fprintf(out, ")\n  %s\n", output_error_text(job->arena, &bad->diff));
 }
 
 static void print_picks(const Job *job, FILE *out) {
@@ -217,7 +220,9 @@ static void print_advice(const Job *job, FILE *out) {
     if (first->node) {
         fputs("where it begins: node ", out);
         put(out, first->node);
-        fprintf(out, " (%s) makes ", first->op_type);
+        fputs(" (", out);
+        put(out, first->op_type);
+        fputs(") makes ", out);
         put(out, first->value);
         fprintf(out, " %s\n  %s; what it reads is off by %.3g\n", first->type,
                 output_error_text(job->arena, &first->diff), first->before);
@@ -226,7 +231,11 @@ static void print_advice(const Job *job, FILE *out) {
 }
 
 static void print_report(const Job *job, FILE *out) {
-    fprintf(out, "reference %s\ncompared  %s\n\noutputs\n", job->reference, job->other);
+    fputs("reference ", out);
+    report_puts(out, job->reference);
+    fputs("\ncompared  ", out);
+    report_puts(out, job->other);
+    fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {
         const OutputError *row = &job->outputs.items[i];
@@ -405,15 +414,14 @@ static bool run_both(Job *job, Err *err) {
 }
 
 static bool advise(Job *job, Err *err) {
-    const char *path = parsed_value(job->parsed, "keep-out");
     const AdviceCase ac = {.program = job->program, .parsed = job->parsed,
                            .comparison = &job->comparison, .reference = &job->a,
                            .other = &job->b, .limit = &job->limit, .beyond = job->beyond,
                            .may_try = !job->folder && !job->a.is_plan && !job->b.is_plan &&
                                       !parsed_flag(job->parsed, "no-trial") &&
                                       strcmp(job->reference, "-") != 0};
-    if (job->beyond || path) compare_advise(&ac, &job->advice);
-    return !path || compare_write_policy(&ac, &job->advice, path, err);
+    if (job->beyond || job->keep_out) compare_advise(&ac, &job->advice);
+    return !job->keep_out || compare_write_policy(&ac, &job->advice, job->keep_out, err);
 }
 
 static bool compare(Job *job, Err *err) {
@@ -421,7 +429,7 @@ static bool compare(Job *job, Err *err) {
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
-    return judge(job, err);
+    return outputs_commit(job->program, NULL, err) && judge(job, err);
 }
 
 static bool is_folder(const char *path) {
@@ -444,6 +452,15 @@ static bool find_files(Job *job, Err *err) {
     return err_set(err, ERR_USAGE, "two folders can't be compared: one must be a model or plan");
 }
 
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *save = parsed_value(job->parsed, "save-inputs");
+    const char *keep = parsed_value(job->parsed, "keep-out");
+    if (!report_plan(job->program, false, &job->plan, err)) return false;
+    if (keep && !(job->keep_out = outputs_open(job->program, "keep-out", keep, err))) return false;
+    return !save || outputs_make_folder(job->program, save, err);
+}
+
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job *job = ARENA_NEW(program->arena, Job);
     job->program = program;
@@ -453,7 +470,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     bool ok = find_files(job, err) &&
               limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
               session_number(parsed, "worst", 0, &job->worst, 10, err) &&
-              report_plan(parsed, false, &job->plan, err) &&
+              open_outputs(job, err) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
               session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
     session_close(&job->a);
@@ -491,5 +508,6 @@ const Command command_compare = {
                 "demi compare model.onnx saved_outputs --data samples\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape max-error worst threads json quiet help",
     .run = run,
 };

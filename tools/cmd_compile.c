@@ -5,7 +5,6 @@
 
 #include "commands.h"
 #include "demi_runtime.h"
-#include "outfile.h"
 #include "report_out.h"
 #include "session.h"
 
@@ -20,22 +19,15 @@ static const OptionRow options[] = {
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",
      "fast (the default): operators are fused, so that 16-bit values between them are not rounded. "
      "faithful: every operator's 16-bit result is rounded once, as if nothing was fused."},
+    {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
+     "Most memory, as 500M or 2G, that may be taken for constants computed in advance and for what "
+     "calls of functions make of the model; default: in proportion to the model."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HELP,
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
-
-typedef struct Output {
-    OutFile *file;
-    Err *err;
-} Output;
-
-static bool write_plan(void *user, const void *bytes, size_t size) {
-    Output *output = user;
-    return outfile_write(output->file, bytes, size, output->err);
-}
 
 /* What was written is read again, by the runtime, before it replaces anything. */
 static bool verify(const OutFile *file, Err *err) {
@@ -57,17 +49,18 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (out && second) return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, out);
     if (!out) out = second;
     if (!out) return console_missing(parsed, "an output, -o OUT.plan", err);
-    if (!report_check_path("output", out, err)) return false;
-    Output output = {outfile_create(program->arena, out, err), err};
+    OutputFile output = {report_open(program, "output", out, err), err};
     if (!output.file) return false;
     bool ok =
-        session_compile(program, parsed, in, false, (SessionSink){write_plan, &output}, err) &&
-        verify(output.file, err) && outfile_commit(output.file, err);
+        session_compile(program, parsed, in, false, (SessionSink){outputs_write, &output}, err) &&
+        verify(output.file, err);
     if (!ok) return false;
-    if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0)
-        printf("%s: %.*f MB, compiled in %.2f s\n", out, output.file->size < 100000 ? 4 : 1,
+    if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0) {
+        report_puts(stdout, out);
+        printf(": %.*f MB, compiled in %.2f s\n", output.file->size < 100000 ? 4 : 1,
                (double)output.file->size / 1e6, console_seconds() - program->started);
-    return true;
+    }
+    return outputs_commit(program, NULL, err);
 }
 
 const Command command_compile = {

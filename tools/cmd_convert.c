@@ -18,6 +18,7 @@ static const ArgumentRow arguments[] = {
 };
 
 static const OptionRow options[] = {
+    OPTION_HEADING("Result"),
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "Where the converted model goes; '-' is standard output."},
     {"to", 0, OPTION_ROW_VALUE, "DTYPE", "float16 bfloat16 fp16 half bf16",
@@ -28,19 +29,26 @@ static const OptionRow options[] = {
      "keep (default for float16): the model's own. auto (default for bfloat16): raise it as far as "
      "convolutions, matrix products and other operators worth the type need to take it, if that "
      "can be done. N: raise it to N."},
-    {"placement", 0, OPTION_ROW_VALUE, "mincut|greedy", "mincut greedy",
-     "mincut (default): cast where that converts the least data. greedy: what may follow a "
-     "neighbour in the new type does."},
+    {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
+    OPTION_HEADING("Nodes that stay fp32"),
     {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
      "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), name:NAME (just "
      "that one, no glob), re:REGEX, out:NAME (by an output), or from:A,to:B (all between). An "
      "unnamed node is called by its first output."},
     {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
      "Operators that stay fp32, separated by commas; may be repeated."},
-    {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
-     "Type of an input that the model declares none for; may be repeated."},
     {"only", 0, OPTION_ROW_LIST, "PATTERN", NULL,
      "Convert these nodes and no others; may be repeated."},
+    {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
+     "Print which precision a node got, and why; may be repeated. OUT may then be left out."},
+    {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
+    OPTION_HEADING("What runs of the model show"),
+    VERIFY_OPTIONS,
+    {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
+     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of "
+     "2 (or a policy's range_margin) takes it past the new type's range, it stays float."},
+    OPTION_HEADING("Policy"),
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Operator lists and all other settings from a JSON file, or float16, bfloat16 or fast, which "
      "are built in. Options beside it add to its lists and override its choices."},
@@ -66,41 +74,49 @@ static const OptionRow options[] = {
     {"overflow", 0, OPTION_ROW_VALUE, "pin|clamp|inf|error", "pin clamp inf error",
      "Weights the new type can't hold. pin (default): what reads them stays fp32. clamp: its "
      "largest value. inf: infinity. error: no conversion."},
-    {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
-     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of "
-     "2 (or a policy's range_margin) takes it past the new type's range, it stays float."},
-    VERIFY_OPTIONS,
+    {"placement", 0, OPTION_ROW_VALUE, "mincut|greedy", "mincut greedy",
+     "mincut (default): cast where that converts the least data. greedy: what may follow a "
+     "neighbour in the new type does."},
     {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
      "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "
      "repeated."},
-    {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
-    {"before", 0, OPTION_ROW_VALUE, "PIPELINE", NULL,
-     "Passes to run before the conversion, as 'demi opt --passes' takes them."},
-    {"after", 0, OPTION_ROW_VALUE, "PIPELINE", NULL, "Passes to run after it."},
-    OPTION_LOAD_PASS,
-    {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
-    {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
-     "Print which precision a node got, and why; may be repeated. OUT may then be left out."},
-    {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
+    OPTION_HEADING("Reports"),
     {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Write the report as an HTML page, one file that opens offline: every node with its type and "
      "reason, operators, weights, casts."},
     OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text report to standard error."),
     OPTION_QUIET,
+    OPTION_HEADING("Reading the model"),
+    {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
+     "Type of an input that the model declares none for; may be repeated."},
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
+    OPTION_HEADING("Passes"),
+    {"before", 0, OPTION_ROW_VALUE, "PIPELINE", NULL,
+     "Passes to run before the conversion, as 'demi opt --passes' takes them."},
+    {"after", 0, OPTION_ROW_VALUE, "PIPELINE", NULL, "Passes to run after it."},
+    OPTION_LOAD_PASS,
+    {"print-pipeline", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Print the passes these options stand for, as 'demi opt --passes' takes them, and stop."},
     {"verify-each", 0, OPTION_ROW_FLAG, NULL, NULL, "Check the model after every pass."},
-    OPTION_REPRODUCER,
     {"time-passes", 0, OPTION_ROW_FLAG, NULL, NULL, "Print how long each pass took."},
+    OPTION_REPRODUCER,
+    OPTION_HEADING("Help"),
     OPTION_HELP,
-    {"node-block-list", 0, OPTION_ROW_ALIAS, "keep", NULL, "onnxconverter-common, ONNX Runtime"},
-    {"op-block-list", 0, OPTION_ROW_ALIAS, "keep-ops", NULL, "onnxconverter-common, ONNX Runtime"},
-    {"nodes-to-exclude", 0, OPTION_ROW_ALIAS, "keep", NULL, "Model-Optimizer"},
-    {"op-types-to-exclude", 0, OPTION_ROW_ALIAS, "keep-ops", NULL, "Model-Optimizer"},
-    {"keep-io-types", 0, OPTION_ROW_ALIAS, "io", "keep", "onnxconverter-common, ONNX Runtime"},
+    {"half", 0, OPTION_ROW_ALIAS, "to", "float16", "trtexec, OpenVINO and others"},
+    {"fp16", 0, OPTION_ROW_ALIAS, "to", "float16", "trtexec, OpenVINO and others"},
+    {"bf16", 0, OPTION_ROW_ALIAS, "to", "bfloat16", "trtexec"},
+    {"low-precision-type", 0, OPTION_ROW_ALIAS, "to", NULL, "Model-Optimizer"},
+    {"output-path", 0, OPTION_ROW_ALIAS, "output", NULL, "Model-Optimizer"},
+    {"node-block-list", 0, OPTION_ROW_ALIAS_LIST, "keep", NULL,
+     "onnxconverter-common, ONNX Runtime"},
+    {"op-block-list", 0, OPTION_ROW_ALIAS_LIST, "keep-ops", NULL,
+     "onnxconverter-common, ONNX Runtime"},
+    {"nodes-to-exclude", 0, OPTION_ROW_ALIAS_LIST, "keep", NULL, "Model-Optimizer"},
+    {"op-types-to-exclude", 0, OPTION_ROW_ALIAS_LIST, "keep-ops", NULL, "Model-Optimizer"},
+    {"keep-io-types", 0, OPTION_ROW_ALIAS_BOOL, "io", "keep low",
+     "onnxconverter-common, ONNX Runtime, Model-Optimizer"},
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
@@ -109,6 +125,7 @@ typedef struct Job {
     Program *program;
     const Parsed *parsed;
     const char *input, *output; /* output: NULL where none is written */
+    OutFile *file, *page; /* of OUT and of --report; NULL: none */
     ReportPlan plan;
     DemiRunOptions run;
     DemiConvertOptions options; /* its lists are parsed's */
@@ -194,10 +211,13 @@ static bool no_such_node(const Job *job, const char *name, Err *err) {
 static void explain_node(const DemiReportNode *node, FILE *out) {
     const char *reason = node->reason[0] ? node->reason : "no pass had to decide";
     const char *dtype = strcmp(node->dtype, "float") == 0 ? "fp32" : node->dtype;
-    report_put(out, node->name, strlen(node->name));
-    fprintf(out, " (%s%s%s): %s: ", node->domain, node->domain[0] ? "." : "", node->op_type,
-            dtype[0] ? dtype : "?");
-    report_put(out, reason, strlen(reason));
+    report_puts(out, node->name);
+    fputs(" (", out);
+    report_puts(out, node->domain);
+    fputs(node->domain[0] ? "." : "", out);
+    report_puts(out, node->op_type);
+    fprintf(out, "): %s: ", dtype[0] ? dtype : "?");
+    report_puts(out, reason);
     fputc('\n', out);
 }
 
@@ -227,8 +247,9 @@ static bool print_reports(Job *job, Err *err) {
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
-    const char *page = parsed_value(job->parsed, "report");
-    if (page && !report_write_html(job->program, job->report, &job->title, page, err)) return false;
+    if (job->page && !report_write_html(job->program->arena, job->report, &job->title, job->page,
+                                        err))
+        return false;
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }
 
@@ -254,12 +275,35 @@ static bool convert(Job *job, Err *err) {
         reproducer_write(job->program, job->parsed, pipeline, err);
         return false;
     }
+    ModelSave *save = NULL;
     if (!explain_nodes(job, err)) return false;
     /* What gives NaN for numbers is reported and not written: nobody wants such a file by accident,
      * and who does leaves --verify out. */
-    if (job->verified.result.broken) job->output = NULL;
-    if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
-    return print_reports(job, err) && verify_judge(&job->verified, job->input, err);
+    if (job->verified.result.broken && job->file) {
+        outputs_drop(job->program, job->file);
+        job->file = NULL;
+        job->output = NULL;
+    }
+    return (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
+           print_reports(job, err) && outputs_commit(job->program, save, err) &&
+           verify_judge(&job->verified, job->input, err);
+}
+
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *page = parsed_value(job->parsed, "report");
+    const char *reproducer = parsed_value(job->parsed, "reproducer");
+    bool taken = (job->output && strcmp(job->output, "-") == 0) || (page && !strcmp(page, "-"));
+    if (job->output) {
+        job->file = console_open_model(job->program, job->output, err);
+        if (!job->file) return false;
+    }
+    if (page) {
+        job->page = report_open(job->program, "report", page, err);
+        if (!job->page) return false;
+    }
+    return report_plan(job->program, taken, &job->plan, err) &&
+           (!reproducer || outputs_try(job->program, "reproducer", reproducer, err));
 }
 
 static bool run_job(Job *job, Err *err) {
@@ -267,11 +311,7 @@ static bool run_job(Job *job, Err *err) {
     if (parsed_flag(parsed, "print-pipeline"))
         return print_options(job, demi_convert_pipeline, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
-    if (!find_files(job, err)) return false;
-    bool to_output = job->output && strcmp(job->output, "-") == 0;
-    const char *page = parsed_value(parsed, "report");
-    if (page && !report_check_path("report", page, err)) return false;
-    if (!report_plan(parsed, to_output, &job->plan, err)) return false;
+    if (!find_files(job, err) || !open_outputs(job, err)) return false;
     return verify_run(job->program, parsed, job->input, &job->options, &job->verified, err) &&
            console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
@@ -308,5 +348,7 @@ const Command command_convert = {
                 "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,
     .options = options,
+    .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report json "
+              "quiet help",
     .run = run,
 };

@@ -10,6 +10,7 @@
 #include "demi_front.h"
 #include "model_diff.h"
 #include "report_out.h"
+#include "shown.h"
 
 static const ArgumentRow arguments[] = {
     {"A", "A model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -48,7 +49,7 @@ typedef struct Job {
 static void put(FILE *out, const char *text) {
     enum { MOST = 60 };
     size_t length = strlen(text);
-    report_put(out, text, length > MOST ? MOST : length);
+    report_put(out, text, shown_cut(text, length, MOST));
     if (length > MOST) fputs("...", out);
 }
 
@@ -61,13 +62,20 @@ static void print_line(const Difference *diff, FILE *out) {
         report_put(out, diff->name, strlen(diff->name));
         fputc('\'', out);
     }
-    if (diff->op_type[0]) fprintf(out, " (%s)", diff->op_type);
+    if (diff->op_type[0]) {
+        fputs(" (", out);
+        report_puts(out, diff->op_type);
+        fputc(')', out);
+    }
     if (diff->graph[0]) {
         fputs(" in '", out);
         put(out, diff->graph);
         fputc('\'', out);
     }
-    if (diff->what[0]) fprintf(out, "%s %s", diff->name[0] ? "," : "", diff->what);
+    if (diff->what[0]) {
+        fputs(diff->name[0] ? ", " : " ", out);
+        report_puts(out, diff->what);
+    }
     if (diff->a[0] || diff->b[0]) {
         fputs(": ", out);
         put(out, diff->a[0] || diff->change != DIFF_CHANGED ? diff->a : "none");
@@ -176,7 +184,7 @@ static bool diff(Job *job, Err *err) {
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
     if (job->count) job->program->exit_code = 1;
-    return job->ok;
+    return job->ok && outputs_commit(job->program, NULL, err);
 }
 
 static bool read_limit(Job *job, Err *err) {
@@ -200,7 +208,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     }
     if (strcmp(job.files[0], "-") == 0 && strcmp(job.files[1], "-") == 0)
         return err_set(err, ERR_USAGE, "only one model can come from standard input");
-    if (!read_limit(&job, err) || !report_plan(parsed, false, &job.plan, err)) return false;
+    if (!read_limit(&job, err) || !report_plan(program, false, &job.plan, err)) return false;
     arena_init(&job.scratch, program->arena->trap);
     bool ok = console_load(program, parsed, job.files[0], &job.models[0], err) &&
               console_load(program, parsed, job.files[1], &job.models[1], err) && diff(&job, err);

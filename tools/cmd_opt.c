@@ -39,6 +39,7 @@ typedef struct Job {
     const Parsed *parsed;
     const char *input, *output, *pipeline;
     const DemiPasses *passes; /* with those of --load-pass */
+    OutFile *file; /* of OUT; NULL: none */
     ReportPlan plan;
     DemiModel *model;
     DemiReport *report;
@@ -101,8 +102,21 @@ static bool rewrite(Job *job, Err *err) {
         reproducer_write(job->program, job->parsed, job->pipeline, err);
         return false;
     }
-    if (job->output && !console_save(job->program, job->model, job->output, err)) return false;
-    return print_reports(job, err);
+    ModelSave *save = NULL;
+    return (!job->file || console_write_model(job->program, job->model, job->file, &save, err)) &&
+           print_reports(job, err) && outputs_commit(job->program, save, err);
+}
+
+/* Before the work, which may be long. */
+static bool open_outputs(Job *job, Err *err) {
+    const char *reproducer = parsed_value(job->parsed, "reproducer");
+    bool taken = job->output && strcmp(job->output, "-") == 0;
+    if (job->output) {
+        job->file = console_open_model(job->program, job->output, err);
+        if (!job->file) return false;
+    }
+    return report_plan(job->program, taken, &job->plan, err) &&
+           (!reproducer || outputs_try(job->program, "reproducer", reproducer, err));
 }
 
 static bool run_with(Program *program, const Parsed *parsed, const DemiPasses *passes, Err *err) {
@@ -115,8 +129,7 @@ static bool run_with(Program *program, const Parsed *parsed, const DemiPasses *p
     if (!job.input) return console_missing(parsed, "a model to read", err);
     if (!job.pipeline) job.pipeline = reproducer_pipeline(program, job.input);
     if (!job.pipeline) return console_missing(parsed, "--passes PIPELINE", err);
-    bool to_output = job.output && strcmp(job.output, "-") == 0;
-    if (!report_plan(parsed, to_output, &job.plan, err)) return false;
+    if (!open_outputs(&job, err)) return false;
     if (!console_load(program, parsed, job.input, &job.model, err)) return false;
     bool ok = rewrite(&job, err);
     demi_report_free(job.report);
@@ -157,5 +170,6 @@ const Command command_opt = {
                 "demi opt model.onnx -o out.onnx --load-pass ./my.so --passes my-pass\n",
     .arguments = arguments,
     .options = options,
+    .common = "passes output list-passes json quiet help",
     .run = run,
 };

@@ -87,22 +87,27 @@ static bool compare_expected(Job *job, Run *run, Err *err) {
     return false;
 }
 
+/* Of several data sets each has a folder of its own in there, called like it. NULL on error. */
+static const char *folder_for(Job *job, const Run *run, const char *folder, Err *err) {
+    if (job->folders.count <= 1) return folder;
+    if (!outputs_make_folder(job->program, folder, err)) return NULL;
+    return arena_printf(job->arena, "%s/%s", folder, session_set_name(job->arena, run->folder));
+}
+
 static bool write_outputs(Job *job, const Run *run, const char *folder, Err *err) {
     const Session *s = &job->session;
-    if (job->folders.count > 1) { /* one folder a data set, called like it */
-        if (!value_make_folder(folder, err)) return false;
-        folder = arena_printf(job->arena, "%s/%s", folder,
-                              session_set_name(job->arena, run->folder));
-    }
-    if (!value_make_folder(folder, err)) return false;
+    folder = folder_for(job, run, folder, err);
+    if (!folder || !outputs_make_folder(job->program, folder, err)) return false;
     for (size_t i = 0; i < s->output_count; i++) {
         const DemiData *value = &run->outputs[i].value;
         const char *name = value_file_name(job->arena, s->outputs[i].name);
         const char *pb = arena_printf(job->arena, "%s/output_%zu.pb", folder, i);
         const char *npy = arena_printf(job->arena, "%s/%s.npy", folder, name);
-        if (!value_write_pb(job->arena, pb, value, &s->outputs[i], err)) return false;
-        if (value->kind == DEMI_DATA_TENSOR_KIND && !value_write_npy(job->arena, npy, value, err))
-            return false;
+        OutputFile file = {outputs_open(job->program, "output-dir", pb, err), err};
+        if (!file.file || !value_write_pb(&file, job->arena, value, &s->outputs[i])) return false;
+        if (value->kind != DEMI_DATA_TENSOR_KIND) continue;
+        file.file = outputs_open(job->program, "output-dir", npy, err);
+        if (!file.file || !value_write_npy(&file, job->arena, value)) return false;
     }
     return true;
 }
@@ -112,6 +117,8 @@ static bool run_once(Job *job, Run *run, Err *err) {
     const char *inputs = parsed_value(job->parsed, "save-inputs");
     const char *outputs = parsed_value(job->parsed, "output-dir");
     if (!session_find_inputs(s, job->program, job->parsed, run->folder, NULL, err)) return false;
+    if (inputs) inputs = folder_for(job, run, inputs, err);
+    if (err->code != ERR_NONE) return false;
     if (inputs && !session_save_inputs(s, job->program, inputs, err)) return false;
     if (!session_bind(s, err)) return false;
     double start = console_seconds();
@@ -168,10 +175,8 @@ static const char *diff_text(Arena *arena, const ValueDiff *diff) {
 static void print_run(Job *job, const Run *run) {
     FILE *out = job->plan.text;
     const Session *s = &job->session;
-    if (run->folder)
-        fprintf(out, "%s: %.3f ms\n", run->folder, run->seconds * 1e3);
-    else
-        fprintf(out, "%s: %.3f ms\n", s->path, run->seconds * 1e3);
+    report_puts(out, run->folder ? run->folder : s->path);
+    fprintf(out, ": %.3f ms\n", run->seconds * 1e3);
     for (size_t i = 0; i < s->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *type = value_type_text(job->arena, &output->value);
@@ -262,6 +267,14 @@ static bool judge(const Job *job, Err *err) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Before the work, which may be long. */
+static bool make_folders(Job *job, Err *err) {
+    const char *inputs = parsed_value(job->parsed, "save-inputs");
+    const char *outputs = parsed_value(job->parsed, "output-dir");
+    return (!inputs || outputs_make_folder(job->program, inputs, err)) &&
+           (!outputs || outputs_make_folder(job->program, outputs, err));
+}
+
 static bool run_all(Job *job, Err *err) {
     if (!session_data_sets(&job->session, job->program, parsed_value(job->parsed, "data"),
                            &job->folders, err))
@@ -275,7 +288,7 @@ static bool run_all(Job *job, Err *err) {
     for (size_t r = 0; job->plan.text && r < job->run_count; r++) print_run(job, &job->runs[r]);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
-    return judge(job, err);
+    return outputs_commit(job->program, NULL, err) && judge(job, err);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -285,7 +298,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job.tolerance.exact_integers = !parsed_flag(parsed, "rtol") && !parsed_flag(parsed, "atol");
     bool ok = session_real(parsed, "rtol", &job.tolerance.relative, 1e-3, err) &&
               session_real(parsed, "atol", &job.tolerance.absolute, 1e-7, err) &&
-              report_plan(parsed, false, &job.plan, err) &&
+              report_plan(program, false, &job.plan, err) && make_folders(&job, err) &&
               session_open(&job.session, program, parsed, path, err) && run_all(&job, err);
     session_close(&job.session);
     return ok;
@@ -309,5 +322,6 @@ const Command command_run = {
                 "demi run model.onnx --random 7 --shape image=4x3x224x224 --save-inputs data\n",
     .arguments = arguments,
     .options = options,
+    .common = "input data random shape output-dir save-inputs threads json quiet help",
     .run = run,
 };

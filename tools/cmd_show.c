@@ -24,6 +24,7 @@ static const OptionRow options[] = {
     OPTION_JSON("The model's structure as JSON, without the weights' data. Without FILE (as the "
                 "last word, or before another option) to standard output."),
     {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
+    OPTION_COLOR,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HELP,
@@ -62,10 +63,11 @@ static bool show(Job *job, Err *err) {
     if (parsed_flag(parsed, "dot")) show_write_dot(demi_front_model(job->model), job->plan.text);
     bool stats = parsed_flag(parsed, "stats") ||
                  !(parsed_flag(parsed, "text") || parsed_flag(parsed, "dot") || job->plan.json);
-    if (!stats && !job->plan.json) return true;
+    if (!stats && !job->plan.json) return outputs_commit(job->program, NULL, err);
     if (!console_check(demi_describe(job->model, &job->report, &error), &error, err)) return false;
     if (stats) report_print_stats(job->report, job->file, job->plan.text);
-    return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
+    return (!job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err)) &&
+           outputs_commit(job->program, NULL, err);
 }
 
 static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) {
@@ -82,7 +84,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed, .file = parsed_argument(parsed, 0)};
     if (!job.file) return console_missing(parsed, "a model to show", err);
     if (session_is_plan(program->arena, job.file)) return show_file_of_plan(program, parsed, err);
-    if (!report_plan(parsed, false, &job.plan, err)) return false;
+    if (!report_plan(program, false, &job.plan, err)) return false;
     if (!console_load(program, parsed, job.file, &job.model, err)) return false;
     bool ok = show(&job, err);
     if (!ok) err_file(err, job.file);

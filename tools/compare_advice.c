@@ -10,7 +10,6 @@
 #include "judge.h"
 #include "keep_search.h"
 #include "node_pattern.h"
-#include "outfile.h"
 
 /* Causes of an error add up: what brings a quarter of what is allowed is looked at, if that is more
  * than four times what came in. A distance is kept where it does not double. */
@@ -269,7 +268,7 @@ void compare_advise(const AdviceCase *ac, Advice *advice) {
     c->picked.items = found.picked.items, c->picked.count = found.picked.count;
 }
 
-bool compare_write_policy(const AdviceCase *ac, const Advice *advice, const char *path, Err *err) {
+bool compare_write_policy(const AdviceCase *ac, const Advice *advice, OutFile *file, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     Arena *arena = ac->comparison->arena;
     size_t size = demi_convert_policy(&advice->options, NULL, 0, &error) + 1;
@@ -277,8 +276,5 @@ bool compare_write_policy(const AdviceCase *ac, const Advice *advice, const char
     char *text = arena_alloc(arena, size + 1);
     demi_convert_policy(&advice->options, text, size, NULL);
     text[size - 1] = '\n';
-    OutFile *file = outfile_create(arena, path, err);
-    bool ok = file && outfile_write(file, text, size, err) && outfile_commit(file, err);
-    if (!ok) err_file(err, path);
-    return ok;
+    return outfile_write(file, text, size, err);
 }

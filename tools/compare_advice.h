@@ -11,6 +11,7 @@
 #define DEMI_COMPARE_ADVICE_H
 
 #include "compare_runs.h"
+#include "outfile.h"
 
 typedef enum AdviceState {
     ADVICE_NONE,    /* no node that runs in 16 bits brings an error */
@@ -49,6 +50,6 @@ typedef struct AdviceCase {
 void compare_advise(const AdviceCase *ac, Advice *advice);
 
 /* Writes the conversion as a policy, for convert --policy. */
-bool compare_write_policy(const AdviceCase *ac, const Advice *advice, const char *path, Err *err);
+bool compare_write_policy(const AdviceCase *ac, const Advice *advice, OutFile *file, Err *err);
 
 #endif

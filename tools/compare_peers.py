@@ -123,7 +123,7 @@ def judge_real(name: str, args: argparse.Namespace, folder: pathlib.Path) -> Non
         if out is not None:
             model = onnx.load_from_string(out)
             found = validity.problems(out, model, validity.Verdict(data, source))
-            found += validity.contract(model.graph, source.graph, variant)
+            found += validity.contract(model, source, variant)
             found += preserve.header(source, model)
             error, text = test.numbers(path.stem, functools.partial(
                 engines.OrtEngine, out, model), model, results)

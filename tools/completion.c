@@ -9,9 +9,7 @@
 #define ZSH_QUOTE  "'\\''"
 #define FISH_QUOTE "\\'"
 
-static bool is_shown(const OptionRow *row) {
-    return row->kind != OPTION_ROW_ALIAS;
-}
+static bool is_shown(const OptionRow *row) { return option_is_own(row); }
 
 static bool takes_word(const OptionRow *row) {
     return row->kind == OPTION_ROW_VALUE || row->kind == OPTION_ROW_LIST ||

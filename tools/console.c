@@ -5,8 +5,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "demi_front.h"
+#include "outputs.h"
 
 double console_seconds(void) {
     struct timespec now;
@@ -105,11 +109,48 @@ void console_progress_end(Program *program) {
     program->progress_shown = false;
 }
 
+/* ---- files that are read --------------------------------------------------------------------- */
+
+static bool is_there(const char *path, Err *err) {
+    struct stat status;
+    if (strcmp(path, "-") == 0 || stat(path, &status) == 0) return true;
+    if (errno != ENOENT && errno != ENOTDIR) return true; /* opening it will say more */
+    err_set(err, ERR_USAGE, "no such file or folder");
+    err_file(err, path);
+    return false;
+}
+
+static bool option_is_there(const Parsed *parsed, const char *name, Err *err) {
+    bool pairs = strcmp(name, "input") == 0;
+    const Words *words = parsed_knows(parsed, name) ? parsed_list(parsed, name) : NULL;
+    for (size_t i = 0; words && i < words->count; i++) {
+        const char *sign = strrchr(words->items[i], '=');
+        const char *path = pairs ? (sign ? sign + 1 : "-") : words->items[i];
+        if (strcmp(path, "random") != 0 && !is_there(path, err)) return false;
+    }
+    return true;
+}
+
+/* That the second of two models is missing should not be noticed when the first has been run. */
+static bool find_inputs(Program *program, Err *err) {
+    static const char *const options[] = {"against", "data", "calibrate", "verify", "input"};
+    const Parsed *parsed = program->parsed;
+    if (program->inputs_found) return true;
+    bool writes = strcmp(parsed->command->name, "convert") == 0 ||
+                  strcmp(parsed->command->name, "compile") == 0;
+    size_t count = writes ? 1 : parsed->arguments.count;
+    for (size_t i = 0; i < count; i++)
+        if (!is_there(parsed->arguments.items[i], err)) return false;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (!option_is_there(parsed, options[i], err)) return false;
+    return program->inputs_found = true;
+}
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err) {
-    (void)program;
+    if (!find_inputs(program, err)) return false;
     DemiError error = DEMI_ERROR_INIT;
     DemiLoadOptions options = DEMI_LOAD_OPTIONS_INIT;
     bool standard = strcmp(path, "-") == 0;
@@ -118,7 +159,8 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     options.name = standard ? "standard input" : path;
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
-    if (console_check(status, &error, err)) return true;
+    if (console_check(status, &error, err))
+        return outputs_read_model(program, *model, options.name, err);
     err_file(err, options.name);
     return false;
 }
@@ -133,17 +175,30 @@ bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
     return console_check(status, &error, err);
 }
 
-bool console_save(Program *program, DemiModel *model, const char *path, Err *err) {
-    DemiError error = DEMI_ERROR_INIT;
-    bool standard = strcmp(path, "-") == 0;
-    if (standard && isatty(STDOUT_FILENO)) {
-        err_set(err, ERR_USAGE, "a model is not written to a terminal");
-        err_hint(err, "redirect standard output, or name a file with -o");
-        return false;
+OutFile *console_open_model(Program *program, const char *path, Err *err) {
+    if (strcmp(path, "-") != 0 || !isatty(STDOUT_FILENO))
+        return outputs_open(program, "output", path, err);
+    err_set(err, ERR_USAGE, "a model is not written to a terminal");
+    err_hint(err, "redirect standard output, or name a file with -o");
+    return NULL;
+}
+
+static bool is_text_name(const char *path) {
+    static const char ending[] = ".onnxtxt";
+    size_t length = strlen(path), wanted = sizeof ending - 1;
+    return length >= wanted && strcmp(path + length - wanted, ending) == 0;
+}
+
+bool console_write_model(Program *program, DemiModel *model, OutFile *file, ModelSave **save,
+                         Err *err) {
+    *save = NULL;
+    if (is_text_name(file->path)) {
+        DemiError error = DEMI_ERROR_INIT;
+        OutputFile output = {file, err};
+        DemiStatus status = demi_print(model, true, outputs_write, &output, &error);
+        return console_check(status, &error, err);
     }
-    DemiStatus status = standard ? demi_save_callback(model, console_write, program, NULL, &error)
-                                 : demi_save_file(model, path, NULL, &error);
-    if (console_check(status, &error, err)) return true;
-    err_file(err, standard ? "standard output" : path);
-    return false;
+    Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
+    *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    return *save != NULL;
 }

@@ -15,14 +15,19 @@
 #include "arena.h"
 #include "demi.h"
 #include "err.h"
+#include "model_save.h"
 #include "options.h"
+#include "outfile.h"
 
 struct Program {
     Arena *arena; /* lives as long as the command */
     const CommandTable *commands;
+    const Parsed *parsed; /* its words; NULL before they are parsed */
+    struct Outputs *outputs; /* the files it writes: outputs.h */
     int output_error; /* errno of the first write to standard output that failed, else 0 */
     int exit_code; /* of a command that succeeded: diff's answer */
     bool progress_shown;
+    bool inputs_found; /* all files that the words name were there */
     double started; /* seconds, console_seconds' clock */
 };
 
@@ -62,8 +67,13 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
  * the option is not given. */
 bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err);
 
-/* Saves by path, '-' being standard output. */
-bool console_save(Program *program, DemiModel *model, const char *path, Err *err);
+/* Opens what -o names, '-' being standard output, if that is no terminal: see outputs_open. */
+OutFile *console_open_model(Program *program, const char *path, Err *err);
+
+/* Writes the model there: as text where it is called .onnxtxt, then *save is NULL. What is written
+ * appears with outputs_commit(program, *save, err). */
+bool console_write_model(Program *program, DemiModel *model, OutFile *file, ModelSave **save,
+                         Err *err);
 
 /* ERR_USAGE naming the missing argument, with the usage line as hint. */
 bool console_missing(const Parsed *parsed, const char *argument, Err *err);

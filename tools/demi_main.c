@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
  *
- * Signals: SIGINT, SIGTERM and SIGHUP remove temporary files and then end the program as they
- * always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and
+ * Signals that end a program remove temporary files first and then end it as they always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and
  * SIGXFSZ are ignored, so that a write fails instead; a reader that has gone away ends the program
  * quietly. Running out of memory anywhere arrives here.
  */
 #define _DEFAULT_SOURCE /* and mallopt */
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "commands.h"
 #include "console.h"
 #include "help.h"
 #include "outfile.h"
+#include "outputs.h"
 #include "text_distance.h"
 
 static const Command *const commands[] = {
@@ -26,7 +28,14 @@ static const Command *const commands[] = {
 
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
 
+/* While files are being put in place the signal is kept, and raised again when they are. */
 static void end_by_signal(int number) {
+    if (!outfile_end_by(number)) return;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void end_by_fault(int number) {
     outfile_remove_all();
     signal(number, SIG_DFL);
     raise(number);
@@ -42,18 +51,29 @@ static void end_by_bad_map(int number) {
     _exit(ERR_ENV);
 }
 
+static bool is_one_of(int number, const int *list) {
+    while (*list && *list != number) list++;
+    return *list != 0;
+}
+
+/* All that end a program, real-time ones too. What the caller ignores (nohup), or who was there
+ * before us handles (a sanitizer), stays as it is. */
 static void set_signals(void) {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        struct sigaction old, action = {.sa_handler = end_by_signal};
-        sigemptyset(&action.sa_mask);
-        /* What the caller ignores (nohup) stays ignored. */
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
-        sigaction(ends[i], &action, NULL);
-    }
+    static const int harmless[] = {SIGCHLD, SIGCONT,  SIGURG,  SIGWINCH, SIGSTOP,
+                                   SIGTSTP, SIGTTIN,  SIGTTOU, SIGKILL,  0};
+    static const int faults[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, 0};
     signal(SIGBUS, end_by_bad_map);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    for (int number = 1; number <= SIGRTMAX; number++) {
+        struct sigaction old;
+        struct sigaction action = {.sa_handler = end_by_signal, .sa_flags = SA_RESTART};
+        if (is_one_of(number, harmless) || sigaction(number, NULL, &old) != 0) continue;
+        if (old.sa_handler != SIG_DFL) continue;
+        if (is_one_of(number, faults)) action.sa_handler = end_by_fault;
+        sigfillset(&action.sa_mask); /* one ends it */
+        sigaction(number, &action, NULL);
+    }
 }
 
 static bool unknown_command(const char *word, Err *err) {
@@ -72,7 +92,7 @@ static bool unknown_command(const char *word, Err *err) {
 static bool run_command(Program *program, int count, char **words, Err *err) {
     const char *word = words[0];
     const Command *command = command_find(&table, word);
-    if (strcmp(word, "--version") == 0) {
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("demi %s\n", demi_version());
         return true;
     }
@@ -83,8 +103,11 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     if (!command) return unknown_command(word, err);
     Parsed parsed;
     if (!options_parse(command, count - 1, words + 1, program->arena, &parsed, err)) return false;
+    program->parsed = &parsed;
+    program->outputs = outputs_new(program->arena);
     if (!parsed_flag(&parsed, "help")) return command->run(program, &parsed, err);
-    help_print_command(command, stdout);
+    if (parsed.brief) help_print_brief(command, stdout);
+    else help_print_command(command, stdout);
     return true;
 }
 
@@ -100,6 +123,7 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
     console_progress_end(program);
     bool flushed = console_finish(program, &gone, &written);
     arena_free(program->arena);
+    outfile_remove_all(); /* of arenas that a jump has left behind */
     if (!flushed) err = written;
     if (gone || outfile_is_gone(&err)) return 0;
     if (err.code == ERR_NONE) return program->exit_code;
@@ -118,10 +142,28 @@ static void keep_memory(void) {
 #endif
 }
 
+/* A file that is opened must not become the standard output that the caller has closed, and get the
+ * text that is printed: what is closed is made something that can't be written, or read. */
+static void fill_standard_streams(void) {
+    static const int unusable[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", unusable[fd]) < 0) _exit(ERR_ENV);
+}
+
+/* Every file that 'run --output-dir' writes is open until all are written. */
+static void allow_many_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv) {
     MemTrap trap;
     Arena arena;
+    fill_standard_streams();
     keep_memory();
+    allow_many_files();
     set_signals();
     arena_init(&arena, &trap);
     Program program = {.arena = &arena, .commands = &table, .started = console_seconds()};

@@ -22,14 +22,17 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx.parser
+from onnx import numpy_helper
 
 from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PASSES = ["fold-affine", "fuse-conv", "fuse-gelu", "fuse-kernel-casts", "fuse-layer-norm",
-          "fuse-matmul"]
+          "fuse-matmul", "gather-first"]
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
+TABLE = (4096, 256)
 OPEN_SIZE = 4  # of dims that a model leaves open; known ones of the cases fit it
 args = argparse.Namespace()
 library: runtime.LibDemi
@@ -145,6 +148,47 @@ class Fusions(unittest.TestCase):
                 path.write_text(text)
             with self.subTest(name):
                 self.assertEqual(path.read_text(), text)
+
+    def test_tables(self):
+        """Rows of a large table are converted and nothing else, to the same bits."""
+        random, (rows, width) = np.random.default_rng(3), TABLE
+        table = {"int8": random.integers(-128, 128, TABLE, np.int8),
+                 "float16": random.standard_normal(TABLE).astype(np.float16)}
+        scales = {"all": (np.float32(0.01), np.int8(3)),
+                  "rows": (random.random(rows, np.float32), random.integers(-9, 9, rows, np.int8)),
+                  "columns": (random.random(width, np.float32),
+                              random.integers(-9, 9, width, np.int8)),
+                  "blocks": (random.random((rows, width // 32), np.float32).astype(np.float16),
+                             random.integers(-9, 9, (rows, width // 32), np.int8))}
+        axes = {"rows": "<axis = 0>", "columns": "<axis = -1>", "blocks": "<axis=1,block_size=32>"}
+        for kind, (scale, zero) in scales.items():
+            to = "float16" if kind == "blocks" else "float"
+            self.check_table(f"{to}[n,s,{width}] y", f"x = DequantizeLinear {axes.get(kind, '')}"
+                             " (t, s, z) y = Gather (x, i)",
+                             {"t": table["int8"], "s": scale, "z": zero})
+        self.check_table(f"float[n,s,{width}] y", "x = Cast <to = 1> (t) y = Gather (x, i)",
+                         {"t": table["float16"]})
+        self.check_table(f"float[n,s,{width}] y",
+                         "x = DequantizeLinear (t, s) h = Cast <to = 10> (x) v = Cast <to = 1> (h)"
+                         " y = Gather (v, i)", {"t": table["int8"], "s": np.float32(0.01)})
+
+    def check_table(self, output: str, body: str, weights: dict[str, np.ndarray]) -> None:
+        model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>'
+                                        f" g (int64[n,s] i) => ({output}) {{ {body} }}")
+        for name, value in weights.items():
+            model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        data, size = model.SerializeToString(), weights["t"].nbytes
+        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
+        library.c.demi_context_peak.restype = runtime.c_uint64
+        for numerics in runtime.NUMERICS:
+            plan = library.compile(data, numerics)
+            self.assertLess(len(plan), size * 1.2)
+            runner = runtime.PlanRunner(library, plan)
+            for indices in ([[0, -1, 7]], [[5]], [[1, 2], [3, -4]]):
+                want, got = (each.run({"i": np.array(indices)})[0] for each in (plain, runner))
+                self.assertEqual((want.dtype, want.shape), (got.dtype, got.shape))
+                self.assertEqual(want.tobytes(), got.tobytes())
+            self.assertLess(library.c.demi_context_peak(runner.context), size / 2)
 
     def test_folding(self):
         """Constants are computed, but not what grows, is random, or fails."""

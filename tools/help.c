@@ -10,8 +10,8 @@ enum { WIDTH = 80, COLUMN = 26 };
 
 static const char *const exit_codes[] = {
     "success",
-    "the model or its data is at fault; run --data, compare: beyond tolerance",
-    "wrong usage: options, pipelines, unmatched patterns, missing input types",
+    "the model or its data is at fault; diff, check: they differ; run --data, compare: beyond tolerance",
+    "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };
 
@@ -55,7 +55,10 @@ static void option_head(const OptionRow *row, char *head, size_t size) {
     if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
     switch (row->kind) {
     case OPTION_ROW_FLAG:
-    case OPTION_ROW_ALIAS: snprintf(head, size, "%s--%s", letter, row->name); break;
+    case OPTION_ROW_HEADING:
+    case OPTION_ROW_ALIAS:
+    case OPTION_ROW_ALIAS_LIST:
+    case OPTION_ROW_ALIAS_BOOL: snprintf(head, size, "%s--%s", letter, row->name); break;
     case OPTION_ROW_VALUE:
     case OPTION_ROW_LIST: snprintf(head, size, "%s--%s %s", letter, row->name, row->arg); break;
     case OPTION_ROW_ATTACHED:
@@ -67,14 +70,15 @@ static void option_head(const OptionRow *row, char *head, size_t size) {
 
 static bool has_aliases(const Command *command) {
     for (const OptionRow *row = command->options; row->name; row++)
-        if (row->kind == OPTION_ROW_ALIAS) return true;
+        if (option_is_alias(row)) return true;
     return false;
 }
 
-/* "--keep-io-types = --io keep". */
+/* "--io keep (Model-Optimizer)": what --keep-io-types means. */
 static void alias_text(const OptionRow *row, char *text, size_t size) {
-    snprintf(text, size, "--%s%s%s (%s)", row->arg, row->choices ? " " : "",
-             row->choices ? row->choices : "", row->help);
+    const char *value = row->choices ? row->choices : "";
+    snprintf(text, size, "--%s%s%.*s (%s)", row->arg, value[0] ? " " : "",
+             (int)strcspn(value, " "), value, row->help);
 }
 
 static void print_paragraphs(FILE *out, const char *text) {
@@ -88,22 +92,63 @@ static void print_paragraphs(FILE *out, const char *text) {
     }
 }
 
+static void print_option(const OptionRow *row, FILE *out) {
+    char head[128];
+    option_head(row, head, sizeof head);
+    print_entry(out, head, row->help);
+}
+
 static void print_options(const Command *command, FILE *out) {
-    fputs("\nOptions:\n", out);
     char head[128], text[256];
+    if (command->options->kind != OPTION_ROW_HEADING) fputs("\nOptions:\n", out);
     for (const OptionRow *row = command->options; row->name; row++) {
-        if (row->kind == OPTION_ROW_ALIAS) continue;
-        option_head(row, head, sizeof head);
-        print_entry(out, head, row->help);
+        if (row->kind == OPTION_ROW_HEADING) fprintf(out, "\n%s:\n", row->name);
+        if (option_is_own(row)) print_option(row, out);
     }
     if (!has_aliases(command)) return;
     fputs("\nOther tools' spellings, accepted too:\n", out);
     for (const OptionRow *row = command->options; row->name; row++) {
-        if (row->kind != OPTION_ROW_ALIAS) continue;
+        if (!option_is_alias(row)) continue;
         option_head(row, head, sizeof head);
         alias_text(row, text, sizeof text);
         print_entry(out, head, text);
     }
+}
+
+static bool is_common(const Command *command, const OptionRow *row) {
+    size_t length = strlen(row->name);
+    if (!command->common) return true;
+    for (const char *at = command->common; *at; at += strspn(at, " ")) {
+        size_t word = strcspn(at, " ");
+        if (word == length && memcmp(at, row->name, length) == 0) return true;
+        at += word;
+    }
+    return false;
+}
+
+static void print_first_sentence(const OptionRow *row, FILE *out) {
+    char head[128], text[512];
+    const char *end = strstr(row->help, ". ");
+    int length = end ? (int)(end - row->help) + 1 : (int)strlen(row->help);
+    snprintf(text, sizeof text, "%.*s", length, row->help);
+    option_head(row, head, sizeof head);
+    print_entry(out, head, text);
+}
+
+void help_print_brief(const Command *command, FILE *out) {
+    fprintf(out, "demi %s: %s\n\nUsage: demi %s %s\n\nOptions:\n", command->name,
+            command->summary, command->name, command->usage);
+    bool all = true;
+    for (const OptionRow *row = command->options; row->name; row++) {
+        if (!option_is_own(row)) continue;
+        if (is_common(command, row)) print_first_sentence(row, out);
+        else all = false;
+    }
+    const char *example = command->examples;
+    while (*example == '#') example += strcspn(example, "\n") + 1;
+    if (*example) fprintf(out, "\nExample:\n  %.*s\n", (int)strcspn(example, "\n"), example);
+    fprintf(out, "\n'demi %s --help' %s\n", command->name,
+            all ? "explains more" : "lists and explains all options");
 }
 
 void help_print_command(const Command *command, FILE *out) {
@@ -132,7 +177,7 @@ void help_print_all(const CommandTable *table, FILE *out) {
           out);
     for (size_t i = 0; i < table->count; i++)
         print_entry(out, table->items[i]->name, table->items[i]->summary);
-    fputs("\n'demi COMMAND --help' explains a command; 'demi --version' prints the version.\n"
+    fputs("\n'demi COMMAND -h' shows a command's most used options, '--help' all; 'demi -V' the version.\n"
           "FILE '-' is standard input or output. Models are ONNX files, or text (.onnxtxt).\n\n"
           "Exit codes:\n",
           out);
@@ -201,13 +246,19 @@ static void roff_command(FILE *out, const Command *command) {
         roff_entry(out, row->name, row->help);
     for (const OptionRow *row = command->options; row->name; row++) {
         char head[128], text[256];
+        if (row->kind == OPTION_ROW_HEADING) {
+            fputs(".PP\n.I ", out);
+            roff_string(out, row->name);
+            fputs("\n", out);
+            continue;
+        }
         option_head(row, head, sizeof head);
-        if (row->kind == OPTION_ROW_ALIAS) {
+        if (option_is_alias(row)) {
             char meant[192];
             alias_text(row, meant, sizeof meant);
             snprintf(text, sizeof text, "The same as %s.", meant);
         }
-        roff_entry(out, head, row->kind == OPTION_ROW_ALIAS ? text : row->help);
+        roff_entry(out, head, option_is_alias(row) ? text : row->help);
     }
     roff_examples(out, command->examples);
 }

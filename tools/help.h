@@ -10,6 +10,9 @@
 /* `demi --help`. */
 void help_print_all(const CommandTable *table, FILE *out);
 
+/* `demi COMMAND -h`: the most used options and an example. */
+void help_print_brief(const Command *command, FILE *out);
+
 /* `demi COMMAND --help`. */
 void help_print_command(const Command *command, FILE *out);
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shown.h"
+
 /* Depths down to which each is broken: the nodes of a graph get a line each. */
 enum { BROKEN_OBJECTS = 2, BROKEN_ARRAYS = 3 };
 
@@ -32,43 +34,28 @@ static void break_line(JsonWriter *json) {
     for (unsigned i = 0; i < json->depth; i++) put(json, "  ", 2);
 }
 
-/* Bytes of the valid UTF-8 sequence at text (RFC 3629), 0 where there is none. */
-static size_t utf8_length(const unsigned char *text, size_t left) {
-    static const unsigned char lowest[] = {0, 0, 0x80, 0xa0, 0x90};
-    unsigned char c = text[0];
-    if (c < 0x80) return 1;
-    size_t length = c >= 0xc2 && c <= 0xdf   ? 2
-                    : c >= 0xe0 && c <= 0xef ? 3
-                    : c >= 0xf0 && c <= 0xf4 ? 4
-                                             : 0;
-    if (length == 0 || length > left) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    if ((c == 0xe0 || c == 0xf0) && text[1] < lowest[length]) return 0;
-    if (c == 0xed && text[1] > 0x9f) return 0; /* surrogates */
-    if (c == 0xf4 && text[1] > 0x8f) return 0; /* above U+10FFFF */
-    return length;
+/* What a terminal should not get as it is is escaped: see shown.h. */
+static void put_escape(JsonWriter *json, unsigned code) {
+    char escape[16];
+    if (code <= 0xffff)
+        snprintf(escape, sizeof escape, "\\u%04x", code);
+    else
+        snprintf(escape, sizeof escape, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10),
+                 0xdc00 + (code & 0x3ff));
+    puts_json(json, escape);
 }
 
 static void put_string(JsonWriter *json, const char *text, size_t length) {
-    const unsigned char *p = (const unsigned char *)text, *end = p + length;
     put(json, "\"", 1);
-    while (p < end) {
-        size_t size = utf8_length(p, (size_t)(end - p));
-        if (size == 0) {
-            puts_json(json, "\\ufffd");
-            p++;
-            continue;
-        }
-        if (*p < 0x20 || *p == 0x7f) {
-            char escape[8];
-            snprintf(escape, sizeof escape, "\\u%04x", *p);
-            puts_json(json, escape);
+    for (size_t i = 0, size; i < length; i += size) {
+        const char *at = text + i;
+        if (shown_plain(at, length - i, &size)) {
+            if (*at == '"' || *at == '\\') put(json, "\\", 1);
+            put(json, at, size);
         } else {
-            if (*p == '"' || *p == '\\') put(json, "\\", 1);
-            put(json, (const char *)p, size);
+            bool is_utf8 = size > 1 || (unsigned char)*at < 0x80;
+            put_escape(json, is_utf8 ? utf8_code(at, size) : 0xfffd);
         }
-        p += size;
     }
     put(json, "\"", 1);
 }

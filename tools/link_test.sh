@@ -129,6 +129,35 @@ ldd "$work/pkgconfig" | grep -q "$soname" || fail "pkg-config did not choose the
 project shared "$work/elsewhere/moved" "find_package(demi 0.1 REQUIRED)" demi::shared
 ldd "$work/shared/build/client" | grep -q "$soname" || fail "demi::shared is not shared"
 
+# optimised NAME WANTED OPTION…: how a project that names no build type, or its own, compiles demi.
+optimised() {
+    name=$1 wanted=$2
+    shift 2
+    rm -rf "$work/optimised"
+    mkdir "$work/optimised"
+    cat >"$work/optimised/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(client LANGUAGES C)
+include(FetchContent)
+FetchContent_Declare(demi SOURCE_DIR $source)
+FetchContent_MakeAvailable(demi)
+END
+    cmake -G Ninja -S "$work/optimised" -B "$work/optimised/build" -DCMAKE_C_COMPILER="$cc" \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$work/optimised.log" 2>&1 ||
+        { cat "$work/optimised.log" >&2; fail "optimised, $name: cmake"; }
+    for file in gemm_portable.c onnx_import.c onnx.pb-c.c demi_main.c; do
+        command=$(grep '"command"' "$work/optimised/build/compile_commands.json" |
+            grep "/$file\"") || fail "optimised, $name: $file is not compiled"
+        level=$(printf '%s' "$command" | grep -o ' -O[^ ]*' | tail -n 1 | tr -d ' ')
+        [ "${level:--O0}" = "$wanted" ] || fail "optimised, $name: $file has ${level:-no -O}"
+    done
+    echo "optimised, $name: $wanted"
+}
+optimised "no build type" -O3
+optimised "Debug" -O0 -DCMAKE_BUILD_TYPE=Debug
+optimised "MinSizeRel" -Os -DCMAKE_BUILD_TYPE=MinSizeRel
+optimised "flags" -O1 -DCMAKE_C_FLAGS=-O1
+
 project add_subdirectory / "add_subdirectory($source demi EXCLUDE_FROM_ALL)" demi::demi
 pipeline_client "$work/add_subdirectory/build/client_pipeline" "$work/plugin.so" "$dropout"
 echo "link_test: all fine"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parsing of a subcommand's words against its table; see options.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "options.h"
 
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "text_distance.h"
 
@@ -28,14 +30,23 @@ const Command *command_find(const CommandTable *table, const char *name) {
 
 static const OptionRow *find_row(const Command *command, const char *name, size_t length) {
     for (const OptionRow *row = command->options; row->name; row++)
-        if (same_name(row->name, name, length)) return row;
+        if (row->kind != OPTION_ROW_HEADING && same_name(row->name, name, length)) return row;
     return NULL;
 }
 
+bool option_is_alias(const OptionRow *row) {
+    return row->kind == OPTION_ROW_ALIAS || row->kind == OPTION_ROW_ALIAS_LIST ||
+           row->kind == OPTION_ROW_ALIAS_BOOL;
+}
+
+bool option_is_own(const OptionRow *row) {
+    return !option_is_alias(row) && row->kind != OPTION_ROW_HEADING;
+}
+
 const OptionRow *option_target(const Command *command, const OptionRow *row) {
-    if (row->kind != OPTION_ROW_ALIAS) return row;
+    if (!option_is_alias(row)) return row;
     const OptionRow *target = find_row(command, row->arg, strlen(row->arg));
-    assert(target && target->kind != OPTION_ROW_ALIAS);
+    assert(target && option_is_own(target));
     return target;
 }
 
@@ -46,7 +57,7 @@ static bool unknown_option(const Command *command, const char *word, Err *err) {
     snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
     NearestName nearest = nearest_name_of(name);
     for (const OptionRow *row = command->options; row->name; row++)
-        nearest_name_try(&nearest, row->name);
+        if (row->kind != OPTION_ROW_HEADING) nearest_name_try(&nearest, row->name);
     if (nearest.best)
         err_hint(err, "did you mean '--%s'?", nearest.best);
     else
@@ -73,8 +84,7 @@ static bool is_choice(const char *choices, const char *value) {
 }
 
 static bool take_value(Parser *parser, const OptionRow *row, const char *value, Err *err) {
-    if (row->choices && row->kind != OPTION_ROW_ALIAS && value[0] &&
-        !is_choice(row->choices, value)) {
+    if (row->choices && value[0] && !is_choice(row->choices, value)) {
         err_set(err, ERR_USAGE, "bad value of option '--%s'", row->name);
         err_expected(err, "one of: %s", row->choices);
         err_actual(err, "'%s'", value);
@@ -91,10 +101,55 @@ static bool needs_value(const OptionRow *row, Err *err) {
     return false;
 }
 
+/* A word that is surely no value of a list: an option, a model, a file. */
+static bool ends_list(const char *word) {
+    static const char *const endings[] = {".onnx", ".onnxtxt", ".plan", ".pb"};
+    size_t length = strlen(word);
+    if (word[0] == '-') return true;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t ending = strlen(endings[i]);
+        if (length > ending && strcmp(word + length - ending, endings[i]) == 0) return true;
+    }
+    return access(word, F_OK) == 0;
+}
+
+/* `--nodes_to_exclude a b`: the first was taken. */
+static bool take_more(Parser *parser, const OptionRow *target, Err *err) {
+    while (parser->at < parser->count && !ends_list(parser->words[parser->at]))
+        if (!take_value(parser, target, parser->words[parser->at++], err)) return false;
+    return true;
+}
+
+/* 1, 0, or -1 where the word is neither. */
+static int truth_of(const char *word) {
+    static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
+    for (int i = 0; word && i < 8; i++)
+        if (same_name(words[i], word, strlen(word))) return i & 1;
+    return -1;
+}
+
+/* `--keep_io_types`, `--keep_io_types True`, `--keep_io_types=False`. */
+static bool take_truth(Parser *parser, const OptionRow *row, const char *attached, Err *err) {
+    const char *next = parser->at < parser->count ? parser->words[parser->at] : NULL;
+    int truth = truth_of(attached ? attached : next);
+    if (attached && truth < 0) {
+        err_set(err, ERR_USAGE, "bad value of option '--%s'", row->name);
+        err_expected(err, "True or False");
+        err_actual(err, "'%s'", attached);
+        return false;
+    }
+    parser->at += !attached && truth >= 0;
+    const char *space = strchr(row->choices, ' ');
+    size_t length = (size_t)(space - row->choices);
+    const char *value = truth == 0 ? space + 1 : arena_copy(parser->arena, row->choices, length);
+    return take_value(parser, option_target(parser->command, row), value, err);
+}
+
 /* The option `row` was met, with an attached value or NULL. */
 static bool take_option(Parser *parser, const OptionRow *row, const char *attached, Err *err) {
     const OptionRow *target = option_target(parser->command, row);
-    if (target != row && row->choices) { /* an alias that stands for option and value */
+    if (row->kind == OPTION_ROW_ALIAS_BOOL) return take_truth(parser, row, attached, err);
+    if (row->kind == OPTION_ROW_ALIAS && row->choices) { /* an alias that stands for option and value */
         if (!attached) return take_value(parser, target, row->choices, err);
         return err_set(err, ERR_USAGE, "option '--%s' takes no value", row->name);
     }
@@ -115,10 +170,14 @@ static bool take_option(Parser *parser, const OptionRow *row, const char *attach
         if (attached) return take_value(parser, target, attached, err);
         if (!next || strncmp(next, "--", 2) == 0) return needs_value(target, err);
         break;
-    case OPTION_ROW_ALIAS: break;
+    case OPTION_ROW_ALIAS:
+    case OPTION_ROW_ALIAS_LIST:
+    case OPTION_ROW_ALIAS_BOOL:
+    case OPTION_ROW_HEADING: break;
     }
     parser->at++;
-    return take_value(parser, target, next, err);
+    return take_value(parser, target, next, err) &&
+           (row->kind != OPTION_ROW_ALIAS_LIST || take_more(parser, target, err));
 }
 
 static bool take_word(Parser *parser, const char *word, Err *err) {
@@ -130,7 +189,8 @@ static bool take_word(Parser *parser, const char *word, Err *err) {
         return take_option(parser, row, word[2 + length] ? word + 3 + length : NULL, err);
     }
     for (const OptionRow *row = command->options; row->name; row++) {
-        if (row->letter != word[1]) continue;
+        if (row->letter != word[1] || row->kind == OPTION_ROW_HEADING) continue;
+        if (strcmp(row->name, "help") == 0) parser->parsed->brief = true;
         const char *attached = word[2] == '=' ? word + 3 : word + 2;
         return take_option(parser, row, word[2] ? attached : NULL, err);
     }

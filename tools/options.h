@@ -21,7 +21,10 @@ typedef enum OptionKind {
     OPTION_ROW_LIST,     /* one value each time it is given */
     OPTION_ROW_ATTACHED, /* a value only as --name=VALUE */
     OPTION_ROW_FILE, /* --json: the next word unless there is none or it is an option; then "-" */
-    OPTION_ROW_ALIAS /* another tool's spelling of the option named by `arg` */
+    OPTION_ROW_ALIAS, /* another tool's spelling of the option named by `arg` */
+    OPTION_ROW_ALIAS_LIST, /* the same; all words up to the next option or file are values */
+    OPTION_ROW_ALIAS_BOOL, /* the same; a word True or False may follow, which chooses the value */
+    OPTION_ROW_HEADING /* no option: `name` is what the rows after it are about */
 } OptionKind;
 
 typedef struct OptionRow {
@@ -30,7 +33,8 @@ typedef struct OptionRow {
     OptionKind kind;
     const char *arg;     /* what the value is, for help; ALIAS: the option meant */
     const char *choices; /* the accepted values, separated by spaces; NULL: any. ALIAS: the value
-                            meant, where the alias takes none */
+                            meant, where the alias takes none; ALIAS_BOOL: what true and what false
+                            stand for, separated by a space */
     const char *help;    /* ALIAS: who spells it so */
 } OptionRow;
 
@@ -49,6 +53,7 @@ typedef struct Command {
     const char *examples; /* lines "COMMAND\n"; a line that begins with '#' explains the next */
     const ArgumentRow *arguments;
     const OptionRow *options;
+    const char *common;   /* names of those that -h shows, separated by spaces; NULL: all */
     bool (*run)(Program *program, const Parsed *parsed, Err *err); /* false: err is set */
 } Command;
 
@@ -58,6 +63,7 @@ struct Parsed {
     const Command *command;
     Words arguments;
     Words *values; /* of each row of command->options; a flag's are "" */
+    bool brief;    /* help was asked for by -h */
 };
 
 typedef struct CommandTable {
@@ -67,9 +73,20 @@ typedef struct CommandTable {
 
 /* Rows that several commands share. */
 #define OPTION_HELP                                                                                \
-    { "help", 'h', OPTION_ROW_FLAG, NULL, NULL, "Show this help." }
+    {                                                                                              \
+        "help", 'h', OPTION_ROW_FLAG, NULL, NULL,                                                  \
+            "Show this help; -h: the most used options alone."                                     \
+    }
+#define OPTION_HEADING(text)                                                                       \
+    { text, 0, OPTION_ROW_HEADING, NULL, NULL, NULL }
+#define OPTION_COLOR                                                                               \
+    {                                                                                              \
+        "color", 0, OPTION_ROW_VALUE, "WHEN", "auto always never",                                 \
+            "Colours in text: auto (default), on a terminal where NO_COLOR is not set."            \
+    }
+/* Of commands that print a report. */
 #define OPTION_QUIET                                                                               \
-    { "quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report." }
+    { "quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report." }, OPTION_COLOR
 #define OPTION_DATA_ROOT                                                                           \
     {                                                                                              \
         "data-root", 0, OPTION_ROW_VALUE, "DIR", NULL,                                             \
@@ -107,6 +124,12 @@ bool parsed_knows(const Parsed *parsed, const char *name);
 
 /* The argument i, or NULL. */
 const char *parsed_argument(const Parsed *parsed, size_t i);
+
+/* Another tool's spelling; no option of ours, or no option at all. */
+bool option_is_alias(const OptionRow *row);
+
+/* An option of ours, for help and completions. */
+bool option_is_own(const OptionRow *row);
 
 /* The row that an alias means; the row itself otherwise. */
 const OptionRow *option_target(const Command *command, const OptionRow *row);

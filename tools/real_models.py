@@ -170,7 +170,7 @@ class Test:
             return
         model = onnx.load_from_string(out)
         found = validity.problems(out, model, verdict)
-        found += validity.contract(model.graph, source.graph, variant)
+        found += validity.contract(model, source, variant)
         found += preserve.header(source, model, variant.to)
         found += lowclass.problems(run.report, source, model, variant.to)
         ratio = tensor_bytes(model) / tensor_bytes(source)

@@ -3,7 +3,6 @@
  * time, with the JSON of the report in the place of a mark. The page's script does the rest. */
 #include <string.h>
 
-#include "outfile.h"
 #include "report_out.h"
 
 /* tools/report_page.html (embed.cmake). */
@@ -39,17 +38,15 @@ static const unsigned char *find_mark(const char *mark) {
     return NULL;
 }
 
-bool report_write_html(Program *program, const DemiReport *report, const ReportTitle *title,
-                       const char *path, Err *err) {
+bool report_write_html(Arena *arena, const DemiReport *report, const ReportTitle *title,
+                       OutFile *file, Err *err) {
     static const char mark[] = "@REPORT@";
     const unsigned char *split = find_mark(mark), *rest = split + sizeof mark - 1;
-    Page page = {.file = outfile_create(program->arena, path, err), .err = err};
-    if (!page.file) return false;
-    JsonWriter *json = ARENA_NEW(program->arena, JsonWriter);
+    Page page = {.file = file, .err = err};
+    JsonWriter *json = ARENA_NEW(arena, JsonWriter);
     if (!outfile_write(page.file, report_page, (size_t)(split - report_page), err)) return false;
     json_start(json, write_escaped, &page);
     report_write_json(report, title, json);
     return json_finish(json) &&
-           outfile_write(page.file, rest, (size_t)(report_page + report_page_size - rest), err) &&
-           outfile_commit(page.file, err);
+           outfile_write(page.file, rest, (size_t)(report_page + report_page_size - rest), err);
 }

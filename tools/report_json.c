@@ -4,7 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "outfile.h"
 #include "report_out.h"
 #include "convert_verify.h"
 
@@ -178,45 +177,38 @@ static bool is_model_name(const char *path) {
 }
 
 /* `--json` takes the next word, so that this is nearly always a slip, and a costly one. */
-bool report_check_path(const char *option, const char *path, Err *err) {
+static bool check_path(const char *option, const char *path, Err *err) {
     if (!is_model_name(path)) return true;
     err_set(err, ERR_USAGE, "option '--%s' would write over a model", option);
     err_actual(err, "'%s'", path);
     return false;
 }
 
-bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err) {
-    plan->json = parsed_value(parsed, "json");
-    plan->json_error = model_to_output;
-    bool json_to_output = plan->json && strcmp(plan->json, "-") == 0;
-    plan->results = model_to_output || json_to_output ? stderr : stdout;
-    plan->text = plan->results;
-    if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
-    if (!plan->json || report_check_path("json", plan->json, err)) return true;
-    err_hint(err, "put --json last, or write --json=- for standard output");
-    return false;
+OutFile *report_open(Program *program, const char *option, const char *path, Err *err) {
+    return check_path(option, path, err) ? outputs_open(program, option, path, err) : NULL;
 }
 
-typedef struct FileOutput {
-    OutFile *file;
-    Err *err;
-} FileOutput;
-
-static bool write_file(void *user, const void *bytes, size_t size) {
-    FileOutput *output = user;
-    return outfile_write(output->file, bytes, size, output->err);
+bool report_plan(Program *program, bool output_taken, ReportPlan *plan, Err *err) {
+    const Parsed *parsed = program->parsed;
+    *plan = (ReportPlan){.json = parsed_value(parsed, "json"), .json_error = output_taken};
+    bool json_to_output = plan->json && strcmp(plan->json, "-") == 0;
+    plan->results = output_taken || json_to_output ? stderr : stdout;
+    plan->text = plan->results;
+    if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
+    if (!plan->json || json_to_output) return true;
+    plan->file = report_open(program, "json", plan->json, err);
+    if (!plan->file && is_model_name(plan->json))
+        err_hint(err, "put --json last, or write --json=- for standard output");
+    return plan->file != NULL;
 }
 
 bool report_json_to(Program *program, const ReportPlan *plan, JsonFill fill, void *data, Err *err) {
     JsonWriter *json = ARENA_NEW(program->arena, JsonWriter);
-    if (strcmp(plan->json, "-") == 0) {
+    OutputFile output = {plan->file, err};
+    if (plan->file)
+        json_start(json, outputs_write, &output);
+    else
         json_start(json, plan->json_error ? console_write_error : console_write, program);
-        fill(json, data);
-        return json_finish(json) || err_set(err, ERR_ENV, "cannot write the JSON report");
-    }
-    FileOutput output = {.file = outfile_create(program->arena, plan->json, err), .err = err};
-    if (!output.file) return false;
-    json_start(json, write_file, &output);
     fill(json, data);
-    return json_finish(json) && outfile_commit(output.file, err);
+    return json_finish(json) || err_set(err, ERR_ENV, "cannot write the JSON report");
 }

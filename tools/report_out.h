@@ -8,6 +8,7 @@
 #include "console.h"
 #include "demi.h"
 #include "json_write.h"
+#include "outputs.h"
 
 /* What a finished conversion was, beside its report. */
 typedef struct ReportTitle {
@@ -22,8 +23,9 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
 /* What `show` and `check` print of one model. */
 void report_print_stats(const DemiReport *report, const char *name, FILE *out);
 
-/* Prints text from a model, control characters as '?': a name must not steer the terminal. */
+/* Prints text from a model, or a path, as shown.h has it: a name must not steer the terminal. */
 void report_put(FILE *out, const char *text, size_t length);
+void report_puts(FILE *out, const char *text);
 
 /* Seconds of each pass. */
 void report_print_times(const DemiReport *report, FILE *out);
@@ -34,26 +36,29 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
 /* Writes the facts common to all JSON outputs: versions, opsets, inputs, outputs, weights. */
 void report_write_facts(const DemiReport *report, JsonWriter *json);
 
-/* The same as one HTML page that opens offline, at `path`: it appears whole. */
-bool report_write_html(Program *program, const DemiReport *report, const ReportTitle *title,
-                       const char *path, Err *err);
+/* The same as one HTML page that opens offline, to a file that outputs_open gave. */
+bool report_write_html(Arena *arena, const DemiReport *report, const ReportTitle *title,
+                       OutFile *file, Err *err);
 
-/* ERR_USAGE where a report at `path` would overwrite a model; `option` says who asked. */
-bool report_check_path(const char *option, const char *path, Err *err);
+/* outputs_open of what is no model: ERR_USAGE where `path` is called like one, too. */
+OutFile *report_open(Program *program, const char *option, const char *path, Err *err);
 
 /* Where a command's reports go. */
 typedef struct ReportPlan {
     FILE *results;    /* what was asked for: standard output, or error where it has another use */
     FILE *text;       /* the report; the same, or NULL: none */
     const char *json; /* path, "-", or NULL */
-    bool json_error;  /* "-" means standard error: standard output is the model's */
+    bool json_error;  /* "-" means standard error: standard output has another use */
+    OutFile *file;    /* of the JSON, opened; NULL: it goes to a stream */
 } ReportPlan;
 
-/* From --json, --quiet (NULL: the command has none) and whether the model goes to standard output.
- * ERR_USAGE where the JSON would overwrite a model. */
-bool report_plan(const Parsed *parsed, bool model_to_output, ReportPlan *plan, Err *err);
+/* From --json, --quiet (where the command has it) and whether standard output has another use, as
+ * for a model. Opens the file of the JSON: see outputs_open. ERR_USAGE where that would overwrite a
+ * model. */
+bool report_plan(Program *program, bool output_taken, ReportPlan *plan, Err *err);
 
-/* Opens where the JSON goes, calls fill(json, data), and completes it: a file appears whole. */
+/* Calls fill(json, data) and writes what it gives to where the plan says; a file appears with
+ * outputs_commit. */
 typedef void (*JsonFill)(JsonWriter *json, void *data);
 bool report_json_to(Program *program, const ReportPlan *plan, JsonFill fill, void *data, Err *err);
 

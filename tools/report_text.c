@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report_out.h"
+#include "shown.h"
 #include "convert_verify.h"
 
 /* Lines of the table: 2 of title, 1 + 6 operators, 1 + 4 weights, 2 of casts and values, 1 + 5
@@ -30,11 +31,16 @@ static const char *size_text(uint64_t bytes, char *text, size_t size) {
 }
 
 void report_put(FILE *out, const char *text, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
+    while (length) {
+        char shown[SHOWN_MOST];
+        size_t size, taken = shown_take(text, length, shown, &size);
+        fwrite(shown, 1, size, out);
+        text += taken;
+        length -= taken;
     }
 }
+
+void report_puts(FILE *out, const char *text) { report_put(out, text, strlen(text)); }
 
 /* Prints a name from a model within `width` columns; long ones are cut in the middle, where names
  * differ least. */
@@ -46,10 +52,11 @@ static void print_name(FILE *out, const char *name, int width, int indent) {
         fprintf(out, "%*s", (int)(room - length), "");
         return;
     }
-    size_t head = (room - 3) / 2, tail = room - 3 - head;
+    size_t head = shown_cut(name, length, (room - 3) / 2);
+    size_t tail = shown_cut(name, length, length - (room - 3 - head));
     report_put(out, name, head);
     fputs("...", out);
-    report_put(out, name + length - tail, tail);
+    report_put(out, name + tail, length - tail);
 }
 
 static void print_counts(FILE *out, const char *name, int indent, const DemiReportRow *row) {
@@ -120,7 +127,7 @@ static void print_reasons(const DemiReport *report, FILE *out) {
         if (i < shown) {
             size_t length = strlen(row->name);
             fprintf(out, "%8" PRIu64 "  ", row->after);
-            report_put(out, row->name, length < MOST_REASON_TEXT ? length : MOST_REASON_TEXT);
+            report_put(out, row->name, shown_cut(row->name, length, MOST_REASON_TEXT));
             fputc('\n', out);
         } else {
             rest += row->after;
@@ -155,15 +162,21 @@ static void print_io(const DemiReport *report, DemiReportList list, size_t most,
 
 static void print_advice(const DemiReport *report, FILE *out) {
     size_t count = demi_report_row_count(report, DEMI_REPORT_ADVICE);
-    for (size_t i = 0; i < count && i < MOST_ADVICE; i++)
-        fprintf(out, "note: %s\n", demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
+    for (size_t i = 0; i < count && i < MOST_ADVICE; i++) {
+        fputs("note: ", out);
+        report_puts(out, demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
+        fputc('\n', out);
+    }
 }
 
 void report_print(const DemiReport *report, const ReportTitle *title, FILE *out) {
     const DemiReportTotals *totals = demi_report_totals(report);
     DemiReportRow nodes = {.before = totals->nodes_before, .after = totals->nodes_after};
     DemiReportRow bytes = {.before = totals->bytes_before, .after = totals->bytes_after};
-    fprintf(out, "%s -> %s\n", title->input, title->output ? title->output : "(not written)");
+    report_puts(out, title->input);
+    fputs(" -> ", out);
+    report_puts(out, title->output ? title->output : "(not written)");
+    fputc('\n', out);
     fprintf(out, "%*s%*s\n", NAME_WIDTH + NUMBER_WIDTH, "before", NUMBER_WIDTH, "after");
     print_counts(out, "nodes", 0, &nodes);
     print_list(report, DEMI_REPORT_OPERATORS, MOST_OPERATORS, out);
@@ -199,7 +212,9 @@ static void print_versions(const DemiReport *report, FILE *out) {
     fprintf(out, "IR version  %" PRId64 "\nopsets     ", demi_report_totals(report)->ir_after);
     for (size_t i = 0; i < count; i++) {
         const DemiReportRow *row = demi_report_row(report, DEMI_REPORT_OPSETS, i);
-        fprintf(out, "%s %s %" PRIu64, i ? "," : "", row->name, row->after);
+        fputs(i ? ", " : " ", out);
+        report_puts(out, row->name);
+        fprintf(out, " %" PRIu64, row->after);
     }
     fputc('\n', out);
 }
@@ -207,7 +222,8 @@ static void print_versions(const DemiReport *report, FILE *out) {
 void report_print_stats(const DemiReport *report, const char *name, FILE *out) {
     char size[32];
     const DemiReportTotals *totals = demi_report_totals(report);
-    fprintf(out, "%s\n", name);
+    report_puts(out, name);
+    fputc('\n', out);
     print_versions(report, out);
     print_io(report, DEMI_REPORT_INPUTS, SIZE_MAX, out);
     print_io(report, DEMI_REPORT_OUTPUTS, SIZE_MAX, out);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "outfile.h"
+#include "outputs.h"
 #include "source.h"
 
 /* As text, weights take about five times their bytes. */
@@ -12,22 +12,12 @@ enum { MOST_BYTES = 64 << 20, MOST_HEAD = 1 << 20 };
 
 static const char pipeline_mark[] = "# pipeline: ";
 
-typedef struct Output {
-    OutFile *file;
-    Err *err;
-} Output;
-
-static bool write_bytes(void *user, const void *bytes, size_t size) {
-    Output *output = user;
-    return outfile_write(output->file, bytes, size, output->err);
-}
-
-static void put(Output *output, const char *text, size_t size) {
-    write_bytes(output, text, size);
+static void put(OutputFile *output, const char *text, size_t size) {
+    outputs_write(output, text, size);
 }
 
 /* The pipeline on one line: a line break within quotes becomes an escape. */
-static void put_pipeline(Output *output, const char *pipeline) {
+static void put_pipeline(OutputFile *output, const char *pipeline) {
     bool quoted = false;
     put(output, pipeline_mark, sizeof pipeline_mark - 1);
     for (const char *c = pipeline; *c; c++) {
@@ -54,13 +44,13 @@ static bool write_file(Program *program, DemiModel *model, const char *path, con
                        const Err *fault, Err *err) {
     char line[2048];
     DemiError error = DEMI_ERROR_INIT;
-    Output output = {.file = outfile_create(program->arena, path, err), .err = err};
+    OutputFile output = {.file = outfile_create(program->arena, path, err), .err = err};
     if (!output.file) return false;
     err_format(fault, line, sizeof line);
     const char *head = arena_printf(program->arena, "# demi %s: %s\n", demi_version(), line);
     put(&output, head, strlen(head));
     put_pipeline(&output, pipeline);
-    DemiStatus status = demi_print(model, true, write_bytes, &output, &error);
+    DemiStatus status = demi_print(model, true, outputs_write, &output, &error);
     if (err->code != ERR_NONE || !console_check(status, &error, err)) return false;
     return outfile_commit(output.file, err);
 }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the runtime that need the compiler of plans, or other programs.
-add_executable(threads_test tools/threads_test.c)
-target_link_libraries(threads_test PRIVATE demi_flags demi_passes demi_proto demi_rewrite
-    demi_runtime PkgConfig::CMOCKA)
-demi_use_onednn(threads_test)
-add_test(NAME threads COMMAND threads_test)
-set_tests_properties(threads PROPERTIES LABELS unit)
+foreach(test threads long_context)
+    add_executable(${test}_test tools/${test}_test.c)
+    target_link_libraries(${test}_test PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+        demi_runtime PkgConfig::CMOCKA)
+    demi_use_onednn(${test}_test)
+    add_test(NAME ${test} COMMAND ${test}_test)
+    set_tests_properties(${test} PROPERTIES LABELS unit)
+endforeach()
 
 # The runtime without what reads and rewrites models: a program, and a library for plan_suite.py.
 add_executable(client_runtime tools/client_runtime.c)

@@ -36,6 +36,9 @@ static bool compile(DemiModel *model, const Parsed *parsed, bool judges, Session
     bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judges;
     options.numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options.keep_values = faithful && judges;
+    if (parsed_knows(parsed, "memory") &&
+        !session_bytes(parsed, "memory", &options.memory_budget, err))
+        return false;
     DemiStatus status = demi_compile(model, &options, sink.write, sink.user, &error);
     return console_check(status, &error, err);
 }
@@ -116,6 +119,8 @@ static bool make_context(Session *s, Program *program, const Parsed *parsed, Err
     s->threads = options.threads = (unsigned)(threads < 1024 ? threads : 1024);
     options.kernels = kernels_of(parsed);
     options.memory_budget = memory;
+    if (parsed_knows(parsed, "time") && !session_real(parsed, "time", &options.time_limit, 0, err))
+        return false;
     s->options = options;
     s->takes_files = parsed_knows(parsed, "input");
     find_ios(s, program->arena);

@@ -68,7 +68,10 @@ typedef struct Session {
      "(the default); own, demi's alone; onednn, oneDNN's wherever it can."},                       \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
-     "the machine's."},                                                                            \
+     "the machine's. Calls of functions and constants computed in advance count, too."},           \
+    {"time", 0, OPTION_ROW_VALUE, "SECONDS", NULL,                                                 \
+     "Most time that a run may take, asked before every step and iteration: for loops that may "   \
+     "never end. Default: any."},                                                                  \
     OPTION_DATA_ROOT,                                                                              \
     OPTION_HARDLINKS
 // clang-format on

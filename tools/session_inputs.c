@@ -349,14 +349,16 @@ bool session_take_inputs(Session *s, Program *program, const Session *from, Err 
 
 bool session_save_inputs(const Session *s, Program *program, const char *folder, Err *err) {
     Arena *arena = program->arena;
-    if (!value_make_folder(folder, err)) return false;
+    if (!outputs_make_folder(program, folder, err)) return false;
     size_t number = 0;
     bool all = true; /* else files stand for the inputs that have no default */
     for (size_t i = 0; i < s->input_count; i++) all = all && s->given[i];
     for (size_t i = 0; i < s->input_count; i++) {
         if (!s->given[i] || (!all && s->inputs[i].has_default)) continue;
         const char *path = arena_printf(arena, "%s/input_%zu.pb", folder, number++);
-        if (!value_write_pb(arena, path, &s->values[i], &s->inputs[i], err)) return false;
+        OutputFile file = {outputs_open(program, "save-inputs", path, err), err};
+        if (!file.file || !value_write_pb(&file, arena, &s->values[i], &s->inputs[i]))
+            return false;
     }
     return true;
 }

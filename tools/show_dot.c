@@ -4,11 +4,16 @@
 #include <string.h>
 
 #include "show_model.h"
+#include "shown.h"
 
 static void put_escaped(FILE *out, const char *text) {
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') fputc('\\', out);
-        fputc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+    for (size_t left = strlen(text); left;) {
+        char shown[SHOWN_MOST];
+        size_t size, taken = shown_take(text, left, shown, &size);
+        if (shown[0] == '"' || shown[0] == '\\') fputc('\\', out);
+        fputs(shown, out);
+        text += taken;
+        left -= taken;
     }
 }
 

@@ -55,7 +55,7 @@ def judges(model: onnx.ModelProto, said: dict, variant: Variant) -> dict[str, li
     base = source()
     data, plain = model.SerializeToString(), base.SerializeToString()
     found = {"valid": validity.problems(data, model, validity.Verdict(plain, base)),
-             "contract": validity.contract(model.graph, base.graph, variant),
+             "contract": validity.contract(model, base, variant),
              "preserved": preserve.lost(base, model),
              "low": lowclass.problems(said, base, model, variant.to), "numbers": []}
     try:
@@ -152,10 +152,10 @@ def main() -> None:
         expect(f"values: {what}", (not text) == equal, text)
     integers = metric.compare(np.array([1, 2]), np.array([1, 3]), 0.02, "y")[1]
     expect("values: integers", bool(integers), integers)
-    low = validity.contract(all_low(source()).graph, source().graph, LOW)
+    low = validity.contract(all_low(source()), source(), LOW)
     expect("low I/O where it is allowed", not low, low)
     expect("low I/O where it is not", bool(
-        validity.contract(all_low(source()).graph, source().graph, KEEP)), "nothing found")
+        validity.contract(all_low(source()), source(), KEEP)), "nothing found")
     print(f"suite_test: {len(FAULTS) + len(REPORTS) + len(VALUES) + 4} cases, {failures} failures")
     sys.exit(1 if failures else 0)
 

@@ -21,7 +21,7 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
     tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/compare_advice.c tools/output_error.c
     tools/trial_ranges.c tools/judge.c tools/picks.c tools/pick_margin.c tools/nonfinite.c tools/interrupt.c
-    tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c)
+    tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
     demi_base ZLIB::ZLIB m)

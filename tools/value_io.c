@@ -299,36 +299,12 @@ const char *value_file_name(Arena *arena, const char *name) {
     return text;
 }
 
-static bool finish(OutFile *file, bool ok, const char *path, Err *err) {
-    ok = file && ok && outfile_commit(file, err);
-    if (!ok) err_file(err, path);
-    return ok;
-}
-
-bool value_write_pb(Arena *arena, const char *path, const DemiData *value, const DemiPlanIo *io,
-                    Err *err) {
-    OutFile *file = outfile_create(arena, path, err);
+bool value_write_pb(OutputFile *to, Arena *arena, const DemiData *value, const DemiPlanIo *io) {
     Bytes bytes = value_pb_make(arena, value, io->name, io->optional);
-    bool ok = file && (!bytes.size || outfile_write(file, bytes.data, bytes.size, err));
-    return finish(file, ok, path, err);
+    return (!bytes.size || outputs_write(to, bytes.data, bytes.size)) &&
+           outfile_finish(to->file, to->err);
 }
 
-bool value_write_npy(Arena *arena, const char *path, const DemiData *value, Err *err) {
-    OutFile *file = outfile_create(arena, path, err);
-    return finish(file, file && npy_write(file, arena, value, err), path, err);
-}
-
-bool value_make_folder(const char *path, Err *err) {
-    struct stat status;
-    if (mkdir(path, 0777) == 0) return true;
-    int error = errno;
-    if (error == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode)) return true;
-    if (error == EEXIST)
-        err_set(err, ERR_USAGE, "this is no folder");
-    else if (error == ENOENT)
-        err_set(err, ERR_USAGE, "the folder above it does not exist");
-    else
-        err_errno(err, error, "the folder can't be made");
-    err_file(err, path);
-    return false;
+bool value_write_npy(OutputFile *to, Arena *arena, const DemiData *value) {
+    return npy_write(to->file, arena, value, to->err) && outfile_finish(to->file, to->err);
 }

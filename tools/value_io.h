@@ -8,6 +8,7 @@
 #include "demi_runtime.h"
 #include "err.h"
 #include "npy.h"
+#include "outputs.h"
 
 /* "float[1,3]", "sequence of 2, float[3]", "nothing". */
 const char *value_type_text(Arena *arena, const DemiData *value);
@@ -46,12 +47,8 @@ DemiData value_copy(Arena *arena, const DemiData *value);
  * cut. */
 const char *value_file_name(Arena *arena, const char *name);
 
-/* Writes `folder/name`, a .pb or a .npy. */
-bool value_write_pb(Arena *arena, const char *path, const DemiData *value, const DemiPlanIo *io,
-                    Err *err);
-bool value_write_npy(Arena *arena, const char *path, const DemiData *value, Err *err);
-
-/* Makes the folder unless it is there. */
-bool value_make_folder(const char *path, Err *err);
+/* Writes a .pb or a .npy to a file that outputs_open gave, and finishes it. */
+bool value_write_pb(OutputFile *to, Arena *arena, const DemiData *value, const DemiPlanIo *io);
+bool value_write_npy(OutputFile *to, Arena *arena, const DemiData *value);
 
 #endif

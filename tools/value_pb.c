@@ -125,8 +125,8 @@ static bool parse_tensor(Arena *arena, const char *name, Bytes bytes, DemiData *
     Err inner = {.code = ERR_NONE};
     Model *model = onnx_import_memory(&input, NULL, arena->trap, &inner);
     const Attr *attr = model && model->graph->first ? model->graph->first->attrs : NULL;
-    bool ok = attr && attr->type == ATTR_TENSOR && attr->v.t;
-    if (ok) ok = take_tensor(arena, attr->v.t, value, &inner);
+    const Tensor *tensor = attr_tensor(attr);
+    bool ok = tensor && take_tensor(arena, tensor, value, &inner);
     if (model) model_free(model);
     if (ok) return true;
     if (inner.code == ERR_ENV) {

@@ -6,8 +6,31 @@
  */
 #include "kernel_clones.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* One outer step of an axis, and some of its inner ones, which are columns. */
+typedef struct AxisSpan {
+    AxisLoops a;
+    uint64_t o, column, columns;
+    bool last; /* of equal ones the last is found */
+} AxisSpan;
+
+enum { COLUMNS = 512, STRETCH = 1024, LANES = 32 };
+
+static uint64_t axis_blocks(AxisLoops a) {
+    return a.inner / COLUMNS + (a.inner % COLUMNS != 0);
+}
+
+/* Block b of columns, of all outer steps' in a row. */
+static AxisSpan span_at(AxisLoops a, uint64_t blocks, uint64_t b) {
+    AxisSpan span = {.a = a, .o = b / blocks, .column = b % blocks * COLUMNS};
+    span.columns = a.inner - span.column < COLUMNS ? a.inner - span.column : COLUMNS;
+    return span;
+}
 
 /* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
 
@@ -20,39 +43,76 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
 #define ABOVE(a, b) ((a) > (b))
 #define BELOW(a, b) ((a) < (b))
 
-/* best: [inner] */
-#define ARG_LOOP(name, T, BETTER)                                                                  \
-    static void name##_row(const T *x, uint64_t n, int64_t *at, bool last) {                       \
-        T best = x[0];                                                                             \
-        for (uint64_t k = 1; k < n; k++) {                                                         \
-            T v = x[k];                                                                            \
-            if (!(BETTER(v, best) || v != v || (last && v == best))) continue;                     \
-            if (best != best && (v == v || !last)) continue;                                       \
-            best = v;                                                                              \
-            *at = (int64_t)k;                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL_CLONES                                                                                  \
-    static void name(AxisLoops a, const void *in, int64_t *index, void *space, bool last) {        \
-        T *best = space;                                                                           \
-        for (uint64_t o = 0; o < a.outer; o++) {                                                   \
-            const T *x = (const T *)in + o * a.n * a.inner;                                        \
-            int64_t *at = index + o * a.inner;                                                     \
-            for (uint64_t i = 0; i < a.inner; i++) best[i] = x[i];                                 \
-            for (uint64_t i = 0; i < a.inner; i++) at[i] = 0;                                      \
-            if (a.inner == 1) {                                                                    \
-                name##_row(x, a.n, at, last);                                                      \
-                continue;                                                                          \
+/* True where v is to be found rather than b. */
+#define ARG_WINS(BETTER, v, b, last)                                                               \
+    (BETTER(v, b) | (((v) != (v)) & ((b) == (b))) |                                                \
+     ((last) & (((v) == (b)) | (((v) != (v)) & ((b) != (b))))))
+
+#define ARG_IS(v, best) (((v) == (best)) | (((v) != (v)) & ((best) != (best))))
+
+/* One row: the best of each stretch in lanes, then where it is in the best stretch. */
+#define ARG_ROW(name, T, BETTER)                                                                   \
+    KERNEL_INLINE T name##_best(const T *x, uint64_t n) {                                          \
+        T lanes[LANES], best = x[0];                                                               \
+        uint64_t i = 0;                                                                            \
+        for (int k = 0; k < LANES; k++) lanes[k] = best;                                           \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                T v = x[i + (uint64_t)k], b = lanes[k];                                            \
+                lanes[k] = (BETTER(v, b) | (v != v)) ? v : b;                                      \
             }                                                                                      \
-            for (uint64_t k = 1; k < a.n; k++)                                                     \
-                for (uint64_t i = 0; i < a.inner; i++) {                                           \
-                    T v = x[k * a.inner + i], b = best[i];                                         \
-                    bool more = BETTER(v, b) | ((v != v) & (b == b));                              \
-                    bool same = last & ((v == b) | ((v != v) & (b != b)));                         \
-                    at[i] = (more | same) ? (int64_t)k : at[i];                                    \
-                    best[i] = (more | same) ? v : b;                                               \
-                }                                                                                  \
+        for (int k = 0; k < LANES; k++)                                                            \
+            best = ARG_WINS(BETTER, lanes[k], best, 0) ? lanes[k] : best;                          \
+        for (; i < n; i++) best = ARG_WINS(BETTER, x[i], best, 0) ? x[i] : best;                   \
+        return best;                                                                               \
+    }                                                                                              \
+    KERNEL_INLINE int64_t name##_row(const T *x, uint64_t n, bool last) {                          \
+        uint64_t start = 0, size = n < STRETCH ? n : STRETCH;                                      \
+        T best = name##_best(x, size);                                                             \
+        for (uint64_t s = size; s < n; s += STRETCH) {                                             \
+            uint64_t count = n - s < STRETCH ? n - s : STRETCH;                                    \
+            T found = name##_best(x + s, count);                                                   \
+            if (!ARG_WINS(BETTER, found, best, last)) continue;                                    \
+            best = found;                                                                          \
+            start = s;                                                                             \
+            size = count;                                                                          \
         }                                                                                          \
+        uint64_t at = last ? size : 0;                                                             \
+        while (size >= LANES) { /* passes by what does not have it */                              \
+            const T *lane = x + start + (last ? at - LANES : at);                                  \
+            unsigned hits = 0;                                                                     \
+            for (int k = 0; k < LANES; k++) hits |= ARG_IS(lane[k], best);                         \
+            if (hits || (last ? at < 2 * LANES : at + 2 * LANES > size)) break;                    \
+            at = last ? at - LANES : at + LANES;                                                   \
+        }                                                                                          \
+        if (last)                                                                                  \
+            while (at > 1 && !ARG_IS(x[start + at - 1], best)) at--;                               \
+        else                                                                                       \
+            while (at + 1 < size && !ARG_IS(x[start + at], best)) at++;                            \
+        return (int64_t)(start + at - last);                                                       \
+    }
+
+#define ARG_LOOP(name, T, BETTER)                                                                  \
+    ARG_ROW(name, T, BETTER)                                                                       \
+    KERNEL_CLONES                                                                                  \
+    static void name(const AxisSpan *s, const void *in, int64_t *index) {                          \
+        const uint64_t n = s->columns, inner = s->a.inner;                                         \
+        const T *x = (const T *)in + s->o * s->a.n * inner + s->column;                            \
+        int64_t *at = index + s->o * inner + s->column;                                            \
+        T best[COLUMNS];                                                                           \
+        if (inner == 1) {                                                                          \
+            at[0] = name##_row(x, s->a.n, s->last);                                                \
+            return;                                                                                \
+        }                                                                                          \
+        for (uint64_t i = 0; i < n; i++) best[i] = x[i];                                           \
+        for (uint64_t i = 0; i < n; i++) at[i] = 0;                                                \
+        for (uint64_t k = 1; k < s->a.n; k++)                                                      \
+            for (uint64_t i = 0; i < n; i++) {                                                     \
+                T v = x[k * inner + i], b = best[i];                                               \
+                bool wins = ARG_WINS(BETTER, v, b, s->last);                                       \
+                at[i] = wins ? (int64_t)k : at[i];                                                 \
+                best[i] = wins ? v : b;                                                            \
+            }                                                                                      \
     }
 
 #define NUMBER_TYPES(X)                                                                            \
@@ -62,8 +122,26 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
 #define ARG_BOTH(D, T) ARG_LOOP(arg_max_##T, T, ABOVE) ARG_LOOP(arg_min_##T, T, BELOW)
 NUMBER_TYPES(ARG_BOTH)
 
-typedef void (*ArgFunction)(AxisLoops loops, const void *in, int64_t *index, void *space,
-                            bool last);
+typedef void (*ArgFunction)(const AxisSpan *span, const void *in, int64_t *index);
+
+typedef struct ArgJob {
+    ArgFunction function;
+    const KernelTensor *x;
+    int64_t *index;
+    AxisLoops a;
+    uint64_t blocks; /* of columns */
+    bool last;
+} ArgJob;
+
+static void arg_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ArgJob *job = data;
+    (void)lane;
+    for (uint64_t b = first; b < end; b++) {
+        AxisSpan span = span_at(job->a, job->blocks, b);
+        span.last = job->last;
+        job->function(&span, job->x->data, job->index);
+    }
+}
 
 static bool arg(KernelCall *call, const ArgFunction *functions) {
     const ArgAttrs *attrs = call->attrs;
@@ -83,8 +161,9 @@ static bool arg(KernelCall *call, const ArgFunction *functions) {
         return kernel_fail(call, "the output has other dims");
     if (y->count == 0) return true;
     if (loops.n == 0) return kernel_fail(call, "no element is largest in an axis of none");
-    void *space = arena_array(call->scratch, loops.inner, sizeof(uint64_t));
-    functions[x->dtype](loops, x->data, y->data, space, attrs->last != 0);
+    ArgJob job = {functions[x->dtype], x, y->data, loops, axis_blocks(loops), attrs->last != 0};
+    KernelCut cut = {loops.outer * job.blocks, 1, kernel_parts(kernel_threads(call), x->count, 1)};
+    kernel_run_parts(call->workers, cut, arg_part, &job);
     return true;
 }
 
@@ -107,23 +186,21 @@ typedef struct CumAttrs {
 KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0),
               KERNEL_INT(CumAttrs, reverse, "reverse", 0));
 
-/* total: [inner], of A. Element k of an axis is visited k-th, or k-th from the end. */
+/* Element k of an axis is visited k-th, or k-th from the end. */
 #define CUM_LOOP(name, T, A, NEUTRAL, OP)                                                          \
     KERNEL_CLONES                                                                                  \
-    static void name(AxisLoops a, const CumAttrs *attrs, const KernelTensor *in, void *out,        \
-                     void *totals) {                                                               \
-        A *total = totals;                                                                         \
-        for (uint64_t o = 0; o < a.outer; o++) {                                                   \
-            for (uint64_t i = 0; i < a.inner; i++) total[i] = NEUTRAL;                             \
-            for (uint64_t k = 0; k < a.n; k++) {                                                   \
-                uint64_t row = o * a.n + (attrs->reverse ? a.n - 1 - k : k);                       \
-                const T *x = (const T *)in->data + row * a.inner;                                  \
-                T *y = (T *)out + row * a.inner;                                                   \
-                for (uint64_t i = 0; i < a.inner; i++) {                                           \
-                    A before = total[i];                                                           \
-                    total[i] = before OP(A) x[i];                                                  \
-                    y[i] = (T)(attrs->exclusive ? before : total[i]);                              \
-                }                                                                                  \
+    static void name(const AxisSpan *s, const CumAttrs *attrs, const void *in, void *out) {        \
+        const AxisLoops a = s->a;                                                                  \
+        A total[COLUMNS];                                                                          \
+        for (uint64_t i = 0; i < s->columns; i++) total[i] = NEUTRAL;                              \
+        for (uint64_t k = 0; k < a.n; k++) {                                                       \
+            uint64_t row = s->o * a.n + (attrs->reverse ? a.n - 1 - k : k);                        \
+            const T *x = (const T *)in + row * a.inner + s->column;                                \
+            T *y = (T *)out + row * a.inner + s->column;                                           \
+            for (uint64_t i = 0; i < s->columns; i++) {                                            \
+                A before = total[i];                                                               \
+                total[i] = before OP(A) x[i];                                                      \
+                y[i] = (T)(attrs->exclusive ? before : total[i]);                                  \
             }                                                                                      \
         }                                                                                          \
     }
@@ -135,8 +212,25 @@ KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0
 #define CUM_BOTH(D, T, A) CUM_LOOP(cum_sum_##T, T, A, 0, +) CUM_LOOP(cum_prod_##T, T, A, 1, *)
 CUM_TYPES(CUM_BOTH)
 
-typedef void (*CumFunction)(AxisLoops loops, const CumAttrs *attrs, const KernelTensor *in,
-                            void *out, void *totals);
+typedef void (*CumFunction)(const AxisSpan *span, const CumAttrs *attrs, const void *in, void *out);
+
+typedef struct CumJob {
+    CumFunction function;
+    const CumAttrs *attrs;
+    const void *in;
+    void *out;
+    AxisLoops a;
+    uint64_t blocks;
+} CumJob;
+
+static void cum_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const CumJob *job = data;
+    (void)lane;
+    for (uint64_t b = first; b < end; b++) {
+        AxisSpan span = span_at(job->a, job->blocks, b);
+        job->function(&span, job->attrs, job->in, job->out);
+    }
+}
 
 static bool cumulate(KernelCall *call, const CumFunction *functions) {
     uint32_t axis;
@@ -148,8 +242,10 @@ static bool cumulate(KernelCall *call, const CumFunction *functions) {
     if (!functions[x->dtype]) return kernel_fail(call, "%s can't be summed", dtype_name(x->dtype));
     if (x->count == 0) return true;
     AxisLoops loops = axis_loops(x, axis);
-    void *totals = arena_array(call->scratch, loops.inner, sizeof(double));
-    functions[x->dtype](loops, call->attrs, x, call->outputs[0].data, totals);
+    CumJob job = {functions[x->dtype],   call->attrs, x->data,
+                  call->outputs[0].data, loops,       axis_blocks(loops)};
+    KernelCut cut = {loops.outer * job.blocks, 1, kernel_parts(kernel_threads(call), x->count, 1)};
+    kernel_run_parts(call->workers, cut, cum_part, &job);
     return true;
 }
 

@@ -183,7 +183,7 @@ bool kernel_cast_to_text(KernelCall *call, const KernelTensor *in, KernelTensor 
     for (uint64_t i = 0; i < in->count; i++) {
         char text[TEXT_LIMIT];
         size_t size = write_element(in, i, text);
-        strings[i] = (KernelString){size, arena_copy(call->text, text, size)};
+        strings[i] = (KernelString){size, memcpy(kernel_chars(call, size), text, size)};
     }
     return true;
 }

@@ -14,6 +14,7 @@
 #include "half.h"
 #include "kernel_convert.h"
 #include "kernel_functions.h"
+#include "kernel_parts.h"
 #include "kernel_rows.h"
 
 typedef struct QuantizeAttrs {
@@ -105,6 +106,34 @@ static Run run_at(const ScaleMap *map, uint64_t first) {
     return run;
 }
 
+/* What is done with each run; `data` is the operator's own. */
+typedef struct QuantizeJob {
+    const ScaleMap *map;
+    const KernelTensor *x, *out;
+    const void *data;
+    void (*run)(const void *data, Run run, const void *in, void *out);
+} QuantizeJob;
+
+static void run_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const QuantizeJob *job = data;
+    size_t in_size = kernel_element_size(job->x->dtype);
+    size_t out_size = kernel_element_size(job->out->dtype);
+    (void)lane;
+    for (uint64_t i = first; i < end;) {
+        Run run = run_at(job->map, i);
+        if (run.count > end - i) run.count = end - i;
+        job->run(job->data, run, (const char *)job->x->data + i * in_size,
+                 (char *)job->out->data + i * out_size);
+        i += run.count;
+    }
+}
+
+static bool run_all(KernelCall *call, const QuantizeJob *job) {
+    KernelCut cut = {job->x->count, RUN, kernel_parts(kernel_threads(call), job->x->count, 4)};
+    kernel_run_parts(call->workers, cut, run_part, job);
+    return true;
+}
+
 /* ---- QuantizeLinear -------------------------------------------------------------------------- */
 
 typedef struct Quantizer {
@@ -158,7 +187,8 @@ static void store_floats(Dtype dtype, void *out, const float *v, uint64_t n,
 }
 
 /* Division in float, its operands and result rounded to the precision. */
-static void quantize_floats(const Quantizer *q, Run run, const void *in, void *out) {
+static void quantize_floats(const void *data, Run run, const void *in, void *out) {
+    const Quantizer *q = data;
     float v[RUN];
     const float *scale = q->scales + run.scale, *zero = q->zeros + run.scale;
     kernel_convert(DTYPE_FLOAT, v, q->x->dtype, in, run.count, NULL);
@@ -180,7 +210,8 @@ static void quantize_floats(const Quantizer *q, Run run, const void *in, void *o
     store_floats(q->out->dtype, out, v, run.count, &q->rules);
 }
 
-static void quantize_doubles(const Quantizer *q, Run run, const void *in, void *out) {
+static void quantize_doubles(const void *data, Run run, const void *in, void *out) {
+    const Quantizer *q = data;
     double v[RUN];
     kernel_convert(DTYPE_DOUBLE, v, q->x->dtype, in, run.count, NULL);
     for (uint64_t i = 0; i < run.count; i++) {
@@ -263,18 +294,9 @@ bool kernel_quantize(KernelCall *call) {
         return false;
     q.zeros = as_floats(call, zero, scale->count);
     if (!q.zeros) return false;
-    size_t in_size = kernel_element_size(x->dtype), out_size = kernel_element_size(out->dtype);
-    for (uint64_t i = 0; i < x->count;) {
-        Run run = run_at(&map, i);
-        const void *from = (const char *)x->data + i * in_size;
-        void *to = (char *)out->data + i * out_size;
-        if (q.precision == DTYPE_DOUBLE)
-            quantize_doubles(&q, run, from, to);
-        else
-            quantize_floats(&q, run, from, to);
-        i += run.count;
-    }
-    return true;
+    QuantizeJob job = {&map, x, out, &q,
+                       q.precision == DTYPE_DOUBLE ? quantize_doubles : quantize_floats};
+    return run_all(call, &job);
 }
 
 /* ---- DequantizeLinear ------------------------------------------------------------------------ */
@@ -283,6 +305,7 @@ typedef struct Dequantizer {
     const KernelTensor *x, *out;
     const double *scales, *zeros;
     bool in_float; /* products in float round as those in double would */
+    const float *narrow_scales, *narrow_zeros; /* then; both are exact */
 } Dequantizer;
 
 /* A difference of 8-bit numbers has 9 bits, of 16-bit ones 17: exact in float. So is its product
@@ -296,25 +319,31 @@ static bool float_suffices(const KernelTensor *x, const KernelTensor *scale,
            (out->dtype == DTYPE_FLOAT || (exact && dtype_bits(out->dtype) <= 32));
 }
 
-static void dequantize_floats(const Dequantizer *d, Run run, const void *in, void *out) {
-    float v[RUN], scale[RUN], zero[RUN];
-    const uint64_t n = run.count;
-    const bool direct = d->out->dtype == DTYPE_FLOAT;
-    float *to = direct ? out : v;
-    kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
-    if (run.step) {
-        ROW_EACH(n, scale[i] = (float)d->scales[run.scale + i];
-                 zero[i] = (float)d->zeros[run.scale + i])
+ROW_CLONES static void dequantize_run(float *to, const float *v, const float *scale,
+                                      const float *zero, const Run *run) {
+    const uint64_t n = run->count;
+    if (run->step) {
         ROW_EACH(n, to[i] = (v[i] - zero[i]) * scale[i])
     } else {
-        const float s = (float)d->scales[run.scale], z = (float)d->zeros[run.scale];
+        const float s = *scale, z = *zero;
         ROW_EACH(n, to[i] = (v[i] - z) * s)
     }
+}
+
+static void dequantize_floats(const void *data, Run run, const void *in, void *out) {
+    const Dequantizer *d = data;
+    float v[RUN];
+    const uint64_t n = run.count;
+    const bool direct = d->out->dtype == DTYPE_FLOAT;
+    kernel_convert(DTYPE_FLOAT, v, d->x->dtype, in, n, NULL);
+    dequantize_run(direct ? out : v, v, d->narrow_scales + run.scale, d->narrow_zeros + run.scale,
+                   &run);
     if (!direct) kernel_convert(d->out->dtype, out, DTYPE_FLOAT, v, n, NULL);
 }
 
 /* (x - zero) * scale, rounded once where it is exact in double. */
-static void dequantize_doubles(const Dequantizer *d, Run run, const void *in, void *out) {
+static void dequantize_doubles(const void *data, Run run, const void *in, void *out) {
+    const Dequantizer *d = data;
     double v[RUN];
     const uint64_t n = run.count, step = run.step;
     const double *scale = d->scales + run.scale, *zero = d->zeros + run.scale;
@@ -335,6 +364,13 @@ static const double *as_doubles(KernelCall *call, const KernelTensor *tensor, ui
     return items;
 }
 
+/* The same rounded, which float_suffices says loses nothing. */
+static const float *as_singles(KernelCall *call, const double *from, uint64_t count) {
+    float *items = ARENA_ARRAY(call->scratch, float, count + 1);
+    for (uint64_t i = 0; i < count; i++) items[i] = (float)from[i];
+    return items;
+}
+
 bool kernel_dequantize(KernelCall *call) {
     const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
     const KernelTensor *zero = kernel_input(call, 2), *out = kernel_result(call, 0);
@@ -347,25 +383,60 @@ bool kernel_dequantize(KernelCall *call) {
                            dtype_name(out->dtype));
     ScaleMap map;
     if (!map_scales(call, x, scale, zero, &map)) return false;
-    Dequantizer d = {x, out, as_doubles(call, scale, scale->count), NULL,
-                     float_suffices(x, scale, out)};
+    Dequantizer d = {.x = x,
+                     .out = out,
+                     .scales = as_doubles(call, scale, scale->count),
+                     .in_float = float_suffices(x, scale, out)};
     if (d.scales) d.zeros = as_doubles(call, zero, scale->count);
     if (!d.zeros) return false;
-    size_t in_size = kernel_element_size(x->dtype), out_size = kernel_element_size(out->dtype);
-    for (uint64_t i = 0; i < x->count;) {
-        Run run = run_at(&map, i);
-        const void *from = (const char *)x->data + i * in_size;
-        void *to = (char *)out->data + i * out_size;
-        if (d.in_float)
-            dequantize_floats(&d, run, from, to);
-        else
-            dequantize_doubles(&d, run, from, to);
-        i += run.count;
-    }
-    return true;
+    if (d.in_float && !(d.narrow_scales = as_singles(call, d.scales, scale->count))) return false;
+    if (d.in_float && !(d.narrow_zeros = as_singles(call, d.zeros, scale->count))) return false;
+    QuantizeJob job = {&map, x, out, &d, d.in_float ? dequantize_floats : dequantize_doubles};
+    return run_all(call, &job);
 }
 
 /* ---- DynamicQuantizeLinear ------------------------------------------------------------------- */
+
+typedef struct Range {
+    const float *items;
+    float *low, *high; /* [threads] */
+} Range;
+
+/* NaN is no limit. */
+ROW_CLONES static void range_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    enum { LANES = 32 };
+    const Range *range = data;
+    const float *v = range->items;
+    float low[LANES] = {0}, high[LANES] = {0};
+    uint64_t i = first;
+    for (; i + LANES <= end; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            low[k] = v[i + (uint64_t)k] < low[k] ? v[i + (uint64_t)k] : low[k];
+            high[k] = v[i + (uint64_t)k] > high[k] ? v[i + (uint64_t)k] : high[k];
+        }
+    for (; i < end; i++) {
+        low[0] = v[i] < low[0] ? v[i] : low[0];
+        high[0] = v[i] > high[0] ? v[i] : high[0];
+    }
+    for (int k = 0; k < LANES; k++) {
+        if (low[k] < range->low[lane]) range->low[lane] = low[k];
+        if (high[k] > range->high[lane]) range->high[lane] = high[k];
+    }
+}
+
+/* The range of the elements and zero. */
+static void find_range(KernelCall *call, const KernelTensor *x, float *low, float *high) {
+    unsigned threads = kernel_threads(call);
+    Range range = {x->data, ARENA_ARRAY(call->scratch, float, threads),
+                   ARENA_ARRAY(call->scratch, float, threads)};
+    KernelCut cut = {x->count, KERNEL_PART_GRAIN, kernel_parts(threads, x->count, 1)};
+    kernel_run_parts(call->workers, cut, range_part, &range);
+    *low = *high = 0;
+    for (unsigned i = 0; i < threads; i++) {
+        *low = range.low[i] < *low ? range.low[i] : *low;
+        *high = range.high[i] > *high ? range.high[i] : *high;
+    }
+}
 
 bool kernel_dynamic_quantize(KernelCall *call) {
     const KernelTensor *x = kernel_input(call, 0), *out = kernel_result(call, 0);
@@ -375,22 +446,21 @@ bool kernel_dynamic_quantize(KernelCall *call) {
         (scale_out && (scale_out->dtype != DTYPE_FLOAT || scale_out->count != 1)) ||
         (zero_out && (zero_out->dtype != DTYPE_UINT8 || zero_out->count != 1)))
         return kernel_fail(call, "it makes uint8 of float only");
-    const float *items = x->data;
-    float low = 0, high = 0; /* the range holds zero */
-    for (uint64_t i = 0; i < x->count; i++) {
-        low = items[i] < low ? items[i] : low;
-        high = items[i] > high ? items[i] : high;
-    }
+    float low, high;
+    find_range(call, x, &low, &high);
     float scale = (high == low ? 1.0f : high - low) / 255.0f;
     float zero = nearbyintf(fminf(fmaxf(0.0f - low / scale, 0.0f), 255.0f));
     if (scale_out) *(float *)scale_out->data = scale;
     if (zero_out) *(uint8_t *)zero_out->data = (uint8_t)zero;
-    for (uint64_t i = 0; out && i < x->count; i += RUN) {
-        uint64_t n = x->count - i < RUN ? x->count - i : RUN;
-        float v[RUN];
-        memcpy(v, items + i, n * sizeof *v);
-        quantize_run(v, &scale, &zero, 0, n, 0, 255);
-        kernel_convert(DTYPE_UINT8, (uint8_t *)out->data + i, DTYPE_FLOAT, v, n, NULL);
-    }
-    return true;
+    if (!out) return true;
+    const ScaleMap map = {1, 1, x->count, 1, 1, false};
+    const Quantizer q = {.x = x,
+                         .out = out,
+                         .precision = DTYPE_FLOAT,
+                         .scales = &scale,
+                         .zeros = &zero,
+                         .high = 255,
+                         .integer = true};
+    const QuantizeJob job = {&map, x, out, &q, quantize_floats};
+    return run_all(call, &job);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reduce*: the loops of kernel_reduce.h, once per operator and element type.
+/* Reduce*: what reduce_run.h asks for, once per operator and element type.
  *
  * Floats accumulate in double, in lanes where elements of a run become one, so that the result
  * is exact enough in any order, vectorises, and is the same on every run. Integer sums wrap as the
@@ -11,9 +11,16 @@
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
-#include "kernel_reduce.h"
+#include "kernel_math.h"
+#include "reduce_run.h"
 
-enum { LANES = 32 };
+enum {
+    LANES = 32,
+    SHORT = 80, /* rows of fewer elements are added side by side, GROUP at a time */
+    GROUP = 32, /* not unrolled, but made vectors */
+    NARROW = 32, /* of fewer columns, several runs are added side by side, PERIOD at most */
+    PERIOD = 64,
+};
 
 typedef struct ReduceAttrs {
     AttrInts axes;
@@ -22,36 +29,83 @@ typedef struct ReduceAttrs {
 KERNEL_LAYOUT(reduce, ReduceAttrs, KERNEL_FIELD(ReduceAttrs, axes, "axes", INTS),
               KERNEL_INT(ReduceAttrs, noop, "noop_with_empty_axes", 0));
 
-/* in, out: the elements; sums: [width], of the accumulator's type. */
-typedef void (*ReduceFunction)(ReduceLoops *loops, const void *in, void *out, void *sums);
 typedef struct ReduceSet {
-    ReduceFunction of[DTYPE_COUNT];
+    const ReduceKind *of[DTYPE_COUNT];
 } ReduceSet;
 
-/* One function: T elements, A accumulator; NEUTRAL, STEP(a, x) one more element, MERGE(a, b) two
- * accumulators, END(a, n) the result of n elements. */
-#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+/* Accumulators of type A of rows: STEP(a, x) adds an element, MERGE(a, b) another accumulator,
+ * which is NEUTRAL before it has any. */
+#define REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                              \
     KERNEL_CLONES                                                                                  \
-    static void name(ReduceLoops *loops, const void *in, void *out, void *sums) {                  \
+    static void name##_rows(void *sums, const ReduceTile *tile) {                                  \
+        const uint64_t count = tile->count, stride = tile->stride, length = tile->length;          \
+        const T *x = tile->x;                                                                      \
         A *sum = sums;                                                                             \
-        T *result = out;                                                                           \
-        uint64_t width = loops->width, length = loops->length, n = loops->reduced;                 \
-        for (uint64_t o = 0; o < loops->outer_count; o++, reduce_next(&loops->outer)) {            \
+        uint64_t r = 0;                                                                            \
+        for (; length < SHORT && r + GROUP <= count; r += GROUP) {                                 \
+            A a[GROUP];                                                                            \
+            T across[SHORT][GROUP];                                                                \
+            for (int k = 0; k < GROUP; k++) a[k] = sum[r + (uint64_t)k];                           \
+            for (int k = 0; k < GROUP; k++)                                                        \
+                for (uint64_t i = 0; i < length; i++)                                              \
+                    across[i][k] = x[(r + (uint64_t)k) * stride + i];                              \
+            for (uint64_t i = 0; i < length; i++)                                                  \
+                for (int k = 0; k < GROUP; k++) a[k] = STEP(a[k], across[i][k]);                   \
+            for (int k = 0; k < GROUP; k++) sum[r + (uint64_t)k] = a[k];                           \
+        }                                                                                          \
+        for (; length < SHORT && r < count; r++)                                                   \
+            for (uint64_t i = 0; i < length; i++) sum[r] = STEP(sum[r], x[r * stride + i]);        \
+        for (; r < count; r++) {                                                                   \
+            const T *row = x + r * stride;                                                         \
             A lanes[LANES];                                                                        \
+            uint64_t i = 0;                                                                        \
             for (int k = 0; k < LANES; k++) lanes[k] = NEUTRAL;                                    \
-            for (uint64_t j = 0; j < width; j++) sum[j] = NEUTRAL;                                 \
-            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
-                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
-                uint64_t i = 0;                                                                    \
-                for (; i + LANES <= length; i += LANES)                                            \
-                    for (int k = 0; k < LANES; k++) lanes[k] = STEP(lanes[k], x[i + (uint64_t)k]); \
-                for (uint64_t j = 0; length == 1 && j < width; j++) sum[j] = STEP(sum[j], x[j]);   \
-                for (; length > 1 && i < length; i++) sum[0] = STEP(sum[0], x[i]);                 \
-            }                                                                                      \
-            for (int k = 0; width == 1 && k < LANES; k++) sum[0] = MERGE(sum[0], lanes[k]);        \
-            for (uint64_t j = 0; j < width; j++) result[o * width + j] = END(sum[j], n);           \
+            for (; i + LANES <= length; i += LANES)                                                \
+                for (int k = 0; k < LANES; k++) lanes[k] = STEP(lanes[k], row[i + (uint64_t)k]);   \
+            for (int half = LANES / 2; half > 0; half /= 2)                                        \
+                for (int k = 0; k < half; k++) lanes[k] = MERGE(lanes[k], lanes[k + half]);        \
+            A a = MERGE(sum[r], lanes[0]);                                                         \
+            for (; i < length; i++) a = STEP(a, row[i]);                                           \
+            sum[r] = a;                                                                            \
         }                                                                                          \
     }
+
+/* The same of columns. Several runs of a few that lie next to each other are one. */
+#define REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)                                           \
+    KERNEL_CLONES                                                                                  \
+    static void name##_columns(void *sums, const ReduceTile *tile) {                               \
+        const uint64_t count = tile->count, stride = tile->stride, n = tile->length;               \
+        const T *x = tile->x;                                                                      \
+        A *sum = sums;                                                                             \
+        uint64_t r = 0;                                                                            \
+        if (n < NARROW && stride == n && count >= 2 * PERIOD) {                                    \
+            const uint64_t runs = PERIOD / n, period = runs * n;                                   \
+            A lanes[PERIOD];                                                                       \
+            for (int k = 0; k < PERIOD; k++) lanes[k] = NEUTRAL;                                   \
+            for (; r + runs <= count; r += runs)                                                   \
+                for (uint64_t k = 0; k < period; k++) lanes[k] = STEP(lanes[k], x[r * n + k]);     \
+            for (uint64_t k = 0; k < period; k++) sum[k % n] = MERGE(sum[k % n], lanes[k]);        \
+        }                                                                                          \
+        for (; r < count; r++)                                                                     \
+            for (uint64_t k = 0; k < n; k++) sum[k] = STEP(sum[k], x[r * stride + k]);             \
+    }
+
+/* A ReduceKind; END(a, n) is the result of n elements. */
+#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+    static void name##_clear(void *sums, uint64_t count) {                                         \
+        for (uint64_t i = 0; i < count; i++) ((A *)sums)[i] = NEUTRAL;                             \
+    }                                                                                              \
+    static void name##_merge(void *sums, const void *others, uint64_t count) {                     \
+        A *sum = sums;                                                                             \
+        for (uint64_t i = 0; i < count; i++) sum[i] = MERGE(sum[i], ((const A *)others)[i]);       \
+    }                                                                                              \
+    static void name##_finish(void *results, const void *sums, uint64_t count, uint64_t n) {       \
+        for (uint64_t i = 0; i < count; i++) ((T *)results)[i] = END(((const A *)sums)[i], n);     \
+    }                                                                                              \
+    REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
+    REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)                                               \
+    static const ReduceKind name = {sizeof(A),      name##_clear, name##_rows,                     \
+                                    name##_columns, name##_merge, name##_finish};
 
 #define FIRST(a, n)   ((void)(n), (a))
 #define PLUS(a, b)    ((a) + (b))
@@ -154,35 +208,82 @@ REDUCE_EXTREMES(uint16_t, UINT16)
 REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
 REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
 
-/* ---- log-sum-exp: the largest element first, so that no exponential overflows ---------------- */
+/* ---- log-sum-exp: with the largest element, so that no exponential overflows ----------------- */
+
+typedef struct ExpSum {
+    double top, sum; /* of exp(x - top), of exp(x) where top is infinite */
+} ExpSum;
+
+static double exp_base(double top) {
+    return isinf(top) ? 0 : top;
+}
+
+static ExpSum exp_merge(ExpSum a, ExpSum b) {
+    double top = LARGER(a.top, b.top), base = exp_base(top), sum = 0;
+    if (a.sum != 0) sum += a.sum * exp(exp_base(a.top) - base);
+    if (b.sum != 0) sum += b.sum * exp(exp_base(b.top) - base);
+    return (ExpSum){top, sum};
+}
+
+static void exp_clear(void *sums, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) ((ExpSum *)sums)[i] = (ExpSum){-INFINITY, 0};
+}
+
+static void exp_merge_all(void *sums, const void *others, uint64_t count) {
+    ExpSum *sum = sums;
+    for (uint64_t i = 0; i < count; i++) sum[i] = exp_merge(sum[i], ((const ExpSum *)others)[i]);
+}
 
 #define REDUCE_LOG_SUM_EXP(T, END)                                                                 \
-    static void T##_log_sum_exp(ReduceLoops *loops, const void *in, void *out, void *sums) {       \
-        double *sum = sums, *top = sum + loops->width;                                             \
-        uint64_t width = loops->width, step = width > 1;                                           \
-        uint64_t run = loops->length > width ? loops->length : width;                              \
-        if (loops->length == 0 || width == 0) run = 0;                                             \
-        for (uint64_t o = 0; o < loops->outer_count; o++, reduce_next(&loops->outer)) {            \
-            for (uint64_t j = 0; j < width; j++) {                                                 \
-                sum[j] = 0;                                                                        \
-                top[j] = -INFINITY;                                                                \
-            }                                                                                      \
-            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
-                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
-                for (uint64_t k = 0; k < run; k++)                                                 \
-                    top[k * step] = LARGER(top[k * step], (double)x[k]);                           \
-            }                                                                                      \
-            for (uint64_t j = 0; j < width; j++)                                                   \
-                if (isinf(top[j])) top[j] = 0;                                                     \
-            for (uint64_t r = 0; r < loops->run_count; r++, reduce_next(&loops->runs)) {           \
-                const T *x = (const T *)in + loops->outer.offset + loops->runs.offset;             \
-                for (uint64_t k = 0; k < run; k++)                                                 \
-                    sum[k * step] += exp((double)x[k] - top[k * step]);                            \
-            }                                                                                      \
-            for (uint64_t j = 0; j < width; j++)                                                   \
-                ((T *)out)[o * width + j] = END(log(sum[j]) + top[j]);                             \
+    KERNEL_CLONES                                                                                  \
+    static void T##_exp_rows(void *sums, const ReduceTile *tile) {                                 \
+        for (uint64_t r = 0; r < tile->count; r++) {                                               \
+            const T *x = (const T *)tile->x + r * tile->stride;                                    \
+            double tops[LANES], all[LANES];                                                        \
+            uint64_t i = 0, n = tile->length;                                                      \
+            for (int k = 0; k < LANES; k++) tops[k] = -INFINITY, all[k] = 0;                       \
+            for (; i + LANES <= n; i += LANES)                                                     \
+                for (int k = 0; k < LANES; k++)                                                    \
+                    tops[k] = LARGER(tops[k], (double)x[i + (uint64_t)k]);                         \
+            for (; i < n; i++) tops[0] = LARGER(tops[0], (double)x[i]);                            \
+            for (int k = 1; k < LANES; k++) tops[0] = LARGER(tops[0], tops[k]);                    \
+            const double base = exp_base(tops[0]);                                                 \
+            for (i = 0; i + LANES <= n; i += LANES)                                                \
+                for (int k = 0; k < LANES; k++)                                                    \
+                    all[k] += math_exp_double((double)x[i + (uint64_t)k] - base);                  \
+            for (; i < n; i++) all[0] += math_exp_double((double)x[i] - base);                     \
+            for (int k = 1; k < LANES; k++) all[0] += all[k];                                      \
+            ((ExpSum *)sums)[r] = exp_merge(((ExpSum *)sums)[r], (ExpSum){tops[0], all[0]});       \
         }                                                                                          \
-    }
+    }                                                                                              \
+    KERNEL_CLONES                                                                                  \
+    static void T##_exp_columns(void *sums, const ReduceTile *tile) {                              \
+        const uint64_t n = tile->length;                                                           \
+        double tops[REDUCE_BLOCK], all[REDUCE_BLOCK];                                              \
+        for (uint64_t k = 0; k < n; k++) tops[k] = -INFINITY, all[k] = 0;                          \
+        for (uint64_t r = 0; r < tile->count; r++) {                                               \
+            const T *x = (const T *)tile->x + r * tile->stride;                                    \
+            for (uint64_t k = 0; k < n; k++) tops[k] = LARGER(tops[k], (double)x[k]);              \
+        }                                                                                          \
+        for (uint64_t r = 0; r < tile->count; r++) {                                               \
+            const T *x = (const T *)tile->x + r * tile->stride;                                    \
+            for (uint64_t k = 0; k < n; k++) {                                                     \
+                double base = fabs(tops[k]) == (double)INFINITY ? 0 : tops[k];                     \
+                all[k] += math_exp_double((double)x[k] - base);                                    \
+            }                                                                                      \
+        }                                                                                          \
+        for (uint64_t k = 0; k < n; k++)                                                           \
+            ((ExpSum *)sums)[k] = exp_merge(((ExpSum *)sums)[k], (ExpSum){tops[k], all[k]});       \
+    }                                                                                              \
+    static void T##_exp_end(void *results, const void *sums, uint64_t count, uint64_t n) {         \
+        (void)n;                                                                                   \
+        for (uint64_t i = 0; i < count; i++) {                                                     \
+            ExpSum a = ((const ExpSum *)sums)[i];                                                  \
+            ((T *)results)[i] = END(log(a.sum) + exp_base(a.top));                                 \
+        }                                                                                          \
+    }                                                                                              \
+    static const ReduceKind T##_log_sum_exp = {sizeof(ExpSum),  exp_clear,     T##_exp_rows,       \
+                                               T##_exp_columns, exp_merge_all, T##_exp_end};
 #define TO_FLOAT(v)  ((float)(v))
 #define TO_DOUBLE(v) (v)
 REDUCE_LOG_SUM_EXP(float, TO_FLOAT)
@@ -222,17 +323,16 @@ static bool reduce(KernelCall *call, const ReduceSet *set) {
         return kernel_fail(call, "%s is reduced to %s", dtype_name(x->dtype), dtype_name(y->dtype));
     if (loops.results != y->count) return kernel_fail(call, "the output has other dims");
     if (y->count == 0) return true;
-    void *sums = arena_array(call->scratch, loops.width, 2 * sizeof(double));
-    set->of[x->dtype](&loops, x->data, y->data, sums);
-    return true;
+    return reduce_run(call, set->of[x->dtype], &loops, x, y->data);
 }
 
 #define NUMBERS(op)                                                                                \
-    [DTYPE_FLOAT] = float_##op, [DTYPE_DOUBLE] = double_##op, [DTYPE_INT32] = int32_t_##op,        \
-    [DTYPE_INT64] = int64_t_##op, [DTYPE_UINT32] = uint32_t_##op, [DTYPE_UINT64] = uint64_t_##op
+    [DTYPE_FLOAT] = &float_##op, [DTYPE_DOUBLE] = &double_##op, [DTYPE_INT32] = &int32_t_##op,     \
+    [DTYPE_INT64] = &int64_t_##op, [DTYPE_UINT32] = &uint32_t_##op,                                \
+    [DTYPE_UINT64] = &uint64_t_##op
 #define SMALL(op)                                                                                  \
-    [DTYPE_INT8] = int8_t_##op, [DTYPE_INT16] = int16_t_##op, [DTYPE_UINT8] = uint8_t_##op,        \
-    [DTYPE_UINT16] = uint16_t_##op, [DTYPE_BOOL] = bool_##op
+    [DTYPE_INT8] = &int8_t_##op, [DTYPE_INT16] = &int16_t_##op, [DTYPE_UINT8] = &uint8_t_##op,     \
+    [DTYPE_UINT16] = &uint16_t_##op, [DTYPE_BOOL] = &bool_##op
 
 #define OPERATOR(op, ...)                                                                          \
     bool kernel_reduce_##op(KernelCall *call) {                                                    \

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shown.h"
+
 /* vsnprintf that marks a cut text with "...", put where it leaves no half of a UTF-8 character. */
 static void field_vset(char *field, size_t size, const char *format, va_list args) {
     if (field[0]) return;
@@ -64,16 +66,12 @@ static void line_put(Line *line, char c) {
 }
 
 static void line_puts(Line *line, const char *text) {
-    static const char hex[] = "0123456789abcdef";
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p >= 0x20 && *p != 0x7f) {
-            line_put(line, (char)*p);
-            continue;
-        }
-        line_put(line, '\\');
-        line_put(line, 'x');
-        line_put(line, hex[*p >> 4]);
-        line_put(line, hex[*p & 15]);
+    for (size_t left = strlen(text); left;) {
+        char shown[SHOWN_MOST];
+        size_t size, taken = shown_take(text, left, shown, &size);
+        for (size_t i = 0; i < size; i++) line_put(line, shown[i]);
+        text += taken;
+        left -= taken;
     }
 }
 

@@ -52,9 +52,9 @@ bool err_errno(Err *err, int error_number, const char *format, ...)
 /* ERR_ENV "out of memory". Returns false. */
 bool err_out_of_memory(Err *err);
 
-/* Writes the error's line into buffer, always NUL-terminated, without a final newline. Control
- * characters from the file are shown as \xNN, so that the line stays one line. Returns the length
- * written. */
+/* Writes the error's line into buffer, always NUL-terminated, without a final newline. What the
+ * file says is shown as shown.h has it, so that the line stays one line. Returns the length written.
+ */
 size_t err_format(const Err *err, char *buffer, size_t size);
 
 #endif

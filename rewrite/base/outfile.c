@@ -10,52 +10,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIVE_MAX = 16, LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
+#include "outfile_parts.h"
+
+enum { LINK_HOPS = 40, CREATE_TRIES = 16, COPY_BUFFER = 1 << 20 };
 enum { SYNC_STEP = 1 << 23 }; /* bytes after which writing to the device begins */
-
-/* ---- temporaries that a signal handler must remove ------------------------------------------- */
-
-typedef enum LiveState { LIVE_FREE, LIVE_CLAIMED, LIVE_SET } LiveState;
-
-typedef struct LiveTemp {
-    atomic_int state; /* the other fields are valid while it is LIVE_SET */
-    int folder;
-    char temp[sizeof(((OutFile *)0)->temp)];
-} LiveTemp;
-
-static LiveTemp live_temps[LIVE_MAX];
-
-static int live_add(int folder, const char *temp) {
-    for (int i = 0; i < LIVE_MAX; i++) {
-        int expected = LIVE_FREE;
-        if (!atomic_compare_exchange_strong(&live_temps[i].state, &expected, LIVE_CLAIMED))
-            continue;
-        live_temps[i].folder = folder;
-        snprintf(live_temps[i].temp, sizeof live_temps[i].temp, "%s", temp);
-        atomic_store(&live_temps[i].state, LIVE_SET);
-        return i;
-    }
-    return -1;
-}
-
-static void live_remove(int slot) {
-    if (slot >= 0) atomic_store(&live_temps[slot].state, LIVE_FREE);
-}
-
-void outfile_remove_all(void) {
-    int saved = errno;
-    for (int i = 0; i < LIVE_MAX; i++)
-        if (atomic_load(&live_temps[i].state) == LIVE_SET)
-            unlinkat(live_temps[i].folder, live_temps[i].temp, 0);
-    errno = saved;
-}
 
 /* ---- finding the destination ----------------------------------------------------------------- */
 
@@ -91,7 +56,7 @@ static const char *path_follow(Arena *arena, const char *path, Err *err) {
     return NULL;
 }
 
-static bool file_error(const OutFile *file, Err *err, int error_number, const char *what) {
+bool outfile_error(const OutFile *file, Err *err, int error_number, const char *what) {
     if (error_number == EPIPE)
         err_set(err, ERR_ENV, "%s", OUTFILE_GONE);
     else
@@ -110,7 +75,7 @@ static bool open_streaming(OutFile *file, const char *path, Err *err) {
         file->fd = path ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
                         : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
     } while (file->fd < 0 && errno == EINTR);
-    return file->fd >= 0 || file_error(file, err, errno, "cannot write");
+    return file->fd >= 0 || outfile_error(file, err, errno, "cannot write");
 }
 
 static bool open_folder(Arena *arena, OutFile *file, const char *target, Err *err) {
@@ -123,42 +88,58 @@ static bool open_folder(Arena *arena, OutFile *file, const char *target, Err *er
     file->folder = open(file->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file->folder < 0 && errno == EACCES) /* may be entered, but not listed: can't be synced */
         file->folder = open(file->folder_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return file->folder >= 0 || path_error(err, file->path, errno, "cannot open its folder");
+    struct stat status;
+    if (file->folder < 0 || fstat(file->folder, &status) != 0)
+        return path_error(err, file->path, errno, "cannot open its folder");
+    file->folder_device = (uint64_t)status.st_dev;
+    file->folder_inode = (uint64_t)status.st_ino;
+    return true;
 }
 
 /* ---- the temporary --------------------------------------------------------------------------- */
+
+/* Who cleans up after killed processes takes what nobody holds locked. It may have been quicker than
+ * we: then the file has gone. Where the file system has no locks, nothing is cleaned up. */
+static bool temp_lock(const OutFile *file) {
+    struct stat now;
+    while (flock(file->fd, LOCK_EX) != 0 && errno == EINTR) continue;
+    return fstat(file->fd, &now) != 0 || now.st_nlink > 0;
+}
 
 static bool temp_open(OutFile *file, mode_t mode, Err *err) {
     for (int i = 0; i < CREATE_TRIES; i++) {
         uint64_t random;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-            return file_error(file, err, errno, "cannot name a temporary file");
-        snprintf(file->temp, sizeof file->temp, ".demi-%016llx.tmp", (unsigned long long)random);
-        file->slot = live_add(file->folder, file->temp); /* before it exists: no gap for a signal */
+            return outfile_error(file, err, errno, "cannot name a temporary file");
+        snprintf(file->temp, sizeof file->temp, OUTFILE_TEMP_FORMAT, random);
+        /* Before it exists: no gap for a signal. */
+        file->live = live_add(file->folder, file->temp, 0);
         file->fd = openat(file->folder, file->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (file->fd >= 0) return true;
-        int error_number = errno;
-        live_remove(file->slot);
-        file->slot = -1;
+        if (file->fd >= 0 && temp_lock(file)) return true;
+        int error_number = file->fd >= 0 ? EEXIST : errno;
+        if (file->fd >= 0) close(file->fd);
+        file->fd = -1;
+        live_remove(file->live);
+        file->live = NULL;
         file->temp[0] = '\0';
         if (error_number != EEXIST && error_number != EINTR)
             return path_error(err, file->path, error_number,
                               "cannot create a temporary file in its folder");
     }
-    return file_error(file, err, EEXIST, "cannot create a temporary file in its folder");
+    return outfile_error(file, err, EEXIST, "cannot create a temporary file in its folder");
 }
 
 /* The new file gets what the old one had. That its owner can't always be given is no error. */
 static bool temp_inherit(OutFile *file, const struct stat *old, Err *err) {
     if (faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
-        return file_error(file, err, errno, "cannot write");
+        return outfile_error(file, err, errno, "cannot write");
     struct stat now;
-    if (fstat(file->fd, &now) != 0) return file_error(file, err, errno, "cannot stat");
+    if (fstat(file->fd, &now) != 0) return outfile_error(file, err, errno, "cannot stat");
     bool same_owner = now.st_uid == old->st_uid && now.st_gid == old->st_gid;
     if (!same_owner && fchown(file->fd, old->st_uid, old->st_gid) != 0 && errno != EPERM)
-        return file_error(file, err, errno, "cannot set the owner");
+        return outfile_error(file, err, errno, "cannot set the owner");
     if (fchmod(file->fd, old->st_mode & 0777) != 0)
-        return file_error(file, err, errno, "cannot set the mode");
+        return outfile_error(file, err, errno, "cannot set the mode");
     return true;
 }
 
@@ -185,7 +166,7 @@ static bool create(Arena *arena, OutFile *file, Err *err) {
 OutFile *outfile_create(Arena *arena, const char *path, Err *err) {
     OutFile *file = ARENA_NEW(arena, OutFile);
     file->path = arena_copy(arena, path, strlen(path));
-    file->fd = file->folder = file->slot = -1;
+    file->fd = file->folder = file->lock = -1;
     arena_defer(arena, abort_deferred, file);
     if (create(arena, file, err)) return file;
     outfile_abort(file);
@@ -211,7 +192,7 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
     for (const char *from = bytes; size > 0;) {
         ssize_t count = write(file->fd, from, size);
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return file_error(file, err, count ? errno : EIO, "cannot write");
+        if (count <= 0) return outfile_error(file, err, count ? errno : EIO, "cannot write");
         from += count;
         size -= (size_t)count;
         file->size += (uint64_t)count;
@@ -221,12 +202,12 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
 }
 
 bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err) {
-    if (file->streaming) return file_error(file, err, ESPIPE, "cannot write");
+    if (file->streaming) return outfile_error(file, err, ESPIPE, "cannot write");
     file->synced = false;
     for (const char *from = bytes; size > 0;) {
         ssize_t count = pwrite(file->fd, from, size, (off_t)offset);
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return file_error(file, err, count ? errno : EIO, "cannot write");
+        if (count <= 0) return outfile_error(file, err, count ? errno : EIO, "cannot write");
         from += count;
         offset += (uint64_t)count;
         size -= (size_t)count;
@@ -274,17 +255,9 @@ bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t
     return true;
 }
 
-bool outfile_sync(OutFile *file, Err *err) {
-    if (file->streaming || file->synced) return true;
-    while (fsync(file->fd) != 0)
-        if (errno != EINTR) return file_error(file, err, errno, "cannot sync");
-    file->synced = true;
-    return true;
-}
-
 static int reopen(const OutFile *file, Err *err) {
     int fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) file_error(file, err, errno, "cannot reopen");
+    if (fd < 0) outfile_error(file, err, errno, "cannot reopen");
     return fd;
 }
 
@@ -297,56 +270,4 @@ Source *outfile_follow(const OutFile *file, Arena *arena, const char *name, uint
                        Err *err) {
     int fd = reopen(file, err);
     return fd < 0 ? NULL : source_growing(arena, fd, name, size, err);
-}
-
-/* ---- ending ---------------------------------------------------------------------------------- */
-
-static bool close_written(OutFile *file, Err *err) {
-    int fd = file->fd;
-    file->fd = -1;
-    /* Linux closes the descriptor even where close says EINTR. */
-    if (close(fd) == 0 || errno == EINTR) return true;
-    return file_error(file, err, errno, "cannot write");
-}
-
-static bool sync_folder(OutFile *file, Err *err) {
-    while (fsync(file->folder) != 0) {
-        if (errno == EINTR) continue;
-        /* Not every file system can sync a folder, nor every descriptor that only names one. */
-        if (errno == EINVAL || errno == EBADF || errno == ENOTSUP || errno == EROFS) return true;
-        return file_error(file, err, errno, "was written, but its folder cannot be synced");
-    }
-    return true;
-}
-
-bool outfile_commit(OutFile *file, Err *err) {
-    bool ok = outfile_sync(file, err) && close_written(file, err);
-    if (file->streaming || !ok) {
-        outfile_abort(file);
-        return ok;
-    }
-    if (renameat(file->folder, file->temp, file->folder, file->name) != 0) {
-        file_error(file, err, errno, "cannot rename the temporary file");
-        outfile_abort(file);
-        return false;
-    }
-    file->temp[0] = '\0';
-    file->in_place = true;
-    ok = sync_folder(file, err);
-    outfile_abort(file); /* closes what is left */
-    return ok;
-}
-
-bool outfile_is_in_place(const OutFile *file) {
-    return file->in_place;
-}
-
-void outfile_abort(OutFile *file) {
-    if (file->temp[0]) unlinkat(file->folder, file->temp, 0);
-    file->temp[0] = '\0';
-    live_remove(file->slot);
-    file->slot = -1;
-    if (file->fd >= 0) close(file->fd);
-    if (file->folder >= 0) close(file->folder);
-    file->fd = file->folder = -1;
 }

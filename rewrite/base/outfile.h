@@ -10,8 +10,12 @@
  * once
  * (`streaming`). Reading the old file under the same name meanwhile is fine: it is another inode.
  *
+ * Several files are put in place together by outfile_commit_all: all or none.
+ *
  * A process that is ended by a signal runs none of its cleanup, so live temporaries are also noted
- * in a small fixed table that outfile_remove_all reads; it is the only mutable global here.
+ * in a table that outfile_end_by reads. What a process leaves that is killed outright is removed by
+ * the next that puts a file into the same folder: temporaries are locked (flock) as long as their
+ * process lives, and only what has their form of name and no lock goes.
  */
 #ifndef DEMI_BASE_OUTFILE_H
 #define DEMI_BASE_OUTFILE_H
@@ -23,21 +27,39 @@
 #include "arena.h"
 #include "err.h"
 #include "source.h"
+#include "vec.h"
+
+typedef struct LiveTemp LiveTemp; /* an entry of that table */
+
+/* What outfile_commit_all did with a file, for taking it back. */
+typedef enum OutFilePlaced {
+    OUTFILE_NOT_PLACED,
+    OUTFILE_NEW,      /* there was none of its name */
+    OUTFILE_SWAPPED,  /* the old file has the temporary's name now */
+    OUTFILE_REPLACED, /* the old file is gone */
+} OutFilePlaced;
 
 typedef struct OutFile {
     const char *path; /* as given, for messages */
     const char *name; /* last component of the file that commit replaces; NULL when streaming */
     const char *folder_path; /* of that file; NULL when streaming */
     int folder;              /* descriptor of the folder both files lie in; -1 when streaming */
+    uint64_t folder_device, folder_inode; /* its identity */
     int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
-    int slot;      /* in the table of live temporaries, -1: it was full */
+    int lock;      /* keeps the temporary locked once fd is closed; -1: none */
+    LiveTemp *live;
     uint64_t size; /* bytes that outfile_write appended so far */
     uint64_t started; /* bytes that are on their way to the device, or there */
     bool streaming;
     bool synced;   /* nothing was written since outfile_sync */
+    bool first;    /* to be on the device in its place before files after it are put in theirs */
+    bool locked;   /* holds its folder's lock */
     bool in_place; /* renamed over the destination */
+    OutFilePlaced placed;
     char temp[40]; /* name of the temporary file; empty when streaming */
 } OutFile;
+
+typedef VEC(OutFile *) OutFileList;
 
 /* Makes the temporary file, with the mode (and, where allowed, the owner) of the file it is to
  * replace, else 0666 less the umask. NULL on error: ERR_USAGE where path is empty, a folder, or in
@@ -83,12 +105,31 @@ bool outfile_commit(OutFile *file, Err *err);
 /* True where the new file has replaced the old one: also after a commit that failed late. */
 bool outfile_is_in_place(const OutFile *file);
 
+/* Flushes, syncs and closes: what is left to a commit is to rename. */
+bool outfile_finish(OutFile *file, Err *err);
+
+/* Commits all of these, in this order, or none: all are finished first, and where one can't be
+ * renamed those before it are taken back. So after an error every destination is as it was, but
+ * - what was streamed (to a pipe, a device) is written;
+ * - where only syncing a folder failed at the end, all are in place;
+ * - on a file system that can't swap two names (NFS, FAT) a file that replaced another one stays
+ *   (the hint names it): the most important one comes last.
+ * Who is killed outright, or loses power, between two renames leaves those before in place. */
+bool outfile_commit_all(OutFile *const *files, size_t count, Err *err);
+
+/* Locks (flock) the folders that these lie in until the files are committed or aborted: for who
+ * looks what is there before a commit. outfile_commit_all of several does it itself. */
+void outfile_lock_folders(OutFile *const *files, size_t count);
+
 /* Removes the temporary; does nothing after commit or abort. */
 void outfile_abort(OutFile *file);
 
-/* Unlinks the temporary of every open OutFile. Async-signal-safe: for a handler of SIGINT, SIGTERM,
- * SIGHUP that ends the process afterwards. Temporaries beyond the 16th at a time are not known to
- * it. */
+/* For the handler of a signal that ends the process afterwards; async-signal-safe. Removes the
+ * temporary of every open OutFile. False while files are being put in place, on whatever thread: the
+ * handler must return then, and the signal is raised again when they are. */
+bool outfile_end_by(int signal_number);
+
+/* The removing alone: for handlers of faults, and for an end that could not free its arenas. */
 void outfile_remove_all(void);
 
 /* What an error says when the reader of a pipe has gone; commands then end quietly. They must

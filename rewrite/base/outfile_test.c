@@ -274,7 +274,7 @@ static void test_copy_reopen_rename(void **state) {
 }
 
 static void on_signal(int number) {
-    outfile_remove_all();
+    outfile_end_by(number);
     _exit(128 + number);
 }
 
@@ -305,6 +305,86 @@ static void test_many_at_once(void **state) {
     for (int i = 0; i < 40; i++) files[i] = create_ok(f, arena_printf(&f->arena, "f%d", i));
     for (int i = 0; i < 40; i++) assert_true(outfile_commit(files[i], &f->err));
     assert_int_equal(entries(f), 40);
+}
+
+static bool commit_three(Fixture *f, Err *err) {
+    OutFile *files[] = {create_ok(f, "a"), create_ok(f, "sub/b"), create_ok(f, "c")};
+    for (int i = 0; i < 3; i++) assert_true(outfile_write(files[i], "new", 3, &f->err));
+    if (entries(f) > 5) { /* a test wants the last one to fail */
+        assert_int_equal(remove(at(f, "c")), 0);
+        assert_int_equal(mkdir(at(f, "c"), 0700), 0);
+    }
+    return outfile_commit_all(files, 3, err);
+}
+
+static void test_all_or_none(void **state) {
+    Fixture *f = *state;
+    Err err = {0};
+    assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
+    put(f, "a", "old");
+    assert_true(commit_three(f, &f->err)); /* one is replaced, two are new */
+    expect_text(f, "a", "new");
+    expect_text(f, "sub/b", "new");
+    expect_text(f, "c", "new");
+    assert_int_equal(entries(f), 3);
+
+    put(f, "a", "old");
+    assert_int_equal(remove(at(f, "sub/b")), 0);
+    put(f, "d", "more");
+    assert_false(commit_three(f, &err)); /* a was swapped, b new, c can't be */
+    assert_int_equal(err.code, ERR_ENV);
+    assert_non_null(strstr(err.file, "/c"));
+    assert_string_equal(err.hint, "");
+    expect_text(f, "a", "old");
+    assert_int_not_equal(access(at(f, "sub/b"), F_OK), 0);
+    assert_int_equal(entries(f), 4);
+    assert_int_equal(rmdir(at(f, "sub")), 0); /* nothing is left in there */
+}
+
+/* What a file can't be written to the end of keeps all others from appearing. */
+static void test_none_after_a_full_stream(void **state) {
+    Fixture *f = *state;
+    Err err = {0};
+    put(f, "a", "old");
+    OutFile *files[] = {create_ok(f, "a"), outfile_create(&f->arena, "/dev/full", &f->err)};
+    assert_true(outfile_write(files[0], "new", 3, &f->err));
+    assert_false(outfile_write(files[1], "new", 3, &err));
+    outfile_abort(files[0]);
+    expect_text(f, "a", "old");
+    assert_int_equal(entries(f), 1);
+}
+
+static void test_two_names_of_one_folder(void **state) {
+    Fixture *f = *state;
+    assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
+    assert_int_equal(symlink("sub", at(f, "link")), 0);
+    OutFile *files[] = {create_ok(f, "sub/a"), create_ok(f, "link/b"), create_ok(f, "sub/../sub/c")};
+    outfile_lock_folders(files, 3); /* one lock, not three that wait for each other */
+    assert_true(outfile_commit_all(files, 3, &f->err));
+    assert_int_equal(access(at(f, "sub/b"), F_OK), 0);
+}
+
+static void test_killed_process_is_cleaned_up(void **state) {
+    Fixture *f = *state;
+    const char *const others[] = {".demi-0123456789abcdef.tmp", ".demi-0123456789abcde.part",
+                                  ".demi-0123456789ABCDEF.part", "x.demi-0123456789abcdef.part",
+                                  ".demi-0123456789abcdef.part2"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) put(f, others[i], "mine");
+    assert_int_equal(mkdir(at(f, ".demi-0000000000000001.part"), 0700), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        create_ok(f, "a");
+        raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(entries(f), 7);
+    OutFile *live = create_ok(f, "b"); /* of a process that works */
+    assert_int_equal(entries(f), 8);
+    save(f, "c", "new");
+    assert_int_equal(entries(f), 8); /* c came, the child's went */
+    assert_true(outfile_commit(live, &f->err));
+    assert_int_equal(access(at(f, "b"), F_OK), 0);
+    assert_int_equal(access(at(f, others[0]), F_OK), 0);
 }
 
 static void test_write_protection_is_respected(void **state) {
@@ -338,6 +418,10 @@ int main(void) {
         TEST(test_copy_reopen_rename),
         TEST(test_signal_removes_temporaries),
         TEST(test_many_at_once),
+        TEST(test_all_or_none),
+        TEST(test_none_after_a_full_stream),
+        TEST(test_two_names_of_one_folder),
+        TEST(test_killed_process_is_cleaned_up),
         TEST(test_write_protection_is_respected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

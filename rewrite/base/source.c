@@ -129,8 +129,9 @@ static bool growth_reaches(SourceGrowth *growth, uint64_t end) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static Source *open_failed(const char *path, int error_number, Err *err) {
-    bool absent = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR;
-    if (absent) err_set(err, ERR_MODEL, "%s", strerror(error_number));
+    bool absent = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR ||
+                  error_number == ELOOP || error_number == ENAMETOOLONG;
+    if (absent) err_set(err, ERR_USAGE, "%s", strerror(error_number));
     else err_errno(err, error_number, "cannot open");
     err_file(err, path);
     return NULL;

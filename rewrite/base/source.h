@@ -26,7 +26,7 @@ typedef struct Source {
     SourceGrowth *growth;        /* of a file that is being written; else NULL */
 } Source;
 
-/* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_MODEL
+/* Opens a regular file for reading; the arena owns Source and descriptor. NULL on error: ERR_USAGE
  * where the path does not exist or is a directory, ERR_ENV where it can't be read. A pipe or
  * character device is read whole into memory, at most `limit` bytes. */
 Source *source_open(Arena *arena, const char *path, uint64_t limit, Err *err);

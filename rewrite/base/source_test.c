@@ -147,13 +147,13 @@ static void test_cannot_open(void **state) {
     Err absent = {0}, below_file = {0}, directory = {0}, closed = {0}, unreadable = {0};
     snprintf(other, sizeof other, "%s/absent", folder);
     assert_null(source_open(&arena, other, SIZE, &absent));
-    assert_int_equal(absent.code, ERR_MODEL);
+    assert_int_equal(absent.code, ERR_USAGE);
     assert_string_equal(absent.file, other);
     snprintf(other, sizeof other, "%s/below", path);
     assert_null(source_open(&arena, other, SIZE, &below_file));
-    assert_int_equal(below_file.code, ERR_MODEL);
+    assert_int_equal(below_file.code, ERR_USAGE);
     assert_null(source_open(&arena, folder, SIZE, &directory));
-    assert_int_equal(directory.code, ERR_MODEL);
+    assert_int_equal(directory.code, ERR_USAGE);
     assert_string_equal(directory.what, strerror(EISDIR));
     assert_null(source_read_all(&arena, -1, "-", SIZE, &closed));
     assert_int_equal(closed.code, ERR_ENV);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* "Did you mean": the candidate nearest to a misspelt name, by Levenshtein distance. Names are
- * compared by at most their first 64 bytes, ignoring case; nothing nearer than about a third of the
- * name's length counts as unlike. */
+ * compared ignoring case, by at most the first 64 bytes of what lies between the beginning and the
+ * end that they share; what is further than about a third of the name's length counts as unlike. */
 #ifndef DEMI_BASE_TEXT_DISTANCE_H
 #define DEMI_BASE_TEXT_DISTANCE_H
 
@@ -15,5 +15,8 @@ typedef struct NearestName {
 
 NearestName nearest_name_of(const char *wanted);
 void nearest_name_try(NearestName *nearest, const char *candidate);
+
+/* The same where the wanted name is a glob: '*' is like any text, '?' like any character. */
+void nearest_name_try_glob(NearestName *nearest, const char *candidate);
 
 #endif

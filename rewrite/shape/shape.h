@@ -66,6 +66,8 @@ typedef struct ShapeCall {
     const ShapeOperand *inputs; /* [input_count] */
     ShapeOperand *outputs;      /* [output_count]; `present` is the caller's, the rest written */
     uint32_t input_count, output_count;
+    bool strict;      /* what the definition forbids and implementations take all the same (an axis
+                         behind the last, a scalar for a list of one) is invalid, too */
     char reason[160]; /* why it is invalid, where shape_infer returned false */
 } ShapeCall;
 

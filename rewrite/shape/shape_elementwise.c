@@ -284,6 +284,7 @@ bool shape_where(ShapeCall *call) {
 bool shape_expand(ShapeCall *call) {
     const ShapeOperand *data = shape_ranked(call, 0), *wanted = shape_input(call, 1);
     ShapeNum length = shape_length(wanted);
+    if (call->strict && !shape_want_rank(call, 1, 1)) return false;
     if (length.kind != SHAPE_KNOWN || !data) return true;
     if (length.value > SHAPE_RANK_LIMIT)
         return shape_invalid(call, "the shape has %lld dimensions", (long long)length.value);

@@ -73,8 +73,13 @@ bool shape_gather_nd(ShapeCall *call) {
 /* indices with an axis of `depth` put in at `axis` of the result */
 bool shape_one_hot(ShapeCall *call) {
     const ShapeAxisAttrs *attrs = call->attrs;
-    const ShapeOperand *indices = shape_ranked(call, 0);
+    const ShapeOperand *indices = shape_ranked(call, 0), *wide = shape_ranked(call, 1);
     uint32_t axis;
+    if (call->strict && !shape_want_rank(call, 2, 1)) return false;
+    ShapeNum pair = num_known(2);
+    if (call->strict && !shape_unify(call, &pair, shape_length(shape_input(call, 2)))) return false;
+    if (call->strict && wide && wide->rank > 1)
+        return shape_invalid(call, "depth has rank %u", wide->rank);
     if (!indices) return true;
     if (!shape_axis(call, attrs->axis, indices->rank + 1, &axis)) return false;
     ShapeNum *dims = shape_output(call, 0, (uint64_t)indices->rank + 1);
@@ -160,6 +165,9 @@ bool shape_grid_sample(ShapeCall *call) {
     if (!dims) return false;
     if (x) dims[0] = x->dims[0];
     if (x) dims[1] = x->dims[1];
+    ShapeNum coordinates = num_known(rank - 2);
+    if (grid && grid->rank && !shape_unify(call, &coordinates, grid->dims[grid->rank - 1]))
+        return false;
     if (grid && !shape_unify(call, &dims[0], grid->dims[0])) return false;
     for (uint32_t i = 2; grid && i < rank; i++) dims[i] = grid->dims[i - 1];
     return true;

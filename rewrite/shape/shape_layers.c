@@ -83,6 +83,7 @@ bool shape_attention(ShapeCall *call) {
     const ShapeHeadsAttrs *attrs = call->attrs;
     const ShapeOperand *query = shape_ranked(call, 0);
     Heads q, k, v;
+    if (!shape_want_rank(call, 4, 4) || !shape_want_rank(call, 5, 4)) return false; /* the past */
     if (!split_heads(call, query, attrs->q_num_heads, &q) ||
         !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
         !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))

@@ -31,7 +31,7 @@ static bool reduce_dims(ShapeCall *call, const ShapeOperand *x, const bool *redu
 /* Axes are not known: with keepdims the rank stays, and with a known number of axes it is known. */
 static bool reduce_unknown(ShapeCall *call, const ShapeOperand *x, const ShapeOperand *axes) {
     const ShapeAxesAttrs *attrs = call->attrs;
-    if (attrs->keepdims) return shape_output(call, 0, x->rank) != NULL;
+    if (attrs->keepdims == 1) return shape_output(call, 0, x->rank) != NULL;
     ShapeNum count = shape_length(axes);
     if (count.kind != SHAPE_KNOWN || count.value == 0 || count.value > x->rank) return true;
     return shape_output(call, 0, x->rank - (uint32_t)count.value) != NULL;
@@ -66,7 +66,7 @@ bool shape_reduce(ShapeCall *call) {
     bool *reduced = ARENA_ARRAY(call->arena, bool, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) reduced[i] = none;
     if (!mark_axes(call, &axes, x->rank, reduced)) return false;
-    if (!reduce_dims(call, x, reduced, attrs->keepdims != 0)) return false;
+    if (!reduce_dims(call, x, reduced, attrs->keepdims == 1)) return false;
     reduce_contents(call, x, reduced);
     return true;
 }
@@ -79,7 +79,7 @@ bool shape_arg(ShapeCall *call) {
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     bool *reduced = ARENA_ARRAY(call->arena, bool, x->rank);
     reduced[axis] = true;
-    return reduce_dims(call, x, reduced, attrs->keepdims != 0);
+    return reduce_dims(call, x, reduced, attrs->keepdims == 1);
 }
 
 bool shape_topk(ShapeCall *call) {
@@ -88,6 +88,10 @@ bool shape_topk(ShapeCall *call) {
     ShapeNum k = shape_single(shape_input(call, 1));
     uint32_t axis;
     if (attrs->k != ATTR_ABSENT) k = num_known(attrs->k);
+    ShapeNum length = shape_length(shape_input(call, 1));
+    if (call->strict && !shape_want_rank(call, 1, 1)) return false;
+    if (call->strict && length.kind == SHAPE_KNOWN && length.value != 1)
+        return shape_invalid(call, "k is %lld numbers", (long long)length.value);
     if (!x) return true;
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     if (k.kind == SHAPE_KNOWN && x->dims[axis].kind == SHAPE_KNOWN && k.value > x->dims[axis].value)
@@ -105,6 +109,8 @@ bool shape_along_axis(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     shape_same_as(call, 0, shape_input(call, 0));
+    if (call->strict)
+        return !x || attrs->axis == ATTR_ABSENT || shape_axis(call, attrs->axis, x->rank, &axis);
     /* scalars are accepted by implementations, whatever the axis */
     return !x || x->rank == 0 || attrs->axis == ATTR_ABSENT || attrs->axis == x->rank ||
            shape_axis(call, attrs->axis, x->rank, &axis);
@@ -112,8 +118,22 @@ bool shape_along_axis(ShapeCall *call) {
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
+/* Scale, bias, mean and variance: a number for each channel. (Until opset 8, spatial=0 had more.)
+ */
+static bool norm_operands(ShapeCall *call) {
+    const ShapeOperand *x = shape_ranked(call, 0);
+    ShapeNum channels = x && x->rank > 1 ? x->dims[1] : unknown;
+    for (uint32_t i = 1; i < 5; i++) {
+        const ShapeOperand *operand = shape_ranked(call, i);
+        if (!shape_want_rank(call, i, 1)) return false;
+        if (operand && !shape_unify(call, &channels, operand->dims[0])) return false;
+    }
+    return true;
+}
+
 /* Outputs beyond Y are statistics, shaped as the inputs mean and var. */
 bool shape_batch_norm(ShapeCall *call) {
+    if (call->strict && call->row->since >= 9 && !norm_operands(call)) return false;
     shape_same_as(call, 0, shape_input(call, 0));
     for (uint32_t i = 1; i < call->output_count; i++) {
         const ShapeOperand *from = shape_input(call, i % 2 ? 3 : 4);
@@ -153,25 +173,35 @@ bool shape_skip_layer_norm(ShapeCall *call) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-static bool loss_dims(ShapeCall *call) {
-    const ShapeLossAttrs *attrs = call->attrs;
-    const ShapeOperand *x = shape_ranked(call, 0);
-    if (attrs->reduction < 0) return shape_invalid(call, "reduction is no known mode");
-    if (attrs->reduction != SHAPE_REDUCE_NONE) {
-        shape_scalar(call, 0);
-        return true;
-    }
-    shape_same_as(call, 0, shape_input(call, 1));
-    if (!x) return true;
-    if (x->rank < 2) return shape_invalid(call, "scores have rank %u", x->rank);
+/* Target (N, …) beside scores (N, C, …), and a weight for each class: no kernel can go on where
+ * they do not agree. */
+static bool loss_operands(ShapeCall *call, const ShapeOperand *x, ShapeNum *dims) {
+    const ShapeOperand *target = shape_ranked(call, 1), *weight = shape_ranked(call, 2);
+    ShapeNum classes = x->dims[1];
     if (!shape_want_rank(call, 1, x->rank - 1)) return false;
-    const ShapeOperand *target = shape_ranked(call, 1);
-    ShapeNum *dims = shape_output(call, 0, x->rank - 1);
     for (uint32_t i = 0; i + 1 < x->rank; i++) {
         dims[i] = x->dims[i == 0 ? 0 : i + 1];
         if (!shape_unify(call, &dims[i], target ? target->dims[i] : unknown)) return false;
     }
-    return true;
+    if (!call->strict) return true;
+    return shape_want_rank(call, 2, 1) && (!weight || shape_unify(call, &classes, weight->dims[0]));
+}
+
+static bool loss_dims(ShapeCall *call) {
+    const ShapeLossAttrs *attrs = call->attrs;
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (attrs->reduction < 0) return shape_invalid(call, "reduction is no known mode");
+    bool all = attrs->reduction == SHAPE_REDUCE_NONE;
+    if (x && x->rank < 2 && (all || call->strict))
+        return shape_invalid(call, "scores have rank %u", x->rank);
+    if (all)
+        shape_same_as(call, 0, shape_input(call, 1));
+    else
+        shape_scalar(call, 0);
+    if (!x || (!all && !call->strict)) return true;
+    ShapeNum *dims =
+        all ? shape_output(call, 0, x->rank - 1) : ARENA_ARRAY(call->arena, ShapeNum, x->rank);
+    return loss_operands(call, x, dims);
 }
 
 /* Scores (N, C, …), target (N, …): a loss per target, or one number. */

@@ -104,6 +104,8 @@ static bool reshape_to(ShapeCall *call, const ShapeNum *target, uint32_t rank) {
             bool copied = i < x->rank && used[i] && num_is(target[i], 0);
             others.dims[i] = copied ? num_known(1) : dims[i];
         }
+        for (uint32_t i = 0; call->strict && i < rank; i++)
+            if (num_is(dims[i], 0)) return shape_invalid(call, "-1 beside a dimension of 0");
         if (!infer_minus_one(call, x, others, used, &inferred)) return false;
     }
     if (asked) *asked = inferred;
@@ -230,6 +232,9 @@ bool shape_transpose(ShapeCall *call) {
         return shape_invalid(call, "perm has %u axes for rank %u", attrs->perm.count, x->rank);
     ShapeNum *dims = shape_output(call, 0, x->rank);
     bool *marked = ARENA_ARRAY(call->arena, bool, x->rank);
+    for (uint32_t i = 0; call->strict && i < attrs->perm.count; i++)
+        if (attrs->perm.items[i] < 0)
+            return shape_invalid(call, "axis %lld in perm", (long long)attrs->perm.items[i]);
     if (!axes_mark(call, &attrs->perm, x->rank, marked)) return false;
     for (uint32_t i = 0; i < x->rank; i++) {
         uint32_t from = x->rank - 1 - i;

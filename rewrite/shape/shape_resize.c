@@ -128,8 +128,12 @@ bool shape_resize(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *roi = shape_input(call, 1);
     const ShapeOperand *scales = shape_input(call, 2), *sizes = shape_input(call, 3);
     ResizeAxes axes;
+    if (call->strict && (!shape_want_rank(call, 2, 1) || !shape_want_rank(call, 3, 1)))
+        return false;
     if (!x) return true;
     if (!resize_axes(call, x, &axes)) return false;
+    if (call->strict && call->row->since >= 13 && scales->present == sizes->present)
+        return shape_invalid(call, "either sizes or scales have to be there");
     /* before 13 an unused input was given as an empty tensor */
     if (sizes->present && !num_is(shape_length(sizes), 0))
         return resize_to_sizes(call, sizes, axes, x);

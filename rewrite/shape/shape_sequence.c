@@ -59,6 +59,8 @@ bool shape_concat_from_sequence(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
+    if (call->strict && attrs->new_axis != 0 && attrs->new_axis != 1)
+        return shape_invalid(call, "new_axis is %lld", (long long)attrs->new_axis);
     if (!x) return true;
     uint32_t rank = x->rank + (attrs->new_axis ? 1 : 0);
     if (!shape_axis(call, attrs->axis, rank, &axis)) return false;
@@ -145,5 +147,5 @@ bool shape_tf_idf(ShapeCall *call) {
 /* (height, width, channels) of a picture that is yet to be read */
 bool shape_image_decoder(ShapeCall *call) {
     shape_output(call, 0, 3);
-    return true;
+    return !call->strict || shape_want_rank(call, 0, 1);
 }

@@ -131,6 +131,8 @@ bool shape_split(ShapeCall *call) {
     if (!shape_axis(call, attrs->axis == ATTR_ABSENT ? 0 : attrs->axis, x->rank, &axis))
         return false;
     bool counted = attrs->num_outputs != ATTR_ABSENT;
+    if (call->strict && call->row->since >= 18 && !counted && !sizes->present)
+        return shape_invalid(call, "neither sizes nor num_outputs say how to split");
     if (counted && attrs->num_outputs != call->output_count)
         return shape_invalid(call, "num_outputs is %lld for %u outputs",
                              (long long)attrs->num_outputs, call->output_count);
@@ -245,6 +247,12 @@ bool shape_slice(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     const SliceArgs args = {shape_input(call, 1), shape_input(call, 2), shape_input(call, 3),
                             shape_input(call, 4)};
+    for (uint32_t i = 2; call->strict && i <= 4; i++) { /* as many ends, axes and steps as starts */
+        ShapeNum length = shape_length(shape_input(call, 1));
+        if (shape_input(call, i)->present &&
+            !shape_unify(call, &length, shape_length(shape_input(call, i))))
+            return false;
+    }
     if (!x) return true;
     return slice_axes(call, x, &args, copy_dims(call, 0, x));
 }
@@ -267,6 +275,7 @@ bool shape_slice_attr(ShapeCall *call) {
 
 bool shape_tile(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *repeats = shape_input(call, 1);
+    if (call->strict && !shape_want_rank(call, 1, 1)) return false;
     if (!x) {
         ShapeNum length = shape_length(repeats);
         return length.kind != SHAPE_KNOWN || shape_output(call, 0, (uint64_t)length.value) != NULL;
@@ -330,6 +339,8 @@ bool shape_pad(ShapeCall *call) {
         ShapeOperand pads = operand_of_ints(call, &attrs->pads);
         return pad_axes(call, x, &pads, NULL);
     }
+    if (call->strict && (!shape_want_rank(call, 1, 1) || !shape_want_rank(call, 3, 1)))
+        return false;
     if (!axes_input->present) return pad_axes(call, x, shape_input(call, 1), NULL);
     if (!shape_known_ints(call, axes_input, &axes)) return shape_output(call, 0, x->rank) != NULL;
     return pad_axes(call, x, shape_input(call, 1), &axes);

@@ -159,7 +159,7 @@ static void test_table(void **state) {
     assert_null(shape_find("com.example", "Relu", 13));
     assert_null(shape_find("", "Resize", 9));
     assert_int_equal(shape_find("", "Resize", 10)->since, 10);
-    assert_int_equal(shape_find("", "Resize", 28)->since, 11);
+    assert_int_equal(shape_find("", "Resize", 28)->since, 13);
     assert_int_equal(shape_find("", "Slice", 9)->since, 1);
     assert_string_equal(shape_find("ai.onnx.ml", "TreeEnsemble", 5)->name, "TreeEnsemble");
 }

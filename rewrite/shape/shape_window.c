@@ -116,6 +116,8 @@ bool shape_conv(ShapeCall *call) {
     const ShapeOperand *w = shape_ranked(call, call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1);
     if (!x && !w) return true;
     uint32_t rank = x ? x->rank : w->rank;
+    if (call->strict && rank < 3)
+        return shape_invalid(call, "rank %u leaves no spatial axes", rank);
     if (!spatial_rank(call, rank) || !window_check(call, rank - 2)) return false;
     if (x && w && x->rank != w->rank)
         return shape_invalid(call, "data has rank %u, weights %u", x->rank, w->rank);
@@ -203,10 +205,14 @@ bool shape_conv_transpose(ShapeCall *call) {
 
 bool shape_max_unpool(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *wanted = shape_input(call, 2);
+    if (call->strict && !shape_want_rank(call, 2, 1)) return false;
     if (!x) return true;
     if (!spatial_rank(call, x->rank) || !window_check(call, x->rank - 2)) return false;
     ShapeNum *dims = shape_output(call, 0, x->rank);
     uint32_t spatial = x->rank - 2;
+    ShapeNum sizes = shape_length(wanted);
+    if (call->strict && sizes.kind == SHAPE_KNOWN && sizes.value != x->rank)
+        return shape_invalid(call, "%lld sizes for rank %u", (long long)sizes.value, x->rank);
     if (wanted->present) {
         for (uint32_t i = 0; i < x->rank && wanted->item_count == x->rank; i++)
             dims[i] = shape_item(wanted, i);
@@ -247,7 +253,8 @@ bool shape_col2im(ShapeCall *call) {
 /* output as the input; the state holds the k - 1 last positions of weight (C, 1, k) */
 bool shape_causal_conv(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *w = shape_ranked(call, 1);
-    if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 1, 3)) return false;
+    for (uint32_t i = 0; i < 4; i++)
+        if (!shape_want_rank(call, i, i == 2 ? 1 : 3)) return false;
     shape_same_as(call, 0, shape_input(call, 0));
     ShapeNum *state = shape_output(call, 1, 3);
     if (x) state[0] = x->dims[0];

@@ -129,7 +129,7 @@ class Judge:
             row.problems.append(f"protobuf: {engines.first_line(error)}")
             return row
         row.problems += validity.problems(out, model, source.verdict)
-        row.problems += validity.contract(model.graph, source.model.graph, variant)
+        row.problems += validity.contract(model, source.model, variant)
         row.problems += preserve.header(source.model, model, variant.to)
         row.problems += self.report(source, model, run.report, variant, row)
         if out == source.data:

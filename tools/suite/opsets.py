@@ -34,6 +34,21 @@ def first_opset(op: str, opset: int) -> int:
     return 0
 
 
+def holder_opsets(nodes: list[onnx.NodeProto], opset: int) -> set[int]:
+    """Those at which what holds a LOW operator in a body may give bfloat16."""
+    found = set()
+    for node in nodes:
+        bodies = [a.g for a in node.attribute if a.HasField("g")]
+        inner = [n for body in bodies for n in walk.nodes_of(body.node)]
+        if any(n.op_type in lowclass.LOW_OPS["bfloat16"] for n in inner):
+            found |= {s.since_version for s in onnx.defs.get_all_schemas_with_history()
+                      if s.name == node.op_type and s.domain in DEFAULT and
+                      s.since_version > opset and BFLOAT16 in s.outputs[0].types}
+            for body in bodies:
+                found |= holder_opsets(body.node, opset)
+    return found
+
+
 def problems(source: onnx.ModelProto, result: onnx.ModelProto) -> list[str]:
     """What is wrong with a raised opset: another one than an operator's first, or IR too far."""
     found, now = [], default_opset(source.opset_import)
@@ -41,6 +56,7 @@ def problems(source: onnx.ModelProto, result: onnx.ModelProto) -> list[str]:
     firsts = {first_opset(node.op_type, own) for node in walk.model_nodes(source)
               for own in owns if own and node.op_type in lowclass.LOW_OPS["bfloat16"]
               and node.domain in DEFAULT}
+    firsts |= holder_opsets(source.graph.node, now)
     new = raised(source, result)
     if new not in firsts:
         found.append(f"raised to opset {new}, operators need one of {sorted(firsts)}")

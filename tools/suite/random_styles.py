@@ -11,6 +11,7 @@ convolutions).
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from suite.random_graphs import IR_OF, Sample
 
@@ -368,6 +369,19 @@ def skl(e: Exporter) -> None:
 STYLES = [bert, gpt, resnet, tf_cnn, unet, lstm, detector, audio, quantized, recommender, skl]
 
 
+def declare_ranks(model: onnx.ModelProto, feeds: dict[str, object]) -> None:
+    """Ranks of outputs that inference knows nothing of, as they come out."""
+    outputs = [v for v in model.graph.output if not v.type.tensor_type.HasField("shape")]
+    if not outputs:
+        return
+    with np.errstate(all="ignore"):
+        found = ReferenceEvaluator(model).run([v.name for v in outputs], feeds)
+    for value, result in zip(outputs, found):
+        value.type.tensor_type.shape.SetInParent()
+        for _ in range(np.asarray(result).ndim):
+            value.type.tensor_type.shape.dim.add()
+
+
 def build(seed: int) -> Sample:
     rng = np.random.default_rng(seed)
     e = Exporter(rng)
@@ -382,8 +396,7 @@ def build(seed: int) -> Sample:
     shapes = {v.name: v for v in [*inferred.graph.value_info, *inferred.graph.output]}
     for value in model.graph.output:  # exporters declare what they know
         value.CopyFrom(shapes[value.name])
-        if not value.type.tensor_type.HasField("shape"):
-            value.type.tensor_type.shape.SetInParent()
+    declare_ranks(model, e.feeds)
     if rng.random() < 0.4:
         model.graph.value_info.extend(inferred.graph.value_info)
     return Sample(model, e.feeds, e.jumpy)

@@ -13,15 +13,15 @@ import numpy as np
 import onnx
 from onnx import defs, numpy_helper
 
-from suite import lowclass
+from suite import lowclass, walk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET = {"float16": "tensor(float16)", "bfloat16": "tensor(bfloat16)"}
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
-FP32_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "follows", "reads",
-              "tied", "cheaper", "moved", "constant"}
+FP32_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "fixed", "follows",
+              "reads", "tied", "cheaper", "moved", "constant"}
 # What a node of the LOW class may say: nothing it reads decides about it.
-LOW_KINDS = {"policy", "excluded", "illegal", "value", "unknown", "fixed", "tied"}
+LOW_KINDS = {"policy", "excluded", "illegal", "value", "precise", "unknown", "fixed", "tied"}
 # Operators with a decision for each of several groups of operands: one may be fp32, others not.
 SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNormalization",
            "Resize",
@@ -30,6 +30,8 @@ SEVERAL = {"If", "Loop", "Scan", "SequenceMap", "BatchNormalization", "LayerNorm
 CONDITIONS = {
     "divides a constant": {"Div"}, "its reduction accumulates": {"ScatterElements", "ScatterND"},
     "converts to or from another kind of type": {"Cast", "CastLike"},
+    "squares, which float16 has no range for": {"Mul"},
+    "ONNX Runtime 1.31 fails on it in float16": {"Transpose"},
     "quantized": {"DequantizeLinear"}, "Pow runs in 16 bit only to square": {"Pow"},
     "its masked scores are an output": {"Attention"}, "it reinterprets bits": {"BitCast"}}
 
@@ -213,11 +215,20 @@ class Truth:
         first = first_legal(op, domain, opset, self.to)
         return "" if wanted in first else f"ONNX's schemas say {sorted(first)}"
 
+    def _precise(self, node: dict, reason: str) -> str:
+        match = re.fullmatch(r"feeds (\w+) alone, and 16 bits are too few for (\w+)", reason)
+        if match:
+            asks = {n.op_type for n in walk.model_nodes(self.graphs.model)}
+            return "" if match[1] in asks else "the model has no such operator"
+        known = ("computes coordinates, and 16 bits are too few for them", "sums over iterations")
+        return "" if reason in known else "not a reason"
+
     def _value(self, _node: dict, reason: str) -> str:
         match = re.fullmatch(r"constant '(.*)' (holds|is) (\S+), (beyond|zero in) \w+?('s range)?",
                              reason)
         if not match:
-            reached = re.fullmatch(r"'.*' reached \S+, near the end of \w+'s range", reason)
+            reached = re.fullmatch(r"'.*' reached \S+, near the end of \w+'s range|"
+                                   r"its weights make '.*' some \S+, beyond float16's range", reason)
             return "" if reached else "not a reason"
         for tensor in self.graphs.tensors[match[1]]:
             values = np.abs(numpy_helper.to_array(tensor).astype(np.float64).ravel())

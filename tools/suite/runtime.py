@@ -123,6 +123,24 @@ class LibDemi:
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
+    def fault(self, model: bytes) -> str:
+        """Why the model is not valid; empty where it is."""
+        try:
+            self._loaded(model, lambda handle, _, error: self.check(
+                self.c.demi_check(handle, byref(error)), error))
+        except Failed as failed:
+            return str(failed)
+        return ""
+
+    def pipeline(self, model: bytes, passes: str) -> bytes:
+        """The model that these passes make."""
+        def use(handle, write, error) -> None:  # noqa: ANN001
+            self.check(self.c.demi_run_pipeline(handle, passes.encode(), None, None,
+                                                byref(error)), error)
+            self.check(self.c.demi_save_callback(handle, write, None, None, byref(error)), error)
+
+        return self._loaded(model, use)
+
     def convert(self, model: bytes, to: str, io: str = "keep") -> bytes:
         """To float16 or bfloat16, inputs and outputs kept or low."""
         def use(handle, write, error) -> None:  # noqa: ANN001

@@ -91,17 +91,34 @@ def type_problem(got: onnx.TypeProto, want: onnx.TypeProto, low: int) -> str:
     return shape_problem(a.shape, b.shape) if a.HasField("shape") else "shape lost"
 
 
-def contract(got: onnx.GraphProto, want: onnx.GraphProto, variant: Variant) -> list[str]:
-    """Breaches of the input/output contract: names, order, types, shapes."""
+def operators_give(model: onnx.ModelProto, output: onnx.ValueInfoProto) -> bool:
+    """Does ONNX infer that output's shape where the model does not declare it?"""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    place = [v.name for v in model.graph.output].index(output.name)
+    bare.graph.output[place].type.tensor_type.ClearField("shape")
+    try:
+        given = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph.output[place]
+    except onnx.shape_inference.InferenceError:
+        return False
+    return (given.type.tensor_type.HasField("shape") and
+            not shape_problem(output.type.tensor_type.shape, given.type.tensor_type.shape))
+
+
+def contract(result: onnx.ModelProto, source: onnx.ModelProto, variant: Variant) -> list[str]:
+    """Breaches of the input/output contract: names, order, types, shapes. Where the opset was
+    raised, an output's shape may be another than the source's that is wrong."""
     low, found = (LOW_TYPE[variant.to] if variant.io == "low" else 0), []
+    raised = result.opset_import != source.opset_import
     for field in ("input", "output"):
-        a, b = getattr(got, field), getattr(want, field)
+        a, b = getattr(result.graph, field), getattr(source.graph, field)
         if [v.name for v in a] != [v.name for v in b]:
             found.append(f"{field}s {[v.name for v in a]}, expected {[v.name for v in b]}")
             continue
         for x, y in zip(a, b):
             text = type_problem(x.type, y.type, low)
-            if text:
+            if text and not (raised and field == "output" and "element" not in text and
+                             operators_give(result, x)):
                 found.append(f"{field} {x.name}: {text}")
     return found
 

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See reduce_run.h. Results are spread over threads. Where there are few, of many elements each,
+ * the elements are: they make chunks, whose sums are put together in their order. */
+#include "reduce_run.h"
+
+#include "kernel_parts.h"
+
+enum {
+    CHUNKS = 16,
+    FEW = 16,              /* blocks of results */
+    CHUNK_LEAST = 1 << 15, /* elements of a result's chunk */
+};
+
+typedef struct ReduceJob {
+    const ReduceKind *kind;
+    const ReduceLoops *loops;
+    const char *x;
+    char *out, *partial; /* partial: [CHUNKS][results] accumulators */
+    size_t element;
+    uint64_t blocks; /* of columns */
+} ReduceJob;
+
+/* Runs [first, end), and of their elements [from, to), where rows are reduced. */
+typedef struct ReduceSpan {
+    uint64_t first, end, from, to;
+} ReduceSpan;
+
+static uint64_t offset_of(const ReduceWalk *walk, uint64_t index) {
+    uint64_t offset = 0;
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        uint64_t at = i ? index % walk->sizes[i] : index;
+        if (i) index /= walk->sizes[i];
+        offset += at * walk->strides[i];
+    }
+    return offset;
+}
+
+/* How many places of the walk from `index` on, before `end`, are a stride apart; and the stride. */
+static uint64_t regular(const ReduceWalk *walk, uint64_t index, uint64_t end, uint64_t *stride) {
+    *stride = walk->rank ? walk->strides[walk->rank - 1] : 0;
+    uint64_t size = walk->rank ? walk->sizes[walk->rank - 1] : 1;
+    uint64_t left = size - index % size;
+    return left < end - index ? left : end - index;
+}
+
+static const char *at(const ReduceJob *job, uint64_t element) {
+    return job->x + element * job->element;
+}
+
+/* Results o, o + 1, … of rows, as many as are regular and fit `end`: their number. */
+static uint64_t add_rows(const ReduceJob *job, uint64_t o, uint64_t end, const ReduceSpan *span,
+                         void *sums) {
+    const ReduceLoops *loops = job->loops;
+    ReduceTile tile = {.length = span->to - span->from};
+    tile.count = regular(&loops->outer, o, end, &tile.stride);
+    if (tile.count > REDUCE_BLOCK) tile.count = REDUCE_BLOCK;
+    uint64_t start = offset_of(&loops->outer, o) + span->from;
+    for (uint64_t r = span->first; r < span->end; r++) {
+        tile.x = at(job, start + offset_of(&loops->runs, r));
+        job->kind->rows(sums, &tile);
+    }
+    return tile.count;
+}
+
+/* Columns [column, column + count) of step o of the outer walk. */
+static void add_columns(const ReduceJob *job, uint64_t o, uint64_t column, uint64_t count,
+                        const ReduceSpan *span, void *sums) {
+    const ReduceLoops *loops = job->loops;
+    ReduceTile tile = {.length = count};
+    uint64_t start = offset_of(&loops->outer, o) + column;
+    for (uint64_t r = span->first; r < span->end; r += tile.count) {
+        tile.count = regular(&loops->runs, r, span->end, &tile.stride);
+        tile.x = at(job, start + offset_of(&loops->runs, r));
+        job->kind->columns(sums, &tile);
+    }
+}
+
+static uint64_t block_columns(const ReduceJob *job, uint64_t column) {
+    uint64_t left = job->loops->width - column;
+    return left < REDUCE_BLOCK ? left : REDUCE_BLOCK;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+typedef union ReduceSums {
+    uint64_t aligned;
+    char bytes[REDUCE_BLOCK * REDUCE_LARGEST];
+} ReduceSums;
+
+static void row_results(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ReduceJob *job = data;
+    const ReduceLoops *loops = job->loops;
+    const ReduceSpan all = {0, loops->run_count, 0, loops->length};
+    ReduceSums sums;
+    (void)lane;
+    for (uint64_t o = first, count; o < end; o += count) {
+        uint64_t most = end - o < REDUCE_BLOCK ? end - o : REDUCE_BLOCK;
+        job->kind->clear(&sums, most);
+        count = add_rows(job, o, o + most, &all, &sums);
+        job->kind->end(job->out + o * job->element, &sums, count, loops->reduced);
+    }
+}
+
+static void column_results(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ReduceJob *job = data;
+    const ReduceLoops *loops = job->loops;
+    const ReduceSpan all = {0, loops->run_count, 0, 1};
+    ReduceSums sums;
+    (void)lane;
+    for (uint64_t b = first; b < end; b++) {
+        uint64_t o = b / job->blocks, column = b % job->blocks * REDUCE_BLOCK;
+        uint64_t count = block_columns(job, column);
+        job->kind->clear(&sums, count);
+        add_columns(job, o, column, count, &all, &sums);
+        job->kind->end(job->out + (o * loops->width + column) * job->element, &sums, count,
+                       loops->reduced);
+    }
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+/* Chunk c has its part of the runs, or where they are few, of each run's elements. */
+static ReduceSpan span_of(const ReduceLoops *loops, unsigned c) {
+    if (loops->run_count >= CHUNKS || loops->width > 1)
+        return (ReduceSpan){kernel_part_begin(loops->run_count, 1, c, CHUNKS),
+                            kernel_part_begin(loops->run_count, 1, c + 1, CHUNKS), 0,
+                            loops->length};
+    return (ReduceSpan){0, loops->run_count, kernel_part_begin(loops->length, 64, c, CHUNKS),
+                        kernel_part_begin(loops->length, 64, c + 1, CHUNKS)};
+}
+
+static void chunk_sums(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ReduceJob *job = data;
+    const ReduceLoops *loops = job->loops;
+    (void)lane;
+    for (uint64_t c = first; c < end; c++) {
+        char *sums = job->partial + c * loops->results * job->kind->size;
+        const ReduceSpan span = span_of(loops, (unsigned)c);
+        job->kind->clear(sums, loops->results);
+        for (uint64_t o = 0; loops->width == 1 && o < loops->outer_count;)
+            o += add_rows(job, o, loops->outer_count, &span, sums + o * job->kind->size);
+        for (uint64_t b = 0; loops->width > 1 && b < loops->outer_count * job->blocks; b++) {
+            uint64_t o = b / job->blocks, column = b % job->blocks * REDUCE_BLOCK;
+            add_columns(job, o, column, block_columns(job, column), &span,
+                        sums + (o * loops->width + column) * job->kind->size);
+        }
+    }
+}
+
+static bool by_chunks(KernelCall *call, ReduceJob *job, unsigned threads) {
+    const ReduceLoops *loops = job->loops;
+    uint64_t size = loops->results * job->kind->size;
+    job->partial = kernel_workspace(call, CHUNKS * size);
+    if (!job->partial) return false;
+    KernelCut cut = {CHUNKS, 1, threads < CHUNKS ? threads : CHUNKS};
+    kernel_run_parts(call->workers, cut, chunk_sums, job);
+    for (unsigned c = 1; c < CHUNKS; c++)
+        job->kind->merge(job->partial, job->partial + c * size, loops->results);
+    job->kind->end(job->out, job->partial, loops->results, loops->reduced);
+    return true;
+}
+
+bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loops,
+                const KernelTensor *x, void *out) {
+    ReduceJob job = {.kind = kind, .loops = loops, .x = x->data, .out = out};
+    job.element = kernel_element_size(x->dtype);
+    job.blocks = loops->width / REDUCE_BLOCK + (loops->width % REDUCE_BLOCK != 0);
+    bool rows = loops->width == 1;
+    uint64_t tasks = rows ? loops->outer_count : loops->outer_count * job.blocks;
+    unsigned threads = kernel_parts(kernel_threads(call), x->count, 1);
+    bool divides = rows ? loops->reduced >= CHUNKS * CHUNK_LEAST
+                        : loops->run_count / CHUNKS * loops->width >= CHUNK_LEAST;
+    if (tasks < FEW && divides) return by_chunks(call, &job, threads);
+    KernelCut cut = {tasks, 1, threads};
+    kernel_run_parts(call->workers, cut, rows ? row_results : column_results, &job);
+    return true;
+}

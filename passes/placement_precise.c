@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Values that 16 bits are too few for, whatever the class of what computes them: angles,
+ * coordinates, indices.
+ *
+ *     t = MatMul(frequencies, positions); e = Concat(t, t); c = Cos(e)
+ *
+ * MatMul is a 16-bit operator, and positions of 2,000 would leave the angle off by a radian. Cos
+ * itself is an fp32 operator, but that comes too late. So what feeds such an operand alone
+ * (precise_ops.def) stays fp32: arithmetic and data movement all the way back, and one product of
+ * matrices, behind which there are a network's own values and no angles. What feeds something else
+ * too (the waves that a layer adds to its own input) is decided as ever; an output of the model and
+ * a look at the shape count for nothing.
+ *
+ * A decision belongs to a tie group (placement.h), and so does "alone": it holds of a group where
+ * it holds of all that reads any of its values. That takes loops' states, branches and formals of
+ * functions along. What comes elsewhere is found first, then how far each such operand reaches
+ * back, in time linear in the number of uses, and none in a model without such an operand.
+ */
+#include "op_facts.h"
+#include "op_types.h"
+#include "placement.h"
+#include "text_order.h"
+
+/* What an operator is here; 0 where it was not looked up yet. */
+enum {
+    ROLE_KNOWN = 1,
+    ROLE_CARRIES = 2,
+    ROLE_PRODUCT = 4,
+    ROLE_ASKS = 8,
+};
+
+static const struct {
+    const char *name;
+    uint8_t role;
+} roles[] = {
+#define ASKS(name, operand, what)
+#define CARRIES(name) {name, ROLE_CARRIES},
+#define PRODUCT(name) {name, ROLE_PRODUCT},
+#include "precise_ops.def"
+#undef CARRIES
+#undef PRODUCT
+#undef ASKS
+};
+
+static const struct Asks {
+    const char *name;
+    uint32_t operand;
+    const char *what;
+} asks[] = {
+#define ASKS(name, operand, what) {name, operand, what},
+#define CARRIES(name)
+#define PRODUCT(name)
+#include "precise_ops.def"
+#undef CARRIES
+#undef PRODUCT
+#undef ASKS
+};
+
+enum { ROLE_COUNT = sizeof roles / sizeof *roles, ASK_COUNT = sizeof asks / sizeof *asks };
+
+/* How far back an operand asks. */
+typedef enum Reach {
+    REACH_NONE,
+    REACH_NEAR, /* up to the next product */
+    REACH_FAR,  /* past one */
+} Reach;
+
+/* A value of group `producer` that group `reader` reads. */
+typedef struct Link {
+    VarId producer;
+    uint32_t next; /* of the same reader; UINT32_MAX ends */
+} Link;
+
+typedef struct Precise {
+    Placement *p;
+    bool *stops, *products; /* by root: some node of it carries nothing; is a product */
+    bool *elsewhere;        /* by root: what it gives comes to more than such operands */
+    uint8_t *reach;         /* by root: a Reach, the farthest of the operands it comes to */
+    const char **reasons;   /* by root */
+    uint32_t *first;        /* by root: its links as a reader */
+    VEC(Link) links;
+    VEC(VarId) queue;
+} Precise;
+
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+static const struct Asks *find_asks(const OpSchema *schema, uint32_t operand) {
+    for (size_t i = 0; i < ASK_COUNT; i++)
+        if (asks[i].operand == operand && text_equals(asks[i].name, schema->name)) return &asks[i];
+    return NULL;
+}
+
+static uint8_t find_roles(const OpSchema *schema) {
+    uint8_t found = ROLE_KNOWN;
+    if (schema->domain[0]) return found;
+    for (size_t i = 0; i < ROLE_COUNT; i++)
+        if (text_equals(roles[i].name, schema->name)) found |= roles[i].role;
+    for (size_t i = 0; i < ASK_COUNT; i++)
+        if (text_equals(asks[i].name, schema->name)) found |= ROLE_ASKS;
+    if (op_has_flags(schema, OP_MOVES)) found |= ROLE_CARRIES;
+    return found;
+}
+
+/* Operators that the table of published ones lacks have no role. */
+static uint8_t roles_of(Placement *p, const OpSchema *schema) {
+    size_t place = schema ? (size_t)(schema - ops_at(0)) : ops_count();
+    if (!schema || schema < ops_at(0) || place >= ops_count()) return ROLE_KNOWN;
+    if (!p->op_roles[place]) p->op_roles[place] = find_roles(schema);
+    return p->op_roles[place];
+}
+
+void placement_note_asking(Placement *p, const OpSchema *schema) {
+    p->asks |= (roles_of(p, schema) & ROLE_ASKS) != 0;
+}
+
+PreciseRole placement_precise_role(Placement *p, const OpSchema *schema) {
+    uint8_t found = roles_of(p, schema);
+    if (found & ROLE_PRODUCT) return PRECISE_PRODUCT;
+    return found & ROLE_CARRIES ? PRECISE_CARRIES : PRECISE_NONE;
+}
+
+static bool holds_bodies(const Node *node) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        if (attr->type == ATTR_GRAPH) return true;
+    return false;
+}
+
+static bool casts_to_integer(const Node *node) {
+    return node->output_count && node->outputs[0] &&
+           dtype_is_integer(type_dtype(node->outputs[0]->type));
+}
+
+/* Why what is read here has to be exact; NULL where it does not, or where the user lets the reader
+ * run in 16 bit itself. */
+static const struct Asks *asks_of(Precise *c, const Use *use, VarId reader) {
+    const OpSchema *schema = use->node ? node_schema(use->node) : NULL;
+    if (!(roles_of(c->p, schema) & ROLE_ASKS) || !c->p->vars.items[reader].pinned) return NULL;
+    const struct Asks *row = find_asks(schema, use->index);
+    bool cast = row && text_equals(row->name, "Cast");
+    return cast && !casts_to_integer(use->node) ? NULL : row;
+}
+
+/* ---- who reads what -------------------------------------------------------------------------- */
+
+static const char *reason_of(const Precise *c, const struct Asks *row) {
+    return arena_printf(&c->p->model->arena, "feeds %s alone, and 16 bits are too few for %s",
+                        row->name, row->what);
+}
+
+static bool is_model_output(const Use *use) {
+    return !use->node && !use_graph(use)->owner && !use_graph(use)->function;
+}
+
+/* Outputs of the model, casts to such, and readers that see no values, neither ask nor forbid. */
+static bool is_neutral(const Use *use) {
+    if (!use->node) return is_model_output(use);
+    if (node_is_own_cast(use->node)) { /* of a conversion before */
+        for (const Use *last = use->node->outputs[0]->uses; last; last = last->next)
+            if (!is_model_output(last)) return false;
+        return true;
+    }
+    const OpSchema *schema = node_schema(use->node);
+    return schema && op_has_flags(schema, OP_SHAPE_ONLY);
+}
+
+static void take_use(Precise *c, const Use *use, VarId producer) {
+    VarId var = placement_use_var(c->p, use);
+    if (var == VAR_NONE || is_neutral(use)) return;
+    VarId reader = placement_root(c->p, var);
+    const struct Asks *row = asks_of(c, use, reader);
+    if (row) {
+        Reach reach = text_equals(row->what, "indices") ? REACH_NEAR : REACH_FAR;
+        if (reach > c->reach[producer]) {
+            c->reach[producer] = (uint8_t)reach;
+            c->reasons[producer] = reason_of(c, row);
+        }
+        return;
+    }
+    if (reader == producer) return;
+    VEC_PUSH(c->p->scratch, &c->links, ((Link){producer, c->first[reader]}));
+    c->first[reader] = (uint32_t)c->links.count - 1;
+}
+
+static void take_uses(Precise *c) {
+    Placement *p = c->p;
+    for (uint32_t id = 0; id < p->value_count; id++) {
+        const Value *value = placement_value(p, id);
+        if (!value || p->value_vars[id] == VAR_NONE) continue;
+        VarId producer = placement_root(p, p->value_vars[id]);
+        if (producer == VAR_FP32) continue;
+        for (const Use *use = value->uses; use; use = use->next) take_use(c, use, producer);
+    }
+}
+
+static void take_node(Precise *c, const Node *node) {
+    Placement *p = c->p;
+    bool inside = holds_bodies(node) || model_find_function(p->model, node);
+    PreciseRole role = inside ? PRECISE_CARRIES : placement_precise_role(p, node_schema(node));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *out = node->outputs[i];
+        VarId var = out ? p->value_vars[out->id] : VAR_NONE;
+        if (var == VAR_NONE) continue;
+        VarId root = placement_root(p, var);
+        if (role == PRECISE_NONE) c->stops[root] = true;
+        if (role == PRECISE_PRODUCT) c->products[root] = true;
+    }
+}
+
+static void take_nodes(Precise *c) {
+    Placement *p = c->p;
+    for (size_t g = 0; g < p->graphs.count; g++)
+        for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
+            take_node(c, node);
+    for (size_t i = 0; i < p->model->graph->inputs.count; i++) { /* the caller's own word */
+        VarId var = p->value_vars[p->model->graph->inputs.items[i]->id];
+        if (var != VAR_NONE) c->stops[placement_root(p, var)] = true;
+    }
+}
+
+/* ---- deciding -------------------------------------------------------------------------------- */
+
+static void leave(Precise *c, VarId root) {
+    if (c->elsewhere[root]) return;
+    c->elsewhere[root] = true;
+    VEC_PUSH(c->p->scratch, &c->queue, root);
+}
+
+static void leave_sources(Precise *c, VarId root) {
+    for (uint32_t at = c->first[root]; at != UINT32_MAX; at = c->links.items[at].next)
+        leave(c, c->links.items[at].producer);
+}
+
+/* By root: what comes to such an operand at all, through arithmetic. */
+static bool *find_asked(Precise *c, size_t count) {
+    bool *asked = ARENA_ARRAY(c->p->scratch, bool, count);
+    for (VarId root = 1; root < count; root++) {
+        asked[root] = c->reach[root] != REACH_NONE;
+        if (asked[root]) VEC_PUSH(c->p->scratch, &c->queue, root);
+    }
+    for (size_t i = 0; i < c->queue.count; i++) {
+        if (c->stops[c->queue.items[i]]) continue;
+        for (uint32_t at = c->first[c->queue.items[i]]; at != UINT32_MAX;
+             at = c->links.items[at].next) {
+            VarId producer = c->links.items[at].producer;
+            if (!asked[producer]) VEC_PUSH(c->p->scratch, &c->queue, producer);
+            asked[producer] = true;
+        }
+    }
+    c->queue.count = 0;
+    return asked;
+}
+
+/* Whatever comes to an operator that carries nothing or comes to no such operand, or to what itself
+ * does. A loop of values that comes to angles alone is not among it. */
+static void find_elsewhere(Precise *c, size_t count) {
+    const bool *asked = find_asked(c, count);
+    for (VarId root = 0; root < count; root++)
+        if (placement_root(c->p, root) == root && (c->stops[root] || !asked[root]))
+            leave_sources(c, root);
+    for (size_t i = 0; i < c->queue.count; i++) leave_sources(c, c->queue.items[i]);
+    c->queue.count = 0;
+}
+
+/* What a group reads, the operands it comes to ask of, too. */
+static void pass_on(Precise *c, VarId root, Reach reach) {
+    for (uint32_t at = c->first[root]; at != UINT32_MAX; at = c->links.items[at].next) {
+        VarId producer = c->links.items[at].producer;
+        if (reach <= c->reach[producer]) continue;
+        c->reach[producer] = (uint8_t)reach;
+        c->reasons[producer] = c->reasons[root];
+        VEC_PUSH(c->p->scratch, &c->queue, producer);
+    }
+}
+
+static void decide(Precise *c, VarId root) {
+    Reach reach = (Reach)c->reach[root];
+    if (c->elsewhere[root] || c->stops[root] || root == VAR_FP32) return;
+    if (c->products[root] && reach == REACH_NEAR) return;
+    placement_pin(c->p, root, NOTE_PRECISE, c->reasons[root]);
+    c->p->vars.items[root].precise = true;
+    pass_on(c, root, c->products[root] ? REACH_NEAR : reach);
+}
+
+void placement_keep_precise(Placement *p) {
+    size_t count = p->vars.count;
+    Precise c = {.p = p};
+    if (!p->asks) return;
+    c.stops = ARENA_ARRAY(p->scratch, bool, count);
+    c.products = ARENA_ARRAY(p->scratch, bool, count);
+    c.elsewhere = ARENA_ARRAY(p->scratch, bool, count);
+    c.reach = ARENA_ARRAY(p->scratch, uint8_t, count);
+    c.reasons = ARENA_ARRAY(p->scratch, const char *, count);
+    c.first = ARENA_ARRAY(p->scratch, uint32_t, count);
+    for (size_t i = 0; i < count; i++) c.first[i] = UINT32_MAX;
+    take_uses(&c);
+    take_nodes(&c);
+    find_elsewhere(&c, count);
+    for (VarId root = 1; root < count; root++)
+        if (c.reach[root]) VEC_PUSH(p->scratch, &c.queue, root);
+    for (size_t i = 0; i < c.queue.count; i++) decide(&c, c.queue.items[i]);
+}

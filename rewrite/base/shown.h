@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How text that others wrote (names in models, paths, messages of other libraries) is shown to
+ * people. What could steer a terminal, hide, or reorder what stands beside it never gets there as it
+ * is: control characters (C0, DEL, C1), bidirectional controls and marks, line and paragraph
+ * separators, invisible format characters, and bytes that are no UTF-8. All printing of such text
+ * goes through here; a test tries every command. */
+#ifndef DEMI_BASE_SHOWN_H
+#define DEMI_BASE_SHOWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the UTF-8 sequence (RFC 3629) that text begins with, 0 where it is none; left > 0. */
+size_t utf8_length(const char *text, size_t left);
+
+/* The code point of such a sequence. */
+unsigned utf8_code(const char *text, size_t length);
+
+/* True where the text begins with a character that may be shown as it is; *length is how many bytes
+ * it has, 1 where it is no UTF-8. left > 0. */
+bool shown_plain(const char *text, size_t left, size_t *length);
+
+enum { SHOWN_MOST = 8 };
+
+/* Takes one character off the front: what is shown for it goes to `out`, which gets *size bytes and
+ * a NUL. That is the character, or \xNN of a byte, or \uNNNN. Returns how many bytes it had;
+ * left > 0. */
+size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *size);
+
+/* The longest beginning of at most `most` bytes that ends with a character. */
+size_t shown_cut(const char *text, size_t length, size_t most);
+
+#endif

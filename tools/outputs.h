@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The files that a command writes: all of them appear, or none.
+ *
+ * A destination is opened before the work begins, as a temporary file beside it: that it can't be
+ * written is known at once, and not when the work is done. It is refused where it is the same file as
+ * another output, as one that the command reads (convert's and opt's OUT may be IN), or as one that
+ * holds external data of a model it reads. When everything has been written, text on standard output
+ * too, outputs_commit puts all in place. What outfile_commit_all says of that holds here.
+ */
+#ifndef DEMI_OUTPUTS_H
+#define DEMI_OUTPUTS_H
+
+#include "console.h"
+#include "model_save.h"
+#include "outfile.h"
+
+typedef struct Outputs Outputs;
+
+Outputs *outputs_new(Arena *arena);
+
+/* Opens a destination; `option` is who names it, without dashes. NULL with ERR_USAGE where it is
+ * refused, or as outfile_create. */
+OutFile *outputs_open(Program *program, const char *option, const char *path, Err *err);
+
+/* Gives up a destination that was opened: what is there stays. */
+void outputs_drop(Program *program, OutFile *file);
+
+/* Tries one that is only written where something fails: by the same rules, and leaves nothing. */
+bool outputs_try(Program *program, const char *option, const char *path, Err *err);
+
+/* Says that the command reads this model: ERR_USAGE where an output is one of its files of data. */
+bool outputs_read_model(Program *program, const DemiModel *model, const char *path, Err *err);
+
+/* Makes a folder unless it is there. One that was made goes again where nothing is committed. */
+bool outputs_make_folder(Program *program, const char *path, Err *err);
+
+/* A DemiWriteFn: user is an OutputFile. */
+typedef struct OutputFile {
+    OutFile *file;
+    Err *err;
+} OutputFile;
+bool outputs_write(void *output_file, const void *bytes, size_t size);
+
+/* Flushes standard output, then puts all files in place, a saved model (NULL: none) last. After
+ * that more may be opened. ERR_ENV where standard output, or anything else, can't be written; that
+ * its reader has gone is no error. */
+bool outputs_commit(Program *program, ModelSave *save, Err *err);
+
+#endif
