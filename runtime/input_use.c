@@ -206,6 +206,11 @@ static void ask_row(Walk *w, const LoadedStep *step, const InputRow *row) {
         use.low = 1;
         use.high = 3;
         break;
+    case INPUT_FACT_CONDITION:
+        use.kind = INPUT_RANGE;
+        use.low = 0;
+        use.high = 1;
+        break;
     case INPUT_FACT_ASCENDING: use.kind = INPUT_ASCENDING; break;
     case INPUT_FACT_RESHAPE: use.kind = INPUT_RESHAPE; break;
     case INPUT_FACT_LENGTHS:
@@ -286,6 +291,9 @@ static void pass_product(Walk *w, const LoadedStep *step, const InputUse *use) {
 static void pass_comparison(Walk *w, const LoadedStep *step, const InputUse *use) {
     double c = known_of(w, step, 1);
     uint32_t value = input_of(step, 0);
+    /* A branch for one value, such as a sampling rate, is the one that is made for it. */
+    if (use->kind == INPUT_RANGE && is_op(step, "Equal") && fabs(c) < countable)
+        ask_fill(w, value, c);
     if (!(fabs(c) < countable) || use->kind != INPUT_FILL) return;
     bool wanted = use->fill != 0;
     if (is_op(step, "Equal") && wanted) {
@@ -411,6 +419,27 @@ static void settle_by_name(InputUse *use, const char *name, bool integer) {
     }
 }
 
+/* "lengths", one a row of another input: all of that. */
+static void settle_lengths(const Walk *w, uint32_t value, const char *name, InputUse *use) {
+    PlanSpan inputs = w->plan->graphs[0].inputs;
+    bool named = has_word(name, "length") || has_word(name, "_len") || has_word(name, "lens");
+    if (use->kind != INPUT_ANY || !named || w->plan->values[value].rank != 1) return;
+    for (uint32_t i = 0; i < inputs.count; i++) {
+        uint32_t other = w->plan->operands[inputs.first + i];
+        uint32_t rank = w->plan->values[other].rank;
+        if (rank == PLAN_NONE || rank < 2 || !bound(w, use, other, 1, 0)) continue;
+        use->kind = INPUT_FILL;
+        use->fill = INT32_MAX;
+        return;
+    }
+}
+
+/* A time step or place that angles are made of, as a float. */
+static bool is_phase(const Walk *w, uint32_t value, const char *name) {
+    bool named = has_word(name, "time") || has_word(name, "step") || has_word(name, "position");
+    return w->angles[value] && (named || w->plan->values[value].rank <= 1);
+}
+
 static void settle(const Walk *w, uint32_t value, const char *name, InputUse *use) {
     bool integer = is_integer(w, value);
     *use = w->uses[value];
@@ -420,7 +449,13 @@ static void settle(const Walk *w, uint32_t value, const char *name, InputUse *us
     bool list = w->plan->values[value].rank <= 1;
     if (!integer && (use->kind != INPUT_FILL || (!list && use->fill != 1)))
         *use = (InputUse)INPUT_USE_ANY;
+    if (!integer && is_phase(w, value, name)) {
+        use->kind = INPUT_RANGE;
+        use->low = 0;
+        use->high = 999;
+    }
     settle_by_name(use, name, integer);
+    if (integer) settle_lengths(w, value, name, use);
     if (use->kind == INPUT_ANY && use->avoids) { /* a mask that is compared with 0 */
         use->kind = INPUT_FILL;
         use->fill = use->avoided == 0;

@@ -15,7 +15,7 @@
 
 typedef enum InputUseKind {
     INPUT_ANY,       /* nothing is known */
-    INPUT_RANGE,     /* integers from low to high */
+    INPUT_RANGE,     /* whole numbers from low to high */
     INPUT_FILL,      /* every element is `fill`: masks, counts, scales */
     INPUT_ASCENDING, /* 0, 1, 2, ... along the last axis: positions, axes; at most `high` */
     INPUT_RESHAPE, /* a shape to reshape to: the first size follows from the others, which are 1 */

@@ -33,6 +33,7 @@ static const InputRow rows[] = {
     {"GatherND", 1, INPUT_FACT_COORDINATES, 0},
     {"HammingWindow", 0, INPUT_FACT_FILL, 16},
     {"HannWindow", 0, INPUT_FACT_FILL, 16},
+    {"If", 0, INPUT_FACT_CONDITION, 0},
     {"LSTM", 4, INPUT_FACT_LENGTHS, 0},
     {"Loop", 0, INPUT_FACT_FILL, 3},
     {"Loop", 1, INPUT_FACT_FILL, 1},

@@ -73,6 +73,8 @@ static bool run_set(Job *job, const char *folder, Err *err) {
         picks_add(job->arena, &numbers->picks, &judgement.picks.items[i]);
     for (size_t i = 0; i < judgement.outputs.count; i++) {
         WorstOutput row = {folder ? folder : "", judgement.outputs.items[i]};
+        /* The name is the plan's, which is gone when results are told. */
+        row.row.output = arena_copy(job->arena, row.row.output, strlen(row.row.output));
         if (i >= numbers->outputs.count)
             VEC_PUSH(job->arena, &numbers->outputs, row);
         else if (output_error_is_worse(&row.row.diff, &numbers->outputs.items[i].row.diff))

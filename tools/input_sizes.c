@@ -33,6 +33,13 @@ static bool is_image_axis(const DemiPlanIo *io, uint32_t axis) {
     return last ? axis > 0 && axis + 1 < io->rank : axis > 1;
 }
 
+/* Of a recurrent layer's state it is layers, batch, width. */
+static bool is_state_batch(const DemiPlanIo *io, uint32_t axis) {
+    static const char *const state[] = {"state", "hidden", "h0", "c0", NULL};
+    if (io->rank != 3 || axis != 1 || io->dims[0] < 0 || io->dims[2] < 0) return false;
+    return io->dims[0] > 1 || has_word(io->name, state);
+}
+
 static InputSizeKind kind_of(const DemiPlanIo *io, uint32_t axis, const char *name) {
     static const char *const batch[] = {"batch", NULL}, *const past[] = {"past", "cache", NULL},
                              *const image[] = {"height", "width", NULL},
@@ -42,7 +49,7 @@ static InputSizeKind kind_of(const DemiPlanIo *io, uint32_t axis, const char *na
     if (has_word(name, past)) return INPUT_SIZE_PAST;
     if (has_word(name, image) || is_letter(name, "hw")) return INPUT_SIZE_IMAGE;
     if (has_word(name, sequence) || is_letter(name, "stl")) return INPUT_SIZE_SEQUENCE;
-    if (axis == 0) return INPUT_SIZE_BATCH;
+    if (axis == 0 || is_state_batch(io, axis)) return INPUT_SIZE_BATCH;
     if (is_image_axis(io, axis)) return INPUT_SIZE_IMAGE;
     if (io->rank >= 4 && axis == 1) return INPUT_SIZE_CHANNELS;
     return INPUT_SIZE_SEQUENCE;
@@ -50,8 +57,10 @@ static InputSizeKind kind_of(const DemiPlanIo *io, uint32_t axis, const char *na
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
+/* "?" is how some exporters spell that there is no name. */
 static const char *name_at(const DemiPlanIo *io, uint32_t axis) {
-    return io->dim_names && io->dim_names[axis] ? io->dim_names[axis] : "";
+    const char *name = io->dim_names ? io->dim_names[axis] : NULL;
+    return name && strcmp(name, "?") != 0 && strcmp(name, "-1") != 0 ? name : "";
 }
 
 static InputSize *find(const InputSizes *sizes, const char *name) {

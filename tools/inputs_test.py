@@ -226,6 +226,16 @@ class Random(Case):
                            {"axes": np.array([1], np.int64), "freq": weight(1, 4)})
         np.testing.assert_array_equal(values["p"], np.arange(16))
 
+    def test_time_steps_are_not_all_near_zero(self):
+        nodes = [node("Mul", ["timestep", "freq"], ["a"]), node("Sin", ["a"], ["y"])]
+        values = self.made(nodes, [info("timestep", FLOAT, [16, 1])], {"freq": weight(1, 4)})
+        t = values["timestep"]
+        self.assertTrue(100 < t.max() < 1000 and t.min() >= 0, t)
+        np.testing.assert_array_equal(t, np.floor(t))
+        nodes[0].input[0] = "coordinates"
+        values = self.made(nodes, [info("coordinates", FLOAT, [16, 1])], {"freq": weight(1, 4)})
+        self.assertLess(np.abs(values["coordinates"]).max(), 4)
+
     def test_bodies_of_loops_count(self):
         body = helper.make_graph(
             [node("Gather", ["t", "idx"], ["row"]), node("ReduceSum", ["row"], ["r"], keepdims=0),
@@ -237,6 +247,36 @@ class Random(Case):
                            {"t": weight(9, 2), "go0": np.bool_(True), "zero": np.float32(0)})
         self.assertEqual(values["trips"], 3)
         self.assertLess(values["idx"].max(), 9)
+
+    def test_lengths_by_name(self):
+        nodes = [node("Shape", ["x"], ["s"], start=1, end=2), node("Squeeze", ["s"], ["n"]),
+                 node("Range", ["zero", "n", "one"], ["r"]),
+                 node("Unsqueeze", ["input_lengths", "axes"], ["l"]), node("Less", ["r", "l"], ["c"]),
+                 node("Cast", ["c"], ["f"], to=FLOAT), node("Mul", ["x", "f"], ["y"])]
+        values = self.made(nodes, [info("x", FLOAT, ["b", "t"]), info("input_lengths", INT64, ["b"])],
+                           {"zero": np.int64(0), "one": np.int64(1), "axes": np.array([1])})
+        np.testing.assert_array_equal(values["input_lengths"], 16)
+
+    def test_a_branch_for_one_value_is_taken(self):
+        def branch(op: str) -> onnx.GraphProto:
+            return helper.make_graph([node(op, ["x"], [f"{op}_y"])], op, [],
+                                     [info(f"{op}_y", FLOAT, [2, 3])])
+        values = self.made([node("Equal", ["rate", "usual"], ["c"]),
+                            node("If", ["c"], ["y"], then_branch=branch("Relu"),
+                                 else_branch=branch("Abs"))],
+                           [info("x", FLOAT, [2, 3]), info("rate", INT64, [])],
+                           {"usual": np.int64(16000)})
+        self.assertEqual(values["rate"], 16000)
+
+    def test_unnamed_sizes_and_states(self):
+        nodes = [node("LSTM", ["x", "w", "r", "", "", "h0"], ["y"], hidden_size=4),
+                 node("ReduceSum", ["z", "axes"], ["q"])]
+        values = self.made(nodes, [info("x", FLOAT, ["?", 1, 3]), info("h0", FLOAT, [1, "?", 4]),
+                                   info("z", FLOAT, ["?", "?", "?"])],
+                           {"w": weight(1, 16, 3), "r": weight(1, 16, 4),
+                            "axes": np.array([1], np.int64)},
+                           outputs=[info("y", FLOAT, None), info("q", FLOAT, None)])
+        self.assertEqual(values["h0"].shape[1], 1)
 
     def test_the_hint_names_the_input_and_the_operator(self):
         nodes = [node("ReduceProd", ["i"], ["j"], keepdims=1),

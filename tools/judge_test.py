@@ -133,6 +133,20 @@ class Picked(Case):
         self.assertIn("'top_k'", done.stdout)
         done = self.demi("check", "b.onnx", "--against", "a.onnx", "--random", 1)
         self.assertEqual(done.returncode, 1, done.stdout)
+        for name, value in (("iou", 0.9), ("least", 0.9)):
+            model = onnx.load(self.at / "a.onnx")
+            threshold = next(i for i in model.graph.initializer if i.name == name)
+            threshold.CopyFrom(numpy_helper.from_array(np.float32(value), name))
+            onnx.save(model, self.at / "b.onnx")
+            done = self.demi("compare", "a.onnx", "b.onnx")
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("'suppress'", done.stdout)
+        model = onnx.load(self.at / "a.onnx")
+        for n in model.graph.node:
+            if n.name == "suppress":
+                n.attribute.append(helper.make_attribute("center_point_box", 1))
+        onnx.save(model, self.at / "b.onnx")
+        self.assertEqual(self.demi("compare", "a.onnx", "b.onnx").returncode, 1)
         model = onnx.load(self.at / "a.onnx")
         head = next(i for i in model.graph.initializer if i.name == "head")
         changed = numpy_helper.to_array(head) + 0.2 * weight(8, 16, 1, 1, seed=50)

@@ -206,15 +206,20 @@ static void compare_lists(const PickCase *pc, PickRow *row) {
     if (pc->kind == PICK_NONZERO) by_scale(row, scale_of(&pc->step->inputs[0]));
 }
 
+/* Boxes and scores by scale, thresholds too. Where all of them are the same there is no tie that
+ * could explain other rows. */
 static void compare_boxes(const PickCase *pc, PickRow *row) {
     static const Tolerance any_float = {.any_float = true};
     compare_lists(pc, row);
-    for (size_t i = 0; i < 2 && i < pc->step->input_count; i++) {
+    for (size_t i = 0; i < PICK_FROM && i < pc->step->input_count; i++) {
+        const DemiData *own = &pc->step->inputs[i];
         ValueDiff diff;
-        value_compare(pc->scratch, &pc->step->inputs[i], &pc->from[i], &any_float, &diff);
+        if (own->kind == DEMI_DATA_NONE && pc->from[i].kind == DEMI_DATA_NONE) continue;
+        value_compare(pc->scratch, own, &pc->from[i], &any_float, &diff);
         double error = diff.mismatch || diff.special ? INFINITY : diff.error;
         if (error > row->margin) row->margin = error;
     }
+    if (row->margin == 0) row->margin = INFINITY;
 }
 
 void pick_margin(const PickCase *pc, PickRow *row) {

@@ -18,7 +18,7 @@ typedef struct PickCase {
     PickKind kind;
     const DemiStep *step;       /* of the model that is judged: its inputs are the scores */
     const DemiData *own, *pick; /* what it picked, and what the reference did */
-    const DemiData *from;       /* [2]: the reference's boxes and scores */
+    const DemiData *from;       /* [PICK_FROM]: what the reference picked from */
     int64_t axis;
     Arena *scratch;
 } PickCase;

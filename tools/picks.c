@@ -90,7 +90,7 @@ void picks_note(Picks *picks, const DemiStep *step) {
     if (!op) return;
     uint32_t name = name_of(picks, step->output_names[op->output]);
     Pick pick = {.value = value_copy(picks->arena, &step->outputs[op->output])};
-    for (size_t i = 0; op->kind == PICK_BOXES && i < 2 && i < step->input_count; i++)
+    for (size_t i = 0; op->kind == PICK_BOXES && i < PICK_FROM && i < step->input_count; i++)
         pick.from[i] = value_copy(picks->arena, &step->inputs[i]);
     VEC_PUSH(picks->arena, &picks->items, pick);
     size_t number = picks->items.count;

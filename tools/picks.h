@@ -8,7 +8,7 @@
  * first: each of its own picks is replaced by the reference's, and outputs are compared row against
  * row with what belongs together. The picks are judged by what they were made of: how far, in the
  * second model's own scores, the reference's pick is from a tie with its own. (Of
- * NonMaxSuppression: how far boxes and scores are from the reference's.)
+ * NonMaxSuppression: how far boxes, scores and thresholds are from the reference's.)
  */
 #ifndef DEMI_PICKS_H
 #define DEMI_PICKS_H
@@ -24,9 +24,11 @@ typedef struct PickRow {
 } PickRow;
 typedef VEC(PickRow) PickRows;
 
+enum { PICK_FROM = 5 };
 typedef struct Pick {
-    DemiData value, from[2]; /* from: NonMaxSuppression's boxes and scores */
-    size_t next;             /* 1 + index of the next of that name; 0: none */
+    DemiData value;
+    DemiData from[PICK_FROM]; /* what NonMaxSuppression read */
+    size_t next;              /* 1 + index of the next of that name; 0: none */
 } Pick;
 
 /* A run's picks by name; a name may be given several times, in bodies of loops. */

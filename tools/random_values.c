@@ -60,7 +60,7 @@ static void *make_strings(Arena *arena, uint64_t key, uint64_t count) {
 /* The whole numbers that a type holds, within what a reader takes. */
 static void limits(Dtype dtype, const InputUse *use, int64_t *low, int64_t *high) {
     unsigned width = dtype_bits(dtype);
-    bool is_signed = dtype == DTYPE_INT8 || dtype == DTYPE_INT16 || dtype == DTYPE_INT32 ||
+    bool is_signed = dtype_is_float(dtype) || dtype == DTYPE_INT8 || dtype == DTYPE_INT16 || dtype == DTYPE_INT32 ||
                      dtype == DTYPE_INT64 || dtype == DTYPE_INT4 || dtype == DTYPE_INT2;
     int64_t most = width >= 63 ? INT64_MAX : (INT64_C(1) << (is_signed ? width - 1 : width)) - 1;
     if (dtype == DTYPE_BOOL) most = 1;
@@ -109,8 +109,11 @@ static int64_t number(const Draw *d, uint64_t i, uint64_t h) {
 static bool asked(const Draw *d, uint64_t i, uint64_t h, uint64_t *bits) {
     const InputUse *use = d->use;
     if (use->kind == INPUT_ANY && !use->avoids) return false;
-    if (!dtype_is_integer(d->dtype) && d->dtype != DTYPE_BOOL)
-        return use->kind == INPUT_FILL && dtype_from_double(d->dtype, use->fill, bits);
+    if (!dtype_is_integer(d->dtype) && d->dtype != DTYPE_BOOL) {
+        double value = use->kind == INPUT_RANGE ? (double)number(d, i, h) : use->fill;
+        return (use->kind == INPUT_FILL || use->kind == INPUT_RANGE) &&
+               dtype_from_double(d->dtype, value, bits);
+    }
     if (use->kind == INPUT_ANY && dtype_bits(d->dtype) <= 8) return false;
     unsigned width = dtype_bits(d->dtype);
     *bits = (uint64_t)number(d, i, h);

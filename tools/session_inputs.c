@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checked.h"
 #include "random_values.h"
 #include "session.h"
 #include "text_distance.h"
@@ -246,11 +247,30 @@ static bool make_random(Finder *f, const bool *made, uint64_t seed) {
     return true;
 }
 
+/* Sizes that are only tried are not to take long, or much memory. */
+static bool is_moderate(const Session *s, const bool *made) {
+    enum { MOST = 1 << 23 };
+    for (size_t i = 0; i < s->input_count; i++) {
+        const DemiPlanIo *io = &s->declared[i];
+        const int64_t *dims = input_sizes_dims(&s->sizes, i, io);
+        uint64_t count = 1;
+        bool open = false;
+        for (uint32_t k = 0; made[i] && io->has_rank && k < io->rank; k++) {
+            open = open || io->dims[k] < 0;
+            if (dims[k] >= 0 && !checked_mul(count, (uint64_t)dims[k], &count)) return false;
+        }
+        if (open && count > MOST) return false;
+    }
+    return true;
+}
+
 /* With sizes of its own: those of the set's variant, else the first choice that the model takes,
  * else the first choice, for the run to say what is wrong. */
 static bool make_sized(Finder *f, const bool *made, uint64_t seed) {
     Session *s = f->session;
     bool open = input_sizes_assume(&s->sizes, s->attempt, s->set);
+    if (open && s->set && !is_moderate(s, made))
+        open = input_sizes_assume(&s->sizes, s->attempt, 0);
     if (!make_random(f, made, seed)) return false;
     if (!open || (s->set && session_probe(s))) return true;
     for (unsigned attempt = s->attempt; attempt < INPUT_SIZE_ATTEMPTS; attempt++) {
@@ -258,7 +278,9 @@ static bool make_sized(Finder *f, const bool *made, uint64_t seed) {
         Finder quiet = *f;
         quiet.err = &ignored; /* too large a choice is not taken */
         input_sizes_assume(&s->sizes, attempt, 0);
-        if (!make_random(&quiet, made, seed) || !session_probe(s)) continue;
+        if ((attempt && !is_moderate(s, made)) || !make_random(&quiet, made, seed) ||
+            !session_probe(s))
+            continue;
         s->attempt = attempt;
         return true;
     }

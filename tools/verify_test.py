@@ -224,9 +224,9 @@ class Verify(unittest.TestCase):
                               stdout=subprocess.DEVNULL, stderr=end) as running:
             os.close(end)
             text = b""
-            while b"left" not in text:
+            while b"keep, about" not in text:
                 try:
-                    text += os.read(master, 4096)
+                    text += os.read(master, 4096) + os.read(master, 16)
                 except OSError:
                     break
             running.kill()
