@@ -394,9 +394,11 @@ typedef struct DemiReportTotals {
     int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
     /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes
      * of the float32 values that other nodes give and constants hold; and what placement=mincut
-     * makes least: the bytes converted, 4096 for each cast, and an eighth of the float32 bytes. A
-     * symbolic or unknown dimension counts as 64, an unknown rank as 4096 elements in all. */
+     * makes least: the bytes converted, 4096 for each cast, those of constants, and an eighth of the
+     * other float32 bytes. A symbolic or unknown dimension counts as 64, an unknown rank as 4096
+     * elements in all. */
     uint64_t run_bytes_converted, run_bytes_fp32, run_cost;
+    uint64_t run_bytes_stored; /* of run_bytes_fp32, those that constants hold */
 } DemiReportTotals;
 DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);
 

@@ -373,6 +373,7 @@ static void take_cost(DemiReport *report, const Model *model) {
     PlacementCost cost = placement_cost_of_model(model, &report->arena);
     report->totals.run_bytes_converted = cost.bytes_converted;
     report->totals.run_bytes_fp32 = cost.bytes_fp32;
+    report->totals.run_bytes_stored = cost.bytes_stored;
     report->totals.run_cost = placement_cost_sum(cost);
 }
 

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "hostile_commands.h"
 
+#include "outputs.h"
+
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -81,8 +83,10 @@ static bool run_words(Program *program, const char *line, Err *err) {
     int count = split(program->arena, line, words);
     const Command *command = command_find(&table, words[0]);
     if (!command) return err_set(err, ERR_USAGE, "no such command: %s", words[0]);
-    return options_parse(command, count - 1, words + 1, program->arena, &parsed, err) &&
-           command->run(program, &parsed, err);
+    if (!options_parse(command, count - 1, words + 1, program->arena, &parsed, err)) return false;
+    program->parsed = &parsed;
+    program->outputs = outputs_new(program->arena);
+    return command->run(program, &parsed, err);
 }
 
 int hostile_program(const char *demi, const char *line) {

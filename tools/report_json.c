@@ -89,6 +89,7 @@ static void write_totals(const DemiReport *report, JsonWriter *json) {
     json_unsigned(json, "casts", totals->casts_remaining);
     json_unsigned(json, "bytes_converted", totals->run_bytes_converted);
     json_unsigned(json, "bytes_fp32", totals->run_bytes_fp32);
+    json_unsigned(json, "bytes_stored", totals->run_bytes_stored);
     json_unsigned(json, "cost", totals->run_cost);
     json_close(json, '}');
     json_open(json, "bytes", '{');
