@@ -405,8 +405,8 @@ static bool infer_held_graphs(Infer *infer, const Node *node) {
 /* Room for a node's operands, used again for the next node. */
 static ShapeOperand *operand_room(Infer *infer, const Node *node) {
     size_t wanted = (size_t)node->input_count + node->output_count;
-    if (wanted > infer->operand_capacity) {
-        infer->operand_capacity = wanted * 2;
+    if (wanted >= infer->operand_capacity) {
+        infer->operand_capacity = wanted * 2 + 1; /* somewhere, also for none */
         infer->operands = ARENA_ARRAY(infer->scratch, ShapeOperand, infer->operand_capacity);
     }
     return infer->operands;

@@ -23,11 +23,12 @@ static bool check_input(const Upgrade *upgrade, const Node *node, const OpsetSte
     enum { VALUE_INTS_OPSET = 12 };
     const Attr *attr = node_attr(node, row->attr);
     const OpSchema *newer = ops_find("", older->name, row->to);
-    if (!attr && newer && op_schema_input_is_required(newer, (size_t)row->input))
+    const OpAttr *formal = op_schema_attr(older, row->attr);
+    bool optional = formal && !formal->required; /* else an earlier step gives it */
+    if (!attr && optional && newer && op_schema_input_is_required(newer, (size_t)row->input))
         return upgrade_refuse(upgrade, node, err, "'%s' is missing", row->attr);
     if (!upgrade_is_parameter(attr)) return true;
     if (upgrade->to < VALUE_INTS_OPSET) return refuse_parameter(upgrade, node, attr, err);
-    const OpAttr *formal = op_schema_attr(older, attr->name->text);
     return (formal && formal->required) || check_default(upgrade, node, attr, err);
 }
 

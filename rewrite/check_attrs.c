@@ -95,10 +95,20 @@ static bool check_kinds(const Node *node, const OpSchema *schema, Err *err) {
     return true;
 }
 
+/* A pass that imports the default domain, for a Cast, would make what it is of this node. */
+static bool no_import(const Node *node, Err *err) {
+    node_error(node, err, ERR_MODEL, "the model does not import the operator's domain");
+    err_expected(err, "an opset import of ''");
+    return false;
+}
+
 bool node_attrs_check(const Node *node, Err *err) {
     const Model *model = node->graph->model;
     const OpSchema *schema = node_schema(node);
     if (!attrs_are_whole(node, node->attrs, err)) return false;
+    if (!schema && domain_is_default(node->domain) && !opset_version(node->graph->opsets, NULL) &&
+        !model_find_function(model, node))
+        return no_import(node, err);
     if (!schema || !schema->attr_count) return true;
     if (model->functions.count && model_find_function(model, node)) return true;
     if (!check_kinds(node, schema, err)) return false;

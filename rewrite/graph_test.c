@@ -470,6 +470,7 @@ static void test_random_edits(void **state) {
     TEST_TRAP(&trap);
     static Shadow s; /* static: not lost in a jump */
     s = (Shadow){.model = model_new(&trap), .random = 42};
+    model_import_opset(s.model, &s.model->opsets, test_name(s.model, ""), 21);
     for (size_t v = 0; v < VALUES; v++) {
         char name[8];
         snprintf(name, sizeof name, "v%zu", v);

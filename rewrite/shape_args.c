@@ -21,7 +21,8 @@ const ShapeRow *shape_args_row(const Node *node) {
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 static AttrText text_of(Bytes bytes) {
-    return (AttrText){true, (uint32_t)bytes.size, (const char *)bytes.data};
+    const char *text = bytes.size ? (const char *)bytes.data : ""; /* no bytes may lie nowhere */
+    return (AttrText){true, (uint32_t)bytes.size, text};
 }
 
 static const ShapeOperand *tensor_operand(const Attr *attr, Arena *arena) {

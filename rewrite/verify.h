@@ -32,7 +32,8 @@ bool model_check(const Model *model, Arena *scratch, Err *err);
 bool model_check_form(const Model *model, Arena *scratch, Err *err);
 
 /* The node's part of model_verify: its attributes are whole (check_attrs.c), of the kinds that its
- * operator's definition has, and those that it requires are there. */
+ * operator's definition has, and those that it requires are there; one of the default domain has an
+ * opset. */
 bool node_attrs_check(const Node *node, Err *err);
 /* The first half of that of any list; `node` is for messages. */
 bool attrs_are_whole(const Node *node, const Attr *attrs, Err *err);

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,9 @@ static const Command *const commands[] = {
 };
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
 
+/* The sanitizers', where they are linked. */
+__attribute__((weak)) void __sanitizer_set_report_fd(void *fd);
+
 static FILE *say;
 static int files[2] = {-1, -1};
 
@@ -35,6 +39,7 @@ void hostile_commands_begin(void) {
     if (!say || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0)
         abort();
     close(nowhere);
+    if (__sanitizer_set_report_fd) __sanitizer_set_report_fd((void *)(intptr_t)fileno(say));
     signal(SIGPIPE, SIG_IGN);
 }
 

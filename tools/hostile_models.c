@@ -298,7 +298,6 @@ static void tell_current(void) {
 
 /* The sanitizers', where they are linked. */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
-__attribute__((weak)) void __sanitizer_set_report_fd(void *fd);
 
 static void on_signal(int number) {
     tell_current();

@@ -111,7 +111,7 @@ void json_close(JsonWriter *json, char bracket) {
 
 void json_bytes(JsonWriter *json, const char *key, const char *value, size_t length) {
     begin_item(json, key);
-    put_string(json, value, length);
+    put_string(json, length ? value : "", length); /* no bytes may lie nowhere */
 }
 
 void json_text(JsonWriter *json, const char *key, const char *value) {
