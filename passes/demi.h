@@ -186,8 +186,10 @@ DEMI_API bool demi_pass_option(const DemiPasses *passes, size_t i, size_t j,
 
 typedef struct DemiReport DemiReport;
 
-/* Checks names, types, and every known operator against its definition. DEMI_ERR_MODEL names the
- * first fault. The model stays as it is. */
+/* Checks names and form, every known operator against its definition, and all types and shapes, as
+ * they follow from inputs and constants, against operators, subgraphs and declarations: what ONNX's
+ * full check and strict inference refuse is refused. DEMI_ERR_MODEL names the first fault. The model
+ * stays as it is. */
 DEMI_API DemiStatus demi_check(DemiModel *model, DemiError *error);
 
 /* After step `done` of `total` of a pipeline. Return false to cancel: the call then returns

@@ -5,8 +5,9 @@
 
 #include "pass.h"
 
-/* before_node is called with every node before its outputs' types are inferred, when its inputs' are
- * exact. It may insert nodes before this one and set its inputs, giving new values their types. */
+/* before_node is called with every node before its outputs' types are inferred, when its inputs'
+ * are exact. It may insert nodes before this one and set its inputs, giving new values their types.
+ */
 typedef struct InferHook {
     void (*before_node)(void *data, Node *node); /* or NULL */
     void *data;

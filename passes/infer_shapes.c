@@ -33,7 +33,7 @@ static const PassOption options_table[] = {
     {0},
 };
 
-enum { CALL_BUDGET = 1000000 }; /* nodes walked in bodies of functions */
+enum { CALL_BUDGET = 200000 }; /* nodes walked in bodies of functions */
 
 enum {
     LOOP_ROUNDS = 3, /* first guess, what survives an iteration, the result */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "op_types.h"
 #include "ops.h"
 #include "regex_match.h"
 #include "text_distance.h"
@@ -36,10 +37,31 @@ bool glob_match(const char *glob, const char *text) {
     return !*glob;
 }
 
+/* The name that a value had before a cast of demi's took it over, as that of an output; NULL where
+ * none did. Patterns mean the same in a model that was converted already. */
+static const char *name_before(const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        if (!use->node || !node_is_own_cast(use->node)) continue;
+        const Value *result = use->node->outputs[0];
+        if (value_is_named_output(result)) return sym_text(result->name);
+    }
+    return NULL;
+}
+
 static bool matches_output(const Node *node, const char *glob) {
-    for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && glob_match(glob, sym_text(node->outputs[i]->name))) return true;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (!node->outputs[i]) continue;
+        const char *before = name_before(node->outputs[i]);
+        if (glob_match(glob, sym_text(node->outputs[i]->name))) return true;
+        if (before && glob_match(glob, before)) return true;
+    }
     return false;
+}
+
+/* What a node without a name was called by then; NULL where that is node_label. */
+static const char *label_before(const Node *node) {
+    bool unnamed = sym_is_empty(node->name) && node->output_count && node->outputs[0];
+    return unnamed ? name_before(node->outputs[0]) : NULL;
 }
 
 static bool matches_op(const Node *node, const char *op) {
@@ -51,23 +73,25 @@ static bool matches_op(const Node *node, const char *op) {
     return strlen(domain) == length && memcmp(domain, op, length) == 0;
 }
 
-typedef enum MatchKind {
-    MATCH_EXACT,
-    MATCH_GLOB,
-    MATCH_REGEX,
-    MATCH_OUTPUT,
-    MATCH_OP
-} MatchKind;
+typedef enum MatchKind { MATCH_EXACT, MATCH_GLOB, MATCH_REGEX, MATCH_OUTPUT, MATCH_OP } MatchKind;
 
-static bool node_matches(const Match *m, const Node *node, const char *text, MatchKind kind) {
+static bool label_matches(const Match *m, const char *label, const char *text, MatchKind kind) {
     switch (kind) {
-    case MATCH_REGEX: return regex_matches(m->regex, node_label(node), strlen(node_label(node)));
-    case MATCH_EXACT: return strcmp(node_label(node), text) == 0;
-    case MATCH_GLOB: return glob_match(text, node_label(node));
-    case MATCH_OUTPUT: return matches_output(node, text);
-    case MATCH_OP: return matches_op(node, text);
+    case MATCH_REGEX: return regex_matches(m->regex, label, strlen(label));
+    case MATCH_EXACT: return strcmp(label, text) == 0;
+    case MATCH_GLOB: return glob_match(text, label);
+    case MATCH_OUTPUT:
+    case MATCH_OP: break;
     }
     return false;
+}
+
+static bool node_matches(const Match *m, const Node *node, const char *text, MatchKind kind) {
+    if (kind == MATCH_OUTPUT) return matches_output(node, text);
+    if (kind == MATCH_OP) return matches_op(node, text);
+    if (label_matches(m, node_label(node), text, kind)) return true;
+    const char *before = label_before(node);
+    return before && label_matches(m, before, text, kind);
 }
 
 static bool mark(Match *m, const char *pattern, const char *text, MatchKind kind) {
@@ -98,7 +122,8 @@ static bool unmatched(Match *m, const char *pattern, const char *text, MatchKind
         err_hint(m->err, "the nearest name is '%s' (--allow-unmatched accepts it)", nearest.best);
     else if (nearest.best)
         err_hint(m->err, "did you mean '%s'? (--allow-unmatched accepts it)", nearest.best);
-    else err_hint(m->err, "--allow-unmatched accepts it");
+    else
+        err_hint(m->err, "--allow-unmatched accepts it");
     return false;
 }
 
@@ -213,8 +238,7 @@ static bool match_range(Match *m, const char *pattern) {
         return false;
     }
     const SymTable *syms = &m->model->syms;
-    const Value *from =
-        value_named(m, sym_find(syms, start, (size_t)(split - start)), NULL);
+    const Value *from = value_named(m, sym_find(syms, start, (size_t)(split - start)), NULL);
     const Value *to =
         from ? value_named(m, sym_find(syms, split + 4, strlen(split + 4)), from->graph) : NULL;
     if (!from) return unmatched(m, pattern, start, MATCH_OUTPUT);

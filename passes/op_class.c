@@ -62,8 +62,10 @@ static const Row *find_row(const char *domain, const char *name) {
         size_t middle = (low + high) / 2;
         int order = compare(&rows[middle], domain, name);
         if (order == 0) return &rows[middle];
-        if (order < 0) low = middle + 1;
-        else high = middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return NULL;
 }
@@ -144,12 +146,28 @@ static size_t find_named(const OpClasses *classes, const char *name) {
     return SIZE_MAX;
 }
 
+/* Operators without a class are those that neither take nor give floats. */
+static bool has_no_floats(const char *name) {
+    char domain[128];
+    const char *dot = strrchr(name, '.');
+    size_t length = dot ? (size_t)(dot - name) : 0;
+    if (length >= sizeof domain) return false;
+    memcpy(domain, name, length);
+    domain[length] = '\0';
+    return ops_exists(ops_domain(domain), dot ? dot + 1 : name);
+}
+
 static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
+    if (has_no_floats(name))
+        return err_set(m->err, ERR_USAGE, "%s: '%s' has no class: it takes and gives no floats",
+                       list_name(op_class), name);
     err_set(m->err, ERR_USAGE, "%s: no operator is called '%s'", list_name(op_class), name);
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < ROW_COUNT; i++) nearest_name_try(&nearest, rows[i].name);
-    if (nearest.best) err_hint(m->err, "did you mean '%s'?", nearest.best);
-    else if (strchr(name, '.')) err_hint(m->err, "an operator of your own needs declare-ops");
+    if (nearest.best)
+        err_hint(m->err, "did you mean '%s'?", nearest.best);
+    else if (strchr(name, '.'))
+        err_hint(m->err, "an operator of your own needs declare-ops");
     return false;
 }
 
@@ -241,8 +259,9 @@ static OpClass class_at(const OpClasses *classes, size_t i) {
 static void push_name(const OpClasses *classes, size_t i, const char *sign, Names *names,
                       Arena *arena) {
     const char *domain = row_domain(classes, i);
-    VEC_PUSH(arena, names, arena_printf(arena, "%s%s%s%s", sign, domain, domain[0] ? "." : "",
-                                        row_name(classes, i)));
+    VEC_PUSH(
+        arena, names,
+        arena_printf(arena, "%s%s%s%s", sign, domain, domain[0] ? "." : "", row_name(classes, i)));
 }
 
 PassStrings op_classes_list(const OpClasses *classes, OpClass op_class, Arena *arena) {
@@ -257,8 +276,10 @@ OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena) {
     for (size_t i = 0; i < ROW_COUNT + classes->own_count; i++) {
         OpClass now = class_at(classes, i), usual = usual_class(classes, i);
         if (now == usual) continue;
-        if (now == CLASS_NONE) push_name(classes, i, "-", &lists[usual], arena);
-        else push_name(classes, i, "+", &lists[now], arena);
+        if (now == CLASS_NONE)
+            push_name(classes, i, "-", &lists[usual], arena);
+        else
+            push_name(classes, i, "+", &lists[now], arena);
     }
     return (OpClassLists){
         .low = {lists[CLASS_LOW].items, lists[CLASS_LOW].count},

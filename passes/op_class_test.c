@@ -2,10 +2,13 @@
 /* The class table against the schemas: exactly one row for every operator that takes or gives
  * floats in any version, in order, none for others; and each condition, on nodes that do and do not
  * meet it. */
+#define _POSIX_C_SOURCE 200809L
 #include "test_model.h"
 
 #include "op_class.h"
+#include "op_condition.h"
 #include "ops.h"
+#include "test_locale.h"
 
 static MemTrap trap;
 
@@ -219,6 +222,27 @@ static void test_other_tables(void **state) {
     check_names("magnitude_ops.def", magnitude, sizeof magnitude / sizeof *magnitude);
 }
 
+/* A condition's numbers have a decimal point, whatever locale a program has set. */
+static void test_numbers_elsewhere(void **state) {
+    (void)state;
+    static const char *when[] = {"LeakyRelu.alpha=0.25"};
+    const OpClassLists lists = {.fp32_when = {when, 1}};
+    Arena arena;
+    Err err = {0};
+    TEST_TRAP(&trap);
+    arena_init(&arena, &trap);
+    Model *model = test_model(&trap, "g (float[2] x) => (float[2] y, float[2] z) { y = LeakyRelu "
+                                     "<alpha = 0.25> (x) z = LeakyRelu <alpha = 0.5> (x) }");
+    test_locale_set(",");
+    const OpConditions *conditions = op_conditions_new(&lists, &arena, &err);
+    assert_non_null(conditions);
+    assert_non_null(op_conditions_hold(conditions, test_node(model->graph, "y")));
+    assert_null(op_conditions_hold(conditions, test_node(model->graph, "z")));
+    test_locale_reset();
+    model_free(model);
+    arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_float_operator),
@@ -226,6 +250,7 @@ int main(void) {
         cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_conditions),
         cmocka_unit_test(test_other_tables),
+        cmocka_unit_test(test_numbers_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

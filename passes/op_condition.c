@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "op_types.h"
+#include "real_text.h"
 #include "text_distance.h"
 
 typedef struct Row {
@@ -98,10 +99,9 @@ const OpConditions *op_conditions_new(const OpClassLists *lists, Arena *arena, E
 
 /* Takes the next number off a list "1,2,3"; false at its end or where there is none. */
 static bool next_number(const char **text, double *number) {
-    char *end;
-    *number = strtod(*text, &end);
-    if (end == *text || (*end && *end != ',')) return false;
-    *text = *end ? end + 1 : end;
+    size_t length = strcspn(*text, ",");
+    if (!real_read(*text, length, number)) return false;
+    *text += length + ((*text)[length] == ',');
     return true;
 }
 

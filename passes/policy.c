@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "real_text.h"
 #include "shown.h"
 #include "text_distance.h"
 #include "text_words.h"
@@ -106,7 +107,11 @@ static const char *value_text(Reader *r, json_t *value) {
     if (json_is_string(value)) return json_string_value(value);
     if (json_is_integer(value))
         return arena_printf(r->arena, "%lld", (long long)json_integer_value(value));
-    if (json_is_real(value)) return arena_printf(r->arena, "%.9g", json_real_value(value));
+    if (json_is_real(value)) {
+        char number[REAL_TEXT];
+        real_format(number, 9, json_real_value(value));
+        return arena_printf(r->arena, "%s", number);
+    }
     if (!json_is_array(value)) return NULL;
     const char *text = "";
     for (size_t i = 0; i < json_array_size(value); i++) {

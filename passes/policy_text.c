@@ -96,8 +96,9 @@ static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
         return false;
     }
     if (!named || policy->io != DEMI_IO_LOW) return true;
-    return err_set(err, ERR_USAGE, "io 'low' and a list of inputs or outputs to lower exclude "
-                                   "each other");
+    return err_set(err, ERR_USAGE,
+                   "io 'low' and a list of inputs or outputs to lower exclude "
+                   "each other");
 }
 
 bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *options, Arena *arena,
@@ -105,7 +106,8 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     *policy = (ConvertPolicy){.arena = arena};
     if (!read_named(policy, options->policy, err)) return false;
     take_lists(policy, options);
-    settle(&policy->to, (int)options->to, DEMI_TO_FLOAT16);
+    bool bfloat16 = policy->base == DEMI_TO_BFLOAT16; /* the list that is made for it */
+    settle(&policy->to, (int)options->to, bfloat16 ? DEMI_TO_BFLOAT16 : DEMI_TO_FLOAT16);
     settle(&policy->base, 0, policy->to);
     settle(&policy->io, (int)options->io, DEMI_IO_KEEP);
     settle(&policy->parameters, (int)options->parameters, DEMI_PARAMETERS_OFFLINE);
@@ -185,10 +187,10 @@ static void put_nodes(Text *text, const ConvertPolicy *policy) {
     static const struct {
         const char *key;
         PolicyList list;
-    } keys[] = {{"low-ops", LIST_LOW},           {"fp32-ops", LIST_FP32},
-                {"follow-ops", LIST_FOLLOW},     {"widest-ops", LIST_WIDEST},
-                {"fp32-when", LIST_CONDITIONAL}, {"only", LIST_ONLY},
-                {"keep", LIST_KEEP},             {"keep-ops", LIST_KEEP_OPS}};
+    } keys[] = {
+        {"low-ops", LIST_LOW},       {"fp32-ops", LIST_FP32},         {"follow-ops", LIST_FOLLOW},
+        {"widest-ops", LIST_WIDEST}, {"fp32-when", LIST_CONDITIONAL}, {"only", LIST_ONLY},
+        {"keep", LIST_KEEP},         {"keep-ops", LIST_KEEP_OPS}};
     if (policy->base != policy->to) put_choice(text, "policy", policy_bases[policy->base]);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         put_list(text, keys[i].key, &policy->lists[keys[i].list]);

@@ -39,6 +39,18 @@ static int by_name(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* A value may be given a range twice, by a policy and an option, say: the larger one counts. */
+static size_t join_equal(Range *table, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!kept || !table[i].name || table[i].name != table[kept - 1].name)
+            table[kept++] = table[i];
+        else if (table[i].reached > table[kept - 1].reached)
+            table[kept - 1].reached = table[i].reached;
+    }
+    return kept;
+}
+
 static Range *find(Range *ranges, size_t count, Sym name) {
     Range wanted = {.name = name};
     return count && name ? bsearch(&wanted, ranges, count, sizeof wanted, by_name) : NULL;
@@ -71,6 +83,7 @@ bool value_ranges_pin(Placement *p, const ValueRanges *ranges, Err *err) {
     for (size_t i = 0; i < count; i++)
         if (!read_range(p, ranges->items.items[i], &table[i], err)) return false;
     if (count) qsort(table, count, sizeof *table, by_name);
+    count = join_equal(table, count);
     for (uint32_t id = 0; count && id < p->value_count; id++) {
         const Value *value = p->values[id];
         Range *range = value ? find(table, count, value->name) : NULL;

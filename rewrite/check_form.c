@@ -13,6 +13,8 @@ typedef struct Form {
     const Model *model;
     Arena *scratch;
     uint32_t *seen; /* [names]: by a name's number, the graph + 1 that defines it, while in scope */
+    uint32_t *marks; /* [names]: by a name's number, the last list that it was met in */
+    uint32_t list;
     Err *err;
 } Form;
 
@@ -24,6 +26,14 @@ static bool form_error(Form *f, const Graph *graph, const char *what, const char
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
+
+/* True where the name was met in this list already; f->list is its number. */
+static bool is_again(Form *f, Sym name) {
+    size_t number = name ? name->number : f->model->syms.count; /* an absent one is one, too */
+    if (f->marks[number] == f->list) return true;
+    f->marks[number] = f->list;
+    return false;
+}
 
 static bool same_domain(Sym a, Sym b) {
     return domain_is_default(a) ? domain_is_default(b) : strcmp(sym_text(a), sym_text(b)) == 0;
@@ -58,11 +68,11 @@ static bool check_header(Form *f) {
     if (old && model->opsets.count)
         return err_set(f->err, ERR_MODEL, "a model of this IR version imports no operator sets");
     if (!check_imports(f, &model->opsets)) return false;
+    f->list++;
     for (const KeyValue *entry = model->metadata; entry; entry = entry->next)
-        for (const KeyValue *other = entry->next; other; other = other->next)
-            if (strcmp(sym_text(entry->key), sym_text(other->key)) == 0)
-                return err_set(f->err, ERR_MODEL, "the model's metadata has a key twice: '%s'",
-                               sym_text(entry->key));
+        if (is_again(f, entry->key))
+            return err_set(f->err, ERR_MODEL, "the model's metadata has a key twice: '%s'",
+                           sym_text(entry->key));
     return true;
 }
 
@@ -153,9 +163,9 @@ static bool check_sparse(Form *f, const Node *node, const SparseTensor *sparse, 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static bool check_attrs(Form *f, const Node *node) {
+    f->list++;
     for (const Attr *attr = node->attrs; attr; attr = attr->next) {
-        for (const Attr *other = attr->next; other; other = other->next) {
-            if (other->name != attr->name) continue;
+        if (is_again(f, attr->name)) {
             node_error(node, f->err, ERR_MODEL, "an attribute is there twice");
             err_operand(f->err, "attribute '%s'", sym_text(attr->name));
             return false;
@@ -303,31 +313,32 @@ static bool check_function(Form *f, const Function *function) {
         return err_set(f->err, ERR_MODEL, "a function without a name");
     if (!function->domain) return function_error(f, function, "no domain");
     if (!check_imports(f, &function->opsets)) return false;
+    f->list++;
     for (size_t i = 0; i < body->outputs.count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (body->outputs.items[i]->use.value == body->outputs.items[k]->use.value)
-                return function_error(f, function, "an output is there twice");
+        if (is_again(f, body->outputs.items[i]->use.value->name))
+            return function_error(f, function, "an output is there twice");
+    f->list++;
     for (size_t i = 0; i < function->attributes.count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (function->attributes.items[i] == function->attributes.items[k])
-                return function_error(f, function, "an attribute is there twice");
+        if (is_again(f, function->attributes.items[i]))
+            return function_error(f, function, "an attribute is there twice");
     for (const Node *node = body->first; node; node = node_after(node))
         if (imports(body->opsets, node->domain) && !opsets_agree(f, node)) return false;
     return check_graph(f, body);
 }
 
-static bool same_function(const Function *a, const Function *b) {
-    return a->name == b->name && strcmp(sym_text(a->domain), sym_text(b->domain)) == 0 &&
-           strcmp(sym_text(a->overload), sym_text(b->overload)) == 0;
+/* Of functions that are called alike the first is called, and the others never. */
+static bool is_shadowed(Form *f, const Function *function) {
+    const NodeExtra extra = {.overload = function->overload};
+    const Node call = {.op_type = function->name, .domain = function->domain, .extra = &extra};
+    return model_find_function(f->model, &call) != function;
 }
 
 static bool check_functions(Form *f) {
     const Model *model = f->model;
     if (model->ir_version < IR_FUNCTIONS) return true; /* they mean nothing there */
     for (size_t i = 0; i < model->functions.count; i++) {
-        for (size_t k = 0; k < i; k++)
-            if (same_function(model->functions.items[i], model->functions.items[k]))
-                return function_error(f, model->functions.items[i], "is there twice");
+        if (is_shadowed(f, model->functions.items[i]))
+            return function_error(f, model->functions.items[i], "is there twice");
         if (!check_function(f, model->functions.items[i])) return false;
     }
     return true;
@@ -336,6 +347,7 @@ static bool check_functions(Form *f) {
 bool model_check_form(const Model *model, Arena *scratch, Err *err) {
     Form f = {.model = model, .scratch = scratch, .err = err};
     f.seen = ARENA_ARRAY(scratch, uint32_t, model->syms.count + 1u);
+    f.marks = ARENA_ARRAY(scratch, uint32_t, model->syms.count + 1u);
     return check_header(&f) && check_interface(&f, model->graph) && check_graph(&f, model->graph) &&
            check_functions(&f);
 }

@@ -3,12 +3,12 @@
  * share them. */
 #include "text_words.h"
 
-#include <ctype.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "real_text.h"
 
 const TextWord text_attr_types[] = {
     {"float", ATTR_FLOAT},
@@ -149,53 +149,12 @@ bool text_is_packed(Dtype dtype) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* snprintf and strtod write and read the locale's decimal point, which a program that uses the
- * library may have changed. */
-static char decimal_point(void) {
-    const char *point = localeconv()->decimal_point;
-    return point && point[0] && !point[1] ? point[0] : '.';
-}
-
-static size_t format_digits(char *buffer, int digits, double value) {
-    int length = snprintf(buffer, TEXT_NUMBER, "%.*g", digits, value);
-    char point = decimal_point();
-    if (point != '.')
-        for (int i = 0; i < length; i++)
-            if (buffer[i] == point) buffer[i] = '.';
-    return (size_t)length;
-}
-
-/* Copies a number for strtod, with the locale's point. False where it is too long to be one. */
-enum { NUMBER_COPY = 1100 };
-static bool copy_number(char copy[NUMBER_COPY], const char *text, size_t length) {
-    if (length == 0 || length >= NUMBER_COPY) return false;
-    char point = decimal_point();
-    for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        /* strtod would also read hexadecimal numbers, nan(…) and leading space */
-        if (c == 'x' || c == 'X' || c == '(' || isspace((unsigned char)c)) return false;
-        copy[i] = c == '.' ? point : c;
-    }
-    copy[length] = '\0';
-    return true;
-}
-
-static bool names_infinity(const char *text) {
-    return strchr(text, 'i') || strchr(text, 'I');
-}
-
 bool text_read_float(const char *text, size_t length, float *value) {
-    char copy[NUMBER_COPY], *end;
-    if (!copy_number(copy, text, length)) return false;
-    *value = strtof(copy, &end);
-    return *end == '\0' && (!isinf(*value) || names_infinity(copy));
+    return real_read_float(text, length, value);
 }
 
 bool text_read_double(const char *text, size_t length, double *value) {
-    char copy[NUMBER_COPY], *end;
-    if (!copy_number(copy, text, length)) return false;
-    *value = strtod(copy, &end);
-    return *end == '\0' && (!isinf(*value) || names_infinity(copy));
+    return real_read(text, length, value);
 }
 
 size_t text_format_float(char buffer[TEXT_NUMBER], float value) {
@@ -208,7 +167,7 @@ size_t text_format_float(char buffer[TEXT_NUMBER], float value) {
     }
     /* Six digits give back any six-digit decimal, so fewer are never needed but for subnormals. */
     for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 6;; digits++) {
-        size_t length = format_digits(buffer, digits, (double)value);
+        size_t length = real_format(buffer, digits, (double)value);
         float back = 0;
         if (!text_read_float(buffer, length, &back)) continue;
         memcpy(&back_bits, &back, sizeof back_bits);
@@ -225,7 +184,7 @@ size_t text_format_double(char buffer[TEXT_NUMBER], double value) {
         return (size_t)snprintf(buffer, TEXT_NUMBER, form, (unsigned long long)bits);
     }
     for (int digits = fpclassify(value) == FP_SUBNORMAL ? 1 : 15;; digits++) {
-        size_t length = format_digits(buffer, digits, value);
+        size_t length = real_format(buffer, digits, value);
         double back = 0;
         if (!text_read_double(buffer, length, &back)) continue;
         memcpy(&back_bits, &back, sizeof back_bits);
@@ -263,7 +222,7 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
     int least = dtype_bits(dtype) < 16 ? 4 : 1;
     if (fabs(value) < 1e6 && rint(value) == value) least = 6;
     for (int digits = least;; digits++) {
-        size_t length = format_digits(buffer, digits, value);
+        size_t length = real_format(buffer, digits, value);
         uint64_t back = 0;
         bool same = text_read_element(dtype, buffer, length, &back) && back == bits;
         if (!same && digits < 17) continue;

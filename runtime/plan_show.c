@@ -8,6 +8,7 @@
 
 #include "attr_layout.h"
 #include "plan.h"
+#include "real_text.h"
 #include "shown.h"
 
 enum { SHOWN_ITEMS = 16 };
@@ -84,6 +85,11 @@ static void show_type(Show *s, const PlanValue *value) {
     put(s, "]", 1);
 }
 
+static void say_real(Show *s, double value) {
+    char text[REAL_TEXT];
+    put(s, text, real_format(text, 9, value));
+}
+
 static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
     uint64_t bits = 0;
     double value = 0;
@@ -94,7 +100,7 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
     else if (dtype == DTYPE_UINT64)
         say(s, "%" PRIu64, bits);
     else if (dtype_to_double(dtype, bits, &value))
-        say(s, "%.9g", value);
+        say_real(s, value);
     else
         put(s, "?", 1); /* complex numbers */
 }
@@ -152,7 +158,7 @@ static void show_list(Show *s, const PlanAttr *attr) {
         if (attr->kind == PLAIN_INTS)
             say(s, "%" PRId64, s->plan->numbers[first + i]);
         else if (attr->kind == PLAIN_FLOATS)
-            say(s, "%.9g", (double)s->plan->floats[first + i]);
+            say_real(s, (double)s->plan->floats[first + i]);
         else
             quote(s, s->plan->operands[first + i]);
     }
@@ -169,7 +175,8 @@ static void show_attr(Show *s, const PlanAttr *attr) {
     case PLAIN_INT: say(s, "%" PRId64, attr->value); break;
     case PLAIN_FLOAT:
         memcpy(&real, &bits, sizeof real);
-        say(s, "%.9gf", (double)real);
+        say_real(s, (double)real);
+        put(s, "f", 1);
         break;
     case PLAIN_TEXT: quote(s, bits); break;
     case PLAIN_INTS:

@@ -2,10 +2,10 @@
 """`check --against`: a conversion is its source but for precision, and a doctored one is not; it is
 what its policy makes, and computes the same within --max-error.
 
-Backend models are converted to both types, with graph inputs and outputs kept and low, opsets raised
-where that helps: no difference may be found. Every fault of FAULTS is then put into the conversion
-of a small model, and must be; and mutants of converted random models pass where they are valid and
-compute the same (suite/against_mutants.py).
+Backend models are converted to both types, with graph inputs and outputs kept and low, opsets
+raised where that helps: no difference may be found. Every fault of FAULTS is then put into the
+conversion of a small model, and must be; and mutants of converted random models pass where they are
+valid and compute the same (suite/against_mutants.py).
 """
 
 import argparse
@@ -255,8 +255,8 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for text in failures[:40]:
         print("FAIL", text[:500])
-    print(f"against: {len(FAULTS)} faults, {len(models)} models, {mutants} mutants of which {passed} "
-          f"pass, {len(failures)} failures")
+    print(f"against: {len(FAULTS)} faults, {len(models)} models, {mutants} mutants of which "
+          f"{passed} pass, {len(failures)} failures")
     sys.exit(1 if failures else 0)
 
 

@@ -23,7 +23,8 @@ static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
-     "bfloat16 wherever a type is said; opsets may be raised."},
+     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form that "
+     "'upgrade-opset' gives them."},
     {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
      "With --against of a plan: compile REF again and compare every byte, which covers weights that "
      "REF has in other files, too."},
@@ -312,8 +313,10 @@ const Command command_check = {
     .usage = "FILE [OPTIONS]",
     .about =
         "Checks that FILE is a valid model: its encoding, names, definitions before uses, tensors "
-        "as long as their shapes say, and every known operator against its definition at the "
-        "model's opset: number of inputs and outputs, attributes, types. A valid model's facts are "
+        "as long as their shapes say, every known operator against its definition at the "
+        "model's opset: number of inputs and outputs, attributes, types; and types and shapes, as "
+        "they follow from inputs and constants, against what branches, loops and declarations say. "
+        "What ONNX's full check and strict inference refuse is refused. A valid model's facts are "
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
         "\n"
         "A plan is checked as the runtime checks it before it is run, and all its bytes, weights "

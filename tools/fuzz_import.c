@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "onnx_import.h"
+#include "strict_check.h"
 #include "verify.h"
 
 static void run(const ImportBytes *input, Arena *scratch, MemTrap *trap) {
@@ -16,7 +17,7 @@ static void run(const ImportBytes *input, Arena *scratch, MemTrap *trap) {
         return;
     }
     model_verify(model, scratch, &ignored); /* may fail, must not crash */
-    model_check(model, scratch, &ignored);
+    strict_check(model, scratch, &ignored); /* structure, operators, types, shapes */
     ExportOptions options = {0};
     ExportPlan *plan = onnx_export_plan(model, &options, scratch, &err);
     if (plan && !export_plan_is_unchanged(plan)) fuzz_fail("a model just read is changed", NULL);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Casts between strings and numbers; see kernel_cast_text.h.
  *
- * strtod and snprintf use the locale's decimal point, which the program that loads the library may
- * have changed: it is put into what is read, and not looked at in what is written.
+ * The locale's decimal sign, which the program that loads the library may have changed, is not looked
+ * at in what is written.
  */
 #include "kernel_cast_text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel_convert.h"
+#include "real_text.h"
 
 enum { NUMBER_LIMIT = 1100, /* longer than any double's exact digits */ TEXT_LIMIT = 48 };
 
@@ -27,23 +27,12 @@ static bool is_word(const char *text, const char *word) {
     return !text[i] && !word[i];
 }
 
-static char decimal_point(void) {
-    const char *point = localeconv()->decimal_point;
-    return point && point[0] && !point[1] ? point[0] : '.';
-}
-
-/* Only what decimal numbers and the words for specials consist of reaches strtod, which would also
- * read hexadecimal numbers and payloads of NaNs. */
 static bool read_real(char *text, double *value) {
     const char *start = text + (*text == '+' || *text == '-');
     bool special = is_word(start, "inf") || is_word(start, "infinity") || is_word(start, "nan");
-    char point = decimal_point(), *end;
-    for (char *c = text; *c && !special; c++) {
-        if (!*c || !strchr("0123456789+-.eE", *c)) return false;
-        if (*c == '.') *c = point;
-    }
-    *value = strtod(text, &end);
-    return end != text && !*end;
+    for (const char *c = text; *c && !special; c++)
+        if (!strchr("0123456789+-.eE", *c)) return false;
+    return real_read_rounded(text, strlen(text), value);
 }
 
 /* Decimal digits alone, within 64 bits; the bits in *value, those of a negative one negated. */

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants of conversions beside their source: what `check --against` lets pass is a valid model that
-computes what the conversion does.
+"""Mutants of conversions beside their source: what `check --against` lets pass is a valid model
+that computes what the conversion does.
 
-A random model is converted, opsets raised where that helps; it must be its source but for precision.
-Then mutants of it (mutate.py) are checked against the source.
+A random model is converted, opsets raised where that helps; it must be its source but for
+precision. Then mutants of it (mutate.py) are checked against the source.
 """
 
 import pathlib
@@ -65,7 +65,8 @@ class MutantJudge:
 
     def problem(self, what: str, model: onnx.ModelProto) -> str:
         data = model.SerializeToString()
-        fault = check_reasons.cause(validity.full_check(data) or validity.strict_inference(model)[0])
+        text = validity.full_check(data) or validity.strict_inference(model)[0]
+        fault = check_reasons.cause(text)
         if fault and not check_reasons.find(self.reasons, "ONNX", fault) and \
                 what not in mutate.ATTRIBUTE_KINDS:
             return f"passes, and ONNX says: {fault}"

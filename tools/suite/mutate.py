@@ -98,7 +98,7 @@ def declared_dim(rng: Rng, site: Site) -> bool:
     dim = pick(rng, kind.shape.dim)
     way = rng.integers(4)
     if way == 0:
-        dim.dim_value = int(dim.dim_value + pick(rng, [-1, 1, 7]))
+        dim.dim_value = max(0, int(dim.dim_value + pick(rng, [-1, 1, 7])))
     elif way == 1:
         dim.dim_param = str(pick(rng, ["N", "batch", "other"]))
     elif way == 2:
