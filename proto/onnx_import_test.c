@@ -278,7 +278,7 @@ static void test_missing_file(void **state) {
     (void)state;
     Fixture *fixture = begin();
     assert_null(onnx_import_file("/nonexistent/x.onnx", NULL, &fixture->trap, &fixture->err));
-    assert_int_equal(fixture->err.code, ERR_MODEL);
+    assert_int_equal(fixture->err.code, ERR_USAGE);
     assert_string_equal(fixture->err.file, "/nonexistent/x.onnx");
     end(fixture);
 }

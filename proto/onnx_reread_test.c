@@ -194,7 +194,7 @@ static void test_no_file(void **state) {
     Fixture *f = *state;
     Err err = {0};
     assert_false(onnx_compare_file(f->model, &(WrittenFile){.path = "/nowhere/at/all"}, NULL, &err));
-    assert_int_equal(err.code, ERR_MODEL);
+    assert_int_equal(err.code, ERR_USAGE);
 }
 
 /* The linker gives arenas this calloc: one of its calls fails. */
