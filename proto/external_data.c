@@ -171,7 +171,10 @@ static bool open_failed(const char *location, int error_number, Err *err) {
     case EIO:
     case EACCES: return err_errno(err, error_number, "cannot open external data '%s'", location);
     default:
-        return err_set(err, ERR_MODEL, "external data '%s': %s", location, strerror(error_number));
+        err_set(err, ERR_MODEL, "external data '%s': %s", location, strerror(error_number));
+        if (error_number == ENOENT)
+            err_hint(err, "that file has the weights: it belongs beside the model");
+        return false;
     }
 }
 
@@ -312,6 +315,8 @@ static bool range_read(const Entries *entries, const Tensor *tensor, ExternalRan
     err_expected(err, "at most %llu bytes", (unsigned long long)source->size);
     err_actual(err, "offset %llu and length %llu", (unsigned long long)range->offset,
                (unsigned long long)range->size);
+    err_hint(err, "the file may be cut off: fetch it again, with 'git lfs pull' where it is kept "
+                  "by Git LFS");
     return false;
 }
 

@@ -172,6 +172,25 @@ def external(test: Test) -> None:
             test.judge(f"external data {case.name}", problem, changed)
 
 
+def lost_weights(test: Test) -> None:
+    """Weights in a file that is not there, or was cut: the message says what to do."""
+    place = test.fresh()
+    model = small_model()
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="w.bin")
+    weight.external_data.add(key="length", value="64")
+    (place / "m.onnx").write_bytes(model.SerializeToString())
+    for data, hint in ((None, b"belongs beside the model"), (bytes(63), b"may be cut off"),
+                       (b"", b"may be cut off")):
+        if data is not None:
+            (place / "w.bin").write_bytes(data)
+        done = test.run("check", str(place / "m.onnx"))
+        test.judge(f"weights {data!r}", test.ended(done, {1}),
+                   "" if hint in done.stderr else f"no hint: {done.stderr!r}")
+
+
 def usage(test: Test) -> None:
     """Exit 2 with something on stderr and nothing on stdout; --help and --version are no errors."""
     place = test.fresh()
@@ -343,6 +362,7 @@ def main() -> None:
             sys.exit(f"bad_input: no models under {args.data} (tools/test fetches them)")
         damaged(test, models, args.number, random.Random(args.seed))
         external(test)
+        lost_weights(test)
         usage(test)
         destinations(test)
         interruptions(test)

@@ -6,7 +6,7 @@ bare bytes), bidirectional controls, separators and bytes that are no UTF-8 in e
 holds; so has its path. Nothing that any command prints may hold one of these as it is, nor begin a line
 with what follows the line break in a name.
 
-usage: names_test.py --demi DEMI [unittest arguments]
+usage: names_test.py --demi DEMI [--kinds csi,raw] [unittest arguments]
 """
 
 import argparse
@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 from suite.command import work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DEMI = "demi"
+DEMI, KINDS = "demi", []
 EVIL = {
     "csi": "a\x1b[31mb\x07", "line": "a\nINJECTED valid", "delete": "a\x7f\rb",
     "c1": "a\u009b31mb\u0085c", "bidi": "a\u202egnp.exe\u2066\u2069\u200f\u061cb",
@@ -166,6 +166,8 @@ class Names(unittest.TestCase):
 
     def test_every_command(self) -> None:
         for kind, evil in {**EVIL, "raw": PLACE}.items():
+            if KINDS and kind not in KINDS:
+                continue
             for custom in (False, True):
                 for name, custom_too in (("m.onnx", custom), ("other.onnx", not custom)):
                     (self.place / name).write_bytes(make_model(evil, custom_too))
@@ -222,6 +224,8 @@ class Names(unittest.TestCase):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--kinds", default="", help="of names, for test_every_command")
     options, rest = parser.parse_known_args()
+    KINDS = options.kinds.split(",") if options.kinds else []
     DEMI = str(pathlib.Path(options.demi).resolve())
     unittest.main(argv=[sys.argv[0], *rest])

@@ -45,7 +45,8 @@ if(DEMI_SANITIZE)
         demi_python_test(run_asan run_test.py ${with_demi})
         demi_python_test(inputs_asan inputs_test.py ${with_demi})
         demi_python_test(judge_asan judge_test.py ${with_demi})
-        demi_python_test(names_asan names_test.py ${with_demi})
+        demi_python_test(names_asan names_test.py ${with_demi} --kinds csi,raw
+            LABELS full)
         demi_python_test(fill_model_asan fill_model.py ${with_demi} --seeds 8
             LABELS full TIMEOUT 900)
     endif()
