@@ -189,7 +189,7 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     if (title->verified) verify_print(title->verified, out);
     fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
     print_advice(report, out);
-    if (title->verified && demi_report_totals(report)->casts_added) verify_advise(title->verified, out);
+    if (title->verified && totals->casts_added) verify_advise(title->verified, out);
 }
 
 /* ---- one model ------------------------------------------------------------------------------- */
