@@ -99,8 +99,8 @@ const char *session_set_name(Arena *arena, const char *set);
 
 /* Fills `values` from the options and `set` (NULL: none). Without --random, `random_seed` (a
  * number as text) is used instead; NULL: what nothing gives is an error that lists the inputs.
- * Random inputs are those of `session->set`. Where sizes have to be assumed, the model is run to see
- * which it takes. */
+ * Random inputs are those of `session->set`. Where sizes have to be assumed, the model is run to
+ * see which it takes. */
 bool session_find_inputs(Session *session, Program *program, const Parsed *parsed,
                          const char *set, const char *random_seed, Err *err);
 
