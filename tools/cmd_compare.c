@@ -239,6 +239,7 @@ static void print_report(const Job *job, FILE *out) {
     report_puts(out, job->reference);
     fputs("\ncompared  ", out);
     report_puts(out, job->other);
+    report_puts(out, session_assumed(job->folder ? &job->b : &job->a));
     fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {

@@ -336,6 +336,13 @@ class Sizes(Case):
              {"z": weight(1, 1), "s": np.array([1], np.int64)})
         self.assertEqual(self.inputs("o.onnx")["x"].shape, (1, 1))
 
+    def test_assumed_sizes_are_told(self):
+        text = self.ok("run", "b.onnx", "--random", 1)
+        self.assertIn("sizes assumed: batch 1, seq_len 16", text.splitlines()[0])
+        self.assertIn("sizes assumed: batch 1, seq_len 16", self.ok("compare", "b.onnx", "b.onnx"))
+        self.assertNotIn("assumed", self.ok("run", "b.onnx", "--random", 1, "--shape",
+                                            "input_ids=2x5"))
+
     def test_sums_of_sizes(self):
         save(self.at / "d.onnx", [node("Concat", ["past", "x"], ["c"], axis=1),
                                   node("Mul", ["c", "mask"], ["y"])],

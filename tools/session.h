@@ -115,6 +115,9 @@ bool session_run(Session *session, Err *err);
 /* Writes input_N.pb for every input that has a value. */
 bool session_save_inputs(const Session *session, Program *program, const char *folder, Err *err);
 
+/* "; sizes assumed: seq_len 16, batch 1" where some were; else "". */
+const char *session_assumed(const Session *session);
+
 /* A run of the inputs that are set, on a context of its own: does the model take them? */
 bool session_probe(const Session *session);
 
