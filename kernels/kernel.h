@@ -265,6 +265,11 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
  * because it has them packed: the host need not keep them widened. Their data may be NULL then. */
 void kernel_set_unread(KernelCall *call, uint32_t i);
 
+/* For `make`: asks for the constant input i as the plan stores it, where that is float16 or
+ * bfloat16 and the row takes float: the call then has the input in that dtype, and the host keeps
+ * no widened copy. False where it stays float. */
+bool kernel_take_stored(KernelCall *call, uint32_t i);
+
 /* Prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row declines,
  * the operator's rows behind it are asked; where all do, it fails. */
 bool kernel_run_once(KernelCall *call);
@@ -279,6 +284,7 @@ struct KernelHost {
     const void *(*share)(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
     void (*set_unread)(KernelCall *call, uint32_t i);
+    bool (*take_stored)(KernelCall *call, uint32_t i);
     const KernelTensor *(*constant)(KernelCall *call, uint32_t i);
 };
 

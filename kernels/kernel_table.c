@@ -111,6 +111,11 @@ const KernelTensor *kernel_constant(KernelCall *call, uint32_t i) {
     return asks ? call->host->constant(call, i) : &call->inputs[i];
 }
 
+bool kernel_take_stored(KernelCall *call, uint32_t i) {
+    bool asks = kernel_is_constant(call, i) && call->host && call->host->take_stored;
+    return asks && call->host->take_stored(call, i);
+}
+
 void kernel_set_unread(KernelCall *call, uint32_t i) {
     if (call->host && call->host->set_unread) call->host->set_unread(call, i);
 }

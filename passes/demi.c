@@ -10,6 +10,7 @@
 #include "demi_call.h"
 #include "demi_front.h"
 #include "demi_passes.h"
+#include "foreign_file.h"
 #include "model_save.h"
 #include "outfile.h"
 #include "onnx_export.h"
@@ -80,25 +81,6 @@ static const char *load_name(const LoadArgs *args) {
     return args->path ? args->path : "model";
 }
 
-/* What a file that is no model often is, told by its first bytes. */
-static void hint_at_kind(Err *err, const void *bytes, size_t size) {
-    static const struct {
-        const char *start, *hint;
-    } kinds[] = {
-        {"version https://git-lfs", "this is a Git LFS pointer; 'git lfs pull' fetches the model"},
-        {"<!DOCTYPE", "this is a web page; download the file itself"},
-        {"<!doctype", "this is a web page; download the file itself"},
-        {"<html", "this is a web page; download the file itself"},
-        {"PK\003\004", "this is a zip archive; unpack it"},
-        {"\037\213", "this is a gzip file; unpack it"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t length = strlen(kinds[i].start);
-        if (size >= length && !memcmp(bytes, kinds[i].start, length))
-            err_hint(err, "%s", kinds[i].hint);
-    }
-}
-
 /* Text or protobuf, all of it in memory that stays as long as the handle. */
 static Model *load_bytes(Call *call, const LoadArgs *args, const void *bytes, size_t size) {
     const char *name = load_name(args);
@@ -111,7 +93,7 @@ static Model *load_bytes(Call *call, const LoadArgs *args, const void *bytes, si
         model = onnx_import_memory(&input, &options, &call->trap, &call->err);
     }
     if (model) return model;
-    hint_at_kind(&call->err, bytes, size);
+    foreign_file_explain(source_from_memory(&call->scratch, bytes, size, name), &call->err);
     err_file(&call->err, name);
     return NULL;
 }
@@ -134,7 +116,7 @@ static Model *load_path(Call *call, LoadArgs *args) {
     if (!ends_with(args->path, ".onnxtxt") && !text_is_likely(first, count)) {
         ImportOptions options = import_options(&args->options);
         Model *model = onnx_import_file(args->path, &options, &call->trap, &call->err);
-        if (!model) hint_at_kind(&call->err, first, count);
+        if (!model) foreign_file_explain(source, &call->err);
         return model;
     }
     if (source->size > INT32_MAX) {
@@ -146,7 +128,7 @@ static Model *load_path(Call *call, LoadArgs *args) {
     if (!source_read(source, 0, text, source->size, &call->err)) return NULL;
     Model *model = text_parse_model(text, (size_t)source->size, &call->trap, &call->err);
     if (model) return model;
-    hint_at_kind(&call->err, first, count);
+    foreign_file_explain(source, &call->err);
     err_file(&call->err, load_name(args));
     return NULL;
 }

@@ -208,7 +208,7 @@ typedef struct NodeView {
     const Node *node;
     const OpSchema *schema;
     OpType *bound; /* by type variable */
-    bool *is_bound;
+    bool *is_bound, *is_open; /* open: an operand is there, but of no known type */
 } NodeView;
 
 /* "XGH>XH": see OP_FROM_GROUPS. */
@@ -267,6 +267,7 @@ static bool output_type(Infer *infer, const NodeView *view, size_t index, OpType
         *type = view->bound[param->var];
         return true;
     }
+    if (shared && view->is_open[param->var]) return false; /* as that operand is */
     size_t count;
     const OpOutputRule *rules =
         op_output_rules(schema, (size_t)(param - schema->outputs), &count);
@@ -283,6 +284,8 @@ static void bind_inputs(NodeView *view) {
             (param->option == OP_VARIADIC && !param->homogeneous))
             continue;
         view->is_bound[param->var] = input_type(view->node, i, &view->bound[param->var]);
+        if (view->node->inputs[i].value && !view->is_bound[param->var])
+            view->is_open[param->var] = true;
     }
 }
 
@@ -290,8 +293,8 @@ static void bind_inputs(NodeView *view) {
 static __attribute__((noinline)) void infer_outputs(Infer *infer, Node *node,
                                                     const OpSchema *schema) {
     OpType bound[256];
-    bool is_bound[256] = {false};
-    NodeView view = {node, schema, bound, is_bound};
+    bool is_bound[256] = {false}, is_open[256] = {false};
+    NodeView view = {node, schema, bound, is_bound, is_open};
     bind_inputs(&view);
     for (uint32_t i = 0; i < node->output_count; i++) {
         OpType type;

@@ -399,7 +399,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     bool any = false;
     for (VarId v = 0; v < p.vars.count && !any; v++) any = placement_is_low(&p, v);
     if (any && !realise(&r, options->store, err)) return false;
-    if (any && options->store) weight_note(&p, ctx->counts);
+    if (options->store) weight_note(&p, ctx->counts);
     return true;
 }
 

@@ -75,7 +75,7 @@ bool placement_casts_are_legal(const Placement *p, const Graph *graph) {
                                 p->request.target);
 }
 
-static const char *no_cast_reason(const Placement *p) {
+const char *placement_no_cast_reason(const Placement *p) {
     return p->request.target == DTYPE_BFLOAT16
                ? "bfloat16 is illegal for Cast here; legal from opset 13"
                : "no cast to the target at this opset";
@@ -96,7 +96,7 @@ static VarId io_var(Placement *p, const Value *value, const bool *low) {
     }
     p->vars.items[var].wants_low = true;
     if (!placement_casts_are_legal(p, value->graph))
-        placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+        placement_pin(p, var, NOTE_ILLEGAL, placement_no_cast_reason(p));
     return var;
 }
 
@@ -150,7 +150,7 @@ static void build_formals(Placement *p, const Function *function) {
         VarId var = p->value_vars[value->id] = placement_new_var(p, NULL);
         p->vars.items[var].slot = p->vars.items[var].all = true;
         if (!placement_casts_are_legal(p, body))
-            placement_pin(p, var, NOTE_ILLEGAL, no_cast_reason(p));
+            placement_pin(p, var, NOTE_ILLEGAL, placement_no_cast_reason(p));
     }
     for (size_t i = 0; i < body->outputs.count; i++) {
         const Value *value = body->outputs.items[i]->use.value;

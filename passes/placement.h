@@ -163,6 +163,11 @@ static inline VarId *placement_output_var(const Placement *placement, const Grap
 
 /* ---- for placement_build's own files --------------------------------------------------------- */
 
+/* True where a Cast to and from the target exists in the graph's opset (a default import can be
+ * added where there is none); and what to say where it does not. */
+bool placement_casts_are_legal(const Placement *p, const Graph *graph);
+const char *placement_no_cast_reason(const Placement *p);
+
 /* Makes a variable; `node` may be NULL. */
 VarId placement_new_var(Placement *placement, const Node *node);
 /* Ties two variables; VAR_NONE ties nothing. Tying to VAR_FP32 pins: the group then has no culprit.

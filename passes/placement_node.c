@@ -106,7 +106,11 @@ static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value)
 static void pin_illegal(NodeBuild *b, VarId id, Operand operand, OpTypeKind kind) {
     const OpTypeVar *var = &b->schema->vars[operand.param->var];
     const char *refusal = op_refusal(b->schema, var->name, b->p->request.target);
-    if (!type_set_has(var->types, kind, b->p->request.target)) {
+    /* other domains may be ahead of the default one, whose Cast they need */
+    bool ahead = b->schema->domain[0] && !placement_casts_are_legal(b->p, b->node->graph);
+    if (ahead) {
+        placement_pin(b->p, id, NOTE_ILLEGAL, placement_no_cast_reason(b->p));
+    } else if (!type_set_has(var->types, kind, b->p->request.target)) {
         bool known = b->p->vars.items[id].reason; /* it would go unread */
         placement_pin(b->p, id, NOTE_ILLEGAL, known ? "" : illegal_reason(b, operand, kind));
     } else if (refusal) {

@@ -16,6 +16,7 @@
  * functions along. What comes elsewhere is found first, then how far each such operand reaches
  * back, in time linear in the number of uses, and none in a model without such an operand.
  */
+#include "constants.h"
 #include "op_facts.h"
 #include "op_types.h"
 #include "placement.h"
@@ -74,6 +75,7 @@ typedef struct Link {
 typedef struct Precise {
     Placement *p;
     bool *stops, *products; /* by root: some node of it carries nothing; is a product */
+    bool *squares;          /* by root: some node of it squares */
     bool *elsewhere;        /* by root: what it gives comes to more than such operands */
     uint8_t *reach;         /* by root: a Reach, the farthest of the operands it comes to */
     const char **reasons;   /* by root */
@@ -192,6 +194,17 @@ static void take_uses(Precise *c) {
     }
 }
 
+static bool node_squares(const Node *node) {
+    float exponent;
+    if (!domain_is_default(node->domain) || node->input_count == 0) return false;
+    if (sym_equals(node->op_type, "ReduceSumSquare")) return true;
+    if (node->input_count < 2 || !node->inputs[1].value) return false;
+    const Value *a = node->inputs[0].value, *b = node->inputs[1].value;
+    if (sym_equals(node->op_type, "Mul")) return a == b;
+    return sym_equals(node->op_type, "Pow") && value_is_constant(b) &&
+           constant_scalar(b, &exponent) && exponent == 2.0f;
+}
+
 static void take_node(Precise *c, const Node *node) {
     Placement *p = c->p;
     bool inside = holds_bodies(node) || model_find_function(p->model, node);
@@ -203,6 +216,7 @@ static void take_node(Precise *c, const Node *node) {
         VarId root = placement_root(p, var);
         if (role == PRECISE_NONE) c->stops[root] = true;
         if (role == PRECISE_PRODUCT) c->products[root] = true;
+        if (node_squares(node)) c->squares[root] = true;
     }
 }
 
@@ -278,7 +292,8 @@ static void decide(Precise *c, VarId root) {
     if (c->products[root] && reach == REACH_NEAR) return;
     placement_pin(c->p, root, NOTE_PRECISE, c->reasons[root]);
     c->p->vars.items[root].precise = true;
-    pass_on(c, root, c->products[root] ? REACH_NEAR : reach);
+    if (c->products[root]) reach = REACH_NEAR;
+    pass_on(c, root, c->squares[root] ? REACH_FAR : reach);
 }
 
 void placement_keep_precise(Placement *p) {
@@ -286,6 +301,7 @@ void placement_keep_precise(Placement *p) {
     Precise c = {.p = p};
     if (!p->asks) return;
     c.stops = ARENA_ARRAY(p->scratch, bool, count);
+    c.squares = ARENA_ARRAY(p->scratch, bool, count);
     c.products = ARENA_ARRAY(p->scratch, bool, count);
     c.elsewhere = ARENA_ARRAY(p->scratch, bool, count);
     c.reach = ARENA_ARRAY(p->scratch, uint8_t, count);

@@ -34,8 +34,8 @@ static void each_value(const GraphList *graphs, ValueVisitor visit, const Type *
 
 /* What infer-dtypes refuses for want of a type is a fault of the model here. */
 static bool check_types(PassCtx *ctx, Err *err) {
-    const Type **declared = declared_types(ctx->model, ctx->scratch);
-    bool ok = strict_types(ctx, err) && infer_shapes_strict(ctx, err) &&
+    const Type **declared = declared_types(ctx->model, true, ctx->scratch);
+    bool ok = strict_types(ctx, true, err) && infer_shapes_strict(ctx, err) &&
               strict_shapes(ctx->model, declared, ctx->scratch, err);
     if (!ok && err->code == ERR_USAGE) err->code = ERR_MODEL;
     return ok;
@@ -50,7 +50,7 @@ bool strict_check(Model *model, Arena *scratch, Err *err) {
     GraphList graphs = model_graphs(model, scratch);
     const Type **before = ARENA_ARRAY(scratch, const Type *, model->value_count + 1u);
     each_value(&graphs, keep, before);
-    each_value(&graphs, declare, declared_types(model, scratch));
+    each_value(&graphs, declare, declared_types(model, true, scratch));
     bool ok = check_types(&ctx, err);
     each_value(&graphs, give_back, before);
     return ok;

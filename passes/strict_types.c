@@ -60,7 +60,7 @@ static void declare_infos(Declared *d, const Graph *graph) {
         }
 }
 
-const Type **declared_types(const Model *model, Arena *arena) {
+const Type **declared_types(const Model *model, bool infos, Arena *arena) {
     Declared d = {.arena = arena, .names = model->syms.count + 1u};
     const Type **declared = ARENA_ARRAY(arena, const Type *, model->value_count + 1u);
     d.types = declared;
@@ -68,7 +68,7 @@ const Type **declared_types(const Model *model, Arena *arena) {
     GraphList graphs = model_graphs(model, arena);
     for (size_t g = 0; g < graphs.count; g++) {
         const Graph *graph = graphs.items[g];
-        declare_infos(&d, graph);
+        if (infos) declare_infos(&d, graph);
         for (size_t i = 0; i < graph->inputs.count; i++)
             if (said(graph->inputs.items[i]->input))
                 declared[graph->inputs.items[i]->id] = said(graph->inputs.items[i]->input);
@@ -452,8 +452,8 @@ static bool check_node(void *data, const Node *node, Err *err) {
            check_fill(node, err);
 }
 
-bool strict_types(PassCtx *ctx, Err *err) {
-    const Type **declared = declared_types(ctx->model, ctx->scratch);
+bool strict_types(PassCtx *ctx, bool infos, Err *err) {
+    const Type **declared = declared_types(ctx->model, infos, ctx->scratch);
     StrictTypes s = {ctx->model, declared};
     InferHook hook = {.before_node = forget_outputs, .after_node = check_node, .data = &s};
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;

@@ -6,14 +6,15 @@
 
 #include "pass.h"
 
-/* What a file declares of each value, [value_count] by id, NULL where nothing: as an output, else as
- * an input, else by a value_info entry. In `arena`. */
-const Type **declared_types(const Model *model, Arena *arena);
+/* What a file declares of each value, [value_count] by id, NULL where nothing: as an output, else
+ * as an input, else (with infos) by a value_info entry. In `arena`. */
+const Type **declared_types(const Model *model, bool infos, Arena *arena);
 
 /* Infers all types anew, from the graph inputs and constants on, and compares. ERR_MODEL names the
  * first node whose operands or subgraphs do not fit its definition, or the value that is not of the
- * type declared. Values have exact types afterwards. */
-bool strict_types(PassCtx *ctx, Err *err);
+ * type declared; value_info entries count with infos. Values have exact types
+ * afterwards. */
+bool strict_types(PassCtx *ctx, bool infos, Err *err);
 
 /* The same for shapes: known ranks and dims against declared ones. Shapes have been inferred. */
 bool strict_shapes(const Model *model, const Type *const *declared, Arena *scratch, Err *err);

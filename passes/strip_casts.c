@@ -8,7 +8,9 @@
  * again from the graph inputs; inputs and outputs that it lowered are float again. Constants that
  * cast-params stored in 16 bit become float once more, with the rounding they have had; kept ones
  * give back the original graph. Where something else is 16 bit, a cast is put where it meets the
- * rest.
+ * rest. What comes out has right types (strict_types.h) where what went in had, or the pass fails.
+ *
+ * Which 16-bit constants were float is told by what else has their types (type_classes.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "infer_dtypes.h"
 #include "op_types.h"
 #include "passes.h"
+#include "strict_types.h"
 #include "type_classes.h"
 
 static bool is_low(Dtype dtype) {
@@ -163,13 +166,15 @@ static ValueList low_constants(PassCtx *ctx, const GraphList *graphs) {
 static bool is_cast_by_author(const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
         if (!node_is_cast(use->node)) return false;
-    return value->uses;
+    return true;
 }
 
-/* In a model of demi's a 16-bit constant is demi's too, but where its class has a 16-bit type of
- * the author's own. Where both are said, nothing is known, and casts bring them together. */
+/* In a model of demi's a 16-bit constant that is read is demi's too, but where its class has a
+ * 16-bit type of the author's own. Where both are said, nothing is known, and casts bring them
+ * together. */
 static bool was_narrowed(TypeClasses *classes, const Value *value) {
     unsigned said = type_classes_said(classes, value);
+    if (!value->uses || value->referenced) return false;
     return said == TYPE_SAID_FLOAT || (said == 0 && !is_cast_by_author(value));
 }
 
@@ -259,7 +264,7 @@ static void restore_constants(PassCtx *ctx, const GraphList *graphs, TypeClasses
     for (size_t i = 0; i < constants.count; i++) {
         Value *value = constants.items[i];
         if (!was_narrowed(classes, value)) continue;
-        Value *original = value->referenced ? NULL : original_of(ctx, &originals, value);
+        Value *original = original_of(ctx, &originals, value);
         if (original && value_is_named_output(value) && value_is_named_output(original))
             original = NULL;
         if (original)
@@ -385,11 +390,21 @@ static void restore_nodes(PassCtx *ctx, const GraphList *graphs) {
     }
 }
 
+/* A model that was edited since it was converted may not come together again. Entries of value_info
+ * that were wrong before are not looked at: the others follow their values. */
+static bool check_result(PassCtx *ctx, Err *err) {
+    if (strict_types(ctx, false, err)) return true;
+    err_hint(err, "the casts can't be taken back: the model was changed since demi put them in");
+    return false;
+}
+
 static bool run(PassCtx *ctx, const void *options, Err *err) {
     (void)options;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     if (!casts_left_mark(ctx->model, &graphs)) return true; /* nothing of ours in this model */
-    if (!infer_dtypes(ctx, NULL, NULL, err)) return false;
+    Err fault = {.code = ERR_NONE};
+    bool sound = strict_types(ctx, false, &fault);
+    if (!sound && !infer_dtypes(ctx, NULL, NULL, err)) return false;
     TypeClasses classes = type_classes_build(ctx->model, ctx->scratch);
     restore_interface(ctx, ctx->model->graph);
     restore_nodes(ctx, &graphs);
@@ -401,7 +416,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     restore_imports(ctx->model, &graphs);
     while (model_take_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK)) {
     }
-    return true;
+    return !sound || check_result(ctx, err); /* what was wrong before may stay so */
 }
 
 const PassInfo strip_casts_pass = {

@@ -109,12 +109,9 @@ static void take_chunk(Stream *s, unsigned number) {
     ChunkResult *chunk = &s->chunks[number];
     uint64_t offset = s->reading + (uint64_t)number * CHUNK, left = s->size - offset;
     size_t size = left < CHUNK ? (size_t)left : CHUNK;
-    const unsigned char *bytes = s->memory + offset;
-    if (!s->memory) {
-        unsigned char *buffer = piece_buffer(s, s->reading) + number * CHUNK;
-        if (!tensor_read_raw(s->tensor, offset, buffer, size, &chunk->err)) return;
-        bytes = buffer;
-    }
+    unsigned char *buffer = s->memory ? NULL : piece_buffer(s, s->reading) + number * CHUNK;
+    const unsigned char *bytes = s->memory ? s->memory + offset : buffer;
+    if (buffer && !tensor_read_raw(s->tensor, offset, buffer, size, &chunk->err)) return;
     chunk->sum = chunk_sum(bytes, size, offset);
 }
 

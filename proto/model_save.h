@@ -45,8 +45,8 @@ bool model_save(const Model *model, const char *path, const SaveOptions *options
  * that have to appear with it, or nothing to. */
 typedef struct ModelSave ModelSave;
 
-/* Writes the model to `out`, which outfile_create gave, and reads it back. Nothing is in place then.
- * All memory is of `arena`, which must live until the commit or the end without one; memory running
+/* Writes the model to `out`, which outfile_create gave, and reads it back. Nothing is in place
+ * then. All memory is of `arena`, which must live until the commit or the end without one; memory running
  * out jumps to its trap. NULL on error. */
 ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Arena *arena,
                             Err *err);

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The runtime's front: handles, traps for out-of-memory, and what callers see of values. Everything
  * behind is written as if small allocations succeed; here the jump ends. */
-#define _DEFAULT_SOURCE /* mmap, sysconf */
+#define _DEFAULT_SOURCE /* sysconf */
 #include "demi_runtime.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checked.h"
@@ -18,6 +14,7 @@
 #include "onednn.h"
 #include "exec_memory.h"
 #include "input_use.h"
+#include "plan_file.h"
 #include "processors.h"
 #include "step_form.h"
 #include "step_replace.h"
@@ -27,8 +24,9 @@ struct DemiPlan {
     LoadedPlan loaded;
     DemiPlanIo *inputs, *outputs;
     size_t input_count, output_count;
-    void *map; /* NULL where the bytes are the caller's */
-    size_t map_size;
+    const void *bytes;
+    uint64_t size;
+    PlanFile file; /* where they lie, if they are not the caller's */
 };
 
 struct DemiContext {
@@ -123,8 +121,9 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
     return ok;
 }
 
-static DemiStatus make_plan(const void *bytes, size_t size, void *map, DemiPlan **plan, Err *err,
-                            DemiError *error) {
+/* `file` holds the bytes, or is NULL; it is taken over. */
+static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, DemiPlan **plan,
+                            Err *err, DemiError *error) {
     DemiPlan *made = calloc(1, sizeof *made);
     *plan = NULL;
     if (!made) {
@@ -132,14 +131,15 @@ static DemiStatus make_plan(const void *bytes, size_t size, void *map, DemiPlan 
     } else if ((uintptr_t)bytes % PLAN_ALIGN) {
         err_set(err, ERR_USAGE, "the plan's memory is not aligned to %d bytes", PLAN_ALIGN);
     } else {
+        made->bytes = bytes;
+        made->size = size;
+        made->loaded.changes = file && file->mapped;
         open_plan(made, bytes, size, err);
     }
-    if (made) {
-        made->map = map;
-        made->map_size = size;
-    } else if (map) {
-        munmap(map, size);
-    }
+    if (made && file)
+        made->file = *file;
+    else if (file)
+        plan_file_close(file);
     if (err->code == ERR_NONE) *plan = made;
     else demi_plan_free(made);
     return end(err, error);
@@ -151,34 +151,34 @@ DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan
     return make_plan(bytes, size, NULL, plan, &err, error);
 }
 
-DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
+static DemiStatus open_file(const char *path, bool copy, DemiPlan **plan, DemiError *error) {
     Err err = {0};
-    struct stat status;
-    void *map = NULL;
+    PlanFile file;
     *plan = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        if (errno == ENOENT) err_set(&err, ERR_USAGE, "no such file");
-        else err_errno(&err, errno, "can't be opened");
-    } else if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
-        err_set(&err, ERR_MODEL, "this is no plan");
-    } else {
-        map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) err_errno(&err, errno, "can't be mapped");
-    }
-    if (fd >= 0) close(fd);
     err_file(&err, path);
-    if (err.code != ERR_NONE) return end(&err, error);
-    Err made = {0};
-    err_file(&made, path);
-    return make_plan(map, (size_t)status.st_size, map, plan, &made, error);
+    if (!plan_file_open(&file, path, copy, &err)) return end(&err, error);
+    return make_plan(file.bytes, file.size, &file, plan, &err, error);
+}
+
+DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error) {
+    return open_file(path, false, plan, error);
+}
+
+DemiStatus demi_plan_read(const char *path, DemiPlan **plan, DemiError *error) {
+    return open_file(path, true, plan, error);
+}
+
+DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error) {
+    Err err = {0};
+    plan_check_sum(plan->bytes, plan->size, &err);
+    return end(&err, error);
 }
 
 void demi_plan_free(DemiPlan *plan) {
     if (!plan) return;
     plan_share_free(plan->loaded.share);
     arena_free(&plan->arena);
-    if (plan->map) munmap(plan->map, plan->map_size);
+    plan_file_close(&plan->file);
     free(plan);
 }
 

@@ -76,17 +76,29 @@ typedef struct DemiData {
 
 typedef struct DemiPlan DemiPlan;
 
-/* Maps a plan file, which must not change while the plan is in use; constants are never copied.
+/* Opens a plan file: tables and small constants are read, weights are mapped and never copied.
  * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
  * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is no plan,
  * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
- * where it can't be read. */
+ * where it can't be read.
+ *
+ * The file must not change while the plan is in use. What is written to it changes weights and
+ * nothing else; where it becomes shorter, or its disk fails, they are gone, and a run ends the
+ * program with SIGBUS. Who can't rule that out calls demi_plan_read. (Replace plans by renaming a
+ * new file over the old one, as demi does: the old one stays while it is open.) */
 DEMI_API DemiStatus demi_plan_load(const char *path, DemiPlan **plan, DemiError *error);
+/* The same, but reads the whole file into memory: nothing that happens to it later matters. */
+DEMI_API DemiStatus demi_plan_read(const char *path, DemiPlan **plan, DemiError *error);
 /* The same of bytes, which are borrowed: they must stay, unchanged, until demi_plan_free.
  * DEMI_ERR_USAGE where they are not aligned to 64 bytes. */
 DEMI_API DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
                                           DemiError *error);
 DEMI_API void demi_plan_free(DemiPlan *plan);
+
+/* Reads all bytes of the plan, weights too, and compares them with the hash (XXH64) that was written
+ * with them. DEMI_ERR_MODEL where they are not what was written. Loading reads no weights, so it
+ * does not notice. It finds damage, not who makes a plan look undamaged. */
+DEMI_API DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error);
 
 /* What the plan was compiled from: two hashes (XXH64, seeds 0 and 1) of the model file's bytes, its
  * external data aside; both 0 where it was read as text or made in memory. A plan of another model

@@ -43,6 +43,7 @@ struct LoadedStep {
 
 typedef struct LoadedPlan {
     Plan plan;
+    bool changes; /* DATA may become anything at any time: what indexes by it has its own copy */
     LoadedStep *steps;       /* [plan.step_count] */
     KernelTensor *constants; /* [plan.value_count]; not present where a value is none */
     bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */

@@ -16,6 +16,8 @@
  *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out; strings as
  *               uint32 indices of texts
  *
+ * The last 64 bytes are a PlanSum. What loads a plan does not look at it, as it reads no weights.
+ *
  * A plan is a cache: where format or kernel table differ it is recompiled, never migrated.
  */
 #ifndef DEMI_PLAN_H
@@ -70,6 +72,14 @@ typedef struct PlanHeader {
     PlanSection sections[PLAN_SECTION_COUNT];
 } PlanHeader;
 #define PLAN_MAGIC "DEMIPLAN"
+
+/* The last bytes of the file. `hash` is the XXH64 of all before it. */
+typedef struct PlanSum {
+    char magic[8]; /* PLAN_SUM_MAGIC */
+    uint64_t hash;
+    uint64_t zero[6];
+} PlanSum;
+#define PLAN_SUM_MAGIC "DEMISUM\n"
 
 typedef struct PlanSpan {
     uint32_t first, count;
@@ -145,6 +155,18 @@ typedef struct Plan {
  * that sizes fit dims and dtypes. `bytes` must be 8-byte aligned. Tables go to scratch. ERR_MODEL
  * where the bytes are no plan, damaged, or made for another version ("recompile"). */
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err);
+
+/* The text that element i of a constant of strings is: some text, whatever its data became since it
+ * was checked. */
+static inline uint32_t plan_data_text(const Plan *plan, const PlanValue *value, uint64_t i) {
+    const volatile uint32_t *texts = (const void *)(plan->data + value->data);
+    const uint32_t text = texts[i];
+    return text < plan->header->sections[PLAN_TEXTS].count ? text : 0;
+}
+
+/* Compares the bytes of a checked plan with the hash behind them. ERR_MODEL where they differ, or
+ * there is none. */
+bool plan_check_sum(const void *bytes, uint64_t size, Err *err);
 
 /* The text with that index, NUL-terminated, in `arena`. */
 const char *plan_text(const Plan *plan, uint32_t text, Arena *arena);

@@ -5,6 +5,7 @@
 
 #include "attr_layout.h"
 #include "checked.h"
+#include "hash64.h"
 #include "plan.h"
 
 typedef struct Check {
@@ -269,6 +270,18 @@ bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Er
     c.walked = ARENA_ARRAY(scratch, uint8_t, plan->step_count);
     c.held = ARENA_ARRAY(scratch, uint8_t, plan->graph_count);
     return check_texts(&c) && check_values(&c) && check_graphs(&c);
+}
+
+bool plan_check_sum(const void *bytes, uint64_t size, Err *err) {
+    PlanSum sum = {.magic = ""};
+    bool has = size >= sizeof(PlanHeader) + sizeof sum;
+    if (has) memcpy(&sum, (const char *)bytes + size - sizeof sum, sizeof sum);
+    if (has && memcmp(sum.magic, PLAN_SUM_MAGIC, sizeof sum.magic) == 0 &&
+        sum.hash == hash64_bytes(bytes, (size_t)(size - sizeof sum), 0))
+        return true;
+    err_set(err, ERR_MODEL, "its bytes are not those that were written");
+    err_hint(err, "compile it again");
+    return false;
 }
 
 const char *plan_text(const Plan *plan, uint32_t text, Arena *arena) {

@@ -21,13 +21,28 @@ static AttrText view_of(const Plan *plan, uint32_t text) {
 /* ---- constants ------------------------------------------------------------------------------- */
 
 static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor) {
-    const uint32_t *texts = (const void *)(l->loaded->plan.data + value->data);
+    const Plan *plan = &l->loaded->plan;
     KernelString *strings = ARENA_ARRAY(l->arena, KernelString, tensor->count);
     for (uint64_t i = 0; i < tensor->count; i++) {
-        AttrText text = view_of(&l->loaded->plan, texts[i]);
+        AttrText text = view_of(plan, plan_data_text(plan, value, i));
         strings[i] = (KernelString){text.size, text.text};
     }
     tensor->data = strings;
+}
+
+/* True for what kernels look up other things by, and all that is small. Of weights that change
+ * while they are read, results are wrong and no more. */
+static bool is_index(const PlanValue *value) {
+    enum { SMALL = 4096 };
+    bool narrow = dtype_bits((Dtype)value->dtype) <= 8 && value->dtype != DTYPE_BOOL;
+    return value->size <= SMALL || !(narrow || dtype_is_float((Dtype)value->dtype));
+}
+
+static void *copy_data(Loader *l, const void *data, uint64_t size) {
+    char *copy = arena_alloc(l->arena, (size_t)size + PLAN_ALIGN);
+    copy += -(uintptr_t)copy % PLAN_ALIGN;
+    if (size) memcpy(copy, data, (size_t)size);
+    return copy;
 }
 
 static void load_constants(Loader *l) {
@@ -42,6 +57,8 @@ static void load_constants(Loader *l) {
         checked_count(tensor->dims, tensor->rank, &tensor->count); /* plan_check has */
         if (value->dtype == DTYPE_STRING) load_strings(l, value, tensor);
         else tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
+        if (l->loaded->changes && value->dtype != DTYPE_STRING && is_index(value))
+            tensor->data = copy_data(l, tensor->data, value->size);
     }
 }
 

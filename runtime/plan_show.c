@@ -111,14 +111,12 @@ static void show_data(Show *s, const PlanValue *value) {
     }
     put(s, " = {", 4);
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t text;
         if (i) put(s, ", ", 2);
         if (dtype != DTYPE_STRING) {
             show_number(s, dtype, data + i * size);
             continue;
         }
-        memcpy(&text, data + i * size, sizeof text);
-        quote(s, text);
+        quote(s, plan_data_text(s->plan, value, i));
     }
     put(s, "}", 1);
 }

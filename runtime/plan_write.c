@@ -3,6 +3,7 @@
  * constants are read from their source only then, so that no plan is in memory as a whole. */
 #include <string.h>
 
+#include "hash64.h"
 #include "kernel.h"
 #include "plan.h"
 
@@ -95,11 +96,13 @@ typedef struct Output {
     PlanWriteFn write;
     void *data;
     uint64_t position;
+    Hash64 hash; /* of what was put */
     Err *err;
 } Output;
 
 static bool put(Output *out, const void *bytes, uint64_t size) {
     out->position += size;
+    hash64_update(&out->hash, bytes, (size_t)size);
     return size == 0 || out->write(out->data, bytes, (size_t)size, out->err);
 }
 
@@ -146,8 +149,9 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
         header.sections[i] = (PlanSection){offset, sections[i].count};
         offset = aligned(offset + sections[i].count * sections[i].size);
     }
-    header.file_size = offset;
-    Output out = {write, data, 0, err};
+    header.file_size = offset + sizeof(PlanSum);
+    Output out = {.write = write, .data = data, .err = err};
+    hash64_init(&out.hash, 0);
     bool ok = put(&out, &header, sizeof header) && pad(&out);
     for (int i = 0; ok && i < PLAN_DATA; i++)
         ok = put(&out, sections[i].items, sections[i].count * sections[i].size) && pad(&out);
@@ -155,5 +159,6 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     for (size_t i = 0; ok && i < b->constants.count; i++)
         ok = put_constant(b, &out, &b->constants.items[i], chunk);
     arena_release(b->arena, chunk, CHUNK);
-    return ok;
+    PlanSum sum = {.magic = PLAN_SUM_MAGIC, .hash = hash64_final(&out.hash)};
+    return ok && put(&out, &sum, sizeof sum);
 }

@@ -181,7 +181,7 @@ static StepForm *form_new(const Draft *d) {
     uint64_t keys = key_size(exec, d->step, d->contents);
     uint64_t dims = total_rank(d->call.inputs, in) + total_rank(d->call.outputs, out);
     uint64_t size = sizeof(StepForm) + (uint64_t)(in + out) * sizeof(KernelTensor) +
-                    out * sizeof(RtTensor *) + (keys + dims) * sizeof(uint64_t) + 2 * (uint64_t)in;
+                    out * sizeof(RtTensor *) + (keys + dims) * sizeof(uint64_t) + 3 * (uint64_t)in;
     Buffer *self = buffer_new(&exec->pool, size, exec->err);
     if (!self) return NULL;
     StepForm *form = buffer_data(self);
@@ -198,6 +198,7 @@ static StepForm *form_new(const Draft *d) {
     copy_operands(form->outputs, d->call.outputs, out, &numbers);
     form->late = (bool *)numbers;
     form->unread = form->late + in;
+    form->stored = form->unread + in;
     write_key(exec, d->step, form);
     return form;
 }
@@ -248,6 +249,13 @@ static const KernelTensor *host_constant(KernelCall *call, uint32_t i) {
 
 static void host_set_unread(KernelCall *call, uint32_t i) {
     step_call_of(call)->form->unread[i] = kernel_is_constant(call, i);
+}
+
+static bool host_take_stored(KernelCall *call, uint32_t i) {
+    StepCall *s = step_call_of(call);
+    Dtype dtype = s->exec->loaded->constants[s->step->inputs[i]].dtype;
+    bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+    return s->form->stored[i] = narrow && call->inputs[i].dtype == DTYPE_FLOAT;
 }
 
 /* What plan_share_get needs to call a KernelPack. */
@@ -326,13 +334,14 @@ static const KernelHost preparing = {.workspace = step_workspace,
                                      .keep = host_keep,
                                      .share = host_share,
                                      .set_unread = host_set_unread,
+                                     .take_stored = host_take_stored,
                                      .constant = host_constant};
 
 /* Operands as the row is given them. */
 static void set_dtypes(const Draft *d, StepForm *form) {
     form->widens = false;
     for (uint32_t i = 0; i < d->call.input_count; i++) {
-        form->unread[i] = false;
+        form->unread[i] = form->stored[i] = false;
         form->inputs[i].dtype = step_given(form->row, d->call.inputs[i].dtype);
         form->widens |= form->inputs[i].dtype != d->call.inputs[i].dtype;
     }
@@ -354,6 +363,7 @@ static void set_constants(const Draft *d, StepCall *s) {
     for (uint32_t i = 0; i < s->call.input_count; i++) {
         KernelTensor *tensor = &s->form->inputs[i];
         if (!tensor->present) continue;
+        if (s->form->stored[i]) tensor->dtype = d->call.inputs[i].dtype;
         bool as_is = tensor->dtype == d->call.inputs[i].dtype;
         s->form->late[i] = !as_is && !s->form->unread[i];
         if (!d->step->constant[i] || s->form->unread[i]) continue;

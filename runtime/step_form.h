@@ -30,6 +30,7 @@ struct StepForm {
     KernelTensor *inputs, *outputs; /* as the row sees them; of inputs, constants have data */
     bool *late;                     /* [inputs]: to be widened at each call */
     bool *unread;                   /* [inputs]: see kernel_set_unread */
+    bool *stored;                   /* [inputs]: see kernel_take_stored */
     RtTensor **results;             /* [outputs]: of the call in progress, in the plan's dtypes */
     uint32_t in_place;              /* the input that output 0 may lie in, PLAN_NONE: in none */
     uint64_t *key; /* of step->varying, see value_key.h; with contents behind each */

@@ -2,9 +2,10 @@
 """`check --against`: a conversion is its source but for precision, and a doctored one is not; it is
 what its policy makes, and computes the same within --max-error.
 
-Backend models are converted to both types, with graph inputs and outputs kept and low: no
-difference may be found. Every fault of FAULTS is then put into the conversion of a small model, and
-must be.
+Backend models are converted to both types, with graph inputs and outputs kept and low, opsets raised
+where that helps: no difference may be found. Every fault of FAULTS is then put into the conversion
+of a small model, and must be; and mutants of converted random models pass where they are valid and
+compute the same (suite/against_mutants.py).
 """
 
 import argparse
@@ -21,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from suite import preserve, workers
+from suite import against_mutants, preserve, workers
 from suite.command import VARIANTS, Demi, Variant, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -44,7 +45,7 @@ def source() -> onnx.ModelProto:
          helper.make_node("Transpose", ["u"], ["p"], name="turn", perm=[1, 0]),
          helper.make_node("MatMul", ["p", "V"], ["y"], name="last")], "main",
         [info("x", TensorProto.FLOAT, ["N", 4]), info("c", TensorProto.BOOL, [])],
-        [info("y", TensorProto.FLOAT, None), info("v", TensorProto.FLOAT, None)], weights)
+        [info("y", TensorProto.FLOAT, [4, 4]), info("v", TensorProto.FLOAT, [None, None])], weights)
     model = helper.make_model(graph, ir_version=10, opset_imports=[
         helper.make_opsetid("", 17), helper.make_opsetid("com.x", 1)])
     preserve.mark(model)
@@ -204,7 +205,7 @@ class Judge:
     def __call__(self, path: pathlib.Path) -> list[str]:
         found, made = [], self.demi.folder / "made.onnx"
         for variant in VARIANTS:
-            run, out = self.demi.convert(str(path), variant, "--opset", "keep")
+            run, out = self.demi.convert(str(path), variant)
             if out is None:
                 found.append(f"{variant}: {run.problem()}")
                 continue
@@ -213,6 +214,10 @@ class Judge:
             if code or lines:
                 found.append(f"{variant}: exit {code}, {lines[:2]} {text[:200]}")
         return found
+
+
+def make_mutants(command: str, folder: pathlib.Path) -> against_mutants.MutantJudge:
+    return against_mutants.MutantJudge(make_judge(command, folder).demi)
 
 
 def make_judge(command: str, folder: pathlib.Path) -> Judge:
@@ -226,6 +231,7 @@ def main() -> None:
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
     parser.add_argument("--data", type=pathlib.Path, default=ROOT / "build/data/backend")
     parser.add_argument("--sample", type=int, help="judge only this many models")
+    parser.add_argument("--seeds", default="1:161", help="of mutated models: FROM:TO")
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
     models = sorted(args.data.glob("*/*/model.onnx"))
@@ -239,11 +245,18 @@ def main() -> None:
                                               args.processes):
             failures += [f"{path.parent.name} {t}" for t in
                          (result if result is not None else [died])]
+        seeds = list(range(*map(int, args.seeds.split(":"))))
+        mutants = passed = 0
+        for seed, result, died in workers.run(seeds, make_mutants, (args.demi, folder),
+                                              args.processes):
+            count, fine, problems = result or (0, 0, [f"mutants {seed}: {died}"])
+            mutants, passed, failures = mutants + count, passed + fine, failures + problems
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for text in failures[:40]:
         print("FAIL", text[:500])
-    print(f"against: {len(FAULTS)} faults, {len(models)} models, {len(failures)} failures")
+    print(f"against: {len(FAULTS)} faults, {len(models)} models, {mutants} mutants of which {passed} "
+          f"pass, {len(failures)} failures")
     sys.exit(1 if failures else 0)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models that ask for huge memory: refused before it is taken.
 
-Each of BOMBS is run, compiled and converted. A command must end with 0 or one line that says why
-not, in less than 100 ms and 64 MiB; running it must not succeed. Time is the processor's, the
-least of three tries, as other work may be on the machine.
+Each of BOMBS is run, compiled and converted; LIMITS says with which options it is run. A command
+must end with 0 or one line that says why not, in less than 100 ms and 64 MiB; running it must not
+succeed. Time is the processor's, the least of three tries, as other work may be on the machine.
 
 usage: bomb_test.py --demi DEMI
 """
@@ -146,14 +146,33 @@ c = com.x.F <p = b () => (float[2] w) { w = com.x.G (a) }> (a) }
         "\ny = Add (x, c)"),
     "a sparse initializer": graph(
         "float[N] y", "y = Add (x, c)", f"sparse_tensor[{1 << 28}] c = {{float[1] {{1}}, int64[1] {{3}}}}"),
+    "a loop without end": graph(
+        "float[1] y", """y = Loop (n, t, x) <body = b (int64 i, bool go, float[1] v) =>
+        (bool go_on, float[1] w) { go_on = Identity (go)
+        w = Neg (v) }>""", f"int64 n = {{{1 << 62}}}, bool t = {{1}}"),
+    "a loop without end or body": graph(
+        "float[1] y", "y = Loop (n, t, x) <body = b (int64 i, bool go, float[1] v) => "
+        "(bool go, float[1] v) { }>", f"int64 n = {{{1 << 62}}}, bool t = {{1}}"),
+    "branches in a loop without end": graph(
+        "float[1] y", """y = Loop (n, t, x) <body = b (int64 i, bool go, float[1] v) =>
+        (bool go, float[1] w) { w = If (go) <then_branch = a () => (float[1] v) { },
+        else_branch = e () => (float[1] v) { }> }>""", f"int64 n = {{{1 << 62}}}, bool t = {{1}}"),
     "a loop that concatenates": graph(
         "float[N] y", """y = Loop (n, t, x) <body = b (int64 i, bool go, float[M] v) =>
         (bool go_on, float[K] w) { go_on = Identity (go)
         w = Concat <axis: int = 0> (v, v) }>""", "int64 n = {60}, bool t = {1}"),
 }
-# Sizes that nothing tells before they are there: --memory says what may be taken on the way.
-BUDGETED = {"open sizes, doubling", "a loop that concatenates", "constants computed in advance",
-            "constants that double"}
+# What nothing tells before it is there: options that say what may be taken on the way.
+MEMORY, TIME = ["--memory", "16M"], ["--time", "0.02"]
+LIMITS = {"open sizes, doubling": MEMORY, "a loop that concatenates": MEMORY,
+          "constants computed in advance": MEMORY, "constants that double": MEMORY,
+          "a loop without end": TIME, "a loop without end or body": TIME,
+          "branches in a loop without end": TIME}
+# What `compile --memory` makes less of: (model, budget, most bytes of the plan; None: refused).
+COMPILED = [("constants computed in advance", "256K", 1 << 20),
+            ("constants computed in advance", "16M", 8 << 20),
+            ("calls of calls that are few", "256M", 1 << 20),
+            ("calls of calls that are few", "64K", None)]
 
 
 def measure(words: list[str]) -> tuple[int, str, float, int]:
@@ -183,8 +202,8 @@ def measure(words: list[str]) -> tuple[int, str, float, int]:
 def judge(demi: str, name: str, path: str, folder: str) -> list[str]:
     found = []
     plan, out = f"{folder}/bomb.plan", f"{folder}/out.onnx"
-    budget = ["--memory", "16M"] if name in BUDGETED else []
-    for words, may_succeed in [(["run", path, "--random", "1", "--threads", "1", *budget], False),
+    limit = LIMITS.get(name, [])
+    for words, may_succeed in [(["run", path, "--random", "1", "--threads", "1", *limit], False),
                                (["compile", path, "-o", plan], True),
                                (["convert", path, "-o", out, "--quiet"], True),
                                (["check", path, "--quiet"], True)]:
@@ -208,6 +227,24 @@ def judge(demi: str, name: str, path: str, folder: str) -> list[str]:
     return found
 
 
+FEW = calls(9, "c = Neg (a)")
+
+
+def judge_compiled(demi: str, folder: str) -> list[str]:
+    found = []
+    path, plan = f"{folder}/bomb.onnxtxt", f"{folder}/bomb.plan"
+    for name, memory, most in COMPILED:
+        pathlib.Path(path).write_text(BOMBS.get(name, FEW))
+        pathlib.Path(plan).unlink(missing_ok=True)
+        code, text, _, _ = measure([demi, "compile", path, "-o", plan, "--memory", memory])
+        size = os.path.getsize(plan) if os.path.exists(plan) else None
+        good = code == 1 and len(text.splitlines()) == 1 if most is None else (
+            code == 0 and size and size < most + (1 << 20))
+        if not good:
+            found.append(f"{name}, compile --memory {memory}: exit {code}, plan {size}: {text}")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
@@ -223,6 +260,7 @@ def main() -> None:
             failures += judge(os.path.abspath(args.demi), name, path, folder)
             if args.verbose:
                 print(name, measure([args.demi, "run", path, "--random", "1"]))
+        failures += judge_compiled(os.path.abspath(args.demi), folder)
     for line in failures:
         print("FAIL", line)
     print(f"bomb_test: {len(BOMBS)} models, {len(failures)} failures")

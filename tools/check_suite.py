@@ -12,17 +12,16 @@ failure, and so is a valid model of the sources that demi refuses.
 import argparse
 import collections
 import pathlib
-import re
 import sys
 import time
 
 import numpy as np
 import onnx
 
-from suite import mutate, random_graphs, random_operators, random_styles, runtime, validity, workers
+from suite import check_reasons, mutate, random_graphs, random_operators, random_styles, runtime, \
+    validity, workers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REASONS = ROOT / "tools/suite/check_reasons.tsv"
 MUTANTS = 20  # of a model, the model itself among them
 TRIES = 4 * MUTANTS  # not every change suits every model
 TWICE = 0.15  # how many of them are changed in two places
@@ -30,30 +29,6 @@ SMALL = 100_000  # bytes of a backend model
 SHOWN = 30
 KINDS = ["backend", "graph", "operator", "style"]
 VARIANTS = [(to, io) for to in runtime.TARGETS for io in runtime.IO]
-NESTED = re.compile(r"^(?:\[\w+\] )?(?:Inference error\(s\): )?\(op_type:(\w+)(?:, node name: .*?)?\): ")
-
-
-class Reason:
-    """A row of the list."""
-
-    def __init__(self, line: str) -> None:
-        self.side, pattern, self.text = line.rstrip("\n").split("\t")
-        self.pattern, self.used = re.compile(pattern), 0
-
-
-def load_reasons() -> list[Reason]:
-    lines = REASONS.read_text().splitlines()
-    return [Reason(line) for line in lines if line.strip() and not line.startswith("#")]
-
-
-def cause(text: str) -> str:
-    """What ONNX says first, without the nodes around: "If/Conv: Attribute pads ..."."""
-    path = []
-    while match := NESTED.match(text):
-        path.append(match.group(1))
-        text = text[match.end():]
-    text = re.sub(r"^\[\w+\] ", "", text).split(" (op_type:")[0]
-    return f"{'/'.join(path)}: {text}" if path else text
 
 
 class Judge:
@@ -103,14 +78,14 @@ class Judge:
         if not self.onnx_too:
             return what, "", said
         other = validity.full_check(data) or validity.strict_inference(model)[0]
-        return what, cause(other), said
+        return what, check_reasons.cause(other), said
 
 
 class Tally:
     """Counts, and what no reason explains."""
 
     def __init__(self, attributes: bool) -> None:
-        self.reasons, self.attributes = load_reasons(), attributes
+        self.reasons, self.attributes = check_reasons.load(), attributes
         self.counts, self.failures = collections.Counter(), []
 
     def take(self, item: tuple[str, int], index: int, found: tuple[str, str, str]) -> None:
@@ -121,10 +96,10 @@ class Tally:
             return
         side, text = ("ONNX", other) if other else ("demi", said)
         self.counts[f"{side} alone refuses"] += 1
-        for reason in self.reasons:
-            if reason.side == side and reason.pattern.search(text):
-                reason.used += 1
-                return
+        reason = check_reasons.find(self.reasons, side, text)
+        if reason:
+            reason.used += 1
+            return
         if not self.attributes and set(what.split("+")) & mutate.ATTRIBUTE_KINDS:
             self.counts["attributes' kinds"] += 1
             return

@@ -102,6 +102,22 @@ class Help(Case):
                 error = text(run(command, f"{name}=x", "--help").stderr)
                 self.assertNotIn("unknown option", error)
 
+    def test_short_help(self):
+        """-h fits on a screen and gives an example; --help has all, under headings."""
+        for command in COMMANDS:
+            short, long = (text(self.ok(command, word).stdout) for word in ("-h", "--help"))
+            options = re.findall(r"^  (?:-\w, )?--[\w-]+", short, re.M)
+            self.assertLessEqual(len(options), 15, command)
+            self.assertLess(len(short.splitlines()), 50, command)
+            self.assertIn("Example", short)
+            self.assertRegex(short, f"\n  demi {command} |demi help")
+            self.assertLessEqual(len(short), len(long))
+            self.assertLessEqual(set(options),
+                                 set(re.findall(r"^  (?:-\w, )?--[\w-]+", long, re.M)))
+        headings = re.findall(r"^(\w[\w ,]*):$", text(self.ok("convert", "--help").stdout), re.M)
+        self.assertLessEqual({"Result", "Nodes that stay fp32", "Policy", "Reports"}, set(headings))
+        self.assertEqual(self.ok("-V").stdout, self.ok("--version").stdout)
+
     def test_version(self):
         self.assertRegex(text(self.ok("--version").stdout), r"^demi \d+\.\d+\.\d+\n$")
 
@@ -136,7 +152,8 @@ class Help(Case):
         script = self.path("demi.bash")
         with open(script, "wb") as file:
             file.write(run("help", "--completion", "bash").stdout)
-        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _demi; '
+        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; '
+                   'COMP_POINT=${#COMP_LINE}; _demi; '
                    'printf "%s\\n" "${COMPREPLY[@]}"')
         done = subprocess.run(["bash", "-c", program, script, *words], capture_output=True)
         self.assertEqual(done.stderr, b"")
@@ -209,6 +226,41 @@ class Options(Case):
                          self.pipeline("--keep_ops=Add"))
         self.assertEqual(self.pipeline("--nodes-to-exclude", "/a"), self.pipeline("--keep", "/a"))
 
+    def test_other_tools_lines(self):
+        """Lists without commas, True and False, as Model-Optimizer and onnxconverter-common have
+        them; a model ends a list."""
+        self.assertEqual(self.pipeline("--half"), self.pipeline())
+        self.assertEqual(self.pipeline("--fp16"), self.pipeline())
+        self.assertEqual(self.pipeline("--bf16"), self.pipeline("--to", "bfloat16"))
+        for value, to in [("fp16", "float16"), ("bf16", "bfloat16")]:
+            self.assertEqual(self.pipeline("--low_precision_type", value),
+                             self.pipeline("--to", to))
+        two = self.pipeline("--keep", "/a", "--keep", "/b")
+        for name in ["nodes_to_exclude", "nodes-to-exclude", "node_block_list"]:
+            self.assertEqual(self.pipeline(f"--{name}", "/a", "/b"), two)
+            self.assertEqual(self.pipeline(f"--{name}", "/a", "/b", "--quiet"), two)
+        ops = self.pipeline("--keep-ops", "Add,Mul")
+        for name in ["op_types_to_exclude", "op_block_list"]:
+            self.assertEqual(self.pipeline(f"--{name}", "Add", "Mul"), ops)
+            self.assertEqual(self.pipeline(f"--{name}", "Add", "--op_block_list=Mul"), ops)
+        low = self.pipeline("--io", "low")
+        for name in ["--keep_io_types", "--keep-io-types"]:
+            for true in [[name], [name, "True"], [name, "true"], [name, "1"], [name + "=True"]]:
+                self.assertEqual(self.pipeline("--io", "low", *true), self.pipeline())
+            for false in [[name, "False"], [name, "0"], [name + "=False"]]:
+                self.assertEqual(self.pipeline(*false), low)
+            self.assertIn("True or False", self.fails(2, "convert", self.model, f"{name}=maybe"))
+        out = self.path("o.onnx")
+        self.ok("convert", "--nodes_to_exclude", "/mm", "/act", self.model, "--output_path", out)
+        self.ok("convert", "--op_block_list", "Relu", self.model, out)
+        self.ok("convert", "--keep_io_types", self.model, out)
+        self.assertIn("needs a value", self.fails(2, "convert", self.model, "--nodes_to_exclude"))
+
+    def test_nearest_name_of_a_glob(self):
+        for pattern in ["/mn*", "*/m", "/ac?s", "out:hh*"]:
+            said = self.fails(2, "convert", self.model, "-n", "--keep", pattern)
+            self.assertIn("the nearest name is '", said, pattern)
+
     def test_double_dash_ends_options(self):
         os.rename(self.model, self.path("-m.onnxtxt"))
         done = run("show", "--", "-m.onnxtxt", cwd=self.folder)
@@ -234,56 +286,6 @@ class Refusals(Case):
         self.fails(2, "convert", self.model, "-o", self.path("no/folder/out.onnx"))
         self.fails(2, "convert", self.model, "-o", self.folder)
 
-    def test_missing_files_differ_from_nothing(self):
-        """A file that is not there, or can't be read, is not what exit code 1 says of a model."""
-        none = self.path("none.onnx")
-        for words in (["check", none], ["diff", none, self.model], ["diff", self.model, none],
-                      ["compare", self.model, none], ["compare", none, self.model],
-                      ["check", self.model, "--against", none], ["show", none],
-                      ["convert", none, "-o", "o"], ["run", none], ["bench", none],
-                      ["compile", none, "-o", "o"], ["opt", none, "-p", "print"],
-                      ["check", self.folder], ["diff", self.model, self.folder],
-                      ["check", os.path.join(self.model, "x")],
-                      ["run", self.model, "--data", none], ["run", self.model, "-i", "x=" + none],
-                      ["convert", self.model, "-n", "--verify", none],
-                      ["convert", self.model, "-n", "--calibrate", none]):
-            self.fails(2, *words)
-        plan = self.path("p.plan")
-        self.ok("compile", self.model, "-o", plan)
-        self.fails(2, "check", plan, "--against", none)
-        if os.geteuid() != 0:
-            return
-        shutil.copy(self.model, none)
-        os.chmod(none, 0)
-        os.chmod(self.folder, 0o755)
-        for words in (["check", none], ["diff", self.model, none], ["compare", none, self.model],
-                      ["check", self.model, "--against", none]):
-            done = run(*words, user=65534)
-            self.assertEqual(done.returncode, 3, text(done.stderr))
-
-    def test_second_input_is_looked_for_first(self):
-        """Before the first model is read, which is no model here."""
-        bad, none = self.path("bad.onnx"), self.path("none")
-        with open(bad, "w") as file:
-            file.write("garbage")
-        for words in (["diff", bad, none], ["compare", bad, none], ["check", bad, "--against", none],
-                      ["run", bad, "--data", none], ["run", bad, "--input", "x=" + none],
-                      ["convert", bad, "-n", "--verify", none],
-                      ["convert", bad, "-n", "--calibrate", none]):
-            self.assertIn("none", self.fails(2, *words))
-
-    def test_a_file_that_is_no_model(self):
-        bad = self.path("bad.onnx")
-        for content in [b"\xff" * 100, b"\x08", b"PK\x03\x04 zip", b"\n" * 9]:
-            with open(bad, "wb") as file:
-                file.write(content)
-            self.assertIn("bad.onnx", self.fails(1, "show", bad))
-            self.fails(1, "convert", bad, "-o", self.path("out.onnx"))
-            self.assertFalse(os.path.exists(self.path("out.onnx")))
-        with open(bad, "w") as file:
-            file.write(MODEL.replace("MatMul", "("))
-        self.fails(1, "check", bad)
-
     def test_newer_versions(self):
         for old, new, says in [('"" : 17', '"" : 29', "29"),
                                ("ir_version: 8", "ir_version: 15", "15")]:
@@ -306,18 +308,6 @@ class Refusals(Case):
         self.ok("convert", self.model, "-n", "--keep", "nope", "--allow-unmatched")
         self.fails(2, "convert", self.model, "--why", "/mn")
         self.assertIn("'/mm'", self.fails(2, "convert", self.model, "--why", "/mn"))
-
-    def test_files_that_are_no_models(self):
-        for content, hint in [(b"version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs"),
-                              (b"<!DOCTYPE html><html></html>", "web page"),
-                              (b"PK\x03\x04\x14\x00", "zip")]:
-            with open(self.path("not.onnx"), "wb") as file:
-                file.write(content)
-            self.assertIn(hint, self.fails(1, "show", self.path("not.onnx")))
-            with open(self.path("not.onnx"), "rb") as file:
-                done = subprocess.run([DEMI, "show", "-"], stdin=file, capture_output=True,
-                                      check=False)
-            self.assertIn(hint, text(done.stderr))
 
     def test_invalid_model(self):
         bad = self.path("bad.onnxtxt")
@@ -699,12 +689,34 @@ class Reports(Case):
         self.assertEqual({node["name"] for node in data["nodes"]}, {"/mm", "/act"})
         self.assertEqual(data["bytes"], {"before": 36, "after": 18})
 
+    def test_page_has_the_graph(self):
+        """The drawing's data: every node of the converted model, and what it reads."""
+        page = self.page()
+        self.assertNotRegex(page, "@[A-Z]+@")
+        data = self.page_data(page)
+        graph = data["graph"]
+        op, dtype, row, reads = ([int(word) for word in graph[key].split()]
+                                 for key in ("op", "dtype", "row", "reads"))
+        self.assertEqual([graph["ops"][i] for i in op], ["Cast", "MatMul", "Relu", "Cast"])
+        self.assertEqual([graph["dtypes"][i] for i in dtype],
+                         ["float16", "float16", "float16", "float"])
+        self.assertEqual([data["nodes"][i - 1]["name"] if i else None for i in row],
+                         [None, "/mm", "/act", None])
+        self.assertEqual(reads, [0, 1, 1, 1, 1, 1, 1])  # of each: how many, how far back
+
+    def test_page_shows_what_runs_have_shown(self):
+        page = self.path("runs.html")
+        self.ok("convert", self.model, "-n", "--report", page, "--verify", "random", "--quiet")
+        with open(page) as file:
+            data = self.page_data(file.read())
+        self.assertEqual([row["name"] for row in data["verification"]["outputs"]], ["y"])
+
     def test_page_is_safe_from_names(self):
         model = self.path("evil.onnxtxt")
         with open(model, "w") as file:
             file.write(MODEL.replace("/act", "</script><script>alert(1)</script><!-- <b>"))
         page = self.page(model)
-        self.assertEqual(page.count("<script"), 2)
+        self.assertEqual(page.count("<script"), 3)
         names = [node["name"] for node in self.page_data(page)["nodes"]]
         self.assertIn("</script><script>alert(1)</script><!-- <b>", names)
 

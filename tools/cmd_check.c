@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check_numbers.h"
+#include "check_plan.h"
 #include "commands.h"
 #include "console.h"
 #include "convert_options.h"
@@ -23,6 +24,9 @@ static const OptionRow options[] = {
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
      "bfloat16 wherever a type is said; opsets may be raised."},
+    {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "With --against of a plan: compile REF again and compare every byte, which covers weights that "
+     "REF has in other files, too."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
      "float16, bfloat16 or fast."},
@@ -168,12 +172,31 @@ static bool compare_policy(Job *job, DemiModel *model, Err *err) {
     return ok;
 }
 
+/* The opset of the default domain that a model imports; 0: none. */
+static int64_t default_opset(const DemiModel *model) {
+    return opset_version(&demi_front_model(model)->opsets, NULL);
+}
+
+/* The reference at the opset that the model was raised to, where operators may have another form:
+ * attributes that became inputs, say. One that can't be raised so is compared as it is. */
+static bool load_reference(Job *job, const DemiModel *model, DemiModel **reference, Err *err) {
+    Program *program = job->program;
+    int64_t wanted = default_opset(model);
+    if (!console_load(program, job->parsed, job->against, reference, err)) return false;
+    if (!default_opset(*reference) || wanted <= default_opset(*reference)) return true;
+    const char *pass = arena_printf(program->arena, "upgrade-opset{to=%lld}", (long long)wanted);
+    if (demi_run_pipeline(*reference, pass, NULL, NULL, NULL) == DEMI_OK) return true;
+    demi_free(*reference);
+    *reference = NULL;
+    return console_load(program, job->parsed, job->against, reference, err);
+}
+
 /* What differs from the reference goes to the job; false where that can't be told. */
 static bool compare(Job *job, DemiModel *model, Err *err) {
     DemiModel *reference = NULL;
     Arena scratch;
     if (parsed_value(job->parsed, "policy") && !compare_policy(job, model, err)) return false;
-    if (!console_load(job->program, job->parsed, job->against, &reference, err)) return false;
+    if (!load_reference(job, model, &reference, err)) return false;
     arena_init(&scratch, job->program->arena->trap);
     bool ok = make_types_exact(model, job->file, err) &&
               make_types_exact(reference, job->against, err) &&
@@ -198,26 +221,6 @@ static void examine(Job *job, DemiReport **report, Err *fault) {
     else if (job->against)
         compare(job, model, fault);
     demi_free(model);
-}
-
-/* A plan has been checked once it is loaded; with --against, it must have been made of that
- * model. */
-static bool check_plan(Job *job, Err *err) {
-    DemiPlan *plan = NULL;
-    DemiError error = DEMI_ERROR_INIT;
-    uint64_t made_of[2] = {0}, hash[2] = {0};
-    if (check_numbers_asked(job->parsed) || parsed_value(job->parsed, "policy"))
-        return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
-    bool ok = console_check(demi_plan_load(job->file, &plan, &error), &error, err);
-    if (ok) demi_plan_source(plan, made_of);
-    demi_plan_free(plan);
-    if (!ok || !job->against) return ok;
-    Source *source = source_open(job->program->arena, job->against, INT32_MAX, err);
-    if (!source || !source_hash(source, hash, err)) return false;
-    if (memcmp(hash, made_of, sizeof hash) == 0) return true;
-    err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", job->against);
-    err_hint(err, "compile it again");
-    return false;
 }
 
 static bool check_options(const Job *job, Err *err) {
@@ -253,9 +256,11 @@ static void print_differences(const Job *job, const char *against, FILE *out) {
     fputs(job->differences.count ? "\n" : ", but for precision\n", out);
 }
 
-static void print_result(const Job *job, const DemiReport *report, FILE *out) {
+static void print_result(const Job *job, const DemiReport *report, const ReportPlan *plan) {
+    FILE *out = plan->text;
     report_print_stats(report, job->file, out);
-    fprintf(out, "valid\n");
+    fprintf(out, "%svalid%s\n", console_paint(plan->color, PAINT_GOOD),
+            console_paint(plan->color, PAINT_PLAIN));
     if (!job->against) return;
     print_differences(job, job->against, out);
     if (job->numbers.sets) check_numbers_print(&job->numbers, job->program->arena, out);
@@ -271,7 +276,9 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                .against = parsed_value(parsed, "against")};
     if (!job.file) return console_missing(parsed, "a model to check", err);
     if (session_is_plan(program->arena, job.file)) {
-        bool ok = check_plan(&job, err);
+        if (check_numbers_asked(parsed) || parsed_value(parsed, "policy"))
+            return err_set(err, ERR_USAGE, "a plan is compared with a model by 'demi compare'");
+        bool ok = check_plan(program, parsed, job.file, err);
         if (!ok) err_file(err, job.file);
         if (ok && !parsed_flag(parsed, "quiet")) {
             report_puts(stdout, job.file);
@@ -288,7 +295,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                      .differences = &job.differences,
                      .numbers = job.numbers.sets ? &job.numbers : NULL};
     bool ok = true;
-    if (fault.code == ERR_NONE && plan.text) print_result(&job, report, plan.text);
+    if (fault.code == ERR_NONE && plan.text) print_result(&job, report, &plan);
     if (job.differences.count || job.numbers.beyond) program->exit_code = 1;
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)
@@ -309,8 +316,10 @@ const Command command_check = {
         "model's opset: number of inputs and outputs, attributes, types. A valid model's facts are "
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
         "\n"
-        "A plan is checked as the runtime checks it before it is run; with --against MODEL it must "
-        "have been compiled from that file.\n"
+        "A plan is checked as the runtime checks it before it is run, and all its bytes, weights "
+        "included, must be those that were written. With --against MODEL it must have been compiled "
+        "from that file, as the hash of the file's bytes tells; of what the file has elsewhere "
+        "(external data) only --full knows.\n"
         "\n"
         "With --against REF the model must also be REF but for precision; each difference is a "
         "line, "

@@ -246,7 +246,10 @@ static void print_report(const Job *job, FILE *out) {
         const OutputError *row = &job->outputs.items[i];
         print_diff(out, &row->diff);
         print_name(out, row->output);
-        fputs(limit_beyond(&job->limit, &row->diff) ? "  BEYOND\n" : "\n", out);
+        if (limit_beyond(&job->limit, &row->diff))
+            fprintf(out, "%s  BEYOND%s", console_paint(job->plan.color, PAINT_BAD),
+                    console_paint(job->plan.color, PAINT_PLAIN));
+        fputc('\n', out);
     }
     print_picks(job, out);
     print_worst(job, out);

@@ -83,7 +83,7 @@ static const OptionRow options[] = {
     OPTION_HEADING("Reports"),
     {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Write the report as an HTML page, one file that opens offline: every node with its type and "
-     "reason, operators, weights, casts."},
+     "reason, operators, weights, casts, what runs have shown, a drawing of the graph."},
     OPTION_JSON("Write the report as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text report to standard error."),
     OPTION_QUIET,
@@ -243,6 +243,8 @@ static bool print_reports(Job *job, Err *err) {
     job->title = (ReportTitle){.input = job->input,
                                .output = job->output,
                                .seconds = console_seconds() - job->program->started,
+                               .color = job->plan.color,
+                               .model = job->model,
                                .verified = &job->verified};
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
@@ -348,7 +350,7 @@ const Command command_convert = {
                 "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,
     .options = options,
-    .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report json "
-              "quiet help",
+    .common = "output to io keep keep-ops verify calibrate max-error policy why dry-run report "
+              "json quiet help",
     .run = run,
 };

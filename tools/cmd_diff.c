@@ -54,9 +54,14 @@ static void put(FILE *out, const char *text) {
 }
 
 /* "~ node 'n' (Conv), attribute pads: [0,0] -> [1,1]". */
-static void print_line(const Difference *diff, FILE *out) {
+static void print_line(const Difference *diff, const ReportPlan *plan) {
     static const char marks[] = {[DIFF_REMOVED] = '-', [DIFF_ADDED] = '+', [DIFF_CHANGED] = '~'};
-    fprintf(out, "%c %s", marks[diff->change], diff_kind_name(diff->kind));
+    static const Paint paints[] = {
+        [DIFF_REMOVED] = PAINT_BAD, [DIFF_ADDED] = PAINT_GOOD, [DIFF_CHANGED] = PAINT_NOTE};
+    FILE *out = plan->text;
+    fprintf(out, "%s%c%s %s", console_paint(plan->color, paints[diff->change]),
+            marks[diff->change], console_paint(plan->color, PAINT_PLAIN),
+            diff_kind_name(diff->kind));
     if (diff->name[0]) {
         fputs(" '", out);
         report_put(out, diff->name, strlen(diff->name));
@@ -90,7 +95,7 @@ static void take_text(void *data, const Difference *diff) {
     job->kinds[diff->kind][diff->change]++;
     job->count++;
     if (job->plan.text && (!job->limit || job->count <= job->limit))
-        print_line(diff, job->plan.text);
+        print_line(diff, &job->plan);
 }
 
 static void take_json(void *data, const Difference *diff) {

@@ -187,7 +187,9 @@ static void print_run(Job *job, const Run *run) {
         fprintf(out, " %s", type);
         print_value(job, &output->value, out);
         if (is_wrong(output))
-            fprintf(out, "\n    WRONG: %s", diff_text(job->arena, &output->diff));
+            fprintf(out, "\n    %sWRONG:%s %s", console_paint(job->plan.color, PAINT_BAD),
+                    console_paint(job->plan.color, PAINT_PLAIN),
+                    diff_text(job->arena, &output->diff));
         else if (output->expected)
             fprintf(out, "\n    as expected, largest difference %.3g", output->diff.max_abs);
         fputc('\n', out);

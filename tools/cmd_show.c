@@ -9,6 +9,7 @@
 #include "report_out.h"
 #include "session.h"
 #include "show_model.h"
+#include "shown.h"
 
 static const ArgumentRow arguments[] = {
     {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'; or a plan, shown as text."},
@@ -23,6 +24,9 @@ static const OptionRow options[] = {
      "be read back."},
     OPTION_JSON("The model's structure as JSON, without the weights' data. Without FILE (as the "
                 "last word, or before another option) to standard output."),
+    {"names", 0, OPTION_ROW_ATTACHED, "nodes|operators", "nodes operators",
+     "The names of all nodes, as --keep takes them, or the operators: a line each. Names that a "
+     "terminal could not show are left out."},
     {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
     OPTION_COLOR,
     OPTION_DATA_ROOT,
@@ -56,9 +60,32 @@ static bool show_text(Job *job, Err *err) {
     return console_check(demi_print(job->model, full, write, job->program, &error), &error, err);
 }
 
+static bool is_shown_whole(const char *text) {
+    for (size_t left = strlen(text), size; left; text += size, left -= size)
+        if (!shown_plain(text, left, &size)) return false;
+    return true;
+}
+
+static bool show_names(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    const DemiReport *report;
+    bool operators = strcmp(parsed_value(job->parsed, "names"), "operators") == 0;
+    if (!console_check(demi_describe(job->model, &job->report, &error), &error, err)) return false;
+    report = job->report;
+    size_t count = operators ? demi_report_row_count(report, DEMI_REPORT_OPERATORS)
+                             : demi_report_node_count(report);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = operators ? demi_report_row(report, DEMI_REPORT_OPERATORS, i)->name
+                                     : demi_report_node(report, i)->name;
+        if (name[0] && is_shown_whole(name)) fprintf(job->plan.text, "%s\n", name);
+    }
+    return outputs_commit(job->program, NULL, err);
+}
+
 static bool show(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
     DemiError error = DEMI_ERROR_INIT;
+    if (parsed_flag(parsed, "names")) return show_names(job, err);
     if (parsed_flag(parsed, "text") && !show_text(job, err)) return false;
     if (parsed_flag(parsed, "dot")) show_write_dot(demi_front_model(job->model), job->plan.text);
     bool stats = parsed_flag(parsed, "stats") ||
@@ -72,7 +99,8 @@ static bool show(Job *job, Err *err) {
 
 static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) {
     const char *file = parsed_argument(parsed, 0);
-    if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") || parsed_flag(parsed, "dot"))
+    if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") ||
+        parsed_flag(parsed, "dot") || parsed_flag(parsed, "names"))
         err_set(err, ERR_USAGE, "a plan is shown as text only");
     else if (show_plan(program, file, err))
         return true;
@@ -96,7 +124,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 const Command command_show = {
     .name = "show",
     .summary = "show a model: statistics, text, JSON, or a drawing",
-    .usage = "FILE [--stats | --text[=full] | --json [FILE] | --dot]",
+    .usage = "FILE [--stats | --text[=full] | --json [F] | --names | --dot]",
     .about =
         "Shows what is in a model. Models of any opset and IR version can be shown. A plan, which "
         "'demi compile' makes, is shown as text: its values, and the steps of each graph.",

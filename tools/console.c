@@ -4,6 +4,7 @@
 #include "console.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -41,10 +42,30 @@ bool console_check(DemiStatus status, const DemiError *error, Err *err) {
     return false;
 }
 
-void console_print_error(const Err *err) {
+bool console_has_color(const Program *program, FILE *stream) {
+    const Parsed *parsed = program->parsed;
+    const char *when =
+        parsed && parsed_knows(parsed, "color") ? parsed_value(parsed, "color") : NULL;
+    const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (when && strcmp(when, "auto") != 0) return strcmp(when, "always") == 0;
+    return !(no_color && no_color[0]) && terminal && strcmp(terminal, "dumb") != 0 &&
+           isatty(fileno(stream));
+}
+
+const char *console_paint(bool color, Paint paint) {
+    static const char *const sequences[] = {[PAINT_PLAIN] = "\033[0m",
+                                            [PAINT_BAD] = "\033[1;31m",
+                                            [PAINT_GOOD] = "\033[32m",
+                                            [PAINT_NOTE] = "\033[33m",
+                                            [PAINT_HEAD] = "\033[1m"};
+    return color ? sequences[paint] : "";
+}
+
+void console_print_error(bool color, const Err *err) {
     char line[4096];
     err_format(err, line, sizeof line);
-    fprintf(stderr, "demi: %s\n", line);
+    fprintf(stderr, "%sdemi:%s %s\n", console_paint(color, PAINT_BAD),
+            console_paint(color, PAINT_PLAIN), line);
 }
 
 bool console_missing(const Parsed *parsed, const char *argument, Err *err) {

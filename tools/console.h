@@ -51,8 +51,18 @@ void console_progress_since(Program *program, const char *what, size_t done, siz
 /* Takes the line away. */
 void console_progress_end(Program *program);
 
+/* Colours, which say nothing that the words do not. */
+typedef enum Paint { PAINT_PLAIN, PAINT_BAD, PAINT_GOOD, PAINT_NOTE, PAINT_HEAD } Paint;
+
+/* True where text on the stream is to have colours: by --color, else on a terminal where neither
+ * NO_COLOR is set nor TERM is dumb. */
+bool console_has_color(const Program *program, FILE *stream);
+
+/* The sequence that begins a colour, or ends it (PAINT_PLAIN); "" where `color` is false. */
+const char *console_paint(bool color, Paint paint);
+
 /* Prints "demi: ..." and the hint to standard error. */
-void console_print_error(const Err *err);
+void console_print_error(bool color, const Err *err);
 
 /* Flushes standard output and turns what failed there into an error. A reader that has gone is
  * none: then *gone is true. */

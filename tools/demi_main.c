@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The demi command: finds the subcommand, runs it, and turns how it ended into an exit code.
  *
- * Signals that end a program remove temporary files first and then end it as they always do. SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and
- * SIGXFSZ are ignored, so that a write fails instead; a reader that has gone away ends the program
- * quietly. Running out of memory anywhere arrives here.
+ * Signals that end a program remove temporary files first and then end it as they always do.
+ * SIGBUS, of a mapped file that became shorter, ends it with exit code 3. SIGPIPE and SIGXFSZ are
+ * ignored, so that a write fails instead; a reader that has gone away ends the program quietly.
+ * Running out of memory anywhere arrives here.
  */
 #define _DEFAULT_SOURCE /* and mallopt */
 #include <fcntl.h>
@@ -101,12 +102,12 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
         return true;
     }
     if (!command) return unknown_command(word, err);
-    Parsed parsed;
-    if (!options_parse(command, count - 1, words + 1, program->arena, &parsed, err)) return false;
-    program->parsed = &parsed;
+    Parsed *parsed = ARENA_NEW(program->arena, Parsed);
+    if (!options_parse(command, count - 1, words + 1, program->arena, parsed, err)) return false;
+    program->parsed = parsed;
     program->outputs = outputs_new(program->arena);
-    if (!parsed_flag(&parsed, "help")) return command->run(program, &parsed, err);
-    if (parsed.brief) help_print_brief(command, stdout);
+    if (!parsed_flag(parsed, "help")) return command->run(program, parsed, err);
+    if (parsed->brief) help_print_brief(command, stdout);
     else help_print_command(command, stdout);
     return true;
 }
@@ -122,12 +123,13 @@ static int run(Program *program, MemTrap *trap, int count, char **words) {
         run_command(program, count, words, error);
     console_progress_end(program);
     bool flushed = console_finish(program, &gone, &written);
+    bool color = console_has_color(program, stderr); /* the words end with the arena */
     arena_free(program->arena);
     outfile_remove_all(); /* of arenas that a jump has left behind */
     if (!flushed) err = written;
     if (gone || outfile_is_gone(&err)) return 0;
     if (err.code == ERR_NONE) return program->exit_code;
-    console_print_error(&err);
+    console_print_error(color, &err);
     return (int)err.code;
 }
 

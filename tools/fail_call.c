@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A library to be preloaded (LD_PRELOAD) that makes one of a program's calls for files fail, or ends
- * the program there: for outputs_test.py. In the environment:
+/* A library to be preloaded (LD_PRELOAD) that makes one of a program's calls for files fail, or
+ * ends the program there: for outputs_test.py. In the environment:
  *
  *     FAIL_AT      the call, from 1 on; 0: none, they are only counted
  *     FAIL_WITH    the errno, or -N: signal N is raised instead, before the call
@@ -91,11 +91,17 @@ ssize_t pread(int fd, void *bytes, size_t size, off_t offset) {
     return fails("pread") ? -1 : REAL(pread)(fd, bytes, size, offset);
 }
 
-int fsync(int fd) { return fails("fsync") ? -1 : REAL(fsync)(fd); }
+int fsync(int fd) {
+    return fails("fsync") ? -1 : REAL(fsync)(fd);
+}
 
-int fstat(int fd, struct stat *status) { return fails("fstat") ? -1 : REAL(fstat)(fd, status); }
+int fstat(int fd, struct stat *status) {
+    return fails("fstat") ? -1 : REAL(fstat)(fd, status);
+}
 
-int fchmod(int fd, mode_t mode) { return fails("fchmod") ? -1 : REAL(fchmod)(fd, mode); }
+int fchmod(int fd, mode_t mode) {
+    return fails("fchmod") ? -1 : REAL(fchmod)(fd, mode);
+}
 
 int close(int fd) {
     if (!fails("close")) return REAL(close)(fd);

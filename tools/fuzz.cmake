@@ -5,9 +5,14 @@
 #     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
 #
 # An input that broke something goes into testdata/fuzz/X once the cause is fixed.
-foreach(name import text convert pipeline plan)
+set(fuzz_options_more tools/fuzz_mutate.c)
+foreach(name import text convert pipeline plan options)
     set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
-    add_executable(replay_${name} tools/fuzz_${name}.c tools/fuzz_common.c tools/fuzz_replay.c)
+    if(name STREQUAL options) # what it does with a model depends on every byte: any model will do
+        list(APPEND corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert)
+    endif()
+    add_executable(replay_${name} tools/fuzz_${name}.c tools/fuzz_common.c tools/fuzz_replay.c
+        ${fuzz_${name}_more})
     target_include_directories(replay_${name} PRIVATE tools)
     target_link_libraries(replay_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
         demi_runtime demi_kernels demi_shape demi_base)
@@ -15,7 +20,7 @@ foreach(name import text convert pipeline plan)
         ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
     set_tests_properties(replay_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
     if(DEMI_FUZZ)
-        add_executable(fuzz_${name} tools/fuzz_${name}.c tools/fuzz_common.c)
+        add_executable(fuzz_${name} tools/fuzz_${name}.c tools/fuzz_common.c ${fuzz_${name}_more})
         target_include_directories(fuzz_${name} PRIVATE tools)
         target_link_libraries(fuzz_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
             demi_runtime demi_kernels demi_shape demi_base)
@@ -23,14 +28,20 @@ foreach(name import text convert pipeline plan)
     endif()
 endforeach()
 if(DEMI_FUZZ)
-    # From the kept corpus on; what is new lands in the build folder, what broke something beside
+    # From the kept corpora on; what is new lands in the build folder, what broke something beside
     # it.
-    set(found ${CMAKE_CURRENT_BINARY_DIR}/found_plan)
-    file(MAKE_DIRECTORY ${found})
-    add_test(NAME fuzz_plan_minute COMMAND fuzz_plan -max_total_time=60 -timeout=10
-        -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found}
-        ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan)
-    set_tests_properties(fuzz_plan_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
+    foreach(name plan options)
+        set(found ${CMAKE_CURRENT_BINARY_DIR}/found_${name})
+        set(corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
+        if(name STREQUAL options)
+            list(APPEND corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert
+                ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
+        endif()
+        file(MAKE_DIRECTORY ${found})
+        add_test(NAME fuzz_${name}_minute COMMAND fuzz_${name} -max_total_time=60 -timeout=20
+            -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found} ${corpora})
+        set_tests_properties(fuzz_${name}_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
+    endforeach()
 endif()
 
 # Every operator under hostile attributes, shapes and data, 100 cases of each version and of each

@@ -10,7 +10,8 @@ enum { WIDTH = 80, COLUMN = 26 };
 
 static const char *const exit_codes[] = {
     "success",
-    "the model or its data is at fault; diff, check: they differ; run --data, compare: beyond tolerance",
+    "the model or its data is at fault; diff, check: they differ; run --data, compare: beyond "
+    "tolerance",
     "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };
@@ -177,7 +178,8 @@ void help_print_all(const CommandTable *table, FILE *out) {
           out);
     for (size_t i = 0; i < table->count; i++)
         print_entry(out, table->items[i]->name, table->items[i]->summary);
-    fputs("\n'demi COMMAND -h' shows a command's most used options, '--help' all; 'demi -V' the version.\n"
+    fputs("\n'demi COMMAND -h' shows a command's most used options, '--help' all of them.\n"
+          "'demi -V' prints the version.\n"
           "FILE '-' is standard input or output. Models are ONNX files, or text (.onnxtxt).\n\n"
           "Exit codes:\n",
           out);

@@ -129,7 +129,7 @@ ldd "$work/pkgconfig" | grep -q "$soname" || fail "pkg-config did not choose the
 project shared "$work/elsewhere/moved" "find_package(demi 0.1 REQUIRED)" demi::shared
 ldd "$work/shared/build/client" | grep -q "$soname" || fail "demi::shared is not shared"
 
-# optimised NAME WANTED OPTION…: how a project that names no build type, or its own, compiles demi.
+# optimised NAME WANTED OPTION…: how a project without a build type, or with its own, compiles demi.
 optimised() {
     name=$1 wanted=$2
     shift 2

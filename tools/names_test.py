@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that would steer a terminal, through every command.
 
-A model has control characters (C0 with an escape sequence and a line break, C1 as UTF-8 and as bare
-bytes), bidirectional controls, separators and bytes that are no UTF-8 in every string that it holds;
-so has its path. Nothing that any command prints may hold one of these as it is, nor begin a line
+A model has control characters (C0 with an escape sequence and a line break, C1 as UTF-8 and as
+bare bytes), bidirectional controls, separators and bytes that are no UTF-8 in every string that it
+holds; so has its path. Nothing that any command prints may hold one of these as it is, nor begin a line
 with what follows the line break in a name.
 
 usage: names_test.py --demi DEMI [unittest arguments]

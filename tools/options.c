@@ -149,7 +149,7 @@ static bool take_truth(Parser *parser, const OptionRow *row, const char *attache
 static bool take_option(Parser *parser, const OptionRow *row, const char *attached, Err *err) {
     const OptionRow *target = option_target(parser->command, row);
     if (row->kind == OPTION_ROW_ALIAS_BOOL) return take_truth(parser, row, attached, err);
-    if (row->kind == OPTION_ROW_ALIAS && row->choices) { /* an alias that stands for option and value */
+    if (row->kind == OPTION_ROW_ALIAS && row->choices) { /* it stands for option and value */
         if (!attached) return take_value(parser, target, row->choices, err);
         return err_set(err, ERR_USAGE, "option '--%s' takes no value", row->name);
     }

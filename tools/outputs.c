@@ -90,7 +90,7 @@ static bool refuse(const Destination *to, const char *what, const char *name, Er
 }
 
 static bool is_output_option(const char *name) {
-    static const char *const names[] = {"output", "report",     "json",       "trace",
+    static const char *const names[] = {"output",     "report",     "json",       "trace",
                                         "reproducer", "output-dir", "save-inputs"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
@@ -115,8 +115,8 @@ static bool clear_of_words(const Program *program, const Destination *to, Err *e
     const Parsed *parsed = program->parsed;
     const OptionRow *rows = parsed->command->options;
     bool model = strcmp(to->option, "output") == 0;
-    bool rewrites = strcmp(parsed->command->name, "convert") == 0 ||
-                    strcmp(parsed->command->name, "opt") == 0;
+    bool rewrites =
+        strcmp(parsed->command->name, "convert") == 0 || strcmp(parsed->command->name, "opt") == 0;
     for (size_t i = model && rewrites; i < parsed->arguments.count; i++)
         if (is_read(to, parsed->arguments.items[i]))
             return refuse(to, "the input", parsed->arguments.items[i], err);
@@ -224,8 +224,7 @@ bool outputs_make_folder(Program *program, const char *path, Err *err) {
     while (length > 1 && path[length - 1] == '/') length--;
     const char *plain = arena_copy(arena, path, length), *slash = strrchr(plain, '/');
     struct stat status;
-    if (stat(path, &status) == 0)
-        return S_ISDIR(status.st_mode) || folder_error(path, EEXIST, err);
+    if (stat(path, &status) == 0) return S_ISDIR(status.st_mode) || folder_error(path, EEXIST, err);
     MadeFolder *made = ARENA_NEW(arena, MadeFolder);
     made->name = slash ? slash + 1 : plain;
     made->parent = -1;

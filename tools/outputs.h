@@ -2,10 +2,10 @@
 /* The files that a command writes: all of them appear, or none.
  *
  * A destination is opened before the work begins, as a temporary file beside it: that it can't be
- * written is known at once, and not when the work is done. It is refused where it is the same file as
- * another output, as one that the command reads (convert's and opt's OUT may be IN), or as one that
- * holds external data of a model it reads. When everything has been written, text on standard output
- * too, outputs_commit puts all in place. What outfile_commit_all says of that holds here.
+ * written is known at once, and not when the work is done. It is refused where it is the same file
+ * as another output, as one that the command reads (convert's and opt's OUT may be IN), or as one
+ * that holds external data of a model it reads. When everything has been written, text on standard
+ * output too, outputs_commit puts all in place. What outfile_commit_all says of that holds here.
  */
 #ifndef DEMI_OUTPUTS_H
 #define DEMI_OUTPUTS_H

@@ -4,7 +4,8 @@
 Every command with several outputs is run with each of its calls for files failing in turn, with a
 signal at each of them, and killed at each (fail_call.c, preloaded). Then every destination is what
 it was before or all are new; nothing else is left, and what a killed run leaves goes with the next.
-And every pair of outputs, and of an output and a file that is read, is refused where it is one file.
+And every pair of outputs, and of an output and a file that is read, is refused where both are one
+file.
 
 usage: outputs_test.py --demi DEMI --cc CC [--every N] [unittest arguments]
 """

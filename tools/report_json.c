@@ -123,8 +123,7 @@ static void write_advice(const DemiReport *report, JsonWriter *json) {
     json_close(json, ']');
 }
 
-void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
-    json_open(json, NULL, '{');
+void report_write_fields(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
     json_text(json, "demi", demi_version());
     json_text(json, "input", title->input);
     if (title->output) json_text(json, "output", title->output);
@@ -138,6 +137,11 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
     write_advice(report, json);
     if (title->verified) verify_json(title->verified, json);
     write_nodes(report, json);
+}
+
+void report_write_json(const DemiReport *report, const ReportTitle *title, JsonWriter *json) {
+    json_open(json, NULL, '{');
+    report_write_fields(report, title, json);
     json_close(json, '}');
 }
 
@@ -195,6 +199,7 @@ bool report_plan(Program *program, bool output_taken, ReportPlan *plan, Err *err
     plan->results = output_taken || json_to_output ? stderr : stdout;
     plan->text = plan->results;
     if (has_option(parsed, "quiet") && parsed_flag(parsed, "quiet")) plan->text = NULL;
+    plan->color = plan->text && console_has_color(program, plan->text);
     if (!plan->json || json_to_output) return true;
     plan->file = report_open(program, "json", plan->json, err);
     if (!plan->file && is_model_name(plan->json))

@@ -14,6 +14,8 @@
 typedef struct ReportTitle {
     const char *input, *output; /* output: NULL where nothing is written */
     double seconds;             /* from start to end, reading and writing included */
+    bool color;                 /* of the table */
+    const DemiModel *model;     /* converted: for the page's drawing; NULL: none */
     const struct Verified *verified; /* NULL, or what running it has shown */
 } ReportTitle;
 
@@ -36,6 +38,13 @@ void report_write_json(const DemiReport *report, const ReportTitle *title, JsonW
 /* Writes the facts common to all JSON outputs: versions, opsets, inputs, outputs, weights. */
 void report_write_facts(const DemiReport *report, JsonWriter *json);
 
+/* Members of report_write_json, without its braces. */
+void report_write_fields(const DemiReport *report, const ReportTitle *title, JsonWriter *json);
+
+/* A member "graph": the main graph as the page draws it. Memory is of `arena`. */
+void report_write_graph(const DemiReport *report, const DemiModel *model, Arena *arena,
+                        JsonWriter *json);
+
 /* The same as one HTML page that opens offline, to a file that outputs_open gave. */
 bool report_write_html(Arena *arena, const DemiReport *report, const ReportTitle *title,
                        OutFile *file, Err *err);
@@ -50,6 +59,7 @@ typedef struct ReportPlan {
     const char *json; /* path, "-", or NULL */
     bool json_error;  /* "-" means standard error: standard output has another use */
     OutFile *file;    /* of the JSON, opened; NULL: it goes to a stream */
+    bool color;       /* of the text */
 } ReportPlan;
 
 /* From --json, --quiet (where the command has it) and whether standard output has another use, as

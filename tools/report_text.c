@@ -94,23 +94,38 @@ static void print_list(const DemiReport *report, DemiReportList list, size_t mos
 }
 
 static void print_casts(const DemiReportTotals *totals, FILE *out) {
-    print_name(out, "casts demi inserted", NAME_WIDTH, 0);
+    print_name(out, "casts at run time", NAME_WIDTH, 0);
     fprintf(out, "%*" PRIu64, 2 * NUMBER_WIDTH, totals->casts_remaining);
     if (totals->casts_added)
-        fprintf(out, "  (%" PRIu64 " added, %" PRIu64 " folded into constants, %" PRIu64 " fused)",
+        fprintf(out, "  (of %" PRIu64 " added, %" PRIu64 " went into constants, %" PRIu64 " fused)",
                 totals->casts_added, totals->casts_removed, totals->casts_fused);
     fputc('\n', out);
-    if (!totals->overflow && !totals->underflow && !totals->subnormal) return;
-    static const char *const becomes[] = {"Inf", "0", "subnormal"};
-    const uint64_t counts[] = {totals->overflow, totals->underflow, totals->subnormal};
-    const char *before = "  ";
-    print_name(out, "constant values", NAME_WIDTH, 0);
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        if (!counts[i]) continue;
-        fprintf(out, "%s%" PRIu64 " become %s", before, counts[i], becomes[i]);
-        before = ", ";
+}
+
+/* "45,019". */
+static const char *grouped(uint64_t number, char text[32]) {
+    char digits[24];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number), at = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) text[at++] = ',';
+        text[at++] = digits[i];
     }
-    fputc('\n', out);
+    text[at] = '\0';
+    return text;
+}
+
+/* What became of the elements of constants that were converted. */
+static void print_values(const DemiReport *report, FILE *out) {
+    const DemiReportTotals *totals = demi_report_totals(report);
+    char overflow[32], zero[32], small[32], all[32];
+    uint64_t count = 0;
+    for (size_t i = 0; i < demi_report_tensor_count(report); i++)
+        count += demi_report_tensor(report, i)->count;
+    if (!totals->overflow && !totals->underflow && !totals->subnormal) return;
+    print_name(out, "constants' values", NAME_WIDTH, 0);
+    fprintf(out, "  %s overflow; %s of %s round to 0, %s to subnormals\n",
+            grouped(totals->overflow, overflow), grouped(totals->underflow, zero),
+            grouped(count, all), grouped(totals->subnormal, small));
 }
 
 static void print_reasons(const DemiReport *report, FILE *out) {
@@ -160,10 +175,11 @@ static void print_io(const DemiReport *report, DemiReportList list, size_t most,
     }
 }
 
-static void print_advice(const DemiReport *report, FILE *out) {
+static void print_advice(const DemiReport *report, bool color, FILE *out) {
     size_t count = demi_report_row_count(report, DEMI_REPORT_ADVICE);
     for (size_t i = 0; i < count && i < MOST_ADVICE; i++) {
-        fputs("note: ", out);
+        fprintf(out, "%snote:%s ", console_paint(color, PAINT_NOTE),
+                console_paint(color, PAINT_PLAIN));
         report_puts(out, demi_report_row(report, DEMI_REPORT_ADVICE, i)->name);
         fputc('\n', out);
     }
@@ -177,18 +193,21 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     fputs(" -> ", out);
     report_puts(out, title->output ? title->output : "(not written)");
     fputc('\n', out);
-    fprintf(out, "%*s%*s\n", NAME_WIDTH + NUMBER_WIDTH, "before", NUMBER_WIDTH, "after");
+    fprintf(out, "%s%*s%*s%s\n", console_paint(title->color, PAINT_HEAD),
+            NAME_WIDTH + NUMBER_WIDTH, "before", NUMBER_WIDTH, "after",
+            console_paint(title->color, PAINT_PLAIN));
     print_counts(out, "nodes", 0, &nodes);
     print_list(report, DEMI_REPORT_OPERATORS, MOST_OPERATORS, out);
     print_sizes(out, "weights", 0, &bytes);
     print_list(report, DEMI_REPORT_WEIGHTS, MOST_WEIGHTS, out);
     print_casts(totals, out);
+    print_values(report, out);
     print_reasons(report, out);
     print_io(report, DEMI_REPORT_INPUTS, MOST_IO, out);
     print_io(report, DEMI_REPORT_OUTPUTS, MOST_IO, out);
     if (title->verified) verify_print(title->verified, out);
     fprintf(out, "time    %.3f s, of which passes %.3f s\n", title->seconds, totals->seconds);
-    print_advice(report, out);
+    print_advice(report, title->color, out);
     if (title->verified && totals->casts_added) verify_advise(title->verified, out);
 }
 
@@ -234,7 +253,7 @@ void report_print_stats(const DemiReport *report, const char *name, FILE *out) {
     fprintf(out, "%*s\n", NUMBER_WIDTH, size_text(totals->bytes_after, size, sizeof size));
     print_single(report, DEMI_REPORT_WEIGHTS, out);
     if (!totals->casts_remaining) return;
-    print_name(out, "casts demi inserted", NAME_WIDTH, 0);
+    print_name(out, "casts at run time", NAME_WIDTH, 0);
     fprintf(out, "%*" PRIu64 "\n", NUMBER_WIDTH, totals->casts_remaining);
 }
 

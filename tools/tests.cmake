@@ -82,6 +82,7 @@ if(TARGET demi)
     demi_python_test(names names_test.py ${with_demi})
     demi_python_test(outputs outputs_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bad_input bad_input.py ${with_demi} TIMEOUT 900)
+    demi_python_test(memory memory_test.py ${with_demi} LABELS full)
     demi_python_test(deep_models deep_models.py ${with_demi})
     demi_python_test(fill_model fill_model.py ${with_demi})
     demi_python_test(against against_test.py ${with_demi} LABELS full PROCESSORS 2)
@@ -89,7 +90,8 @@ if(TARGET demi)
     demi_python_test(inputs inputs_test.py ${with_demi})
     demi_python_test(judge judge_test.py ${with_demi})
     demi_python_test(advice advice_test.py ${with_demi} LABELS full)
-    demi_python_test(against_sample against_test.py ${with_demi} --sample 100 LABELS quick)
+    demi_python_test(against_sample against_test.py ${with_demi} --sample 100 --seeds 1:21
+        LABELS quick)
     demi_python_test(legality legality_test.py ${with_demi})
     demi_python_test(reasons reasons_test.py ${with_demi} LABELS full PROCESSORS 2)
     demi_python_test(reasons_sample reasons_test.py ${with_demi} --sample 150 LABELS quick)
@@ -114,6 +116,10 @@ if(TARGET demi)
     if(TARGET demi_shared)
         demi_python_test(plan_suite plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --runtime $<TARGET_FILE:demi_runtime_only> TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(check_suite check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
+            LABELS full PROCESSORS 2)
+        demi_python_test(check_sample check_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
+            --number 4000 LABELS quick)
         demi_python_test(made_models made_models_test.py ${with_demi} --full
             --libdemi $<TARGET_FILE:demi_shared> LABELS full PROCESSORS 2)
         demi_python_test(made_models_small made_models_test.py ${with_demi}
@@ -135,6 +141,8 @@ if(TARGET demi)
             TIMEOUT 600 PROCESSORS 2)
         demi_python_test(plan_suite_faithful plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(plan_files plan_file_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(sizes sizes_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(random_plans random_plans.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --seeds 1:400 PROCESSORS 2)

@@ -9,9 +9,16 @@ add_custom_command(OUTPUT ${report_page}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_page.html tools/cmake/embed.cmake COMMENT "Embedding the report page"
     VERBATIM)
+set(report_drawing ${CMAKE_CURRENT_BINARY_DIR}/generated/report_drawing.c)
+add_custom_command(OUTPUT ${report_drawing}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/report_drawing.js
+            -DOUTPUT=${report_drawing} -DNAME=report_drawing
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS tools/report_drawing.js tools/cmake/embed.cmake COMMENT "Embedding the report's drawing"
+    VERBATIM)
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
-add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
+add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/report_graph.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
@@ -21,7 +28,7 @@ add_executable(demi ${report_page} tools/report_html.c tools/demi_main.c tools/o
     tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
     tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/compare_advice.c tools/output_error.c
     tools/trial_ranges.c tools/judge.c tools/picks.c tools/pick_margin.c tools/nonfinite.c tools/interrupt.c
-    tools/check_numbers.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
+    tools/check_numbers.c tools/check_plan.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
     demi_base ZLIB::ZLIB m)
@@ -149,6 +156,12 @@ if(DEMI_TESTS)
     add_test(NAME cli COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_test.py
         $<TARGET_FILE:demi>)
     set_tests_properties(cli PROPERTIES LABELS python)
+    add_test(NAME messages COMMAND ${Python3_EXECUTABLE} -B
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/messages_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(messages PROPERTIES LABELS python)
+    add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/completion_test.py $<TARGET_FILE:demi>)
+    set_tests_properties(completion PROPERTIES LABELS python)
     add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/plugin_cli_test.py $<TARGET_FILE:demi>
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)

@@ -7,7 +7,10 @@ other placement of casts:
   repeat  converting it twice writes the same bytes;
   again   converting what was converted, with the same options, writes the bytes that it read;
   undo    strip-casts after a conversion that keeps the parameters and the opset gives back the
-          source's bytes.
+          source's bytes;
+  back    strip-casts after a conversion that stores parameters in 16 bit, once or beside the float
+          ones, gives a model that ONNX's full check and strict inference take, and, where the opset
+          is kept, the source's but for the numbers of its constants.
 
 Exit 1 on any failure.
 """
@@ -20,7 +23,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from suite import random_graphs, random_operators, random_styles, validity, workers
+import onnx
+
+from suite import blank, random_graphs, random_operators, random_styles, validity, workers
 from suite.command import VARIANTS, Demi, Variant, work_folder
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -49,6 +54,9 @@ class Undo:
         for variant in VARIANTS:
             found += self.repeat_and_again(path, variant)
             found.append((f"{variant} undo", self.undo(path, source, variant)))
+            for parameters in ("offline", "both"):
+                found.append((f"{variant} {parameters} back",
+                              self.back(path, source, variant, parameters)))
         run, low = self.demi.opt(str(path), GREEDY)
         found.append(("greedy again", run.problem() if low is None else
                       self.again(low, lambda: self.demi.opt(str(self.converted), GREEDY))))
@@ -88,6 +96,23 @@ class Undo:
         run, low = self.demi.convert(str(path), variant, "--parameters", "runtime", "--opset",
                                      "keep")
         return run.problem() if low is None else self.strip(path, source, low)
+
+    def back(self, path: pathlib.Path, source: bytes, variant: Variant, parameters: str) -> str:
+        """Opsets are kept for float16 alone: raised ones stay."""
+        run, low = self.demi.convert(str(path), variant, "--parameters", parameters)
+        if low is None:
+            return run.problem()
+        self.converted.write_bytes(low)
+        run, out = self.demi.opt(str(self.converted), "strip-casts")
+        if out is None:
+            return run.problem()
+        was, now = onnx.load_from_string(source), onnx.load_from_string(out)
+        fault = validity.full_check(out) or validity.strict_inference(now)[0]
+        if fault and not (validity.full_check(source) or validity.strict_inference(was)[0]):
+            return fault
+        if variant.to != "float16" or blank.casts_constants(was):
+            return ""
+        return blank.difference(was, now)
 
     def strip(self, path: pathlib.Path, source: bytes, low: bytes) -> str:
         self.converted.write_bytes(low)

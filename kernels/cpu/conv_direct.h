@@ -13,6 +13,7 @@ typedef struct ConvOperands {
     const void *x, *weights, *bias;
     void *y;
     uint64_t images, channels, filters; /* channels and filters of one group */
+    Dtype narrow; /* of weights of 16 bits, which conv_direct does not take; else UNDEFINED */
     const Epilogue *epilogue; /* of float, or NULL: without a bias; its residual is of y's shape */
 } ConvOperands;
 

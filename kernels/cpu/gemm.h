@@ -16,6 +16,7 @@
 #define DEMI_GEMM_H
 
 #include "epilogue.h"
+#include "half.h"
 #include "isa.h"
 #include "kernel.h"
 
@@ -148,12 +149,37 @@ struct GemmBlock {
 typedef void GemmPack(const void *source, const GemmBlock *block, void *to);
 
 /* Element (i, j) of batch b: data[(offsets ? offsets[b] : 0) + i * row + j * column]; row or column
- * is 1, or one of the sizes is. */
+ * is 1, or one of the sizes is. 16-bit elements are widened where they are read, block by block, so
+ * that memory has them in 16 bits alone; the product is that of widened matrices, to the bit. */
 typedef struct GemmMatrix {
-    const float *data;       /* pairs of GEMM_PAIRS travel as floats do */
+    const void *data;        /* pairs of GEMM_PAIRS travel as floats do */
     const uint64_t *offsets; /* [batches] or NULL */
     uint64_t row, column;
+    Dtype narrow; /* FLOAT16 or BFLOAT16; else elements are of 4 bytes */
 } GemmMatrix;
+
+/* What `narrow` is for a tensor's elements. */
+static inline Dtype gemm_narrow(const KernelTensor *tensor) {
+    bool is = tensor->dtype == DTYPE_FLOAT16 || tensor->dtype == DTYPE_BFLOAT16;
+    return is ? tensor->dtype : DTYPE_UNDEFINED;
+}
+
+static inline size_t gemm_element(const GemmMatrix *m) {
+    return m->narrow ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Where batch b's first element is. */
+static inline const char *gemm_start(const GemmMatrix *m, uint64_t batch) {
+    return (const char *)m->data + (m->offsets ? m->offsets[batch] : 0) * gemm_element(m);
+}
+
+/* `count` 16-bit elements as float. */
+static inline void gemm_widen(const GemmMatrix *m, float *to, const void *from, uint64_t count) {
+    if (m->narrow == DTYPE_FLOAT16)
+        half_convert_to_float(to, from, count);
+    else
+        bfloat_convert_to_float(to, from, count);
+}
 
 typedef struct Gemm {
     GemmKind kind;

@@ -62,7 +62,7 @@ typedef struct Cut {
     bool by_rows;
     uint64_t unit, in_batch, units;     /* its columns or rows; units of a batch, and of all */
     uint32_t width;                     /* of B's panels */
-    bool copies;                        /* A's rows are copied: they are turned */
+    bool copies;                        /* A's rows are copied: they are turned, or narrow */
     uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
 } Cut;
 
@@ -93,7 +93,7 @@ static Cut cut_make(const Gemm *g, IsaLevel level, unsigned threads) {
     if (by_rows < cut_cost(&cut, threads)) cut_units(&cut, true);
     cut.shares = (unsigned)least(threads, cut.units);
     uint64_t depth = least(g->k, GEMM_DEPTH);
-    cut.copies = g->a->column != 1 && g->k > 1;
+    cut.copies = (g->a->column != 1 && g->k > 1) || g->a->narrow;
     cut.a_size = cut.copies ? aligned(depth * cut.isa->rows + GEMM_SLACK) : 0;
     cut.rest_size = aligned(depth * cut.isa->turned_most + GEMM_SLACK);
     uint64_t strip = least(div_up(g->n, cut.width) * cut.width, STRIP);
@@ -171,11 +171,11 @@ static Ahead block_ahead(const Strip *strip, uint64_t k) {
         columns = least(strip->column_end - column, columns);
     }
     if (!columns) return (Ahead){0};
-    const float *from = b->data + (b->offsets ? b->offsets[strip->batch] : 0) + k * b->row + column;
-    return (Ahead){.from = (const char *)from,
-                   .row = b->row * sizeof *from,
+    const size_t element = gemm_element(b);
+    return (Ahead){.from = gemm_start(b, strip->batch) + (k * b->row + column) * element,
+                   .row = b->row * element,
                    .rows = least(g->k - k, GEMM_DEPTH),
-                   .size = columns * sizeof *from};
+                   .size = columns * element};
 }
 
 /* What is to be fetched while the tiles of a block are computed: in parts of equal size. */
@@ -227,11 +227,12 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
                        .loops = cut->loops};
     pack_b(strip, &block);
     plan_ahead(strip, k + depth);
-    const float *a = g->a->data + (g->a->offsets ? g->a->offsets[strip->batch] : 0) + k;
+    const size_t element = gemm_element(g->a);
+    const char *a = gemm_start(g->a, strip->batch) + k * element;
     for (uint64_t i = strip->row; i < strip->row_end; i += cut->isa->rows) {
         uint32_t rows = (uint32_t)least(strip->row_end - i, cut->isa->rows);
         GemmTile tile = {.depth = depth,
-                         .a = a + i * g->a->row,
+                         .a = a + i * g->a->row * element,
                          .a_row = g->a->row,
                          .c_row = g->n,
                          .rows = rows,
@@ -246,10 +247,10 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
         if (g->bias)
             tile.bias = (const uint32_t *)g->bias + (strip->batch % g->bias_batches) * g->m + i;
         tile.c = (uint32_t *)g->c + (strip->batch * g->m + i) * g->n + strip->column;
-        strip->next_a = (Ahead){.from = (const char *)(a + (i + rows) * g->a->row),
-                                .row = g->a->row * sizeof *a,
+        strip->next_a = (Ahead){.from = a + (i + rows) * g->a->row * element,
+                                .row = g->a->row * element,
                                 .rows = least(strip->row_end - i - rows, cut->isa->rows),
-                                .size = depth * sizeof *a};
+                                .size = depth * element};
         run_panels(strip, &tile);
         if (g->epilogue && k + depth == g->k) run_epilogue(strip, i, rows, tile.c);
     }

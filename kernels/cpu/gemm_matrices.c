@@ -3,17 +3,37 @@
  * matrix times vector, vector times matrix. See gemm.h. */
 #include "gemm.h"
 
+#include <string.h>
+
 #include "kernel_parts.h"
 
 enum { SWEEP_COLUMNS = 4096, DOT_ROWS = 16 };
 
-static const float *start(const GemmMatrix *m, uint64_t batch) {
-    return m->data + (m->offsets ? m->offsets[batch] : 0);
+static const void *element_at(const GemmMatrix *m, uint64_t batch, uint64_t i, uint64_t j) {
+    return gemm_start(m, batch) + (i * m->row + j * m->column) * gemm_element(m);
+}
+
+/* The same of narrow elements: rows of the matrix, or columns where those are side by side. */
+static void copy_narrow_rows(const GemmMatrix *m, const GemmBlock *block, float *to) {
+    float column[GEMM_ROWS_MOST];
+    if (m->column == 1 || block->depth == 1)
+        for (uint64_t i = 0; i < block->lanes; i++)
+            gemm_widen(m, to + i * block->depth,
+                       element_at(m, block->batch, block->lane + i, block->k), block->depth);
+    else
+        for (uint64_t k = 0; k < block->depth; k++) {
+            for (uint64_t i = 0; i < block->lanes; i++) /* side by side where row is 1 */
+                gemm_widen(m, &column[i],
+                           element_at(m, block->batch, block->lane + i, block->k + k), 1);
+            for (uint64_t i = 0; i < block->lanes; i++) to[i * block->depth + k] = column[i];
+        }
 }
 
 void gemm_copy_rows(const GemmMatrix *m, const GemmBlock *block, float *to) {
-    const float *from = start(m, block->batch) + block->lane * m->row + block->k * m->column;
-    if (m->row == 1)
+    const float *from = element_at(m, block->batch, block->lane, block->k);
+    if (m->narrow)
+        copy_narrow_rows(m, block, to);
+    else if (m->row == 1)
         block->loops->transpose(to, block->depth, from, m->column, block->depth, block->lanes);
     else
         for (uint64_t i = 0; i < block->lanes; i++)
@@ -30,6 +50,30 @@ static void pack_turned(const float *from, uint64_t step, const GemmBlock *block
     }
 }
 
+/* Of narrow elements: rows go into panels as they are widened, columns by pieces that are then
+ * turned. */
+static void pack_narrow(const GemmMatrix *m, const GemmBlock *block, float *to) {
+    enum { PIECE = 64, WIDEST = 64 };
+    const uint32_t width = block->width;
+    float piece[WIDEST * PIECE];
+    for (uint64_t j = 0; j < block->lanes; j += width, to += width * block->depth) {
+        uint64_t lanes = block->lanes - j < width ? block->lanes - j : width;
+        for (uint64_t k = 0; m->column == 1 && k < block->depth; k++)
+            gemm_widen(m, to + k * width,
+                       element_at(m, block->batch, block->k + k, block->lane + j), lanes);
+        for (uint64_t k = 0; m->column != 1 && k < block->depth; k += PIECE) {
+            uint64_t depth = block->depth - k < PIECE ? block->depth - k : PIECE;
+            for (uint64_t i = 0; i < lanes; i++)
+                for (uint64_t d = 0; d < depth; d += m->row == 1 ? depth : 1)
+                    gemm_widen(m, piece + i * PIECE + d,
+                               element_at(m, block->batch, block->k + k + d, block->lane + j + i),
+                               m->row == 1 ? depth : 1);
+            for (uint64_t d = 0; d < depth; d++)
+                for (uint64_t i = 0; i < lanes; i++) to[(k + d) * width + i] = piece[i * PIECE + d];
+        }
+    }
+}
+
 static void pack_any(const float *from, const GemmMatrix *m, const GemmBlock *block, float *to) {
     const uint32_t width = block->width;
     for (uint64_t k = 0; k < block->depth; k++)
@@ -40,8 +84,10 @@ static void pack_any(const float *from, const GemmMatrix *m, const GemmBlock *bl
 
 void gemm_pack_columns(const void *source, const GemmBlock *block, void *to) {
     const GemmMatrix *m = source;
-    const float *from = start(m, block->batch) + block->lane * m->column + block->k * m->row;
-    if (m->column == 1)
+    const float *from = element_at(m, block->batch, block->k, block->lane);
+    if (m->narrow)
+        pack_narrow(m, block, to);
+    else if (m->column == 1)
         block->loops->panels(to, from, m->row, block);
     else if (m->row == 1)
         pack_turned(from, m->column, block, to);
@@ -49,11 +95,17 @@ void gemm_pack_columns(const void *source, const GemmBlock *block, void *to) {
         pack_any(from, m, block, to);
 }
 
-/* The vector of `count` elements `step` apart as contiguous ones: itself or a copy. */
-static const float *contiguous(KernelCall *call, const float *from, uint64_t step, uint64_t count) {
-    if (step == 1 || count < 2) return from;
+/* The vector of `count` elements `step` apart as contiguous floats: itself or a copy. */
+static const float *contiguous(KernelCall *call, const GemmMatrix *m, uint64_t batch, uint64_t step,
+                               uint64_t count) {
+    const char *from = gemm_start(m, batch);
+    if (!m->narrow && (step == 1 || count < 2)) return (const void *)from;
     float *copy = ARENA_ARRAY(call->scratch, float, count);
-    for (uint64_t i = 0; i < count; i++) copy[i] = from[i * step];
+    for (uint64_t i = 0; i < count; i++)
+        if (m->narrow)
+            gemm_widen(m, &copy[i], from + i * step * gemm_element(m), 1);
+        else
+            memcpy(&copy[i], from + i * step * gemm_element(m), sizeof *copy);
     return copy;
 }
 
@@ -68,79 +120,133 @@ static void begin(const GemmMatrices *g, uint64_t batch, float *y, uint64_t coun
  * matrix, or all of them sums over the matrix's rows. */
 typedef struct VectorJob {
     float *y;
-    const float *m, *x;
+    const char *m;
+    const float *x;
     uint64_t row, count, part, k;
     const GemmLoops *loops;
     bool dots;
+    const GemmMatrix *matrix;
+    float *wide; /* narrow elements: [threads][wide_size], some of the matrix's rows */
+    uint64_t wide_size;
 } VectorJob;
+
+enum { WIDE_ROWS = 8 };
+
+/* Elements of a task, in float: at `from`, `count` of each of `rows` rows side by side. */
+static void widen_rows(const VectorJob *job, const char *from, uint64_t rows, uint64_t count,
+                       float *to) {
+    for (uint64_t r = 0; r < rows; r++)
+        gemm_widen(job->matrix, to + r * count, from + r * job->row * sizeof(uint16_t), count);
+}
+
+/* Some rows at a time; sums are as if all were there. */
+static void narrow_task(const VectorJob *job, uint64_t i, uint64_t count, float *wide) {
+    uint64_t rows = job->dots ? count : job->k, length = job->dots ? job->k : count;
+    const char *from = job->m + i * (job->dots ? job->row : 1) * sizeof(uint16_t);
+    for (uint64_t r = 0; r < rows;
+         r += WIDE_ROWS, from += WIDE_ROWS * job->row * sizeof(uint16_t)) {
+        uint64_t some = rows - r < WIDE_ROWS ? rows - r : WIDE_ROWS;
+        widen_rows(job, from, some, length, wide);
+        if (job->dots)
+            job->loops->dots(job->y + i + r, wide, length, job->x, some, length);
+        else
+            job->loops->sweep(job->y + i, wide, length, job->x + r, some, length);
+    }
+}
 
 static void vector_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const VectorJob *job = data;
     const GemmLoops *loops = job->loops;
-    (void)lane;
+    const float *m = (const void *)job->m;
     for (uint64_t task = first; task < end; task++) {
         uint64_t i = task * job->part, left = job->count - i;
         uint64_t count = left < job->part ? left : job->part;
-        if (job->dots)
-            loops->dots(job->y + i, job->m + i * job->row, job->row, job->x, count, job->k);
+        if (job->wide)
+            narrow_task(job, i, count, job->wide + lane * job->wide_size);
+        else if (job->dots)
+            loops->dots(job->y + i, m + i * job->row, job->row, job->x, count, job->k);
         else
-            loops->sweep(job->y + i, job->m + i, job->row, job->x, job->k, count);
+            loops->sweep(job->y + i, m + i, job->row, job->x, job->k, count);
     }
 }
 
+/* Runs the job by parts of `work` multiply-adds in all. False with the error set. */
+static bool run_job(KernelCall *call, VectorJob *job, double work) {
+    KernelCut cut = kernel_work_cut(call, work, (job->count + job->part - 1) / job->part);
+    if (job->matrix->narrow) {
+        unsigned lanes = cut.parts > 1 ? kernel_threads(call) : 1;
+        job->wide_size = WIDE_ROWS * (job->dots ? job->k : job->part);
+        job->wide = kernel_workspace(call, lanes * job->wide_size * sizeof *job->wide);
+        if (!job->wide) return false;
+    }
+    kernel_run_parts(call->workers, cut, vector_part, job);
+    return true;
+}
+
 /* y = matrix * x, the matrix's rows (`row` apart) being contiguous. */
-static void run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
+static bool run_dots(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
     uint64_t rows = a_is_vector ? g->n : g->m, row = a_is_vector ? matrix->column : matrix->row;
     const float *x =
-        contiguous(call, start(vector, batch), a_is_vector ? vector->column : vector->row, g->k);
-    const float *m = start(matrix, batch);
+        contiguous(call, vector, batch, a_is_vector ? vector->column : vector->row, g->k);
     float *y = g->c + batch * rows;
     begin(g, batch, y, rows);
-    const VectorJob job = {y, m, x, row, rows, DOT_ROWS, g->k, gemm_loops(isa_best()), true};
-    kernel_run_parts(
-        call->workers,
-        kernel_work_cut(call, (double)rows * (double)g->k, (rows + DOT_ROWS - 1) / DOT_ROWS),
-        vector_part, &job);
+    VectorJob job = {.y = y,
+                     .m = gemm_start(matrix, batch),
+                     .x = x,
+                     .row = row,
+                     .count = rows,
+                     .part = DOT_ROWS,
+                     .k = g->k,
+                     .loops = gemm_loops(isa_best()),
+                     .dots = true,
+                     .matrix = matrix};
+    return run_job(call, &job, (double)rows * (double)g->k);
 }
 
 /* y = x * matrix, the matrix's rows (along y) being contiguous. */
-static void run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
+static bool run_sweep(KernelCall *call, const GemmMatrices *g, uint64_t batch, bool a_is_vector) {
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a, *vector = a_is_vector ? &g->a : &g->b;
     uint64_t columns = a_is_vector ? g->n : g->m;
     uint64_t row = a_is_vector ? matrix->row : matrix->column;
     const float *x =
-        contiguous(call, start(vector, batch), a_is_vector ? vector->column : vector->row, g->k);
-    const float *m = start(matrix, batch);
+        contiguous(call, vector, batch, a_is_vector ? vector->column : vector->row, g->k);
     float *y = g->c + batch * columns;
     begin(g, batch, y, columns);
     double work = (double)columns * (double)g->k;
     uint64_t part = (columns / kernel_work_threads(call, work, (columns + 63) / 64) + 64) / 64 * 64;
     if (part > SWEEP_COLUMNS) part = SWEEP_COLUMNS;
-    const VectorJob job = {y, m, x, row, columns, part, g->k, gemm_loops(isa_best()), false};
-    kernel_run_parts(call->workers, kernel_work_cut(call, work, (columns + part - 1) / part),
-                     vector_part, &job);
+    VectorJob job = {.y = y,
+                     .m = gemm_start(matrix, batch),
+                     .x = x,
+                     .row = row,
+                     .count = columns,
+                     .part = part,
+                     .k = g->k,
+                     .loops = gemm_loops(isa_best()),
+                     .matrix = matrix};
+    return run_job(call, &job, work);
 }
 
-static bool run_vector(KernelCall *call, const GemmMatrices *g) {
+/* A product with a vector; *ok is false where it failed. */
+static bool run_vector(KernelCall *call, const GemmMatrices *g, bool *ok) {
     bool a_is_vector = g->m == 1;
     if ((!a_is_vector && g->n != 1) || g->k == 0) return false;
     const GemmMatrix *matrix = a_is_vector ? &g->b : &g->a;
     uint64_t along_k = a_is_vector ? matrix->row : matrix->column;
     uint64_t along_y = a_is_vector ? matrix->column : matrix->row;
     if (along_k != 1 && along_y != 1) return false;
-    for (uint64_t batch = 0; batch < g->batches; batch++) {
-        if (along_k == 1 && along_y != 1)
-            run_dots(call, g, batch, a_is_vector);
-        else
-            run_sweep(call, g, batch, a_is_vector);
-    }
+    for (uint64_t batch = 0; *ok && batch < g->batches; batch++)
+        *ok = along_k == 1 && along_y != 1 ? run_dots(call, g, batch, a_is_vector)
+                                           : run_sweep(call, g, batch, a_is_vector);
     return true;
 }
 
 bool gemm_matrices(KernelCall *call, const GemmMatrices *g) {
     if (!g->batches || !g->m || !g->n) return true;
-    if (run_vector(call, g)) {
+    bool ok = true;
+    if (run_vector(call, g, &ok)) {
+        if (!ok) return false;
         const EpilogueBlock whole = {g->c, g->n, 0, 0, g->batches * g->m, g->n};
         if (g->epilogue) epilogue_run(call, g->epilogue, &whole);
         return true;

@@ -49,8 +49,9 @@ static void check(const Case *c, const GemmMatrices *g, const float *before) {
                 double sum = c->add ? before[at] : c->bias ? g->bias[b % 2 * c->m + i] : 0;
                 double size = fabs(sum) + 1;
                 for (uint64_t k = 0; k < c->k; k++) {
-                    double x = (double)g->a.data[g->a.offsets[b] + i * g->a.row + k * g->a.column] *
-                               g->b.data[g->b.offsets[b] + k * g->b.row + j * g->b.column];
+                    const float *rows = g->a.data, *columns = g->b.data;
+                    double x = (double)rows[g->a.offsets[b] + i * g->a.row + k * g->a.column] *
+                               columns[g->b.offsets[b] + k * g->b.row + j * g->b.column];
                     sum += x;
                     size += fabs(x);
                 }
@@ -95,6 +96,69 @@ static void check_epilogue(KernelCall *call, const Gemm *gemm, const float *befo
     assert_memory_equal(fused.c, want, out * sizeof(float));
 }
 
+/* The matrix with its elements rounded to 16 bits; *wide is the same widened again. */
+static GemmMatrix narrowed(Arena *arena, const GemmMatrix *m, uint64_t count, Dtype dtype,
+                           GemmMatrix *wide) {
+    uint16_t *narrow = ARENA_ARRAY(arena, uint16_t, count + 1);
+    float *again = ARENA_ARRAY(arena, float, count + 1);
+    GemmMatrix made = *m;
+    if (dtype == DTYPE_FLOAT16)
+        half_convert_from_float(narrow, m->data, count);
+    else
+        bfloat_convert_from_float(narrow, m->data, count);
+    made.data = narrow;
+    made.narrow = dtype;
+    gemm_widen(&made, again, narrow, count);
+    *wide = *m;
+    wide->data = again;
+    return made;
+}
+
+static void run_at(KernelCall *call, const GemmMatrices *g, IsaLevel level) {
+    const Gemm gemm = {.kind = GEMM_FLOAT,
+                       .batches = g->batches,
+                       .m = g->m,
+                       .n = g->n,
+                       .k = g->k,
+                       .pack_b = gemm_pack_columns,
+                       .a = &g->a,
+                       .b = &g->b,
+                       .b_matrix = &g->b,
+                       .c = g->c,
+                       .add = g->add,
+                       .bias = g->bias,
+                       .bias_batches = g->bias_batches};
+    if (level == ISA_COUNT)
+        assert_true(gemm_matrices(call, g));
+    else
+        gemm_run_level(call, &gemm, level);
+}
+
+/* Either matrix in 16 bits, or both: the bits of the product of widened ones. */
+static void check_narrow(KernelCall *call, const GemmMatrices *given, const float *before) {
+    const uint64_t out = given->batches * given->m * given->n;
+    for (int dtype = 0; dtype < 2; dtype++) {
+        GemmMatrices wide = *given;
+        Dtype type = dtype ? DTYPE_FLOAT16 : DTYPE_BFLOAT16;
+        GemmMatrix a =
+            narrowed(call->scratch, &given->a, given->batches * given->m * given->k, type, &wide.a);
+        GemmMatrix b =
+            narrowed(call->scratch, &given->b, given->batches * given->k * given->n, type, &wide.b);
+        for (IsaLevel level = ISA_PORTABLE; level <= ISA_COUNT; level++) {
+            wide.c = arena_copy(call->scratch, before, out * sizeof(float));
+            run_at(call, &wide, level);
+            for (unsigned which = 1; which < 4; which++) {
+                GemmMatrices narrow = wide;
+                if (which & 1) narrow.a = a;
+                if (which & 2) narrow.b = b;
+                narrow.c = arena_copy(call->scratch, before, out * sizeof(float));
+                run_at(call, &narrow, level);
+                assert_memory_equal(narrow.c, wide.c, out * sizeof(float));
+            }
+        }
+    }
+}
+
 static void run_case(KernelCall *call, const Case *c) {
     Arena *arena = call->scratch;
     uint64_t out = c->batches * c->m * c->n;
@@ -126,6 +190,7 @@ static void run_case(KernelCall *call, const Case *c) {
                         .bias = g.bias,
                         .bias_batches = 2};
     check_epilogue(call, &whole, before, ISA_COUNT);
+    check_narrow(call, &g, before);
     for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         g.c = arena_copy(arena, before, out * sizeof(float));
         const Gemm gemm = {.kind = GEMM_FLOAT,

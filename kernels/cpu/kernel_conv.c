@@ -25,14 +25,14 @@ static bool conv_gemm(KernelCall *call, const ConvOperands *conv) {
         weights[i] = i % w->groups * conv->filters * depth;
         inputs[i] = i * conv->channels * w->in;
     }
-    const GemmMatrix a = {conv->weights, weights, depth, 1};
+    const GemmMatrix a = {conv->weights, weights, depth, 1, conv->narrow};
     if (conv_is_plain(w)) {
         const GemmMatrices product = {.batches = batches,
                                       .m = conv->filters,
                                       .n = w->out,
                                       .k = depth,
                                       .a = a,
-                                      .b = {conv->x, inputs, w->in, 1},
+                                      .b = {conv->x, inputs, w->in, 1, DTYPE_UNDEFINED},
                                       .c = conv->y,
                                       .bias = conv->bias,
                                       .bias_batches = w->groups,
@@ -55,6 +55,17 @@ static bool conv_gemm(KernelCall *call, const ConvOperands *conv) {
     return gemm_run(call, &product);
 }
 
+/* Those of small groups are few, and read window by window. */
+static bool widen_weights(KernelCall *call, const KernelTensor *w, ConvOperands *conv) {
+    if (!conv->narrow) return true;
+    float *wide = kernel_workspace(call, w->count * sizeof *wide);
+    const GemmMatrix all = {.data = w->data, .narrow = conv->narrow};
+    if (wide) gemm_widen(&all, wide, w->data, w->count);
+    conv->weights = wide;
+    conv->narrow = DTYPE_UNDEFINED;
+    return wide;
+}
+
 bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     const ConvAttrs *attrs = call->attrs; /* or a struct that begins with it */
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
@@ -62,29 +73,40 @@ bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     Window window;
     if (!window_make(call, &attrs->w, w, &window) || !window_check_conv(call, &window, x, w, bias))
         return false;
-    if (w->dtype != x->dtype || y->dtype != x->dtype || (bias && bias->dtype != x->dtype))
+    const Dtype narrow = x->dtype == DTYPE_FLOAT ? gemm_narrow(w) : DTYPE_UNDEFINED;
+    if ((w->dtype != x->dtype && !narrow) || y->dtype != x->dtype ||
+        (bias && bias->dtype != x->dtype))
         return kernel_fail(call, "operands of several types");
     if (y->count == 0) return true;
     if (w->count == 0) window.taps = 0; /* nothing but the bias; taps may be any number */
-    const ConvOperands conv = {.window = &window,
-                               .x = x->data,
-                               .weights = w->data,
-                               .bias = bias ? bias->data : NULL,
-                               .y = y->data,
-                               .images = (uint64_t)x->dims[0],
-                               .channels = (uint64_t)w->dims[1],
-                               .filters = (uint64_t)w->dims[0] / window.groups,
-                               .epilogue = epilogue};
+    ConvOperands conv = {.window = &window,
+                         .x = x->data,
+                         .weights = w->data,
+                         .bias = bias ? bias->data : NULL,
+                         .y = y->data,
+                         .images = (uint64_t)x->dims[0],
+                         .channels = (uint64_t)w->dims[1],
+                         .filters = (uint64_t)w->dims[0] / window.groups,
+                         .narrow = narrow,
+                         .epilogue = epilogue};
     if (x->dtype == DTYPE_DOUBLE)
         conv_double(call, &conv);
     else if (x->dtype != DTYPE_FLOAT)
         return kernel_fail(call, "%s", dtype_name(x->dtype));
     else if (conv_direct_suits(&conv) && w->count)
-        conv_direct(call, &conv);
+        return widen_weights(call, w, &conv) && (conv_direct(call, &conv), true);
     else
         return conv_gemm(call, &conv);
     return true;
 }
+
+/* Weights stay as the plan has them. */
+static KernelReady make_conv(KernelCall *call) {
+    kernel_take_stored(call, 1);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_conv = {make_conv, NULL};
 
 bool kernel_conv(KernelCall *call) {
     return conv_run(call, NULL);

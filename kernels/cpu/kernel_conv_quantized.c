@@ -64,7 +64,7 @@ bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, 
     for (uint64_t i = 0; i < batches; i++)
         weights[i] = i % window.groups * (filters / window.groups) * (width / 2);
     /* pairs of weights travel as floats do */
-    const GemmMatrix a = {(const void *)wide_w, weights, width / 2, 1};
+    const GemmMatrix a = {wide_w, weights, width / 2, 1, DTYPE_UNDEFINED};
     const ConvColumns columns = conv_columns_make(call, &window, wide_x, channels);
     const Gemm product = {.kind = GEMM_PAIRS,
                           .batches = batches,

@@ -115,7 +115,7 @@ static bool run_float(KernelCall *call, const Deform *d, const KernelTensor *w,
     uint64_t batches = (uint64_t)y->dims[0] * window->groups;
     uint64_t *weights = ARENA_ARRAY(call->scratch, uint64_t, batches);
     for (uint64_t i = 0; i < batches; i++) weights[i] = i % window->groups * filters * depth;
-    const GemmMatrix a = {w->data, weights, depth, 1};
+    const GemmMatrix a = {w->data, weights, depth, 1, DTYPE_UNDEFINED};
     const Gemm product = {.kind = GEMM_FLOAT,
                           .batches = batches,
                           .m = filters,

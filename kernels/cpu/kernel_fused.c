@@ -93,8 +93,8 @@ static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epil
                             .m = s.m,
                             .n = s.n,
                             .k = s.k,
-                            .a = {a.data, s.a, turn_a ? 1 : s.k, turn_a ? s.m : 1},
-                            .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1},
+                            .a = {a.data, s.a, turn_a ? 1 : s.k, turn_a ? s.m : 1, DTYPE_UNDEFINED},
+                            .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1, gemm_narrow(&b)},
                             .c = y->data,
                             .epilogue = attrs->alpha == 1 ? epilogue : NULL};
     if (!gemm_matrices(call, &g)) return false;

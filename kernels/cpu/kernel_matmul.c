@@ -15,11 +15,20 @@
 static bool one_type(KernelCall *call) {
     Dtype dtype = call->inputs[0].dtype;
     const KernelTensor *c = kernel_input(call, 2);
-    if (call->inputs[1].dtype == dtype && call->outputs[0].dtype == dtype &&
+    bool stored = dtype == DTYPE_FLOAT && gemm_narrow(&call->inputs[1]);
+    if ((call->inputs[1].dtype == dtype || stored) && call->outputs[0].dtype == dtype &&
         (!c || c->dtype == dtype))
         return true;
     return kernel_fail(call, "operands of several types");
 }
+
+/* A second matrix that is constant stays as the plan has it. */
+static KernelReady make_product(KernelCall *call) {
+    kernel_take_stored(call, 1);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_product = {make_product, NULL};
 
 bool kernel_matmul(KernelCall *call) {
     KernelTensor *y = &call->outputs[0];
@@ -33,8 +42,8 @@ bool kernel_matmul(KernelCall *call) {
                                 .m = s.m,
                                 .n = s.n,
                                 .k = s.k,
-                                .a = {a->data, s.a, s.k, 1},
-                                .b = {b->data, s.b, s.n, 1},
+                                .a = {a->data, s.a, s.k, 1, DTYPE_UNDEFINED},
+                                .b = {b->data, s.b, s.n, 1, gemm_narrow(b)},
                                 .c = y->data};
         return gemm_matrices(call, &g);
     }
@@ -185,14 +194,15 @@ bool kernel_gemm(KernelCall *call) {
     else
         memset(y->data, 0, y->count * kernel_element_size(y->dtype));
     if (y->dtype == DTYPE_FLOAT) {
-        const GemmMatrices g = {.batches = 1,
-                                .m = p.m,
-                                .n = p.n,
-                                .k = p.k,
-                                .a = {p.a, NULL, p.a_row, p.a_column},
-                                .b = {p.b, NULL, p.b_row, p.b_column},
-                                .c = y->data,
-                                .add = first};
+        const GemmMatrices g = {
+            .batches = 1,
+            .m = p.m,
+            .n = p.n,
+            .k = p.k,
+            .a = {p.a, NULL, p.a_row, p.a_column, DTYPE_UNDEFINED},
+            .b = {p.b, NULL, p.b_row, p.b_column, gemm_narrow(&call->inputs[1])},
+            .c = y->data,
+            .add = first};
         if (!gemm_matrices(call, &g)) return false;
     } else {
         plain_product(call, y->dtype, &p);

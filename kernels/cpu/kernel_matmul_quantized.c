@@ -105,7 +105,7 @@ bool matmul_byte_sums(KernelCall *call, const ByteFactors *f, int32_t *sums) {
             *b = widen(call, f->b, &f->b_zero, false, s->n);
     uint64_t *a_at = ARENA_ARRAY(call->scratch, uint64_t, s->batches + 1);
     for (uint64_t i = 0; s->k && i < s->batches; i++) a_at[i] = s->a[i] / s->k * (width / 2);
-    const GemmMatrix rows = {(const void *)a, a_at, width / 2, 1};
+    const GemmMatrix rows = {a, a_at, width / 2, 1, DTYPE_UNDEFINED};
     const PairRows columns = {b, s->b, s->n, s->k};
     const Gemm product = {.kind = GEMM_PAIRS,
                           .batches = s->batches,

@@ -65,8 +65,23 @@ static bool preferred(const KernelCall *call, const OnednnWork *work) {
     return false;
 }
 
+/* False where the processor has not what makes the library worth its 15 MB: it need not be opened
+ * to say so. */
+static bool may_be_native(const OnednnWork *work) {
+#if defined(__x86_64__)
+    if (work->dtype == DTYPE_BFLOAT16) return __builtin_cpu_supports("avx512bf16");
+    if (is_bytes(work->family))
+        return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+#else
+    (void)work;
+#endif
+    return true;
+}
+
 const Onednn *onednn_for(const KernelCall *call, const OnednnWork *work) {
-    if (!onednn_allowed(call, work->family, work->dtype) || !preferred(call, work)) return NULL;
+    if (!onednn_allowed(call, work->family, work->dtype) || !preferred(call, work) ||
+        !may_be_native(work))
+        return NULL;
     const Onednn *lib = onednn_get();
     if (!lib || (is_bytes(work->family) && !lib->bytes)) return NULL;
     return work->dtype == DTYPE_BFLOAT16 && !lib->bfloat16 ? NULL : lib;

@@ -28,6 +28,10 @@ Beside *beside_start(Arena *arena, void (*fn)(void *data), void *data) {
     *beside = (Beside){.fn = fn, .data = data};
     sigset_t all, kept;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* see workers.c */
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_BLOCK, &all, &kept); /* signals are the caller's: a thread inherits it */
     bool made = pthread_create(&beside->thread, NULL, thread_main, beside) == 0;
     pthread_sigmask(SIG_SETMASK, &kept, NULL);

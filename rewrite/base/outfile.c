@@ -98,8 +98,8 @@ static bool open_folder(Arena *arena, OutFile *file, const char *target, Err *er
 
 /* ---- the temporary --------------------------------------------------------------------------- */
 
-/* Who cleans up after killed processes takes what nobody holds locked. It may have been quicker than
- * we: then the file has gone. Where the file system has no locks, nothing is cleaned up. */
+/* Who cleans up after killed processes takes what nobody holds locked. It may have been quicker
+ * than we: then the file has gone. Where the file system has no locks, nothing is cleaned up. */
 static bool temp_lock(const OutFile *file) {
     struct stat now;
     while (flock(file->fd, LOCK_EX) != 0 && errno == EINTR) continue;

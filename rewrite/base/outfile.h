@@ -125,8 +125,8 @@ void outfile_lock_folders(OutFile *const *files, size_t count);
 void outfile_abort(OutFile *file);
 
 /* For the handler of a signal that ends the process afterwards; async-signal-safe. Removes the
- * temporary of every open OutFile. False while files are being put in place, on whatever thread: the
- * handler must return then, and the signal is raised again when they are. */
+ * temporary of every open OutFile. False while files are being put in place, on whatever thread:
+ * the handler must return then, and the signal is raised again when they are. */
 bool outfile_end_by(int signal_number);
 
 /* The removing alone: for handlers of faults, and for an end that could not free its arenas. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Putting finished files in place, all or none; see outfile.h for what is guaranteed.
  *
- * Several files: each is swapped with the old one of its name, so that a later failure can swap them
- * back, and the old ones, now under the temporary names, are removed at the end. Meanwhile the
+ * Several files: each is swapped with the old one of its name, so that a later failure can swap
+ * them back, and the old ones, now under the temporary names, are removed at the end. Meanwhile the
  * folders are locked, against other processes that put files there or clean up, and signals that
  * end the process wait.
  */
@@ -172,8 +172,10 @@ static void take_back(OutFile *file, Err *err) {
         break;
     case OUTFILE_REPLACED: break;
     }
-    if (back) file->placed = OUTFILE_NOT_PLACED;
-    else err_hint(err, "'%s' is new all the same: it can't be put back", file->path);
+    if (back)
+        file->placed = OUTFILE_NOT_PLACED;
+    else
+        err_hint(err, "'%s' is new all the same: it can't be put back", file->path);
 }
 
 static bool sync_folder(OutFile *file, const char *fault, Err *err) {

@@ -358,7 +358,8 @@ static void test_two_names_of_one_folder(void **state) {
     Fixture *f = *state;
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     assert_int_equal(symlink("sub", at(f, "link")), 0);
-    OutFile *files[] = {create_ok(f, "sub/a"), create_ok(f, "link/b"), create_ok(f, "sub/../sub/c")};
+    OutFile *files[] = {create_ok(f, "sub/a"), create_ok(f, "link/b"),
+                        create_ok(f, "sub/../sub/c")};
     outfile_lock_folders(files, 3); /* one lock, not three that wait for each other */
     assert_true(outfile_commit_all(files, 3, &f->err));
     assert_int_equal(access(at(f, "sub/b"), F_OK), 0);

@@ -58,7 +58,7 @@ size_t shown_take(const char *text, size_t left, char out[SHOWN_MOST], size_t *s
     size_t length;
     if (shown_plain(text, left, &length)) {
         memcpy(out, text, length);
-        out[*size = length] = '\0';
+        out[ *size = length] = '\0';
         return length;
     }
     unsigned code = length == 1 ? (unsigned char)text[0] : utf8_code(text, length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How text that others wrote (names in models, paths, messages of other libraries) is shown to
- * people. What could steer a terminal, hide, or reorder what stands beside it never gets there as it
- * is: control characters (C0, DEL, C1), bidirectional controls and marks, line and paragraph
+ * people. What could steer a terminal, hide, or reorder what stands beside it never gets there as
+ * it is: control characters (C0, DEL, C1), bidirectional controls and marks, line and paragraph
  * separators, invisible format characters, and bytes that are no UTF-8. All printing of such text
  * goes through here; a test tries every command. */
 #ifndef DEMI_BASE_SHOWN_H

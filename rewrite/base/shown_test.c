@@ -26,25 +26,31 @@ static void expect(const char *text, const char *wanted) {
 static void test_plain_text_stays(void **state) {
     (void)state;
     expect("/model/layer.0/MatMul_1 \"x\" \\ ~", "/model/layer.0/MatMul_1 \"x\" \\ ~");
-    expect("Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600", "Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600");
+    expect("Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600",
+           "Straße \u540d\u524d \u05e9\u05dc\u05d5\u05dd \U0001f600");
 }
 
 static void test_controls_are_shown(void **state) {
     (void)state;
     expect("a\x1b[31mb\n\t\x7f", "a\\x1b[31mb\\x0a\\x09\\x7f");
-    expect("\xc2\x80\xc2\x9b""31m\xc2\x9f\xc2\xa1", "\\u0080\\u009b31m\\u009f\xc2\xa1");
-    expect("\u202ecba\u202c \u2066x\u2069\u200f\u200e\u061c", "\\u202ecba\\u202c \\u2066x\\u2069\\u200f\\u200e\\u061c");
+    expect("\xc2\x80\xc2\x9b"
+           "31m\xc2\x9f\xc2\xa1",
+           "\\u0080\\u009b31m\\u009f\xc2\xa1");
+    expect("\u202ecba\u202c \u2066x\u2069\u200f\u200e\u061c",
+           "\\u202ecba\\u202c \\u2066x\\u2069\\u200f\\u200e\\u061c");
     expect("a\u2028b\u2029c\ufeff\u200b", "a\\u2028b\\u2029c\\ufeff\\u200b");
     expect("\U000e0041", "\\Ue0041");
 }
 
 static void test_what_is_no_utf8(void **state) {
     (void)state;
-    expect("\x9b""31m", "\\x9b31m");
-    expect("\xff\xc0\x80", "\\xff\\xc0\\x80");     /* overlong NUL */
-    expect("\xed\xa0\x80", "\\xed\\xa0\\x80");     /* a surrogate */
+    expect("\x9b"
+           "31m",
+           "\\x9b31m");
+    expect("\xff\xc0\x80", "\\xff\\xc0\\x80"); /* overlong NUL */
+    expect("\xed\xa0\x80", "\\xed\\xa0\\x80"); /* a surrogate */
     expect("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80");
-    expect("\xe2\x82", "\\xe2\\x82");              /* cut */
+    expect("\xe2\x82", "\\xe2\\x82");                  /* cut */
     expect("\xe2\x82x\xc2\x85", "\\xe2\\x82x\\u0085"); /* no byte of another character is taken */
 }
 
@@ -75,8 +81,10 @@ static void test_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_text_stays),   cmocka_unit_test(test_controls_are_shown),
-        cmocka_unit_test(test_what_is_no_utf8),    cmocka_unit_test(test_every_code_point),
+        cmocka_unit_test(test_plain_text_stays),
+        cmocka_unit_test(test_controls_are_shown),
+        cmocka_unit_test(test_what_is_no_utf8),
+        cmocka_unit_test(test_every_code_point),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,8 @@ static void test_shared_beginnings(void **state) {
 
 static void test_globs(void **state) {
     (void)state;
-    static const char *const names[] = {"/model/norm1/Add", "/decoder/conv/Conv", "Softmax_12", NULL};
+    static const char *const names[] = {"/model/norm1/Add", "/decoder/conv/Conv", "Softmax_12",
+                                        NULL};
     static const struct {
         const char *glob, *best;
     } cases[] = {

@@ -122,7 +122,12 @@ static void start_threads(Workers *w) {
     if (w->lanes == 1) return;
     sigset_t all, kept;
     sigfillset(&all);
-    /* Signals are the caller's: threads inherit the mask. */
+    /* Signals are the caller's: threads inherit the mask. But a fault is the thread's own, and where
+     * it is blocked the system ends the program without asking the caller's handler. */
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_BLOCK, &all, &kept);
     while (w->made + 1 < w->lanes) {
         Lane *lane = &w->lane[w->made + 1];

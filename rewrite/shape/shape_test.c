@@ -123,7 +123,8 @@ static bool call_randomly(uint64_t *state, Arena *arena, const ShapeRow *row) {
                       .inputs = inputs,
                       .outputs = outputs,
                       .input_count = input_count,
-                      .output_count = output_count};
+                      .output_count = output_count,
+                      .strict = output_count % 2};
     bool valid = shape_infer(row, &call);
     if (!valid) assert_true(call.reason[0]);
     for (uint32_t i = 0; i < output_count; i++) check_output(row, &outputs[i]);
@@ -159,7 +160,7 @@ static void test_table(void **state) {
     assert_null(shape_find("com.example", "Relu", 13));
     assert_null(shape_find("", "Resize", 9));
     assert_int_equal(shape_find("", "Resize", 10)->since, 10);
-    assert_int_equal(shape_find("", "Resize", 28)->since, 13);
+    assert_int_equal(shape_find("", "Resize", 12)->since, 11);
     assert_int_equal(shape_find("", "Slice", 9)->since, 1);
     assert_string_equal(shape_find("ai.onnx.ml", "TreeEnsemble", 5)->name, "TreeEnsemble");
 }

@@ -199,6 +199,51 @@ def mobilenetv2(layers: int | None = None, size: int = 224) -> onnx.ModelProto:
     return b.model("mobilenetv2", 13)
 
 
+# ---- a detector ----
+
+def _silu_conv(b: Builder, x: str, shape: list[int], stride: int = 1) -> str:
+    """Convolution, bias, x * sigmoid(x): as a detector is exported, its BatchNorm folded."""
+    depth = shape[1] * shape[2] * shape[3]
+    y = b.node("Conv", x, b.weight(b.normal(shape, math.sqrt(3 / depth))),
+               b.weight(b.normal(shape[:1], 0.1)), strides=[stride] * 2,
+               pads=[shape[2] // 2] * 4)
+    return b.node("Mul", y, b.node("Sigmoid", y))
+
+
+def _stage(b: Builder, x: str, channels: int, blocks: int) -> str:
+    """Halves of the channels, one of which goes through residual blocks; all halves together."""
+    half = channels // 2
+    y = _silu_conv(b, x, [channels, channels, 1, 1])
+    kept = b.node("Split", y, b.ints(half, half), outputs=2, axis=1)
+    for _ in range(blocks):
+        inner = _silu_conv(b, kept[-1], [half, half, 3, 3])
+        kept.append(b.node("Add", kept[-1], _silu_conv(b, inner, [half, half, 3, 3])))
+    joined = b.node("Concat", *kept, axis=1)
+    return _silu_conv(b, joined, [channels, half * len(kept), 1, 1])
+
+
+def detector(layers: int | None = None, size: int = 320) -> onnx.ModelProto:
+    """A detector of one pass over the image at three scales, in the manner of YOLO."""
+    b = Builder(8)
+    x = _silu_conv(b, b.input("images", FLOAT, [1, 3, size, size]), [32, 3, 3, 3], 2)
+    scales, before = [], 32
+    for channels, blocks in ((64, 1), (128, 2), (256, 2), (512, 1)):
+        x = _silu_conv(b, x, [channels, before, 3, 3], 2)
+        x = _stage(b, x, channels, min(blocks, layers or blocks))
+        scales, before = [*scales, x], channels
+    heads = []
+    for channels, y in zip((512, 256, 128), reversed(scales), strict=False):
+        if heads:
+            larger = b.node("Resize", x, "", b.constant(1, 1, 2, 2, scalar=False), mode="nearest")
+            x = _silu_conv(b, b.node("Concat", larger, y, axis=1), [channels, 3 * channels, 1, 1])
+        heads.append(b.node("Conv", _silu_conv(b, x, [channels, channels, 3, 3]),
+                            b.weight(b.normal([84, channels, 1, 1], 1 / math.sqrt(channels)))))
+    flat = [b.node("Reshape", head, b.ints(1, 84, -1)) for head in heads]
+    boxes = sum((size // s) ** 2 for s in (32, 16, 8))
+    b.output(b.node("Sigmoid", b.node("Concat", *flat, axis=2)), "boxes", [1, 84, boxes])
+    return b.model("detector", 17)
+
+
 # ---- transformers ----
 
 HEADS, HEAD, WIDTH = 12, 64, 768
@@ -337,11 +382,12 @@ def lstm(layers: int | None = None, steps: int = 64, inputs: int = 256,
 # ---- all of them ----
 
 MODELS = {"resnet50": resnet50, "resnet152": resnet152, "mobilenetv2": mobilenetv2, "bert": bert,
-          "gpt2": gpt2, "lstm": lstm}
+          "gpt2": gpt2, "lstm": lstm, "detector": detector}
 # Sizes at which each takes a moment and still has every kind of layer.
 SMALL = {"resnet50": {"layers": 2, "size": 64}, "resnet152": {"layers": 3, "size": 64},
          "mobilenetv2": {"layers": 2, "size": 96}, "bert": {"layers": 1, "words": 500},
-         "gpt2": {"layers": 1, "words": 500, "past": 17}, "lstm": {"steps": 5, "hidden": 96}}
+         "gpt2": {"layers": 1, "words": 500, "past": 17}, "lstm": {"steps": 5, "hidden": 96},
+         "detector": {"layers": 1, "size": 64}}
 
 
 def feeds_of(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray]:

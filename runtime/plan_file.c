@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Plan files in memory; see plan_file.h. Both parts lie in one range of addresses, as in the file,
+ * which is taken whole before anything is put into it. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE, pread */
+#include "plan_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan.h"
+
+/* `size` bytes from the file's beginning. */
+static bool read_whole(int fd, void *bytes, size_t size, Err *err) {
+    for (size_t at = 0; at < size;) {
+        ssize_t got = pread(fd, (char *)bytes + at, size - at, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return err_errno(err, errno, "can't be read");
+        if (got == 0) return err_set(err, ERR_MODEL, "it became shorter while it was read");
+        at += (size_t)got;
+    }
+    return true;
+}
+
+/* How much is to be read: up to DATA, in whole pages. A header that says nonsense has it all read,
+ * for plan_check to say so. */
+static bool find_split(int fd, const PlanFile *file, bool copy, size_t *split, Err *err) {
+    PlanHeader header = {.magic = ""};
+    *split = file->size;
+    if (file->size < sizeof header) return err_set(err, ERR_MODEL, "this is no plan");
+    if (!read_whole(fd, &header, sizeof header, err)) return false;
+    if (memcmp(header.magic, PLAN_MAGIC, sizeof header.magic) != 0)
+        return err_set(err, ERR_MODEL, "this is no plan");
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), data = header.sections[PLAN_DATA].offset;
+    if (!copy && file->size > PLAN_FILE_SMALL && data < file->size - page)
+        *split = (size_t)((data + page - 1) / page * page);
+    return true;
+}
+
+static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
+    size_t split;
+    if (!find_split(fd, file, copy, &split, err)) return false;
+    void *all = mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0);
+    if (all == MAP_FAILED) return err_errno(err, errno, "can't be mapped");
+    file->bytes = all;
+    if (mprotect(all, split, PROT_READ | PROT_WRITE) != 0)
+        return err_errno(err, errno, "can't be read");
+    if (!read_whole(fd, all, split, err)) return false;
+    if (mprotect(all, split, PROT_READ) != 0) return err_errno(err, errno, "can't be read");
+    file->mapped = file->size - split;
+    if (file->mapped && mmap((char *)all + split, file->mapped, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+                             fd, (off_t)split) == MAP_FAILED)
+        return err_errno(err, errno, "can't be mapped");
+    return true;
+}
+
+bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
+    struct stat status;
+    *file = (PlanFile){NULL, 0, 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? err_set(err, ERR_USAGE, "no such file")
+                               : err_errno(err, errno, "can't be opened");
+    bool ok = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+    if (!ok) err_set(err, ERR_MODEL, "this is no plan");
+    if (ok) file->size = (size_t)status.st_size;
+    ok = ok && fill(fd, file, copy, err);
+    close(fd);
+    if (!ok) plan_file_close(file);
+    return ok;
+}
+
+void plan_file_close(PlanFile *file) {
+    if (file->bytes) munmap(file->bytes, file->size);
+    *file = (PlanFile){NULL, 0, 0};
+}

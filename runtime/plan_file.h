@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A plan's bytes from a file: what tables and constants refer to each other by is read into memory
+ * of the process, weights are mapped.
+ *
+ * Plans are checked once, so nothing that was checked may change: whoever writes to the file later
+ * reaches weights alone, whose values may be anything. Where the file becomes shorter they are gone
+ * (SIGBUS). Small files are read whole.
+ */
+#ifndef DEMI_PLAN_FILE_H
+#define DEMI_PLAN_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+
+enum { PLAN_FILE_SMALL = 4 << 20 };
+
+typedef struct PlanFile {
+    void *bytes; /* page-aligned; NULL: nothing is open */
+    size_t size, mapped; /* of all; behind the first size - mapped, which were read */
+} PlanFile;
+
+/* Reads the file, all of it where `copy`. ERR_MODEL where there is none, or it is no plan by its
+ * first bytes; ERR_ENV where it can't be read. */
+bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err);
+void plan_file_close(PlanFile *file);
+
+#endif

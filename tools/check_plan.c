@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi check of a plan; see check_plan.h. Three things are compared, each more than the one before:
+ * the hash of all the plan's bytes with the one that was written with them; the hash of the model's
+ * file with the one in the plan; and, with --full, all bytes with those of a plan compiled now. */
+#include "check_plan.h"
+
+#include <string.h>
+
+#include "demi_runtime.h"
+#include "plan.h"
+#include "source.h"
+
+typedef struct Again {
+    Source *source; /* the plan's file */
+    uint64_t at;
+    bool differs;
+    Err *err;
+    char bytes[1 << 16];
+} Again;
+
+static bool compare_piece(void *user, const void *bytes, size_t size) {
+    Again *again = user;
+    for (size_t done = 0; done < size && !again->differs;) {
+        size_t count = size - done < sizeof again->bytes ? size - done : sizeof again->bytes;
+        bool there = again->source->size - again->at >= count;
+        if (there && !source_read(again->source, again->at, again->bytes, count, again->err))
+            return false;
+        again->differs = !there || memcmp(again->bytes, (const char *)bytes + done, count) != 0;
+        again->at += count;
+        done += count;
+    }
+    return true;
+}
+
+static bool read_numerics(Source *source, DemiNumerics *numerics, Err *err) {
+    PlanHeader header;
+    if (!source_read(source, 0, (char *)&header, sizeof header, err)) return false;
+    *numerics = header.numerics == PLAN_FAITHFUL ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
+    return true;
+}
+
+/* Compiles the model as the plan was, and compares. */
+static bool compile_again(Program *program, const Parsed *parsed, const char *path, Err *err) {
+    const char *against = parsed_value(parsed, "against");
+    DemiError error = DEMI_ERROR_INIT;
+    DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
+    DemiModel *model = NULL;
+    Again *again = ARENA_NEW(program->arena, Again);
+    again->err = err;
+    again->source = source_open(program->arena, path, INT32_MAX, err);
+    if (!again->source || !read_numerics(again->source, &options.numerics, err) ||
+        !console_load(program, parsed, against, &model, err))
+        return false;
+    DemiStatus status = demi_compile(model, &options, compare_piece, again, &error);
+    demi_free(model);
+    if (err->code != ERR_NONE || !console_check(status, &error, err)) return false;
+    if (!again->differs && again->at == again->source->size) return true;
+    err_set(err, ERR_MODEL, "'%s' is compiled to another plan", against);
+    err_hint(err, "compile it again");
+    return false;
+}
+
+static bool check_source(Program *program, const DemiPlan *plan, const char *against, Err *err) {
+    uint64_t made_of[2] = {0}, hash[2] = {0};
+    demi_plan_source(plan, made_of);
+    Source *source = source_open(program->arena, against, INT32_MAX, err);
+    if (!source || !source_hash(source, hash, err)) return false;
+    if (memcmp(hash, made_of, sizeof hash) == 0) return true;
+    err_set(err, ERR_MODEL, "the plan was not made of '%s' as it is now", against);
+    err_hint(err, "compile it again");
+    return false;
+}
+
+bool check_plan(Program *program, const Parsed *parsed, const char *path, Err *err) {
+    DemiPlan *plan = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    const char *against = parsed_value(parsed, "against");
+    bool full = parsed_flag(parsed, "full");
+    if (full && !against) {
+        err_set(err, ERR_USAGE, "there is nothing to compare with");
+        err_hint(err, "--full goes with --against MODEL");
+        return false;
+    }
+    bool ok = console_check(demi_plan_load(path, &plan, &error), &error, err) &&
+              console_check(demi_plan_verify(plan, &error), &error, err) &&
+              (!against || check_source(program, plan, against, err));
+    demi_plan_free(plan);
+    return ok && (!full || compile_again(program, parsed, path, err));
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Completions in real shells: bash behind a terminal, zsh and fish where they are installed.
+
+What is typed is followed by a tab; the line that the shell then has is what is looked at.
+usage: completion_test.py DEMI [unittest arguments]
+"""
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
+PATIENCE_S = 20
+
+MODEL = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x) => (float[2] y)
+{
+    ["/enc/layer one/mm"] a = Abs (x)
+    ["/enc/layer one/it's"] b = Neg (a)
+    ["model:0/conv=1"] c = Abs (b)
+    ["$HOME*[x]"] d = Sqrt (c)
+    ["evil\\x1b[31m"] e = Abs (d)
+    ["zlast"] y = Relu (e)
+}
+"""
+# Typed before the tab, and the line after it. The model is m.onnxtxt.
+UNIQUE = [
+    ("demi conv", "demi convert "),
+    ("demi help bea", "demi help bea"),
+    ("demi help benc", "demi help bench "),
+    ("demi convert --to=bfl", "demi convert --to=bfloat16 "),
+    ("demi convert --to bfl", "demi convert --to bfloat16 "),
+    ("demi convert --keep-op", "demi convert --keep-ops "),
+    ("demi convert m.onnxtxt --keep zl", "demi convert m.onnxtxt --keep zlast "),
+    ("demi convert m.onnxtxt --keep=zl", "demi convert m.onnxtxt --keep=zlast "),
+    ("demi convert m.onnxtxt --why mod", "demi convert m.onnxtxt --why model:0/conv=1 "),
+    ("demi convert m.onnxtxt --why model:0/c", "demi convert m.onnxtxt --why model:0/conv=1 "),
+    ("demi convert m.onnxtxt --keep-ops Sq", "demi convert m.onnxtxt --keep-ops Sqrt "),
+    ("demi convert 'my mod", "demi convert 'my model.onnx' "),
+    ("demi show m.o", "demi show m.onnxtxt "),
+]
+
+
+class Terminal:
+    """A shell behind a pseudo-terminal; Control-G writes its line to a file."""
+
+    def __init__(self, words, folder, setup):
+        self.folder, self.line = folder, os.path.join(folder, "line")
+        environment = {"PATH": f"{os.path.dirname(DEMI)}:{os.environ['PATH']}", "TERM": "dumb",
+                       "HOME": folder, "LC_ALL": "C.UTF-8", "INPUTRC": "/dev/null"}
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.execvpe(words[0], words, environment)
+        self.send(setup.format(line=self.line, script=os.path.join(folder, "script")) + "\n")
+        self.send(f"echo ready > '{self.line}'\n")
+        self.wait()
+
+    def drain(self):
+        while select.select([self.fd], [], [], 0)[0]:
+            try:
+                if not os.read(self.fd, 4096):
+                    return
+            except OSError:
+                return
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self):
+        """The line, once it was written; taking the file away."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            self.drain()
+            if os.path.exists(self.line) and os.path.getsize(self.line):
+                time.sleep(0.01)
+                with open(self.line) as file:
+                    text = file.read()
+                os.remove(self.line)
+                return text.rstrip("\n")
+            time.sleep(0.005)
+        raise AssertionError("the shell does not answer")
+
+    def complete(self, typed):
+        self.send("\x15" + typed + "\t")
+        time.sleep(0.02)
+        self.send("\x07")
+        return self.wait()
+
+    def close(self):
+        self.send("\x15exit\n")
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+class Completions(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in ("m.onnxtxt", "my model.onnx"):
+            with open(os.path.join(self.folder, name), "w") as file:
+                file.write(MODEL)
+        os.mkdir(os.path.join(self.folder, "data"))
+
+    def script(self, shell):
+        path = os.path.join(self.folder, "script")
+        with open(path, "wb") as file:
+            subprocess.run([DEMI, "help", "--completion", shell], stdout=file, check=True)
+        return path
+
+    def type_all(self, terminal, cases):
+        for typed, line in cases:
+            with self.subTest(typed=typed):
+                self.assertEqual(terminal.complete(typed), line)
+        terminal.close()
+
+    def test_bash_terminal(self):
+        self.script("bash")
+        terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], self.folder,
+                            "bind -x '\"\\C-g\": printf \"%s\\n\" \"$READLINE_LINE\" > {line}'; "
+                            "bind 'set bell-style none'; source {script}")
+        more = [
+            ("demi convert m.onnxtxt --keep /enc/layer\\ one/m",
+             "demi convert m.onnxtxt --keep /enc/layer\\ one/mm "),
+            ("demi convert m.onnxtxt --keep '/enc/layer one/m",
+             "demi convert m.onnxtxt --keep '/enc/layer one/mm' "),
+            ("demi convert m.onnxtxt --keep /enc/layer\\ one/i",
+             "demi convert m.onnxtxt --keep /enc/layer\\ one/it\\'s "),
+            ("demi convert m.onnxtxt --keep \\$H",
+             "demi convert m.onnxtxt --keep \\$HOME\\*\\[x\\] "),
+            ("demi convert my\\ model.onnx --keep zl",
+             "demi convert my\\ model.onnx --keep zlast "),
+            ("demi convert my\\ m", "demi convert my\\ model.onnx "),
+            ("demi run m.onnxtxt --data da", "demi run m.onnxtxt --data data/"),
+        ]
+        self.type_all(terminal, UNIQUE + more)
+
+    def replies(self, *words):
+        """COMPREPLY of bash for these words, the last one being completed."""
+        program = ('source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; '
+                   'COMP_LINE=${COMP_LINE// = /=}; COMP_LINE=${COMP_LINE/% =/=}; '
+                   'COMP_POINT=${#COMP_LINE}; cd "$(dirname "$0")"; _demi; '
+                   'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", program, self.script("bash"), DEMI, *words],
+                              capture_output=True)
+        self.assertEqual(done.stderr, b"")
+        return set(done.stdout.decode().split("\n")) - {""}
+
+    def test_bash_lists(self):
+        commands = self.replies("")
+        self.assertLessEqual({"convert", "help", "--version", "-V"}, commands)
+        self.assertEqual(self.replies("help", ""), commands - {"--help", "-h", "--version", "-V"})
+        both = {"float16", "bfloat16", "fp16", "half", "bf16"}
+        self.assertEqual(self.replies("convert", "--to", ""), both)
+        self.assertEqual(self.replies("convert", "--to", "="), both)  # as readline divides it
+        self.assertLessEqual({"-o", "--output", "-n", "-h", "-q"}, self.replies("convert", "-"))
+        self.assertEqual(self.replies("convert", "m.onnxtxt", "--keep-ops", ""),
+                         {"Abs", "Neg", "Relu", "Sqrt"})
+        nodes = self.replies("convert", "m.onnxtxt", "--keep", "")
+        self.assertEqual(len(nodes), 5)  # one can't be shown
+        self.assertEqual(self.replies("convert", "--keep", ""), set())  # of no model
+        self.assertIn("m.onnxtxt", self.replies("convert", "-o", ""))
+        self.assertEqual(self.replies("run", "m.onnxtxt", "--output-dir", ""), {"data"})
+        self.assertEqual(self.replies("show", "m.onnxtxt", "--text", "=", "f"), {"full"})
+        self.assertIn("m.onnxtxt", self.replies("show", "--text", ""))
+
+    def test_every_command_and_shell(self):
+        for shell in ("bash", "zsh", "fish"):
+            if not shutil.which(shell):
+                continue
+            done = subprocess.run([shell, "-n", self.script(shell)], capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh_terminal(self):
+        self.script("zsh")
+        terminal = Terminal(["zsh", "-f", "-i"], self.folder,
+                            "bindkey -e; autoload -U compinit; compinit -u -D; unsetopt beep; "
+                            "dump() {{ print -r -- \"$BUFFER\" > {line} }}; zle -N dump; "
+                            "bindkey '^G' dump; source {script}")
+        # Where a value may follow '=' or a space, zsh chooses the former.
+        cases = [(typed, line.replace("keep-ops ", "keep-ops=") if typed.endswith("-op") else line)
+                 for typed, line in UNIQUE] + [
+            ("demi convert m.onnxtxt --keep /enc/layer\\ one/m",
+             "demi convert m.onnxtxt --keep /enc/layer\\ one/mm "),
+            ("demi convert m.onnxtxt -n --keep zl", "demi convert m.onnxtxt -n --keep zlast ")]
+        self.type_all(terminal, cases)
+
+    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
+    def test_fish(self):
+        script = self.script("fish")
+        environment = {**os.environ, "HOME": self.folder,
+                       "PATH": f"{os.path.dirname(DEMI)}:{os.environ['PATH']}"}
+
+        def offers(line):
+            done = subprocess.run(["fish", "-N", "-c", f'source "{script}"; complete -C "{line}"'],
+                                  capture_output=True, cwd=self.folder, env=environment)
+            self.assertEqual(done.stderr, b"")
+            return {row.split("\t")[0] for row in done.stdout.decode().splitlines()}
+        self.assertIn("convert", offers("demi conv"))
+        self.assertEqual(offers("demi help ben"), {"bench"})
+        self.assertEqual(offers("demi convert --to=bfl"), {"--to=bfloat16"})
+        self.assertEqual(offers("demi convert --to bfl"), {"bfloat16"})
+        self.assertEqual(offers("demi convert m.onnxtxt --keep zl"), {"zlast"})
+        self.assertIn("/enc/layer one/mm", offers("demi convert m.onnxtxt --keep "))
+        self.assertEqual(offers("demi convert m.onnxtxt --keep-ops Sq"), {"Sqrt"})
+        self.assertIn("-o", offers("demi convert -"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

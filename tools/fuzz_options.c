@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fuzzer of what comes after and around the main job: bytes that are a model are changed a little
+ * and then converted with random options, run through random pipelines, and compiled and run. What
+ * is done follows from the bytes alone. Nothing may end but well or with a reason that is not
+ * demi's own fault; what a conversion writes reads back, and is valid where its input was.
+ *
+ *     build/fuzz/fuzz_options -max_total_time=3600 -max_len=65536 -timeout=20 NEW_CORPUS \
+ *         testdata/fuzz/convert testdata/models
+ */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare.h"
+#include "demi.h"
+#include "demi_front.h"
+#include "demi_runtime.h"
+#include "fuzz.h"
+#include "fuzz_mutate.h"
+#include "onnx_import.h"
+#include "passes.h"
+#include "text.h"
+
+enum { MOST_WORDS = 3, MOST_INPUTS = 16, MOST_RANK = 8, MOST_ELEMENTS = 4096, OPEN_SIZE = 2 };
+
+typedef struct Fuzz {
+    MemTrap trap;
+    Arena arena;
+    FuzzRng rng;
+    const Model *model; /* as it was read: where names come from */
+    FuzzBytes bytes;    /* changed */
+    FuzzBytes plan;
+    bool valid;
+} Fuzz;
+
+/* What is done at the moment; fuzzers have one thread. */
+static const Fuzz *current;
+static char doing[4096];
+
+/* FUZZ_SAVE=FILE keeps the changed model, for `demi opt FILE --passes` of what is printed. */
+static void tell_current(void) {
+    const char *path = getenv("FUZZ_SAVE");
+    FILE *file = path ? fopen(path, "wb") : NULL;
+    fprintf(stderr, "fuzz: %s\n", doing);
+    if (!file) return;
+    fwrite(current->bytes.bytes.items, 1, current->bytes.bytes.count, file);
+    fclose(file);
+}
+
+_Noreturn static void fail(const char *what, const DemiError *error) {
+    tell_current();
+    Err err = {.code = ERR_MODEL};
+    memcpy(err.what, error->message, sizeof err.what - 1);
+    fuzz_fail(what, &err);
+}
+
+/* An error that says that demi itself is at fault. */
+static void check_error(DemiStatus status, const DemiError *error, const char *what) {
+    if (status == DEMI_OK) return;
+    if (status != DEMI_ERR_MODEL && status != DEMI_ERR_USAGE && status != DEMI_ERR_ENV)
+        fail(what, error);
+    bool ours = strstr(error->message, "internal:") || strstr(error->hint, "please report");
+    if (ours || !error->message[0] || strchr(error->message, '\n')) fail(what, error);
+}
+
+static bool take(void *user, const void *bytes, size_t size) {
+    fuzz_put(user, bytes, size);
+    return true;
+}
+
+static bool drop(void *user, const void *bytes, size_t size) {
+    (void)user;
+    (void)bytes;
+    (void)size;
+    return true;
+}
+
+static DemiModel *load(const FuzzBytes *bytes) {
+    DemiModel *model = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    const unsigned char *items = bytes->bytes.items;
+    if (demi_load_memory(items, bytes->bytes.count, NULL, &model, &error) != DEMI_OK)
+        fail("its own output is refused", &error);
+    return model;
+}
+
+/* What inner and outer graphs declare of their outputs is what these are. */
+static bool outputs_agree(const Model *model, Arena *arena) {
+    GraphList graphs = model_graphs(model, arena);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (size_t i = 0; i < graphs.items[g]->outputs.count; i++) {
+            const GraphOutput *output = graphs.items[g]->outputs.items[i];
+            Dtype declared = type_dtype(output->decl->type);
+            Dtype found = type_dtype(output->use.value->type);
+            if (declared && found && declared != found) return false;
+        }
+    return true;
+}
+
+/* Valid, with all types that follow from others. */
+static bool is_valid(const FuzzBytes *bytes, DemiError *error) {
+    DemiModel *model = load(bytes);
+    bool valid = demi_check(model, error) == DEMI_OK &&
+                 demi_run_pipeline(model, "infer-dtypes", NULL, NULL, error) == DEMI_OK &&
+                 demi_check(model, error) == DEMI_OK &&
+                 outputs_agree(demi_front_model(model), bytes->arena);
+    demi_free(model);
+    return valid;
+}
+
+/* ---- random words ---------------------------------------------------------------------------- */
+
+static uint32_t below(Fuzz *f, uint32_t bound) {
+    return fuzz_below(&f->rng, bound);
+}
+
+/* A pattern, name, rule or range; mostly of something that is there. */
+static const char *word(Fuzz *f) {
+    static const char *const formats[] = {"%s",
+                                          "%.1s*",
+                                          "name:%s",
+                                          "re:%s",
+                                          "re:.*",
+                                          "out:%s",
+                                          "from:%s,to:%s",
+                                          "+%s",
+                                          "-%s",
+                                          "%s=float16",
+                                          "%s=65504",
+                                          "%s=1e39",
+                                          "%s.axis=1",
+                                          "%s.alpha=0.5",
+                                          "com.mutated.Own",
+                                          "com.mutated.Own(T) -> T; T = float|float16",
+                                          "*",
+                                          "%s=nan"};
+    const char *a = fuzz_name(f->model, &f->rng, &f->arena);
+    const char *b = fuzz_name(f->model, &f->rng, &f->arena);
+    const char *format = formats[below(f, sizeof formats / sizeof *formats)];
+    const char *made = "";
+    for (const char *at = format; *at; at++) { /* no format that is not a constant */
+        bool name = at[0] == '%' && at[1] == 's', letter = !strncmp(at, "%.1s", 4);
+        if (name)
+            made = arena_printf(&f->arena, "%s%s", made, made[0] ? b : a);
+        else
+            made = arena_printf(&f->arena, "%s%c", made, letter ? (a[0] ? a[0] : 'x') : *at);
+        at += name ? 1 : letter ? 3 : 0;
+    }
+    return made;
+}
+
+static const char *const *words(Fuzz *f, size_t *count) {
+    *count = below(f, 6) ? 0 : 1 + below(f, MOST_WORDS);
+    const char **list = ARENA_ARRAY(&f->arena, const char *, MOST_WORDS);
+    for (size_t i = 0; i < *count; i++) list[i] = word(f);
+    return list;
+}
+
+/* A word as pipelines quote it. */
+static const char *quoted(Fuzz *f, const char *text) {
+    const char *made = "\"";
+    for (; *text; text++) {
+        bool plain = (unsigned char)*text >= ' ' && (unsigned char)*text < 127;
+        bool escaped = *text == '"' || *text == '\\';
+        if (plain) made = arena_printf(&f->arena, "%s%s%c", made, escaped ? "\\" : "", *text);
+    }
+    return arena_printf(&f->arena, "%s\"", made);
+}
+
+static const char *option_text(Fuzz *f, const PassOption *option) {
+    static const char *const numbers[] = {"0", "1", "-1", "13", "22", "28", "1000000"};
+    uint32_t choices = 0;
+    switch (option->kind) {
+    case OPTION_BOOL: return below(f, 2) ? "true" : "false";
+    case OPTION_INT: return numbers[below(f, 7)];
+    case OPTION_CHOICE:
+        while (option->choices[choices]) choices++;
+        return option->choices[below(f, choices)];
+    case OPTION_STRING: return quoted(f, word(f));
+    case OPTION_STRINGS:
+        return arena_printf(&f->arena, "[%s,%s]", quoted(f, word(f)), quoted(f, word(f)));
+    }
+    return "";
+}
+
+static const char *pass_text(Fuzz *f) {
+    const PassInfo *pass = demi_passes.passes[below(f, (uint32_t)demi_passes.count)];
+    const char *text = arena_printf(&f->arena, "%s{", pass->name);
+    bool any = false;
+    for (const PassOption *option = pass->options; option && option->name; option++) {
+        bool rare = option->kind == OPTION_STRING || option->kind == OPTION_STRINGS;
+        if (below(f, rare ? 8 : 3)) continue;
+        text = arena_printf(&f->arena, "%s%s%s=%s", text, any ? "," : "", option->name,
+                            option_text(f, option));
+        any = true;
+    }
+    return arena_printf(&f->arena, "%s}", text);
+}
+
+/* Facts come first, mostly; a pass that breaks them is mostly followed by them. */
+static const char *pipeline(Fuzz *f, unsigned most) {
+    const char *text = below(f, 8) ? "infer-dtypes,infer-shapes" : "eliminate-dead";
+    for (unsigned i = below(f, most) + 1; i > 0; i--)
+        text = arena_printf(&f->arena, "%s,%s%s", text, pass_text(f),
+                            below(f, 2) ? ",infer-dtypes,infer-shapes" : "");
+    return text;
+}
+
+/* ---- what is done ---------------------------------------------------------------------------- */
+
+static void read_back(Fuzz *f, DemiModel *model) {
+    FuzzBytes out = {.arena = &f->arena};
+    DemiError error = DEMI_ERROR_INIT;
+    DemiSaveOptions options = DEMI_SAVE_OPTIONS_INIT;
+    options.format = DEMI_FORMAT_ONNX;
+    DemiStatus status = demi_save_callback(model, take, &out, &options, &error);
+    if (status != DEMI_OK && f->valid) fail("not written", &error);
+    if (status != DEMI_OK) return;
+    DemiModel *again = load(&out);
+    Err err = {.code = ERR_NONE};
+    if (!model_compare(demi_front_model(model), demi_front_model(again), NULL, &err)) {
+        tell_current();
+        fuzz_fail("reads back differently", &err);
+    }
+    demi_free(again);
+    if (f->valid && !is_valid(&out, &error)) fail("a valid model became invalid", &error);
+}
+
+static void convert(Fuzz *f) {
+    static const char *const policies[] = {NULL, NULL, "float16", "bfloat16", "fast"};
+    DemiError error = DEMI_ERROR_INIT;
+    DemiConvertOptions o = DEMI_CONVERT_OPTIONS_INIT;
+    DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
+    DemiReport *report = NULL;
+    run.verify_each = below(f, 4) == 0;
+    o.run = &run;
+    o.to = (DemiTarget)below(f, 3);
+    o.io = (DemiIo)below(f, 3);
+    o.placement = (DemiPlacement)below(f, 3);
+    o.parameters = (DemiParameters)below(f, 4);
+    o.overflow = (DemiOverflow)below(f, 5);
+    o.opset = below(f, 3) ? -(int64_t)below(f, 3) : 1 + below(f, 28);
+    o.policy = policies[below(f, 5)];
+    o.allow_unmatched = below(f, 4) != 0;
+    o.keep = words(f, &o.keep_count);
+    o.keep_ops = words(f, &o.keep_op_count);
+    o.only = words(f, &o.only_count);
+    o.low_ops = words(f, &o.low_op_count);
+    o.fp32_ops = words(f, &o.fp32_op_count);
+    o.follow_ops = words(f, &o.follow_op_count);
+    o.widest_ops = words(f, &o.widest_op_count);
+    o.fp32_when = words(f, &o.fp32_when_count);
+    o.low_inputs = words(f, &o.low_input_count);
+    o.low_outputs = words(f, &o.low_output_count);
+    o.ranges = words(f, &o.range_count);
+    o.range_margin = below(f, 8) ? 0 : 1 + below(f, 100);
+    if (below(f, 8) == 0) o.declared_ops = words(f, &o.declared_op_count);
+    DemiModel *model = load(&f->bytes);
+    demi_convert_pipeline(&o, doing, sizeof doing, &error);
+    DemiStatus status = demi_convert(model, &o, &report, &error);
+    check_error(status, &error, "a conversion");
+    if (status == DEMI_OK) read_back(f, model);
+    demi_report_free(report);
+    demi_free(model);
+}
+
+static void run_pipeline(Fuzz *f) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiRunOptions options = DEMI_RUN_OPTIONS_INIT;
+    FuzzBytes plan = {.arena = &f->arena};
+    const char *text = pipeline(f, 6);
+    snprintf(doing, sizeof doing, "%s", text);
+    options.text = drop;
+    options.artifact = take;
+    options.artifact_user = &plan;
+    options.verify_each = below(f, 2) == 0;
+    DemiModel *model = load(&f->bytes);
+    DemiStatus status = demi_run_pipeline(model, text, &options, NULL, &error);
+    check_error(status, &error, "a pipeline");
+    demi_free(model);
+}
+
+typedef struct Feed {
+    int64_t dims[MOST_RANK];
+    DemiData value;
+} Feed;
+
+/* Zeros, or an empty sequence or optional; false where it would be large. */
+static bool make_feed(const DemiPlanIo *io, const void *zeros, Feed *feed) {
+    uint64_t count = 1;
+    feed->value = (DemiData)DEMI_DATA_INIT;
+    if (io->optional) return true;
+    feed->value.kind = io->kind;
+    if (io->kind == DEMI_DATA_SEQUENCE_KIND) return true;
+    if (io->has_rank && io->rank > MOST_RANK) return false;
+    feed->value.rank = io->has_rank ? io->rank : 1;
+    for (uint32_t i = 0; i < feed->value.rank; i++) {
+        feed->dims[i] = io->has_rank && io->dims[i] >= 0 ? io->dims[i] : OPEN_SIZE;
+        if (feed->dims[i] > MOST_ELEMENTS) return false;
+        count *= (uint64_t)feed->dims[i];
+        if (count > MOST_ELEMENTS) return false;
+    }
+    feed->value.dtype = io->dtype;
+    feed->value.dims = feed->dims;
+    feed->value.data = zeros;
+    return true;
+}
+
+static void run_plan(const DemiPlan *plan) {
+    static const DemiString zeros[MOST_ELEMENTS]; /* as large as elements can be */
+    static Feed feeds[MOST_INPUTS];
+    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
+    DemiContext *context = NULL;
+    DemiError error = DEMI_ERROR_INIT;
+    options.threads = 1;
+    options.memory_budget = 1 << 24;
+    options.step_limit = 2000;
+    options.time_limit = 2;
+    if (demi_context_new(plan, &options, &context, &error) != DEMI_OK) return;
+    size_t count = demi_plan_input_count(plan);
+    bool ok = count <= MOST_INPUTS;
+    for (size_t i = 0; ok && i < count; i++) {
+        DemiPlanIo io = DEMI_PLAN_IO_INIT;
+        demi_plan_input(plan, i, &io);
+        ok = make_feed(&io, zeros, &feeds[i]) &&
+             demi_context_set_input(context, io.name, &feeds[i].value, NULL) == DEMI_OK;
+    }
+    for (int i = 0; ok && i < 2; i++) {
+        DemiStatus status = demi_context_run(context, &error);
+        check_error(status, &error, "a run");
+        ok = status == DEMI_OK;
+    }
+    demi_context_free(context);
+}
+
+static void compile(Fuzz *f) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
+    DemiPlan *plan = NULL;
+    options.numerics = (DemiNumerics)below(f, 2);
+    options.keep_values = below(f, 4) == 0;
+    options.memory_budget = 1 << (10 + below(f, 16));
+    DemiModel *model = load(&f->bytes);
+    snprintf(doing, sizeof doing, "compile, numerics %d, keep %d, memory %llu",
+             (int)options.numerics, (int)options.keep_values,
+             (unsigned long long)options.memory_budget);
+    DemiStatus status = demi_compile(model, &options, take, &f->plan, &error);
+    check_error(status, &error, "compiling");
+    demi_free(model);
+    if (status != DEMI_OK) return;
+    size_t size = f->plan.bytes.count;
+    void *aligned = aligned_alloc(64, (size + 64) / 64 * 64);
+    if (!aligned) abort();
+    memcpy(aligned, f->plan.bytes.items, size);
+    status = demi_plan_from_memory(aligned, size, &plan, &error);
+    check_error(status, &error, "its plan");
+    if (status == DEMI_OK) run_plan(plan);
+    demi_plan_free(plan);
+    free(aligned);
+}
+
+/* ---- from bytes ------------------------------------------------------------------------------ */
+
+static Model *read_model(Fuzz *f, const uint8_t *data, size_t size) {
+    Err err = {.code = ERR_NONE};
+    const ImportBytes input = {data, size, "fuzz"};
+    if (text_is_likely(data, size))
+        return text_parse_model((const char *)data, size, &f->trap, &err);
+    return onnx_import_memory(&input, NULL, &f->trap, &err);
+}
+
+static void fuzz(Fuzz *f, Model *model) {
+    Err err = {.code = ERR_NONE};
+    DemiError error = DEMI_ERROR_INIT;
+    f->model = model;
+    fuzz_mutate(model, &f->rng, below(f, 6), &f->arena);
+    if (!fuzz_export(model, &f->bytes, &err)) return;
+    current = f;
+    snprintf(doing, sizeof doing, "reading it");
+    f->valid = is_valid(&f->bytes, &error);
+    convert(f);
+    run_pipeline(f);
+    compile(f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Fuzz f = {.rng = {fuzz_hash(data, size)}};
+    Model *volatile model = NULL;
+    if (setjmp(f.trap.env)) fuzz_fail("out of memory", NULL);
+    arena_init(&f.arena, &f.trap);
+    f.bytes.arena = f.plan.arena = &f.arena;
+    model = read_model(&f, data, size);
+    if (model) {
+        fuzz(&f, model);
+        model_free(model);
+    }
+    arena_free(&f.arena);
+    return 0;
+}
