@@ -193,8 +193,7 @@ static void ask_row(Walk *w, const LoadedStep *step, const InputRow *row) {
     case INPUT_FACT_DEPTH:
         use.kind = INPUT_RANGE;
         use.low = use.high = 0;
-        if (known_of(w, step, 1) > 1)
-            use.high = (int64_t)fmin(known_of(w, step, 1), countable) - 1;
+        if (known_of(w, step, 1) > 1) use.high = (int64_t)fmin(known_of(w, step, 1), countable) - 1;
         break;
     case INPUT_FACT_FILL:
         use.kind = INPUT_FILL;

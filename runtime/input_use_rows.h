@@ -15,11 +15,11 @@ typedef enum InputFact {
     INPUT_FACT_DEPTH,       /* below operand 1 */
     INPUT_FACT_FILL,        /* number serves whatever the rest is */
     INPUT_FACT_DIVISOR,     /* not 0, of integers */
-    INPUT_FACT_CONDITION,   /* of a branch: either will do, but of what is compared with a constant */
-    INPUT_FACT_ASCENDING,   /* axes */
-    INPUT_FACT_RESHAPE,     /* a shape */
-    INPUT_FACT_LENGTHS,     /* at most what operand 0 has along its time axis */
-    INPUT_FACT_PARTS,       /* sizes that add up to what operand 0 has along `axis` */
+    INPUT_FACT_CONDITION, /* of a branch: either will do, but of what is compared with a constant */
+    INPUT_FACT_ASCENDING, /* axes */
+    INPUT_FACT_RESHAPE,   /* a shape */
+    INPUT_FACT_LENGTHS,   /* at most what operand 0 has along its time axis */
+    INPUT_FACT_PARTS,     /* sizes that add up to what operand 0 has along `axis` */
 } InputFact;
 
 typedef struct InputRow {

@@ -56,9 +56,9 @@ typedef struct Job {
     ReportPlan plan;
     Comparison comparison;
     OutputErrors outputs;
-    PickRows picks; /* those that differ */
-    Advice advice;  /* where an output is beyond the limit */
-    bool beyond;    /* one is */
+    PickRows picks;    /* those that differ */
+    Advice advice;     /* where an output is beyond the limit */
+    bool beyond;       /* one is */
     OutFile *keep_out; /* NULL: not asked for */
 } Job;
 
@@ -164,7 +164,9 @@ static const char *keep_arguments(const Job *job) {
     return text;
 }
 
-static void put(FILE *out, const char *text) { report_puts(out, text); }
+static void put(FILE *out, const char *text) {
+    report_puts(out, text);
+}
 
 static void print_first(const Job *job, FILE *out) {
     const ComparedValue *bad = first_bad(job);
@@ -182,7 +184,8 @@ static void print_first(const Job *job, FILE *out) {
 }
 
 static void print_picks(const Job *job, FILE *out) {
-    if (job->picks.count) fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
+    if (job->picks.count)
+        fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
     for (size_t i = 0; i < job->picks.count; i++) {
         fputs("  ", out);
         pick_print(&job->picks.items[i], out);
@@ -196,8 +199,8 @@ static void print_trial(const Job *job, FILE *out) {
     case ADVICE_NONE: fputs("no node that runs in 16 bits brings it\n", out); return;
     case ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
     case ADVICE_REACHES:
-        fprintf(out, "to keep in float, with which A converted anew is off by %.3g: ",
-                advice->error);
+        fprintf(out,
+                "to keep in float, with which A converted anew is off by %.3g: ", advice->error);
         break;
     case ADVICE_FAILS:
         fprintf(out,
@@ -209,8 +212,9 @@ static void print_trial(const Job *job, FILE *out) {
     put(out, keep_arguments(job));
     fputc('\n', out);
     if (advice->keep.count > MOST_KEEP)
-        fprintf(out, "and %zu nodes more, which --keep-out FILE writes as a policy for 'demi convert "
-                     "--policy FILE'\n",
+        fprintf(out,
+                "and %zu nodes more, which --keep-out FILE writes as a policy for 'demi convert "
+                "--policy FILE'\n",
                 advice->keep.count - MOST_KEEP);
 }
 
@@ -235,6 +239,7 @@ static void print_report(const Job *job, FILE *out) {
     report_puts(out, job->reference);
     fputs("\ncompared  ", out);
     report_puts(out, job->other);
+    report_puts(out, session_assumed(job->folder ? &job->b : &job->a));
     fputs("\n\noutputs\n", out);
     print_header(out);
     for (size_t i = 0; i < job->outputs.count; i++) {
@@ -268,9 +273,10 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
 }
 
 static void json_advice(const Job *job, JsonWriter *json) {
-    static const char *const states[] = {
-        [ADVICE_NONE] = "none", [ADVICE_UNTRIED] = "untried", [ADVICE_REACHES] = "reaches",
-        [ADVICE_FAILS] = "fails"};
+    static const char *const states[] = {[ADVICE_NONE] = "none",
+                                         [ADVICE_UNTRIED] = "untried",
+                                         [ADVICE_REACHES] = "reaches",
+                                         [ADVICE_FAILS] = "fails"};
     const Advice *advice = &job->advice;
     json_open(json, "keep", '[');
     for (size_t i = 0; i < advice->keep.count; i++) json_text(json, NULL, advice->keep.items[i]);
@@ -318,7 +324,8 @@ static void fill_json(JsonWriter *json, void *data) {
 static void hint(const Job *job, Err *err) {
     size_t count = job->advice.keep.count;
     if (count > MOST_KEEP)
-        err_hint(err, "--keep-out FILE writes the %zu nodes to keep, for 'demi convert --policy FILE'",
+        err_hint(err,
+                 "--keep-out FILE writes the %zu nodes to keep, for 'demi convert --policy FILE'",
                  count);
     else if (count)
         err_hint(err, "%s", keep_arguments(job));
@@ -338,7 +345,8 @@ static bool judge(const Job *job, Err *err) {
     for (size_t i = 0; i < job->picks.count; i++) {
         const PickRow *row = &job->picks.items[i];
         if (!pick_beyond(&job->limit, row)) continue;
-        err_set(err, ERR_MODEL, "it picks otherwise where there is no tie: %llu of %llu are the same",
+        err_set(err, ERR_MODEL,
+                "it picks otherwise where there is no tie: %llu of %llu are the same",
                 (unsigned long long)row->same, (unsigned long long)row->count);
         err_file(err, job->other);
         snprintf(err->node, sizeof err->node, "%s", row->node);
@@ -375,8 +383,7 @@ static bool is_beyond(const Job *job, const OutputErrors *rows, const PickRows *
 /* What B gives by its own picks is good enough where it is: what it picks does not matter then. */
 static bool compare_plainly(Job *job, const OutputReference *reference, Err *err) {
     OutputErrors rows = {0};
-    if (!session_run(&job->b, err) ||
-        !output_errors(job->arena, reference, &job->b, &rows, err))
+    if (!session_run(&job->b, err) || !output_errors(job->arena, reference, &job->b, &rows, err))
         return false;
     if (is_beyond(job, &rows, NULL)) return true;
     job->outputs = rows;
@@ -417,9 +424,13 @@ static bool run_both(Job *job, Err *err) {
 }
 
 static bool advise(Job *job, Err *err) {
-    const AdviceCase ac = {.program = job->program, .parsed = job->parsed,
-                           .comparison = &job->comparison, .reference = &job->a,
-                           .other = &job->b, .limit = &job->limit, .beyond = job->beyond,
+    const AdviceCase ac = {.program = job->program,
+                           .parsed = job->parsed,
+                           .comparison = &job->comparison,
+                           .reference = &job->a,
+                           .other = &job->b,
+                           .limit = &job->limit,
+                           .beyond = job->beyond,
                            .may_try = !job->folder && !job->a.is_plan && !job->b.is_plan &&
                                       !parsed_flag(job->parsed, "no-trial") &&
                                       strcmp(job->reference, "-") != 0};
@@ -472,8 +483,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->a.judges = job->b.judges = true;
     bool ok = find_files(job, err) &&
               limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
-              session_number(parsed, "worst", 0, &job->worst, 10, err) &&
-              open_outputs(job, err) &&
+              session_number(parsed, "worst", 0, &job->worst, 10, err) && open_outputs(job, err) &&
               (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
               session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
     session_close(&job->a);

@@ -176,7 +176,9 @@ static void print_run(Job *job, const Run *run) {
     FILE *out = job->plan.text;
     const Session *s = &job->session;
     report_puts(out, run->folder ? run->folder : s->path);
-    fprintf(out, ": %.3f ms\n", run->seconds * 1e3);
+    fprintf(out, ": %.3f ms", run->seconds * 1e3);
+    report_puts(out, run->folder ? "" : session_assumed(s));
+    fputc('\n', out);
     for (size_t i = 0; i < s->output_count; i++) {
         const Output *output = &run->outputs[i];
         const char *type = value_type_text(job->arena, &output->value);

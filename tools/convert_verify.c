@@ -99,9 +99,13 @@ bool verify_judge(const Verified *v, const char *path, Err *err) {
 
 /* ---- saying it ------------------------------------------------------------------------------- */
 
-static const char *plural(size_t count) { return count == 1 ? "" : "s"; }
+static const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
 
-static void put(FILE *out, const char *text) { report_put(out, text, strlen(text)); }
+static void put(FILE *out, const char *text) {
+    report_put(out, text, strlen(text));
+}
 
 static void print_output(const OutputError *row, FILE *out) {
     fputs("verified ", out);
@@ -184,8 +188,10 @@ void verify_print(const Verified *v, FILE *out) {
 
 void verify_advise(const Verified *v, FILE *out) {
     if (!v->sets)
-        fputs("note: no output was verified: --verify random runs both models, --verify DIR on your "
-              "inputs\n", out);
+        fputs(
+            "note: no output was verified: --verify random runs both models, --verify DIR on your "
+            "inputs\n",
+            out);
 }
 
 static void json_broken(const Verified *v, JsonWriter *json) {

@@ -33,14 +33,14 @@ typedef struct Verified {
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
      "Run the model and the converted one on such sets, or on random ones, and report how far "    \
      "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \
-     "accumulates in float. Where an output has NaN or Inf that the source has not, the exit code " \
+     "accumulates in float. Where an output has NaN or Inf that the source has not, the exit code "\
      "is 1, the node where it begins is named, and OUT is not written."},                          \
     {"sets", 0, OPTION_ROW_VALUE, "N", NULL,                                                       \
      "How many sets --verify random makes, of different values and open sizes; default 4."},       \
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,                                                \
      "With --verify: keep in float what it takes for no output to be off by more than X of its "   \
      "largest magnitude. The nodes are found by trial, some 30 to 60 runs; exit 1, and nothing "   \
-     "written, where no choice is enough. Ctrl-C ends the search with the best so far."},                                                       \
+     "written, where no choice is enough. Ctrl-C ends the search with the best so far."},          \
     {"random", 'r', OPTION_ROW_VALUE, "SEED", NULL,                                                \
      "Other random inputs for --verify random; default 0."},                                       \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fuzzer of plan files: any bytes are refused with a reason, or are a plan that runs on inputs of
  * its declared types, to an end or an error, within its budgets. */
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "demi_runtime.h"
 #include "fuzz.h"
+#include "input_use.h"
 #include "kernel.h"
 #include "plan.h"
 
@@ -60,6 +62,15 @@ static void run(const DemiPlan *plan) {
     demi_context_free(context);
 }
 
+/* What it asks of its inputs is found whatever it does with them. */
+static void look_at_inputs(const DemiPlan *plan) {
+    MemTrap trap;
+    Arena arena;
+    arena_init(&arena, &trap);
+    if (setjmp(trap.env) == 0) input_uses(plan, &arena);
+    arena_free(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     DemiPlan *plan = NULL;
     DemiError error = DEMI_ERROR_INIT;
@@ -71,8 +82,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t version = kernel_table_version();
     if (size >= sizeof(PlanHeader))
         memcpy(copy + offsetof(PlanHeader, kernels), &version, sizeof version);
-    if (demi_plan_from_memory(copy, size, &plan, &error) == DEMI_OK) run(plan);
-    else if (!error.message[0]) fuzz_fail("refused without a reason", NULL);
+    if (demi_plan_from_memory(copy, size, &plan, &error) == DEMI_OK) {
+        look_at_inputs(plan);
+        run(plan);
+    } else if (!error.message[0]) {
+        fuzz_fail("refused without a reason", NULL);
+    }
     demi_plan_free(plan);
     free(copy);
     return 0;

@@ -251,9 +251,11 @@ class Random(Case):
     def test_lengths_by_name(self):
         nodes = [node("Shape", ["x"], ["s"], start=1, end=2), node("Squeeze", ["s"], ["n"]),
                  node("Range", ["zero", "n", "one"], ["r"]),
-                 node("Unsqueeze", ["input_lengths", "axes"], ["l"]), node("Less", ["r", "l"], ["c"]),
+                 node("Unsqueeze", ["input_lengths", "axes"], ["l"]),
+                 node("Less", ["r", "l"], ["c"]),
                  node("Cast", ["c"], ["f"], to=FLOAT), node("Mul", ["x", "f"], ["y"])]
-        values = self.made(nodes, [info("x", FLOAT, ["b", "t"]), info("input_lengths", INT64, ["b"])],
+        inputs = [info("x", FLOAT, ["b", "t"]), info("input_lengths", INT64, ["b"])]
+        values = self.made(nodes, inputs,
                            {"zero": np.int64(0), "one": np.int64(1), "axes": np.array([1])})
         np.testing.assert_array_equal(values["input_lengths"], 16)
 
@@ -334,6 +336,13 @@ class Sizes(Case):
              {"z": weight(1, 1), "s": np.array([1], np.int64)})
         self.assertEqual(self.inputs("o.onnx")["x"].shape, (1, 1))
 
+    def test_assumed_sizes_are_told(self):
+        text = self.ok("run", "b.onnx", "--random", 1)
+        self.assertIn("sizes assumed: batch 1, seq_len 16", text.splitlines()[0])
+        self.assertIn("sizes assumed: batch 1, seq_len 16", self.ok("compare", "b.onnx", "b.onnx"))
+        self.assertNotIn("assumed", self.ok("run", "b.onnx", "--random", 1, "--shape",
+                                            "input_ids=2x5"))
+
     def test_sums_of_sizes(self):
         save(self.at / "d.onnx", [node("Concat", ["past", "x"], ["c"], axis=1),
                                   node("Mul", ["c", "mask"], ["y"])],
@@ -355,8 +364,8 @@ class Sets(Case):
                       "token_type_ids": rng.integers(0, 2, (1, n)),
                       "position_ids": np.arange(n)[None], "attention_mask": np.ones((1, n), int)}
                      for n in (4, 11)]
-        save(self.at / "one.onnx", [node("MatMul", ["x", "w"], ["y"])], [info("x", FLOAT, ["N", 4])],
-             [info("y", FLOAT, ["N", 4])], {"w": weight(4, 4)})
+        save(self.at / "one.onnx", [node("MatMul", ["x", "w"], ["y"])],
+             [info("x", FLOAT, ["N", 4])], [info("y", FLOAT, ["N", 4])], {"w": weight(4, 4)})
 
     def check(self, data: str, count: int, model: str = "b.onnx") -> None:
         out = self.ok("run", model, "--data", data, "--json=-", "--quiet")

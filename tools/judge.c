@@ -19,13 +19,14 @@ static void sum_up(Judgement *j) {
     }
 }
 
-/* The outputs as they came are left to the arena of the picks' run: shapes may have changed. */
+/* Once more, with the reference's picks. Where none differs, outputs are off for other reasons. */
 static bool run_with_picks(const Judge *judge, Session *session, Judgement *judgement, Err *err) {
     Judgement with = {.broken = judgement->broken};
     if (!picks_run(judge->picks, session, &with.picks, err)) return false;
-    if (with.picks.count == 0) return true; /* what differs differs for itself */
+    if (with.picks.count == 0) return true;
     if (!output_errors(judge->arena, &judge->reference, session, &with.outputs, err)) return false;
     sum_up(&with);
+    judgement->broken = with.broken;
     if (with.error < judgement->error) *judgement = with;
     return true;
 }

@@ -38,7 +38,8 @@ def backbone(nodes: list, weights: dict, layers: int = 4, width: int = 16) -> st
     """Convolutions over an image: `x` -> features[1, width, 24, 24]."""
     last = "x"
     for i in range(layers):
-        weights[f"w{i}"] = weight(width, 3 if i == 0 else width, 3, 3, seed=i) / (5 if i == 0 else 12)
+        channels, scale = (width, 12) if i else (3, 5)
+        weights[f"w{i}"] = weight(width, channels, 3, 3, seed=i) / scale
         nodes += [node("Conv", [last, f"w{i}"], [f"c{i}"], name=f"conv{i}", pads=[1, 1, 1, 1]),
                   node("Tanh", [f"c{i}"], [f"r{i}"], name=f"act{i}")]
         last = f"r{i}"
@@ -333,8 +334,8 @@ class Broken(Case):
         return done.stderr
 
     def test_an_overflow_between_nodes(self):
-        """A product that leaves float16's range, behind a mask that is -Inf in both types and beside
-        one that only becomes it and does no harm."""
+        """A product that leaves float16's range, beside a mask that becomes -Inf and does no
+        harm."""
         nodes = [node("MatMul", ["x", "w"], ["a"], name="first"),
                  node("MatMul", ["a", "big"], ["b"], name="second"),
                  node("MatMul", ["b", "big"], ["c"], name="third"),

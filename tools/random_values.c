@@ -60,8 +60,9 @@ static void *make_strings(Arena *arena, uint64_t key, uint64_t count) {
 /* The whole numbers that a type holds, within what a reader takes. */
 static void limits(Dtype dtype, const InputUse *use, int64_t *low, int64_t *high) {
     unsigned width = dtype_bits(dtype);
-    bool is_signed = dtype_is_float(dtype) || dtype == DTYPE_INT8 || dtype == DTYPE_INT16 || dtype == DTYPE_INT32 ||
-                     dtype == DTYPE_INT64 || dtype == DTYPE_INT4 || dtype == DTYPE_INT2;
+    bool is_signed = dtype_is_float(dtype) || dtype == DTYPE_INT8 || dtype == DTYPE_INT16 ||
+                     dtype == DTYPE_INT32 || dtype == DTYPE_INT64 || dtype == DTYPE_INT4 ||
+                     dtype == DTYPE_INT2;
     int64_t most = width >= 63 ? INT64_MAX : (INT64_C(1) << (is_signed ? width - 1 : width)) - 1;
     if (dtype == DTYPE_BOOL) most = 1;
     int64_t least = is_signed ? -most - 1 : 0;
@@ -98,9 +99,7 @@ static int64_t number(const Draw *d, uint64_t i, uint64_t h) {
         if (made > d->high) made = d->high < 0 ? d->high : made % (d->high + 1);
         break;
     case INPUT_RESHAPE: made = i ? 1 : -1; break;
-    case INPUT_PARTS:
-        made = d->high / parts + (i + 1 == d->count ? d->high % parts : 0);
-        break;
+    case INPUT_PARTS: made = d->high / parts + (i + 1 == d->count ? d->high % parts : 0); break;
     }
     return made;
 }

@@ -173,6 +173,11 @@ bool session_bind(Session *s, Err *err) {
     return true;
 }
 
+const char *session_assumed(const Session *s) {
+    const char *text = input_sizes_text(&s->sizes, s->declared);
+    return text[0] ? arena_printf(s->sizes.arena, "; sizes assumed: %s", text) : "";
+}
+
 bool session_probe(const Session *s) {
     DemiError ignored = DEMI_ERROR_INIT;
     DemiContext *context = NULL;

@@ -99,8 +99,8 @@ const char *session_set_name(Arena *arena, const char *set);
 
 /* Fills `values` from the options and `set` (NULL: none). Without --random, `random_seed` (a
  * number as text) is used instead; NULL: what nothing gives is an error that lists the inputs.
- * Random inputs are those of `session->set`. Where sizes have to be assumed, the model is run to see
- * which it takes. */
+ * Random inputs are those of `session->set`. Where sizes have to be assumed, the model is run to
+ * see which it takes. */
 bool session_find_inputs(Session *session, Program *program, const Parsed *parsed,
                          const char *set, const char *random_seed, Err *err);
 
@@ -114,6 +114,9 @@ bool session_run(Session *session, Err *err);
 
 /* Writes input_N.pb for every input that has a value. */
 bool session_save_inputs(const Session *session, Program *program, const char *folder, Err *err);
+
+/* "; sizes assumed: seq_len 16, batch 1" where some were; else "". */
+const char *session_assumed(const Session *session);
 
 /* A run of the inputs that are set, on a context of its own: does the model take them? */
 bool session_probe(const Session *session);

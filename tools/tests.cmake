@@ -90,6 +90,7 @@ if(TARGET demi)
     demi_python_test(verify verify_test.py ${with_demi})
     demi_python_test(inputs inputs_test.py ${with_demi})
     demi_python_test(judge judge_test.py ${with_demi})
+    demi_python_test(advice advice_test.py ${with_demi} LABELS full)
     demi_python_test(against_sample against_test.py ${with_demi} --sample 100 --seeds 1:21
         LABELS quick)
     demi_python_test(legality legality_test.py ${with_demi})

@@ -200,7 +200,8 @@ bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *resul
     within.arena = arena_child(t->program->arena);
     bool ok = open_conversion(t, &within, options, &session, result, err);
     for (size_t i = 0; ok && i < t->count; i++) {
-        if (!(t->enough > 0)) console_progress_since(t->program, "verifying", i, t->count, t->started);
+        if (!(t->enough > 0))
+            console_progress_since(t->program, "verifying", i, t->count, t->started);
         ok = run_set(t, &within, &session, i, result, err);
         if (t->enough > 0 && result->judgement.error > t->enough) break;
     }

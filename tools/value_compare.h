@@ -11,7 +11,7 @@ typedef struct Tolerance {
     double relative, absolute; /* |got - want| <= absolute + relative * |want| */
     bool exact_integers;       /* integers and bools must be equal all the same */
     bool any_float;            /* different floating-point types are comparable */
-    int32_t ulp_of;   /* a type narrower than both, whose last place counts; 0: the narrower one's */
+    int32_t ulp_of;   /* a narrower type than both, whose last place counts; 0: the narrower's */
     Workers *workers; /* threads to compare with; NULL: the caller's alone */
 } Tolerance;
 
