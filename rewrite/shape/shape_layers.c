@@ -178,13 +178,14 @@ bool shape_dft_17(ShapeCall *call) {
     return !x || dft_along(call, x, attrs->axis);
 }
 
-/* (batch, frames, bins, 2) */
+/* (batch, frames, bins, 2). A signal is (batch, samples, 1 or 2); real ones of rank 2 are in use, and
+ * ONNX Runtime takes them. */
 bool shape_stft(ShapeCall *call) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *signal = shape_ranked(call, 0), *frame = shape_input(call, 3);
     const ShapeOperand *window = shape_input(call, 2);
     ShapeNum step = shape_single(shape_input(call, 1)), total = dim_of(signal, 1), length = total;
-    if (!shape_want_rank(call, 0, 3)) return false;
+    if (!(signal && signal->rank == 2) && !shape_want_rank(call, 0, 3)) return false;
     if (frame->present)
         length = shape_single(frame);
     else if (window->present)
