@@ -17,7 +17,9 @@
 enum {
     CHUNK = 256,
     LEAST_COUNT = 16,    /* elements */
-    LEAST_DIFFERENT = 8, /* of them */
+    LEAST_DIFFERENT = 8, /* of them, */
+    LOOK_AHEAD = 4096,   /* among the first so many: most other tensors are done with by then */
+    MOST_COUNT = 1 << 24,
 };
 
 static const char reason_text[] = "computes coordinates, and 16 bits are too few for them";
@@ -40,9 +42,11 @@ static bool is_known(const Look *look, float number) {
     return false;
 }
 
+/* Of a multiple of a half. Both types hold small ones. */
 static bool is_exact(float number, Dtype target) {
     uint64_t bits;
     double rounded;
+    if (number >= -128 && number <= 128) return true;
     return dtype_from_double(target, (double)number, &bits) &&
            dtype_to_double(target, bits, &rounded) && rounded == (double)number;
 }
@@ -65,12 +69,13 @@ static bool look_at_constant(Grids *g, const Value *value, Err *err) {
     if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL)) return true;
     uint64_t count = tensor_count(tensor);
     Look look = {0};
+    if (count < LEAST_COUNT || count > MOST_COUNT) return true;
     for (uint64_t at = 0; at < count; at += CHUNK) {
         float numbers[CHUNK];
         uint64_t some = count - at < CHUNK ? count - at : CHUNK;
-        if (count < LEAST_COUNT) return true;
         if (!tensor_read_floats(tensor, at, some, numbers, err)) return false;
         if (!look_at(&look, numbers, some, g->p->request.target)) return true;
+        if (at >= LOOK_AHEAD && look.count < LEAST_DIFFERENT) return true;
     }
     if (look.count < LEAST_DIFFERENT) return true;
     g->grid[value->id] = look.inexact ? 2 : 1;
