@@ -10,8 +10,7 @@ enum { WIDTH = 80, COLUMN = 26 };
 
 static const char *const exit_codes[] = {
     "success",
-    "the model or its data is at fault; diff, check: they differ; run --data, compare: beyond "
-    "tolerance",
+    "the model or its data is at fault; diff, check: not the same; compare, run: beyond tolerance",
     "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types",
     "the environment: disk, memory, permissions",
 };
