@@ -123,7 +123,10 @@ bool casts_left_mark(const Model *model, const GraphList *graphs) {
 }
 
 void casts_leave_mark(PassCtx *ctx) {
+    GraphList main_graph = {0};
     if (ctx->counts->casts_added == 0) return;
+    VEC_PUSH(ctx->scratch, &main_graph, ctx->model->graph);
+    if (casts_left_mark(ctx->model, &main_graph)) return; /* mostly among the first nodes */
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     if (!casts_left_mark(ctx->model, &graphs))
         model_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK);

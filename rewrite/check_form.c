@@ -170,6 +170,12 @@ static bool check_attrs(Form *f, const Node *node) {
             err_operand(f->err, "attribute '%s'", sym_text(attr->name));
             return false;
         }
+        if (attr->ref && !node->graph->function) {
+            node_error(node, f->err, ERR_MODEL,
+                       "an attribute refers to one of a function, and lies in none");
+            err_operand(f->err, "attribute '%s'", sym_text(attr->name));
+            return false;
+        }
         if (attr->type == ATTR_SPARSE_TENSOR &&
             !check_sparse(f, node, attr_sparse(attr), sym_text(attr->name)))
             return false;

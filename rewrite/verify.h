@@ -28,7 +28,8 @@ bool model_check(const Model *model, Arena *scratch, Err *err);
 
 /* The rules of form that the ONNX specification has beside these, and no reader of ours needs: what
  * the model and its graphs must say, how often names may be used, what functions must be like, how
- * sparse tensors are stored. The model has passed model_verify. ERR_MODEL names the first breach. */
+ * sparse tensors are stored. The model has passed model_verify. ERR_MODEL names the first breach.
+ */
 bool model_check_form(const Model *model, Arena *scratch, Err *err);
 
 /* The node's part of model_verify: its attributes are whole (check_attrs.c), of the kinds that its

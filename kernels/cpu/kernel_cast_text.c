@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Casts between strings and numbers; see kernel_cast_text.h.
  *
- * The locale's decimal sign, which the program that loads the library may have changed, is not looked
- * at in what is written.
+ * The locale's decimal sign, which the program that loads the library may have changed, is not
+ * looked at in what is written.
  */
 #include "kernel_cast_text.h"
 
