@@ -13,7 +13,7 @@ add_executable(hostile_models tools/hostile_models.c tools/hostile_text.c)
 target_link_libraries(hostile_models PRIVATE demi_flags demi_commands)
 set(some --every 1)
 if(DEMI_SANITIZE)
-    set(some --every 7) # prime to the kinds and places that take turns
+    set(some --every 11) # prime to the kinds and places that take turns
 endif()
 add_test(NAME hostile_untyped COMMAND hostile_models --demi $<TARGET_FILE:demi> untyped)
 add_test(NAME hostile_attributes
