@@ -5,7 +5,8 @@
 #     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
 #
 # An input that broke something goes into testdata/fuzz/X once the cause is fixed.
-set(fuzz_options_more tools/fuzz_mutate.c)
+set(fuzz_plan_more tools/fuzz_run.c)
+set(fuzz_options_more tools/fuzz_mutate.c tools/fuzz_run.c)
 foreach(name import text convert pipeline plan options)
     set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
     if(name STREQUAL options) # what it does with a model depends on every byte: any model will do

@@ -18,11 +18,12 @@
 #include "demi_runtime.h"
 #include "fuzz.h"
 #include "fuzz_mutate.h"
+#include "fuzz_run.h"
 #include "onnx_import.h"
 #include "passes.h"
 #include "text.h"
 
-enum { MOST_WORDS = 3, MOST_INPUTS = 16, MOST_RANK = 8, MOST_ELEMENTS = 4096, OPEN_SIZE = 2 };
+enum { MOST_WORDS = 3 };
 
 typedef struct Fuzz {
     MemTrap trap;
@@ -280,59 +281,6 @@ static void run_pipeline(Fuzz *f) {
     demi_free(model);
 }
 
-typedef struct Feed {
-    int64_t dims[MOST_RANK];
-    DemiData value;
-} Feed;
-
-/* Zeros, or an empty sequence or optional; false where it would be large. */
-static bool make_feed(const DemiPlanIo *io, const void *zeros, Feed *feed) {
-    uint64_t count = 1;
-    feed->value = (DemiData)DEMI_DATA_INIT;
-    if (io->optional) return true;
-    feed->value.kind = io->kind;
-    if (io->kind == DEMI_DATA_SEQUENCE_KIND) return true;
-    if (io->has_rank && io->rank > MOST_RANK) return false;
-    feed->value.rank = io->has_rank ? io->rank : 1;
-    for (uint32_t i = 0; i < feed->value.rank; i++) {
-        feed->dims[i] = io->has_rank && io->dims[i] >= 0 ? io->dims[i] : OPEN_SIZE;
-        if (feed->dims[i] > MOST_ELEMENTS) return false;
-        count *= (uint64_t)feed->dims[i];
-        if (count > MOST_ELEMENTS) return false;
-    }
-    feed->value.dtype = io->dtype;
-    feed->value.dims = feed->dims;
-    feed->value.data = zeros;
-    return true;
-}
-
-static void run_plan(const DemiPlan *plan) {
-    static const DemiString zeros[MOST_ELEMENTS]; /* as large as elements can be */
-    static Feed feeds[MOST_INPUTS];
-    DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
-    DemiContext *context = NULL;
-    DemiError error = DEMI_ERROR_INIT;
-    options.threads = 1;
-    options.memory_budget = 1 << 24;
-    options.step_limit = 2000;
-    options.time_limit = 2;
-    if (demi_context_new(plan, &options, &context, &error) != DEMI_OK) return;
-    size_t count = demi_plan_input_count(plan);
-    bool ok = count <= MOST_INPUTS;
-    for (size_t i = 0; ok && i < count; i++) {
-        DemiPlanIo io = DEMI_PLAN_IO_INIT;
-        demi_plan_input(plan, i, &io);
-        ok = make_feed(&io, zeros, &feeds[i]) &&
-             demi_context_set_input(context, io.name, &feeds[i].value, NULL) == DEMI_OK;
-    }
-    for (int i = 0; ok && i < 2; i++) {
-        DemiStatus status = demi_context_run(context, &error);
-        check_error(status, &error, "a run");
-        ok = status == DEMI_OK;
-    }
-    demi_context_free(context);
-}
-
 static void compile(Fuzz *f) {
     DemiError error = DEMI_ERROR_INIT;
     DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
@@ -354,7 +302,11 @@ static void compile(Fuzz *f) {
     memcpy(aligned, f->plan.bytes.items, size);
     status = demi_plan_from_memory(aligned, size, &plan, &error);
     check_error(status, &error, "its plan");
-    if (status == DEMI_OK) run_plan(plan);
+    FuzzRun how = {.options = DEMI_CONTEXT_OPTIONS_INIT, .times = 2};
+    how.options.memory_budget = 1 << 24;
+    how.options.step_limit = 2000;
+    how.options.time_limit = 2;
+    if (status == DEMI_OK) fuzz_run(plan, &how);
     demi_plan_free(plan);
     free(aligned);
 }

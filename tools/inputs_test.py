@@ -9,15 +9,14 @@ table, a mask that hides everything, a length beyond the sequence.
 import argparse
 import json
 import pathlib
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-DEMI = ""
+from suite.command_case import CommandCase
+
 FLOAT, INT64, INT32, BOOL = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32,
                              TensorProto.BOOL)
 node = helper.make_node
@@ -61,27 +60,7 @@ def encoder(path: pathlib.Path, rows: int = 500, positions: int = 64, width: int
     return save(path, nodes, inputs, [info("y", FLOAT, [*shape, width])], weights)
 
 
-class Case(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.at = pathlib.Path(folder.name)
-
-    def demi(self, *words: object) -> subprocess.CompletedProcess:
-        return subprocess.run([DEMI, *map(str, words)], cwd=self.at, capture_output=True, text=True,
-                              check=False)
-
-    def ok(self, *words: object) -> str:
-        done = self.demi(*words)
-        self.assertEqual(done.returncode, 0, f"{words}: {done.stderr}")
-        return done.stdout
-
-    def fails(self, code: int, *words: object) -> str:
-        done = self.demi(*words)
-        self.assertEqual(done.returncode, code, f"{words}: {done.stderr}")
-        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-        return done.stderr
-
+class Case(CommandCase):
     def inputs(self, model: object, *words: object) -> dict[str, np.ndarray]:
         """What `run --random` gave the inputs."""
         self.ok("run", model, "--random", 1, "--save-inputs", "made", "--quiet", *words)
@@ -424,5 +403,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", required=True)
     args, rest = parser.parse_known_args()
-    DEMI = str(pathlib.Path(args.demi).resolve())
+    CommandCase.command = str(pathlib.Path(args.demi).resolve())
     unittest.main(argv=["inputs_test", *rest])

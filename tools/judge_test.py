@@ -7,15 +7,14 @@ import argparse
 import json
 import pathlib
 import re
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-DEMI = ""
+from suite.command_case import CommandCase
+
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node = helper.make_node
 info = helper.make_tensor_value_info
@@ -83,21 +82,7 @@ def detector(path: pathlib.Path, best: int = 100) -> None:
           info("places", INT64, [1, None])], weights)
 
 
-class Case(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.at = pathlib.Path(folder.name)
-
-    def demi(self, *words: object) -> subprocess.CompletedProcess:
-        return subprocess.run([DEMI, *map(str, words)], cwd=self.at, capture_output=True, text=True,
-                              check=False)
-
-    def ok(self, *words: object) -> str:
-        done = self.demi(*words)
-        self.assertEqual(done.returncode, 0, f"{words}: {done.stderr}")
-        return done.stdout
-
+class Case(CommandCase):
     def verification(self, name: str, *words: object, code: int = 0) -> dict:
         done = self.demi("convert", name, "-o", "out.onnx", "--json=-", "--quiet", "--verify",
                          "random", *words)
@@ -398,5 +383,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", required=True)
     args, rest = parser.parse_known_args()
-    DEMI = str(pathlib.Path(args.demi).resolve())
+    CommandCase.command = str(pathlib.Path(args.demi).resolve())
     unittest.main(argv=["judge_test", *rest])

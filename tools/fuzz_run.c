@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See fuzz_run.h. */
+#include "fuzz_run.h"
+
+#include "fuzz.h"
+
+enum { MOST_RANK = 8, MOST_ELEMENTS = 4096, MOST_INPUTS = 16, OPEN_SIZE = 2 };
+
+typedef struct Feed {
+    int64_t dims[MOST_RANK];
+    DemiData value;
+} Feed;
+
+/* A tensor of zeros, or an empty sequence or optional; false where it would be large. */
+static bool make_feed(const DemiPlanIo *io, const void *zeros, Feed *feed) {
+    uint64_t count = 1;
+    feed->value = (DemiData)DEMI_DATA_INIT;
+    if (io->optional) return true;
+    feed->value.kind = io->kind;
+    if (io->kind == DEMI_DATA_SEQUENCE_KIND) return true;
+    if (io->has_rank && io->rank > MOST_RANK) return false;
+    feed->value.rank = io->has_rank ? io->rank : 1;
+    for (uint32_t i = 0; i < feed->value.rank; i++) {
+        feed->dims[i] = io->has_rank && io->dims[i] >= 0 ? io->dims[i] : OPEN_SIZE;
+        if (feed->dims[i] > MOST_ELEMENTS) return false;
+        count *= (uint64_t)feed->dims[i];
+        if (count > MOST_ELEMENTS) return false;
+    }
+    feed->value.dtype = io->dtype;
+    feed->value.dims = feed->dims;
+    feed->value.data = zeros;
+    return true;
+}
+
+static bool set_inputs(const DemiPlan *plan, DemiContext *context) {
+    static const DemiString zeros[MOST_ELEMENTS]; /* as large as elements can be */
+    static Feed feeds[MOST_INPUTS];
+    size_t count = demi_plan_input_count(plan);
+    for (size_t i = 0; i < count; i++) {
+        DemiPlanIo io = DEMI_PLAN_IO_INIT;
+        demi_plan_input(plan, i, &io);
+        if (count > MOST_INPUTS || !make_feed(&io, zeros, &feeds[i]) ||
+            demi_context_set_input(context, io.name, &feeds[i].value, NULL) != DEMI_OK)
+            return false;
+    }
+    return true;
+}
+
+void fuzz_run(const DemiPlan *plan, const FuzzRun *how) {
+    DemiContext *context = NULL;
+    DemiContextOptions options = how->options;
+    options.threads = 1;
+    if (demi_context_new(plan, &options, &context, NULL) != DEMI_OK) return;
+    bool ok = set_inputs(plan, context);
+    for (int i = 0; ok && i < how->times; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        ok = demi_context_run(context, &error) == DEMI_OK;
+        if (!ok && !error.message[0]) fuzz_fail("a run failed without a reason", NULL);
+    }
+    demi_context_free(context);
+}
