@@ -221,5 +221,6 @@ bool console_write_model(Program *program, DemiModel *model, OutFile *file, Mode
     }
     Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
     *save = model_save_write(demi_front_model(model), file, false, arena, err);
+    if (!*save) arena_free(arena); /* who reads it reads the model, too, which may go before */
     return *save != NULL;
 }

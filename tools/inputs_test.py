@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from suite.command_case import CommandCase
+from suite.folder_case import FolderCase
 
 FLOAT, INT64, INT32, BOOL = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32,
                              TensorProto.BOOL)
@@ -60,7 +60,7 @@ def encoder(path: pathlib.Path, rows: int = 500, positions: int = 64, width: int
     return save(path, nodes, inputs, [info("y", FLOAT, [*shape, width])], weights)
 
 
-class Case(CommandCase):
+class Case(FolderCase):
     def inputs(self, model: object, *words: object) -> dict[str, np.ndarray]:
         """What `run --random` gave the inputs."""
         self.ok("run", model, "--random", 1, "--save-inputs", "made", "--quiet", *words)
@@ -403,5 +403,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", required=True)
     args, rest = parser.parse_known_args()
-    CommandCase.command = str(pathlib.Path(args.demi).resolve())
+    FolderCase.command = str(pathlib.Path(args.demi).resolve())
     unittest.main(argv=["inputs_test", *rest])

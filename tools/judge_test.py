@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from suite.command_case import CommandCase
+from suite.folder_case import FolderCase
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node = helper.make_node
@@ -82,7 +82,7 @@ def detector(path: pathlib.Path, best: int = 100) -> None:
           info("places", INT64, [1, None])], weights)
 
 
-class Case(CommandCase):
+class Case(FolderCase):
     def verification(self, name: str, *words: object, code: int = 0) -> dict:
         done = self.demi("convert", name, "-o", "out.onnx", "--json=-", "--quiet", "--verify",
                          "random", *words)
@@ -383,5 +383,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--demi", required=True)
     args, rest = parser.parse_known_args()
-    CommandCase.command = str(pathlib.Path(args.demi).resolve())
+    FolderCase.command = str(pathlib.Path(args.demi).resolve())
     unittest.main(argv=["judge_test", *rest])
