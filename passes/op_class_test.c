@@ -210,6 +210,7 @@ static void test_other_tables(void **state) {
 #define ASKS(name, operand, what) name,
 #define CARRIES(name) name,
 #define PRODUCT(name) name,
+#define ENDS(name) name,
 #include "precise_ops.def"
     };
     static const char *const magnitude[] = {

@@ -7,7 +7,8 @@
  * MatMul is a 16-bit operator, and positions of 2,000 would leave the angle off by a radian. Cos
  * itself is an fp32 operator, but that comes too late. So what feeds such an operand alone
  * (precise_ops.def) stays fp32: arithmetic and data movement all the way back, and one product of
- * matrices, behind which there are a network's own values and no angles. What feeds something else
+ * matrices, behind which there are a network's own values and no angles; where it is bounded first
+ * (a sigmoid that a logarithm is taken of) what bounds it does, and nothing behind. What feeds else
  * too (the waves that a layer adds to its own input) is decided as ever; an output of the model and
  * a look at the shape count for nothing.
  *
@@ -28,6 +29,7 @@ enum {
     ROLE_CARRIES = 2,
     ROLE_PRODUCT = 4,
     ROLE_ASKS = 8,
+    ROLE_ENDS = 16,
 };
 
 static const struct {
@@ -37,9 +39,11 @@ static const struct {
 #define ASKS(name, operand, what)
 #define CARRIES(name) {name, ROLE_CARRIES},
 #define PRODUCT(name) {name, ROLE_PRODUCT},
+#define ENDS(name) {name, ROLE_ENDS},
 #include "precise_ops.def"
 #undef CARRIES
 #undef PRODUCT
+#undef ENDS
 #undef ASKS
 };
 
@@ -51,9 +55,11 @@ static const struct Asks {
 #define ASKS(name, operand, what) {name, operand, what},
 #define CARRIES(name)
 #define PRODUCT(name)
+#define ENDS(name)
 #include "precise_ops.def"
 #undef CARRIES
 #undef PRODUCT
+#undef ENDS
 #undef ASKS
 };
 
@@ -75,6 +81,7 @@ typedef struct Link {
 typedef struct Precise {
     Placement *p;
     bool *stops, *products; /* by root: some node of it carries nothing; is a product */
+    bool *bars;             /* by root: of those that stop, some node does not even end here */
     bool *squares;          /* by root: some node of it squares */
     bool *elsewhere;        /* by root: what it gives comes to more than such operands */
     uint8_t *reach;         /* by root: a Reach, the farthest of the operands it comes to */
@@ -118,6 +125,7 @@ void placement_note_asking(Placement *p, const OpSchema *schema) {
 PreciseRole placement_precise_role(Placement *p, const OpSchema *schema) {
     uint8_t found = roles_of(p, schema);
     if (found & ROLE_PRODUCT) return PRECISE_PRODUCT;
+    if (found & ROLE_ENDS) return PRECISE_ENDS;
     return found & ROLE_CARRIES ? PRECISE_CARRIES : PRECISE_NONE;
 }
 
@@ -214,7 +222,8 @@ static void take_node(Precise *c, const Node *node) {
         VarId var = out ? p->value_vars[out->id] : VAR_NONE;
         if (var == VAR_NONE) continue;
         VarId root = placement_root(p, var);
-        if (role == PRECISE_NONE) c->stops[root] = true;
+        if (role == PRECISE_NONE || role == PRECISE_ENDS) c->stops[root] = true;
+        if (role == PRECISE_NONE) c->bars[root] = true;
         if (role == PRECISE_PRODUCT) c->products[root] = true;
         if (node_squares(node)) c->squares[root] = true;
     }
@@ -227,7 +236,8 @@ static void take_nodes(Precise *c) {
             take_node(c, node);
     for (size_t i = 0; i < p->model->graph->inputs.count; i++) { /* the caller's own word */
         VarId var = p->value_vars[p->model->graph->inputs.items[i]->id];
-        if (var != VAR_NONE) c->stops[placement_root(p, var)] = true;
+        if (var == VAR_NONE) continue;
+        c->stops[placement_root(p, var)] = c->bars[placement_root(p, var)] = true;
     }
 }
 
@@ -288,10 +298,11 @@ static void pass_on(Precise *c, VarId root, Reach reach) {
 
 static void decide(Precise *c, VarId root) {
     Reach reach = (Reach)c->reach[root];
-    if (c->elsewhere[root] || c->stops[root] || root == VAR_FP32) return;
+    if (c->elsewhere[root] || c->bars[root] || root == VAR_FP32) return;
     if (c->products[root] && reach == REACH_NEAR) return;
     placement_pin(c->p, root, NOTE_PRECISE, c->reasons[root]);
     c->p->vars.items[root].precise = true;
+    if (c->stops[root]) return;
     if (c->products[root]) reach = REACH_NEAR;
     pass_on(c, root, c->squares[root] ? REACH_FAR : reach);
 }
@@ -301,6 +312,7 @@ void placement_keep_precise(Placement *p) {
     Precise c = {.p = p};
     if (!p->asks) return;
     c.stops = ARENA_ARRAY(p->scratch, bool, count);
+    c.bars = ARENA_ARRAY(p->scratch, bool, count);
     c.squares = ARENA_ARRAY(p->scratch, bool, count);
     c.products = ARENA_ARRAY(p->scratch, bool, count);
     c.elsewhere = ARENA_ARRAY(p->scratch, bool, count);

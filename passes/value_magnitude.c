@@ -22,7 +22,7 @@
 #include "text_order.h"
 
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
-enum { DEEPEST = 2 }; /* products since the last normalisation, those with a constant factor apart */
+enum { DEEPEST = 2 }; /* products since the last normalisation; constant factors do not count */
 
 static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */

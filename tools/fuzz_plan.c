@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size >= sizeof(PlanHeader))
         memcpy(copy + offsetof(PlanHeader, kernels), &version, sizeof version);
     if (demi_plan_from_memory(copy, size, &plan, &error) == DEMI_OK) {
-        /* the second run is by what the first one noted of shapes and memory, the third by all that */
+        /* the second run is by what the first noted of shapes and memory, the third by all that */
         FuzzRun how = {.options = DEMI_CONTEXT_OPTIONS_INIT, .times = 3};
         how.options.memory_budget = 1 << 22;
         how.options.step_limit = 200;

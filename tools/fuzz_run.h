@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running a plan that a fuzzer made or read: on inputs of its declared types, to an end or an error,
- * within budgets. */
+/* Running a plan that a fuzzer made or read: on inputs of its declared types, to an end or an
+ * error, within budgets. */
 #ifndef DEMI_FUZZ_RUN_H
 #define DEMI_FUZZ_RUN_H
 
@@ -8,11 +8,11 @@
 
 typedef struct FuzzRun {
     DemiContextOptions options; /* its budgets; one thread */
-    int times;                  /* runs one after the other: later ones use what earlier ones noted */
+    int times;                  /* runs; later ones use what earlier ones noted */
 } FuzzRun;
 
-/* Inputs are zeros, empty sequences, empty optionals; where they would be large nothing runs. Aborts
- * where a run fails without a reason. */
+/* Inputs are zeros, empty sequences, empty optionals; where they would be large nothing runs.
+ * Aborts where a run fails without a reason. */
 void fuzz_run(const DemiPlan *plan, const FuzzRun *how);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a network of a well-known shape with seeded weights (suite/made_models.py), or of a kind that
-is hard to convert (suite/unseen_models.py), with --feeds its inputs too.
+"""Writes a network of a well-known shape with seeded weights (suite/made_models.py), or of a kind
+that is hard to convert (suite/unseen_models.py), with --feeds its inputs too.
 
     tools/make_models.py resnet50 -o resnet50.onnx
     tools/make_models.py bert -o bert1.onnx --layers 1 --fused-norm

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts kinds of network that the converter was not built on (suite/unseen_models.py), by default
-options, and holds the results to what a first try must give.
+"""Converts kinds of network that the converter was not built on (suite/unseen_models.py), by
+default options, and holds the results to what a first try must give.
 
 In float16 and in bfloat16: a file that ONNX's full check takes; no NaN; outputs within 2 % and 10 %
 of the float32 model's, which ONNX Runtime computes, in demi's runtime and, float16, in ONNX Runtime

@@ -178,8 +178,8 @@ bool shape_dft_17(ShapeCall *call) {
     return !x || dft_along(call, x, attrs->axis);
 }
 
-/* (batch, frames, bins, 2). A signal is (batch, samples, 1 or 2); real ones of rank 2 are in use, and
- * ONNX Runtime takes them. */
+/* (batch, frames, bins, 2). A signal is (batch, samples, 1 or 2); real ones of rank 2 are in use,
+ * and ONNX Runtime takes them. */
 bool shape_stft(ShapeCall *call) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *signal = shape_ranked(call, 0), *frame = shape_input(call, 3);
