@@ -7,10 +7,10 @@
  * MatMul is a 16-bit operator, and positions of 2,000 would leave the angle off by a radian. Cos
  * itself is an fp32 operator, but that comes too late. So what feeds such an operand alone
  * (precise_ops.def) stays fp32: arithmetic and data movement all the way back, and one product of
- * matrices, behind which there are a network's own values and no angles; where it is bounded first
- * (a sigmoid that a logarithm is taken of) what bounds it does, and nothing behind. What feeds else
- * too (the waves that a layer adds to its own input) is decided as ever; an output of the model and
- * a look at the shape count for nothing.
+ * matrices, behind which there are a network's own values and no angles. Where a sigmoid or softmax
+ * gives the operand, that alone stays. What feeds something else too (the waves that a layer adds to
+ * its own input) is decided as ever; an output of the model and a look at the shape count for
+ * nothing.
  *
  * A decision belongs to a tie group (placement.h), and so does "alone": it holds of a group where
  * it holds of all that reads any of its values. That takes loops' states, branches and formals of
