@@ -228,9 +228,10 @@ static uint64_t end_of_model(const Source *source) {
 static void size_text(uint64_t bytes, char text[32]) {
     if (bytes < 10000)
         snprintf(text, 32, "%" PRIu64 " bytes", bytes);
+    else if (bytes < 999500)
+        snprintf(text, 32, "%.3g kB", (double)bytes / 1e3);
     else
-        snprintf(text, 32, "%.3g %s", (double)bytes / (bytes < 10000000 ? 1e3 : 1e6),
-                 bytes < 10000000 ? "kB" : "MB");
+        snprintf(text, 32, "%.*f MB", bytes < 99950000, (double)bytes / 1e6);
 }
 
 static void replace(Err *err, const char *hint) {
