@@ -87,7 +87,7 @@ static double sampled(Magnitudes *m, const Tensor *tensor) {
     return magnitude <= LARGEST_WEIGHT ? magnitude : NAN;
 }
 
-static bool is_real(int32_t dtype) {
+static bool is_real(Dtype dtype) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
@@ -96,7 +96,7 @@ static double magnitude_of(Magnitudes *m, const Value *value) {
     if (!value_is_constant(value)) return m->of[value->id];
     if (m->of[value->id] >= 0 || m->failed) return m->of[value->id];
     const Tensor *tensor = constant_tensor(value, &m->p->model->arena);
-    if (!tensor || !is_real(tensor->dtype) || !tensor_check(tensor, NULL)) return NAN;
+    if (!tensor || !is_real((Dtype)tensor->dtype) || !tensor_check(tensor, NULL)) return NAN;
     return m->of[value->id] = sampled(m, tensor);
 }
 

@@ -183,8 +183,8 @@ static bool run_batch(KernelCall *call, const Transposed *t, uint64_t batch, voi
                                 .m = rows,
                                 .n = w->out,
                                 .k = t->channels,
-                                .a = {(const void *)weights, NULL, 1, rows},
-                                .b = {(const void *)x, NULL, w->out, 1},
+                                .a = {(const void *)weights, NULL, 1, rows, DTYPE_UNDEFINED},
+                                .b = {(const void *)x, NULL, w->out, 1, DTYPE_UNDEFINED},
                                 .c = columns};
         if (!gemm_matrices(call, &g)) return false;
     }

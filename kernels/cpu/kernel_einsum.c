@@ -298,8 +298,8 @@ static bool multiply(const Einsum *e, const Roles *r, const void *a, const void 
                                 .m = m,
                                 .n = n,
                                 .k = k,
-                                .a = {a, starts, k, 1},
-                                .b = {b, starts + batches, n, 1},
+                                .a = {a, starts, k, 1, DTYPE_UNDEFINED},
+                                .b = {b, starts + batches, n, 1, DTYPE_UNDEFINED},
                                 .c = c};
         return gemm_matrices(e->call, &g);
     }

@@ -206,8 +206,14 @@ static bool run_floats(KernelCall *call, const ByteFactors *f, const Scales *sca
                             .m = s->m,
                             .n = s->n,
                             .k = s->k,
-                            .a = {less_zero(call, f->a, &f->a_zero, true), s->a, s->k, 1},
-                            .b = {less_zero(call, f->b, &f->b_zero, false), s->b, s->n, 1},
+                            .a = {.data = less_zero(call, f->a, &f->a_zero, true),
+                                  .offsets = s->a,
+                                  .row = s->k,
+                                  .column = 1},
+                            .b = {.data = less_zero(call, f->b, &f->b_zero, false),
+                                  .offsets = s->b,
+                                  .row = s->n,
+                                  .column = 1},
                             .c = sums};
     if (!gemm_matrices(call, &g)) return false;
     for (uint64_t i = 0; i < y->count; i++) {

@@ -354,8 +354,8 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .m = rows,
                             .n = job->width,
                             .k = job->input,
-                            .a = {job->x, NULL, job->input, 1},
-                            .b = {job->w, NULL, 1, job->input},
+                            .a = {job->x, NULL, job->input, 1, DTYPE_UNDEFINED},
+                            .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
     return gemm_matrices(call, &g);

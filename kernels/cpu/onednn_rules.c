@@ -2,6 +2,8 @@
 /* The rules by which rows of oneDNN's are chosen; see onednn_rules.h. */
 #include "onednn_rules.h"
 
+#include "isa.h"
+
 static bool is_bytes(OnednnFamily family) {
     return family == ONEDNN_CONV_BYTES || family == ONEDNN_MATMUL_BYTES;
 }
@@ -71,7 +73,7 @@ static bool may_be_native(const OnednnWork *work) {
 #if defined(__x86_64__)
     if (work->dtype == DTYPE_BFLOAT16) return __builtin_cpu_supports("avx512bf16");
     if (is_bytes(work->family))
-        return __builtin_cpu_supports("avx512vnni") || __builtin_cpu_supports("avxvnni");
+        return __builtin_cpu_supports("avx512vnni") || isa_has_avx_vnni();
 #else
     (void)work;
 #endif

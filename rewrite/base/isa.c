@@ -5,9 +5,7 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 
-#if defined(__clang__)
 #include <cpuid.h>
-#endif
 
 /* gcc's builtin reads what was found when the program started. Not every clang's builtin knows
  * F16C, so there the processor is asked (leaf 1, ECX bit 29): some microseconds in a virtual
@@ -19,6 +17,12 @@ static bool has_f16c(void) {
 #else
     return __builtin_cpu_supports("f16c");
 #endif
+}
+
+/* Leaf 7, subleaf 1, EAX bit 4: not every compiler's builtin knows the name. */
+bool isa_has_avx_vnni(void) {
+    unsigned a, b, c, d;
+    return isa_supported(ISA_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4));
 }
 
 bool isa_supported(IsaLevel level) {
@@ -35,6 +39,10 @@ bool isa_supported(IsaLevel level) {
 }
 
 #else
+
+bool isa_has_avx_vnni(void) {
+    return false;
+}
 
 bool isa_supported(IsaLevel level) {
     return level == ISA_PORTABLE;

@@ -20,6 +20,9 @@ typedef enum IsaLevel {
 /* True where this processor and operating system run that level. */
 bool isa_supported(IsaLevel level);
 
+/* True where there are AVX's instructions for sums of products of bytes (not AVX-512's). */
+bool isa_has_avx_vnni(void);
+
 /* The highest supported level. */
 IsaLevel isa_best(void);
 
