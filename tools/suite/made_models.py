@@ -204,7 +204,7 @@ def mobilenetv2(layers: int | None = None, size: int = 224) -> onnx.ModelProto:
 def _silu_conv(b: Builder, x: str, shape: list[int], stride: int = 1) -> str:
     """Convolution, bias, x * sigmoid(x): as a detector is exported, its BatchNorm folded."""
     depth = shape[1] * shape[2] * shape[3]
-    y = b.node("Conv", x, b.weight(b.normal(shape, math.sqrt(3 / depth))),
+    y = b.node("Conv", x, b.weight(b.normal(shape, math.sqrt(2 / depth))),
                b.weight(b.normal(shape[:1], 0.1)), strides=[stride] * 2,
                pads=[shape[2] // 2] * 4)
     return b.node("Mul", y, b.node("Sigmoid", y))
