@@ -136,7 +136,7 @@ typedef struct PlanAttr {
 
 /* A checked plan: typed views of its bytes, which must outlive it. */
 typedef struct Plan {
-    const PlanHeader *header;
+    const PlanHeader *header; /* NULL while a plan is being made (plan_fold.c) */
     const PlanOp *ops;
     const PlanValue *values;
     const PlanGraph *graphs;
@@ -148,7 +148,7 @@ typedef struct Plan {
     const PlanSpan *texts;
     const char *chars;
     const unsigned char *data;
-    uint32_t op_count, value_count, graph_count, step_count;
+    uint32_t op_count, value_count, graph_count, step_count, text_count;
 } Plan;
 
 /* Checks every offset, index and count, that values are defined once and before they are used, and
@@ -161,7 +161,7 @@ bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Er
 static inline uint32_t plan_data_text(const Plan *plan, const PlanValue *value, uint64_t i) {
     const volatile uint32_t *texts = (const void *)(plan->data + value->data);
     const uint32_t text = texts[i];
-    return text < plan->header->sections[PLAN_TEXTS].count ? text : 0;
+    return text < plan->text_count ? text : 0;
 }
 
 /* Compares the bytes of a checked plan with the hash behind them. ERR_MODEL where they differ, or

@@ -84,6 +84,7 @@ static void set_views(Plan *plan, const void *bytes) {
     plan->value_count = (uint32_t)s[PLAN_VALUES].count;
     plan->graph_count = (uint32_t)s[PLAN_GRAPHS].count;
     plan->step_count = (uint32_t)s[PLAN_STEPS].count;
+    plan->text_count = (uint32_t)s[PLAN_TEXTS].count;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -175,6 +175,7 @@ static bool load_steps(Fold *f, FoldRun *run) {
                    .floats = b->floats.items,
                    .texts = b->texts.items,
                    .chars = b->chars.items,
+                   .text_count = (uint32_t)b->texts.count,
                    .op_count = (uint32_t)b->ops.count,
                    .value_count = (uint32_t)b->values.count,
                    .graph_count = 1,
