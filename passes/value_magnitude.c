@@ -192,10 +192,9 @@ static double sum_length(const Node *node) {
 static double dot_of(Magnitudes *m, const Node *node) {
     const Value *a = input_of(node, 0);
     if (a && m->shares[a->id]) return input_magnitude(m, node, 1);
-    double length = sum_length(node), shift = node->input_count > 2 ? 0 : NAN;
-    double dot = input_magnitude(m, node, 0) * input_magnitude(m, node, 1) * sqrt(length);
+    double length = sum_length(node), shift = input_magnitude(m, node, 2);
     if (!(length > 0)) return NAN;
-    if (input_of(node, 2)) shift = input_magnitude(m, node, 2);
+    double dot = input_magnitude(m, node, 0) * input_magnitude(m, node, 1) * sqrt(length);
     return shift > 0 ? hypot(dot, shift) : dot;
 }
 
