@@ -75,6 +75,27 @@ static const char *const refused[][2] = {
      "dimension 1, got 4"},
     {"g (float[2,3] x, float[2,3] z) => (float[2,3] y) { y = MatMul (x, z) }",
      "node 'y' (MatMul): shapes are invalid: dimensions 3 and 2 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 23]> g (float[2,3,4,8] q, float[2,3,6,8] k, "
+     "float[2,3,7,8] v) => (float[2,3,4,8] y) { y = Attention (q, k, v) }",
+     "node 'y' (Attention): shapes are invalid: dimensions 7 and 6 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 23]> g (float[2,3,4,8] q, float[2,3,6,8] k) => "
+     "(float[2,3,4,8] y, float[2,3,12,8] a, float[2,3,12,8] b) { y, a, b = Attention (q, k, k, "
+     "\"\", "
+     "k) }",
+     "node 'y' (Attention): shapes are invalid: past_key and past_value belong together"},
+    {"g (float[2,2] x, float[3] n, float[2] v) => (float[2,2,N] y) { y = OneHot (x, n, v) }",
+     "node 'y' (OneHot): shapes are invalid: dimensions 1 and 3 should be equal"},
+    {"g (float[1,1,4,4] x, int64[0] s) => (float[1,1,N,M] y) { y = Resize (x, \"\", \"\", s) }",
+     "node 'y' (Resize): shapes are invalid: either sizes or scales have to be there"},
+    {"<ir_version: 10, opset_import: [\"\" : 20]> g (float[1,10,2] x) => (float[1,10,2] y) "
+     "<int64[1] a "
+     "= {1}> { y = DFT (x, \"\", a) }",
+     "node 'y' (DFT): shapes are invalid: input 2 has rank 1, not 0"},
+    {"g (float[3] s, float[2,3] a, float[4,3] b) => (float[3] y, float[K,3] z) { y, z = Scan "
+     "<num_scan_inputs = 2, body = b (float[3] t, float[3] p, float[3] q) => (float[3] u, float[3] "
+     "w) "
+     "{ u = Add (t, p) w = Add (t, q) }> (s, a, b) }",
+     "node 'y' (Scan): scans inputs of 2 and 4 elements side by side"},
     {"g (float[2] x, float[3] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
      "value 'w': is declared with another shape than it has: expected 2 in dimension 0, got 3"},
     {"g (float[2] x, float16[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
@@ -116,6 +137,26 @@ static const char *const with_functions[][2] = {
     {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x, double[3] z) => "
      "(float[2] y, double[3] w) { y = f.F (x) w = f.F (z) } <domain: \"f\", opset_import: [\"\" : "
      "21]> F (a) => (c) { c = Add (a, a) }",
+     NULL},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x) => (float16[2] y) { y "
+     "= "
+     "f.F (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <t> (a) => (c) { c = Cast <to: int = "
+     "@t> "
+     "(a) }",
+     "graph 'function F': node 'c' (Cast), attribute 'to': a required attribute is missing"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x) => (float[2] y) { y = "
+     "f.F (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <t> (a) => (c) { k = Constant "
+     "<value_float: float = @t> () c = Add (a, k) }",
+     "graph 'function F': node 'k' (Constant): a call gives it no value"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2,3] x) => (float[1,6] y) { "
+     "y = "
+     "f.F <n: int = 1> (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <n> (a) => (c) { c = "
+     "Flatten <axis: int = @n> (a) }",
+     "node 'y' (F), value 'y': is declared with another shape than it has: expected 2 in dimension "
+     "0, got 1"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2,3] x) => (float[1,6] y, "
+     "float[2,3] z) { y = f.F <n: int = 0> (x) z = f.F (x) } <domain: \"f\", opset_import: [\"\" : "
+     "21]> F <n> (a) => (c) { c = Flatten <axis: int = @n> (a) }",
      NULL},
     {"<ir_version: 10, opset_import: [\"\" : 21, \"\" : 17]> g (float[2] x) => (float[2] y) { y = "
      "Relu (x) }",

@@ -78,14 +78,14 @@ class Judge:
         if not self.onnx_too:
             return what, "", said
         other = validity.full_check(data) or validity.strict_inference(model)[0]
-        return what, check_reasons.cause(other), said
+        return what, check_reasons.cause(other, model), said
 
 
 class Tally:
     """Counts, and what no reason explains."""
 
-    def __init__(self, attributes: bool) -> None:
-        self.reasons, self.attributes = check_reasons.load(), attributes
+    def __init__(self) -> None:
+        self.reasons = check_reasons.load()
         self.counts, self.failures = collections.Counter(), []
 
     def take(self, item: tuple[str, int], index: int, found: tuple[str, str, str]) -> None:
@@ -99,9 +99,6 @@ class Tally:
         reason = check_reasons.find(self.reasons, side, text)
         if reason:
             reason.used += 1
-            return
-        if not self.attributes and set(what.split("+")) & mutate.ATTRIBUTE_KINDS:
-            self.counts["attributes' kinds"] += 1
             return
         self.failures.append(f"{item[0]} {item[1]}, mutant {index} ({what}): {side} alone refuses: "
                              f"{text[:300]}")
@@ -121,8 +118,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--number", type=int, default=20_000, help="of models, about")
     parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
     parser.add_argument("--kinds", default=",".join(KINDS), help="of " + ", ".join(KINDS))
-    parser.add_argument("--attributes", action="store_true",
-                        help="disagreements on attributes' kinds and references are failures, too")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="how often each reason was needed")
     return parser.parse_args()
@@ -130,7 +125,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     args, start = parse_arguments(), time.monotonic()
-    kinds, tally, dead = args.kinds.split(","), Tally(args.attributes), []
+    kinds, tally, dead = args.kinds.split(","), Tally(), []
     seeds = range(args.first, args.first + max(1, args.number // (MUTANTS * len(kinds))))
     items = [(kind, seed) for seed in seeds for kind in kinds]
     for item, found, _ in workers.run(items, Judge, (args.libdemi, args.data, True),

@@ -132,7 +132,9 @@ bool shape_resize(ShapeCall *call) {
         return false;
     if (!x) return true;
     if (!resize_axes(call, x, &axes)) return false;
-    if (call->strict && call->row->since >= 13 && scales->present == sizes->present)
+    const ShapeOperand *given = sizes->present ? sizes : scales;
+    bool one = scales->present != sizes->present && !num_is(shape_length(given), 0);
+    if (call->strict && call->row->since >= 13 && !one)
         return shape_invalid(call, "either sizes or scales have to be there");
     /* before 13 an unused input was given as an empty tensor */
     if (sizes->present && !num_is(shape_length(sizes), 0))

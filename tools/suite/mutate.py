@@ -567,7 +567,6 @@ def body_cast(rng: Rng, site: Site) -> bool:
     return True
 
 
-ATTRIBUTE_KINDS = {"attribute_kind", "attribute_reference"}  # attributes against their definition
 MUTATIONS = [declared_element, declared_element, declared_kind, declared_dim, declared_dim,
              declared_rank, declared_lost, declared_type_lost, declared_name, declared_twice,
              info_added, info_added, tensor_retyped, tensor_retyped, tensor_number, tensor_dims,
