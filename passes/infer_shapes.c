@@ -313,12 +313,14 @@ static bool states_fit(Infer *infer, const Node *node, const Carried *carried) {
     return true;
 }
 
-/* What is scanned side by side is equally long. */
+/* What is scanned side by side has an axis to scan, of one length. */
 static bool lengths_fit(Infer *infer, const Node *node, uint32_t first) {
     ShapeNum length = {.kind = SHAPE_UNKNOWN};
     for (uint32_t i = first; i < node->input_count; i++) {
         const ShapeOperand *whole = operand_of(infer, node->inputs[i].value);
         ShapeNum own = {.kind = SHAPE_UNKNOWN};
+        if (whole->has_rank && !whole->rank)
+            return node_error(node, infer->err, ERR_MODEL, "a scalar can't be scanned");
         scan_element(infer, whole, attr_axis(node, "scan_input_axes", i - first), &own);
         if (own.kind != SHAPE_KNOWN) continue;
         if (length.kind == SHAPE_KNOWN && length.value != own.value)

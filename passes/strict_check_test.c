@@ -96,6 +96,21 @@ static const char *const refused[][2] = {
      "w) "
      "{ u = Add (t, p) w = Add (t, q) }> (s, a, b) }",
      "node 'y' (Scan): scans inputs of 2 and 4 elements side by side"},
+    {"g (float[3] s, float x) => (float[3] y, float[K] z) { y, z = Scan <num_scan_inputs = 1, body "
+     "= b "
+     "(float[3] t, float p) => (float[3] u, float w) { u = Relu (t) w = Relu (p) }> (s, x) }",
+     "node 'y' (Scan): a scalar can't be scanned"},
+    {"<ir_version: 8, opset_import: [\"\" : 10]> g (float[2,3] x) => (float[2,3] y) { y = Flatten "
+     "<axis = -1> (x) }",
+     "node 'y' (Flatten): shapes are invalid: axis -1 is out of range for rank 2"},
+    {"g (float[3] x) => (float[3] y) { y = Trilu (x) }",
+     "node 'y' (Trilu): shapes are invalid: rank 1"},
+    {"g (string[2,3] x) => (string[1,N] y) { y = StringNormalizer (x) }",
+     "node 'y' (StringNormalizer): shapes are invalid: dimensions 1 and 2 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 19]> g (float[1,1,4,4] x, int64[2] s) => "
+     "(float[1,1,N,M] y) "
+     "{ y = Resize <axes = [2, -2]> (x, \"\", \"\", s) }",
+     "node 'y' (Resize): shapes are invalid: axis 2 is named twice"},
     {"g (float[2] x, float[3] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
      "value 'w': is declared with another shape than it has: expected 2 in dimension 0, got 3"},
     {"g (float[2] x, float16[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",

@@ -78,7 +78,11 @@ class Judge:
         if not self.onnx_too:
             return what, "", said
         other = validity.full_check(data) or validity.strict_inference(model)[0]
-        return what, check_reasons.cause(other, model), said
+        other = check_reasons.cause(other)
+        if bool(other) != bool(said):
+            noted = check_reasons.notes(model)
+            other, said = other and other + noted, said and said + noted
+        return what, other, said
 
 
 class Tally:

@@ -65,12 +65,14 @@ static bool resize_axes(ShapeCall *call, const ShapeOperand *x, ResizeAxes *axes
     const ShapeResizeAttrs *attrs = call->attrs;
     axes->count = attrs->axes.present ? attrs->axes.count : x->rank;
     uint32_t *list = ARENA_ARRAY(call->arena, uint32_t, axes->count);
+    axes->axis = list;
     for (uint32_t i = 0; i < axes->count; i++) {
         list[i] = i;
         if (attrs->axes.present && !shape_axis(call, attrs->axes.items[i], x->rank, &list[i]))
             return false;
+        for (uint32_t k = 0; call->strict && k < i; k++)
+            if (list[k] == list[i]) return shape_invalid(call, "axis %u is named twice", list[i]);
     }
-    axes->axis = list;
     return true;
 }
 

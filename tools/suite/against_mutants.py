@@ -66,8 +66,9 @@ class MutantJudge:
     def problem(self, what: str, model: onnx.ModelProto) -> str:
         data = model.SerializeToString()
         text = validity.full_check(data) or validity.strict_inference(model)[0]
-        fault = check_reasons.cause(text, model)
-        if fault and not check_reasons.find(self.reasons, "ONNX", fault):
+        fault = check_reasons.cause(text)
+        if fault and not check_reasons.find(self.reasons, "ONNX",
+                                            fault + check_reasons.notes(model)):
             return f"passes, and ONNX says: {fault}"
         if fault or what in PRECISION:
             return ""
