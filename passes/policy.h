@@ -20,8 +20,8 @@
  *       "allow_unmatched": false
  *     }
  *
- * All keys may be absent. An unknown one is an error that names the nearest. policy.def has a row for
- * each.
+ * All keys may be absent. An unknown one is an error that names the nearest. policy.def has a row
+ * for each.
  */
 #ifndef DEMI_POLICY_H
 #define DEMI_POLICY_H
