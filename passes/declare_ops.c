@@ -8,7 +8,7 @@
 
 #include "op_signature.h"
 #include "passes.h"
-#include "policy_settings.h"
+#include "setting_names.h"
 
 typedef struct DeclareOpsOptions {
     PassStrings ops;

@@ -23,7 +23,7 @@
 #include "op_types.h"
 #include "infer_dtypes.h"
 #include "passes.h"
-#include "policy_settings.h"
+#include "setting_names.h"
 
 typedef struct InferDtypesOptions {
     PassStrings inputs; /* NAME=DTYPE */

@@ -25,7 +25,7 @@
 #include "op_types.h"
 #include "passes.h"
 #include "placement.h"
-#include "policy_settings.h"
+#include "setting_names.h"
 #include "value_ranges.h"
 #include "weight_note.h"
 

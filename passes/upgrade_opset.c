@@ -15,7 +15,7 @@
 #include "least_opset.h"
 #include "op_types.h"
 #include "passes.h"
-#include "policy_settings.h"
+#include "setting_names.h"
 #include "upgrade.h"
 
 typedef struct UpgradeOptions {
