@@ -332,6 +332,8 @@ static void note_nodes(Realise *r, bool mincut) {
 static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
                          Err *err) {
     static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
+    _Static_assert(sizeof guards / sizeof *guards == CHOICE_COUNT(OVERFLOW), "a guard a choice");
+    _Static_assert(CHOICE_COUNT(TO) == 2 && CHOICE_COUNT(IO) == 2, "all that is asked below");
     Model *model = ctx->model;
     Dtype target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
     ChosenNodes chosen;
@@ -362,6 +364,7 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
 }
 
 static void solve(Placement *p, const InsertCastsOptions *options) {
+    _Static_assert(CHOICE_COUNT(PLACEMENT) == 2, "a solver a choice");
     Arena *scratch = p->scratch;
     p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
     if (options->placement == 0) placement_solve_mincut(p);

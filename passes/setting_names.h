@@ -22,4 +22,8 @@ extern const char *const CHOICE_NAMES(BASE)[];
 #define CHOICE_BARRED_WORD(constant, word, also, says) "|" word
 #define CHOICE_ALSO(constant, word, also, says)        also
 
+/* How many choices there are: what heeds a setting asserts how many it knows. */
+#define CHOICE_COUNT(id)                       (0 CHOICES_##id(CHOICE_ONE, CHOICE_ONE))
+#define CHOICE_ONE(constant, word, also, says) +1
+
 #endif

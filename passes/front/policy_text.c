@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "setting_names.h"
 #include "shown.h"
 
 /* ---- from options ---------------------------------------------------------------------------- */
@@ -218,6 +219,7 @@ static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
 }
 
 static void put_cast_params(Text *text, const ConvertPolicy *policy) {
+    _Static_assert(CHOICE_COUNT(PARAMETERS) == 3, "what each means is said here");
     int64_t parameters = policy->values[SETTING_PARAMETERS];
     if (parameters == DEMI_PARAMETERS_RUNTIME) return;
     put_pass(text, "cast-params");
