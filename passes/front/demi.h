@@ -252,7 +252,8 @@ typedef struct DemiCompileOptions {
 DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,
                                  DemiWriteFn write, void *user, DemiError *error);
 
-/* Choices: 0 is what the policy says, else the one marked default. */
+/* Choices: 0 is what the policy says, else the one marked default. Constants of settings are written
+ * by tools/gen/gen_settings.py. */
 typedef enum DemiTarget {
     DEMI_TO_DEFAULT = 0,
     DEMI_TO_FLOAT16 = 1,  /* default: IEEE 754's binary16 */
