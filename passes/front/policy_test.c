@@ -94,6 +94,28 @@ static void test_shipped_lists(void **state) {
     arena_free(&arena);
 }
 
+/* Numbers that a program made up, or that a later demi.h has. */
+static void test_no_choice(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        if (!policy_settings[id].choices || policy_settings[id].kind == KIND_BASE) continue;
+        for (int number = -1; number < 100; number += 100) {
+            DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+            ConvertPolicy policy;
+            Err err = {0};
+            setting_put_number(&policy_settings[id], &options, number);
+            assert_false(policy_from_options(&policy, &options, &arena, &err));
+            assert_int_equal(err.code, ERR_USAGE);
+            assert_non_null(strstr(err.what, policy_settings[id].key));
+        }
+    }
+    arena_free(&arena);
+}
+
 static void test_empty_is_the_default(void **state) {
     (void)state;
     MemTrap trap;
@@ -192,6 +214,7 @@ int main(void) {
         cmocka_unit_test(test_every_setting),
         cmocka_unit_test(test_another_locale),
         cmocka_unit_test(test_shipped_lists),
+        cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_empty_is_the_default),
         cmocka_unit_test(test_broken_text),
     };

@@ -17,18 +17,37 @@ static bool read_named(ConvertPolicy *policy, const char *text, Err *err) {
     return !text || policy->values[SETTING_BASE] || policy_read_json(policy, text, err);
 }
 
+static bool is_choice(const Setting *setting, int64_t number) {
+    int64_t last = 0;
+    while (setting->choices[last + 1].word) last++;
+    return number >= 1 && number <= last;
+}
+
+static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err *err) {
+    const Setting *setting = &policy_settings[id];
+    if (setting->choices && !is_choice(setting, number)) {
+        err_set(err, ERR_USAGE, "options: '%s' is %lld", setting->key, (long long)number);
+        err_expected(err, "a constant of demi.h");
+        return false;
+    }
+    policy->values[id] = number;
+    return true;
+}
+
 /* Lists grow; of others what was said last counts. */
-static void take_options(ConvertPolicy *policy, const DemiConvertOptions *options) {
+static bool take_options(ConvertPolicy *policy, const DemiConvertOptions *options, Err *err) {
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         const Setting *setting = &policy_settings[id];
         if (setting_is_list(setting)) {
             SettingWords words = setting_words(setting, options);
             for (size_t i = 0; i < words.count; i++)
                 VEC_PUSH(policy->arena, &policy->lists[id], words.items[i]);
-        } else if (setting_number(setting, options)) {
-            policy->values[id] = setting_number(setting, options);
+            continue;
         }
+        int64_t number = setting_number(setting, options);
+        if (number && !take_number(policy, id, number, err)) return false;
     }
+    return true;
 }
 
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
@@ -97,7 +116,7 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
                          Err *err) {
     *policy = (ConvertPolicy){.arena = arena};
     if (!read_named(policy, options->policy, err)) return false;
-    take_options(policy, options);
+    if (!take_options(policy, options, err)) return false;
     settle(policy);
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
@@ -168,7 +187,8 @@ static bool is_silent(const ConvertPolicy *policy, SettingId id) {
     case KIND_TARGET:
     case KIND_IO: return false;
     case KIND_BASE: return policy->values[id] == policy->values[SETTING_TO];
-    case KIND_OPSET: return policy->values[id] < 1;
+    case KIND_OPSET:
+        return policy->values[id] == DEMI_OPSET_AUTO || policy->values[id] == DEMI_OPSET_KEEP;
     case KIND_CHOICE:
     case KIND_NUMBER:
     case KIND_FLAG: return policy->values[id] == policy_settings[id].otherwise;
