@@ -104,6 +104,8 @@ static const char *const refused[][2] = {
     {"<ir_version: 8, opset_import: [\"\" : 10]> g (float[2,3] x) => (float[2,3] y) { y = Flatten "
      "<axis = -1> (x) }",
      "node 'y' (Flatten): shapes are invalid: axis -1 is out of range for rank 2"},
+    {"g (float[4] x, float[4] s) => (float[4] y) { y = BatchNormalization (x, s, s, s, s) }",
+     "node 'y' (BatchNormalization): shapes are invalid: dimensions 1 and 4 should be equal"},
     {"g (float[3] x) => (float[3] y) { y = Trilu (x) }",
      "node 'y' (Trilu): shapes are invalid: rank 1"},
     {"g (string[2,3] x) => (string[1,N] y) { y = StringNormalizer (x) }",
