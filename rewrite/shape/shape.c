@@ -48,6 +48,16 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) 
     return &rows[low - 1];
 }
 
+bool shape_row_keeps(const ShapeRow *row) {
+    return row->function == shape_unary || row->function == shape_same ||
+           row->function == shape_cast || row->function == shape_cast_like ||
+           row->function == shape_batch_norm;
+}
+
+bool shape_row_broadcasts(const ShapeRow *row) {
+    return row->function == shape_broadcast;
+}
+
 static void output_clear(ShapeOperand *output) {
     *output = (ShapeOperand){.present = output->present};
 }

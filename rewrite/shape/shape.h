@@ -87,6 +87,11 @@ struct ShapeRow {
  * for ai.onnx. */
 const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset);
 
+/* What follows from the operator alone: output 0 has the shape of input 0; or that of all inputs
+ * broadcast to each other. */
+bool shape_row_keeps(const ShapeRow *row);
+bool shape_row_broadcasts(const ShapeRow *row);
+
 /* Rows in table order, sorted by domain, name and since. */
 size_t shape_row_count(void);
 const ShapeRow *shape_row(size_t index);
