@@ -153,7 +153,7 @@ static void check_types(const OpSchema *op) {
 
 static void check_shape(const OpSchema *op) {
     const ShapeRow *row = shape_find(op->domain, op->name, op->since);
-    if (!row) lacks(op, "shape_functions.def", "SHAPE(...); `unknown` where shapes do not tell");
+    if (!row) lacks(op, "operators.def", "SHAPE(...); `unknown` where shapes do not tell");
 }
 
 static void check_step(const OpSchema *older, const OpSchema *newer) {
@@ -249,7 +249,7 @@ static void test_no_row_is_left_over(void **state) {
             fail_msg("operators.def: there is no %s", op_record_at(i)->name);
     for (size_t i = 0; i < shape_row_count(); i++)
         if (!ops_find(shape_row(i)->domain, shape_row(i)->name, INT32_MAX))
-            fail_msg("shape_functions.def: there is no %s", shape_row(i)->name);
+            fail_msg("operators.def: there is no %s", shape_row(i)->name);
     for (size_t i = 0; i < kernel_row_count(); i++)
         if (!ops_find(kernel_row(i)->domain, kernel_row(i)->op, kernel_row(i)->since))
             fail_msg("kernels.def: there is no %s of %d", kernel_row(i)->op, kernel_row(i)->since);

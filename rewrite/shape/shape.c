@@ -17,8 +17,7 @@
 static const ShapeRow rows[] = {
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
     {domain, name, since, variant, shape_##function, &shape_layout_##layout},
-#include "shape_functions.def"
-#undef SHAPE
+#include "operators.def"
 };
 
 size_t shape_row_count(void) {

@@ -4,7 +4,7 @@
  * A shape function takes attributes (a plain struct), input shapes and, where they are known, the
  * contents of small tensors, and gives output shapes and contents; so Shape, Gather, Concat,
  * Reshape chains resolve. infer-shapes calls it with symbols, a runtime with numbers. Nothing here
- * knows graphs or models. shape_functions.def lists which function serves which operator.
+ * knows graphs or models. operators.def says which function serves which operator.
  *
  * What is not known stays unknown: no function ever guesses. Numbers come from files, so all
  * arithmetic is checked, and what no valid model can hold gives "invalid: reason", never a crash.
