@@ -102,6 +102,10 @@ static void check_words(const OpSchema *op, const OpRecord *record) {
         lacks(op, table, "PRODUCTS(rule, weights), or WORK(OTHER) where none of the rules fits");
     if (any_version(op, moves) && record->work != WORK_MOVES)
         lacks(op, table, "WORK(MOVES), as op_facts.def says that it moves data");
+    for (unsigned i = 0; i < 8; i++)
+        if (op_has_flags(op, OP_MOVES) && (op_flags(op)->moved >> i & 1) &&
+            !op_record_gives(record, i))
+            lacks(op, table, "GIVES(...) of each operand that op_facts.def says is moved");
     bool random = (record->traits & (OP_RANDOM | OP_RANDOM_TRAINING)) != 0;
     bool differs = op->determinism == OP_NONDETERMINISTIC && op->body != OP_BODY_FUNCTION;
     if (differs && !random && !holds_graphs(op))
