@@ -3,6 +3,7 @@
 and that what a model may leave out is read through functions that say so.
 
     tools -> everything            passes -> rewrite (demi.c also proto; lower_plan.c also runtime/plan.h)
+    trials -> passes, runtime, kernels, rewrite, rewrite/base, rewrite/shape
     proto -> rewrite               rewrite -> rewrite, rewrite/base
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
     .cu files include kernel.h alone
@@ -22,7 +23,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ["proto", "rewrite", "rewrite/base", "rewrite/shape", "passes", "runtime", "kernels",
-           "tools"]
+           "trials", "tools"]
 REWRITE = {"rewrite", "rewrite/base", "rewrite/shape"}
 ALLOWED = {
     "rewrite/base": {"rewrite/base"},
@@ -32,6 +33,7 @@ ALLOWED = {
     "passes": REWRITE | {"passes"},
     "kernels": {"kernels", "rewrite/base", "rewrite/shape"},
     "runtime": {"runtime", "kernels", "rewrite/base", "rewrite/shape"},
+    "trials": REWRITE | {"trials", "passes", "runtime", "kernels"},
     "tools": set(FOLDERS),
 }
 EXTRA_FOLDER = {"passes/demi.c": {"proto"}, "passes/demi_test.c": {"proto"}}
@@ -47,7 +49,7 @@ THIRD_PARTY = [
 ]
 PUBLIC_HEADERS = {"passes/demi.h", "passes/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
-                  "runtime/demi_runtime.h"}
+                  "runtime/demi_runtime.h", "trials/demi_trials.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/client_[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}
@@ -66,9 +68,9 @@ ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|s
                          r"strings|tensors|graphs|sparses|types)\b")
 ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite/text_print.c",
               "rewrite/text_parse_attr.c", "rewrite/test_model.h", "proto/import_node.c",
-              "proto/export_node.c", "tools/diff_text.c", "tools/model_diff.c",
-              "tools/model_against.c", "tools/show_json.c"}
-ATTR_FOLDERS = {"rewrite", "passes", "proto", "tools"}
+              "proto/export_node.c", "trials/diff_text.c", "trials/model_diff.c",
+              "trials/model_against.c", "tools/show_json.c"}
+ATTR_FOLDERS = {"rewrite", "passes", "proto", "trials", "tools"}
 TYPE_MEMBER = re.compile(r"->type->\w+")
 # Files that need not be unique: one per folder by convention.
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
@@ -179,6 +181,9 @@ CASES = [  # (file, text, must be found or None)
     ("kernels/k.c", '#include "g.h"\n', "kernels must not include rewrite/g.h"),
     ("runtime/r.c", '#include "a.h"\n#include "kernel.h"\n', None),
     ("kernels/cuda/k2.cu", '#include "a.h"\n', "a .cu file includes"),
+    ("trials/t8.c", '#include "kernel.h"\n#include "g.h"\n#include "demi.h"\n', None),
+    ("trials/t9.c", '#include "w.h"\n', "trials must not include proto/w.h"),
+    ("runtime/r2.c", '#include "trials.h"\n', "runtime must not include trials/trials.h"),
     ("tools/t.c", '#include "w.h"\n#include "a.h"\n', None),
     ("tools/client_a.c", '#include "demi/demi.h"\n', None),
     ("tools/t2.c", '#include "base/a.h"\n', "bare names"),
@@ -201,7 +206,7 @@ def self_test() -> int:
         with tempfile.TemporaryDirectory() as place:
             root = pathlib.Path(place)
             base = {"rewrite/base/a.h": "", "rewrite/base/a.c": "", "rewrite/g.h": "",
-                    "proto/w.h": "", "kernels/kernel.h": "", "passes/demi.h": ""}
+                    "proto/w.h": "", "kernels/kernel.h": "", "passes/demi.h": "", "trials/trials.h": ""}
             for name, content in {**base, path: text}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(content)

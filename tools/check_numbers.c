@@ -35,7 +35,7 @@ static void note_types(void *user, const DemiStep *step) {
 static bool watch_types(Job *job, Session *session, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     bool ok =
-        console_check(demi_context_watch(session->context, note_types, job, &error), &error, err) &&
+        error_take(err, demi_context_watch(session->context, note_types, job, &error), &error) &&
         session_run(session, err);
     demi_context_watch(session->context, NULL, NULL, &error);
     return ok;

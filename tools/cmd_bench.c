@@ -157,8 +157,8 @@ static void after_step(void *user, const DemiStep *step) {
 
 static bool watch(Job *job, DemiStepFn step, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    return console_check(demi_context_watch(job->bench.session.context, step, job, &error), &error,
-                         err);
+    return error_take(err, demi_context_watch(job->bench.session.context, step, job, &error),
+                      &error);
 }
 
 static bool profile(Job *job, Err *err) {

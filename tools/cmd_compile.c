@@ -36,7 +36,7 @@ static bool verify(const OutFile *file, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     if (file->streaming) return true;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
-    bool ok = console_check(demi_plan_load(path, &plan, &error), &error, err);
+    bool ok = error_take(err, demi_plan_load(path, &plan, &error), &error);
     demi_plan_free(plan);
     if (!ok) err_file(err, file->path);
     return ok;

@@ -157,7 +157,7 @@ typedef size_t (*OptionsText)(const DemiConvertOptions *options, char *buffer, s
 static const char *options_text(const Job *job, OptionsText write, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     size_t size = write(&job->options, NULL, 0, &error) + 1;
-    if (!console_check(error.status, &error, err)) return NULL;
+    if (!error_take(err, error.status, &error)) return NULL;
     char *text = arena_alloc(job->program->arena, size);
     write(&job->options, text, size, NULL);
     return text;
@@ -270,7 +270,7 @@ static bool convert(Job *job, Err *err) {
     DemiReport **report = wants_report(job) ? &job->report : NULL;
     DemiStatus status = demi_convert(job->model, &job->options, report, &error);
     console_progress_end(job->program);
-    if (!console_check(status, &error, err)) {
+    if (!error_take(err, status, &error)) {
         err_file(err, job->input);
         Err unused = {.code = ERR_NONE};
         const char *pipeline = options_text(job, demi_convert_pipeline, &unused);

@@ -272,7 +272,7 @@ bool compare_write_policy(const AdviceCase *ac, const Advice *advice, OutFile *f
     DemiError error = DEMI_ERROR_INIT;
     Arena *arena = ac->comparison->arena;
     size_t size = demi_convert_policy(&advice->options, NULL, 0, &error) + 1;
-    if (!console_check(error.status, &error, err)) return false;
+    if (!error_take(err, error.status, &error)) return false;
     char *text = arena_alloc(arena, size + 1);
     demi_convert_policy(&advice->options, text, size, NULL);
     text[size - 1] = '\n';

@@ -59,9 +59,9 @@ static void keep_step(void *user, const DemiStep *step) {
 
 static bool watched_run(Comparison *c, Session *session, DemiStepFn step, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    return console_check(demi_context_watch(session->context, step, c, &error), &error, err) &&
+    return error_take(err, demi_context_watch(session->context, step, c, &error), &error) &&
            session_run(session, err) &&
-           console_check(demi_context_watch(session->context, NULL, NULL, &error), &error, err);
+           error_take(err, demi_context_watch(session->context, NULL, NULL, &error), &error);
 }
 
 bool comparison_reference(Comparison *c, Session *session, Err *err) {

@@ -5,7 +5,7 @@ get_target_property(command_sources demi SOURCES)
 list(REMOVE_ITEM command_sources tools/demi_main.c)
 add_library(demi_commands OBJECT ${command_sources} tools/hostile_commands.c tools/fuzz_common.c)
 target_include_directories(demi_commands PUBLIC tools)
-target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_passes demi_proto demi_runtime
+target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_trials demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base ZLIB::ZLIB m)
 demi_use_onednn(demi_commands)
 

@@ -28,7 +28,7 @@ run_client() {
 # The names a library exports must be those that the headers declare as functions.
 check_exports() {
     nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
-    cat "$source/passes/demi.h" "$source/runtime/demi_runtime.h" | tr '\n' ' ' |
+    cat "$source/passes/demi.h" "$source/runtime/demi_runtime.h" "$source/trials/demi_trials.h" | tr '\n' ' ' |
         grep -o 'DEMI_API [^;]*' |
         grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
     [ -s "$work/want" ] || fail "no functions found in the headers"

@@ -190,7 +190,7 @@ static void describe(const Search *s, const SeenStep *step, Nonfinite *found) {
 
 static bool watched_run(Search *s, Session *session, DemiStepFn step, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    bool ok = console_check(demi_context_watch(session->context, step, s, &error), &error, err) &&
+    bool ok = error_take(err, demi_context_watch(session->context, step, s, &error), &error) &&
               session_run(session, err);
     demi_context_watch(session->context, NULL, NULL, &error);
     return ok;

@@ -203,7 +203,7 @@ static void watch(void *user, const DemiStep *step) {
 
 static bool run(Watching *w, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    bool ok = console_check(demi_context_watch(w->session->context, watch, w, &error), &error, err);
+    bool ok = error_take(err, demi_context_watch(w->session->context, watch, w, &error), &error);
     ok = ok && session_run(w->session, err);
     demi_context_watch(w->session->context, NULL, NULL, &error);
     if (ok && w->err.code != ERR_NONE) *err = w->err;

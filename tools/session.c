@@ -40,7 +40,7 @@ static bool compile(DemiModel *model, const Parsed *parsed, bool judges, Session
         !session_bytes(parsed, "memory", &options.memory_budget, err))
         return false;
     DemiStatus status = demi_compile(model, &options, sink.write, sink.user, &error);
-    return console_check(status, &error, err);
+    return error_take(err, status, &error);
 }
 
 bool session_compile(Program *program, const Parsed *parsed, const char *path, bool judges,
@@ -62,7 +62,7 @@ static bool make_plan(Session *s, Program *program, const Parsed *parsed, DemiMo
     size_t gap = (size_t)(-(uintptr_t)start % PLAN_ALIGN);
     if (gap) memmove(start + gap, start, plan.bytes.count);
     DemiStatus status = demi_plan_from_memory(start + gap, plan.bytes.count, &s->plan, &error);
-    return console_check(status, &error, err);
+    return error_take(err, status, &error);
 }
 
 bool session_is_plan(Arena *arena, const char *path) {
@@ -124,7 +124,7 @@ static bool make_context(Session *s, Program *program, const Parsed *parsed, Err
     s->options = options;
     s->takes_files = parsed_knows(parsed, "input");
     find_ios(s, program->arena);
-    return console_check(demi_context_new(s->plan, &options, &s->context, &error), &error, err);
+    return error_take(err, demi_context_new(s->plan, &options, &s->context, &error), &error);
 }
 
 bool session_open_model(Session *s, Program *program, const Parsed *parsed, DemiModel *model,
@@ -145,7 +145,7 @@ bool session_open(Session *s, Program *program, const Parsed *parsed, const char
         demi_free(model);
         return ok;
     }
-    bool ok = console_check(demi_plan_load(path, &s->plan, &error), &error, err) &&
+    bool ok = error_take(err, demi_plan_load(path, &s->plan, &error), &error) &&
               make_context(s, program, parsed, err);
     if (!ok) err_file(err, path);
     return ok;
@@ -166,7 +166,7 @@ bool session_bind(Session *s, Err *err) {
         if (!s->given[i]) continue;
         DemiStatus status =
             demi_context_set_input(s->context, s->inputs[i].name, &s->values[i], &error);
-        if (console_check(status, &error, err)) continue;
+        if (error_take(err, status, &error)) continue;
         err_file(err, s->path);
         return false;
     }
@@ -214,7 +214,7 @@ static void hint_at_inputs(const Session *s, Err *err) {
 
 bool session_run(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    if (console_check(demi_context_run(s->context, &error), &error, err)) return true;
+    if (error_take(err, demi_context_run(s->context, &error), &error)) return true;
     err_file(err, s->path);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     return false;

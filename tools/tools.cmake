@@ -20,7 +20,7 @@ set(ZLIB_USE_STATIC_LIBS ON)
 find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
 add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/report_graph.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
-    tools/show_dot.c tools/reproducer.c tools/cmd_diff.c tools/model_diff.c tools/model_against.c tools/diff_text.c
+    tools/show_dot.c tools/reproducer.c tools/cmd_diff.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
     tools/session.c tools/session_inputs.c tools/session_sets.c tools/input_sizes.c
@@ -30,14 +30,14 @@ add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/r
     tools/trial_ranges.c tools/judge.c tools/picks.c tools/pick_margin.c tools/nonfinite.c tools/interrupt.c
     tools/check_numbers.c tools/check_plan.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
 target_include_directories(demi PRIVATE tools)
-target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
+target_link_libraries(demi PRIVATE demi_flags demi_trials demi_passes demi_proto demi_runtime demi_rewrite demi_shape
     demi_base ZLIB::ZLIB m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
@@ -64,7 +64,7 @@ add_custom_command(OUTPUT ${demi_archive}
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/demi.h passes/demi_plugin.h rewrite/base/demi_dtype.h
-    rewrite/base/demi_error.h runtime/demi_runtime.h)
+    rewrite/base/demi_error.h runtime/demi_runtime.h trials/demi_trials.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

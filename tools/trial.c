@@ -154,7 +154,7 @@ static bool convert(Trials *t, Program *within, const DemiConvertOptions *option
     quiet.run = &run;
     if (!console_load(within, t->parsed, t->path, model, err)) return false;
     DemiStatus status = demi_convert(*model, &quiet, result->nodes ? &report : NULL, &error);
-    if (!console_check(status, &error, err)) {
+    if (!error_take(err, status, &error)) {
         err_file(err, t->path);
         return false;
     }

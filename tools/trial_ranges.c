@@ -64,7 +64,7 @@ static bool run_sets(Trials *t, Ranges *ranges, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     Session *s = &t->reference;
     double *most = ARENA_ARRAY(ranges->arena, double, s->input_count + 1);
-    bool ok = console_check(demi_context_watch(s->context, note_step, ranges, &error), &error, err);
+    bool ok = error_take(err, demi_context_watch(s->context, note_step, ranges, &error), &error);
     for (size_t i = 0; ok && i < t->count; i++) {
         console_progress_since(t->program, "calibrating", i, t->count, t->started);
         ok = trials_watch_set(t, i, err);

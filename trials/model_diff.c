@@ -35,13 +35,8 @@ typedef struct Names {
     size_t capacity;
 } Names;
 
-const char *diff_kind_name(DiffKind kind) {
-    static const char *const names[] = {"model", "input", "output",  "weight",
-                                        "node",  "type",  "function"};
-    return kind < DIFF_KINDS ? names[kind] : "";
-}
-
-static void say(Diff *d, Difference difference) {
+static void say(Diff *d, DemiDifference difference) {
+    difference.size = sizeof difference;
     difference.graph = d->graph;
     if (!difference.op_type) difference.op_type = "";
     if (!difference.what) difference.what = "";
@@ -86,7 +81,7 @@ static Entry *names_find(const Names *names, Sym key) {
 }
 
 typedef struct Part {
-    DiffKind kind;
+    DemiDiffKind kind;
     const char *op_type; /* or NULL */
     const char *text;    /* what it is; "" */
 } Part;
@@ -105,22 +100,27 @@ static bool match(Diff *d, const Names *a, Names *b, PartTell tell, PartCompare 
             continue;
         }
         Part part = tell(d, entry->part);
-        say(d, (Difference){.kind = part.kind, .change = DIFF_REMOVED, .name = entry->key->text,
-                            .op_type = part.op_type, .a = part.text});
+        say(d, (DemiDifference){.kind = part.kind,
+                                .change = DEMI_DIFF_REMOVED,
+                                .name = entry->key->text,
+                                .op_type = part.op_type,
+                                .a = part.text});
     }
     for (size_t i = 0; i < b->count; i++) {
         if (b->entries[i].met) continue;
         Part part = tell(d, b->entries[i].part);
-        say(d, (Difference){.kind = part.kind, .change = DIFF_ADDED,
-                            .name = b->entries[i].key->text, .op_type = part.op_type,
-                            .b = part.text});
+        say(d, (DemiDifference){.kind = part.kind,
+                                .change = DEMI_DIFF_ADDED,
+                                .name = b->entries[i].key->text,
+                                .op_type = part.op_type,
+                                .b = part.text});
     }
     return true;
 }
 
-static void say_change(Diff *d, Difference difference, const char *a, const char *b) {
+static void say_change(Diff *d, DemiDifference difference, const char *a, const char *b) {
     if (strcmp(a, b) == 0) return;
-    difference.change = DIFF_CHANGED;
+    difference.change = DEMI_DIFF_CHANGED;
     difference.a = a;
     difference.b = b;
     say(d, difference);
@@ -191,7 +191,7 @@ static bool same_dims(const Tensor *a, const Tensor *b) {
 }
 
 /* `part` says whose tensors they are, and `what`, for a node's attribute, which. */
-static bool diff_tensors(Diff *d, Difference part, const Tensor *a, const Tensor *b) {
+static bool diff_tensors(Diff *d, DemiDifference part, const Tensor *a, const Tensor *b) {
     if (!a || !b) {
         if (a != b) say_change(d, part, a ? "a tensor" : "", b ? "a tensor" : "");
         return true;
@@ -204,9 +204,11 @@ static bool diff_tensors(Diff *d, Difference part, const Tensor *a, const Tensor
     }
     bool retyped = strcmp(x, y) != 0;
     if (!retyped && !distance[0]) return true;
-    if (!part.what) part.what = distance;
-    else if (distance[0]) part.what = arena_printf(d->arena, "%s, %s", part.what, distance);
-    part.change = DIFF_CHANGED;
+    if (!part.what)
+        part.what = distance;
+    else if (distance[0])
+        part.what = arena_printf(d->arena, "%s, %s", part.what, distance);
+    part.change = DEMI_DIFF_CHANGED;
     part.a = retyped ? x : "";
     part.b = retyped ? y : "";
     say(d, part);
@@ -221,7 +223,7 @@ static const char *operand_name(const Value *value) {
     return value ? sym_text(value->name) : "";
 }
 
-static void diff_inputs(Diff *d, Difference part, const Node *a, const Node *b) {
+static void diff_inputs(Diff *d, DemiDifference part, const Node *a, const Node *b) {
     uint32_t count = a->input_count > b->input_count ? a->input_count : b->input_count;
     for (uint32_t i = 0; i < count; i++) {
         part.what = arena_printf(d->arena, "input %u", i);
@@ -230,7 +232,7 @@ static void diff_inputs(Diff *d, Difference part, const Node *a, const Node *b) 
     }
 }
 
-static void diff_outputs(Diff *d, Difference part, const Node *a, const Node *b) {
+static void diff_outputs(Diff *d, DemiDifference part, const Node *a, const Node *b) {
     uint32_t count = a->output_count > b->output_count ? a->output_count : b->output_count;
     for (uint32_t i = 0; i < count; i++) {
         const Value *x = i < a->output_count ? a->outputs[i] : NULL;
@@ -238,7 +240,8 @@ static void diff_outputs(Diff *d, Difference part, const Node *a, const Node *b)
         part.what = arena_printf(d->arena, "output %u", i);
         say_change(d, part, operand_name(x), operand_name(y));
         if (!x || !y || !x->type || !y->type) continue;
-        Difference type = {.kind = DIFF_TYPE, .name = sym_text(x->name), .op_type = part.op_type};
+        DemiDifference type = {
+            .kind = DEMI_DIFF_TYPE, .name = sym_text(x->name), .op_type = part.op_type};
         say_change(d, type, diff_type_text(d->arena, x->type), diff_type_text(d->arena, y->type));
     }
 }
@@ -257,7 +260,7 @@ static bool diff_nested(Diff *d, const Attr *a, const Attr *b, const char *node)
     return true;
 }
 
-static bool diff_attr(Diff *d, Difference part, const Attr *a, const Attr *b) {
+static bool diff_attr(Diff *d, DemiDifference part, const Attr *a, const Attr *b) {
     part.what = arena_printf(d->arena, "attribute %s", sym_text(a ? a->name : b->name));
     if (!a || !b || a->type != b->type || a->ref || b->ref || a->count != b->count) {
         say_change(d, part, a ? diff_attr_text(d->arena, a) : "absent",
@@ -275,7 +278,7 @@ static bool diff_attr(Diff *d, Difference part, const Attr *a, const Attr *b) {
     return true;
 }
 
-static bool diff_attrs(Diff *d, Difference part, const Node *a, const Node *b) {
+static bool diff_attrs(Diff *d, DemiDifference part, const Node *a, const Node *b) {
     for (const Attr *attr = a->attrs; attr; attr = attr->next)
         if (!diff_attr(d, part, attr, node_attr(b, sym_text(attr->name)))) return false;
     for (const Attr *attr = b->attrs; attr; attr = attr->next)
@@ -289,12 +292,12 @@ static const char *op_text(Diff *d, const Node *node) {
 }
 
 static Part tell_node(Diff *d, const void *part) {
-    return (Part){DIFF_NODE, op_text(d, part), ""};
+    return (Part){DEMI_DIFF_NODE, op_text(d, part), ""};
 }
 
 static bool compare_nodes(Diff *d, const char *name, const void *x, const void *y) {
     const Node *a = x, *b = y;
-    Difference part = {.kind = DIFF_NODE, .name = name, .op_type = op_text(d, a)};
+    DemiDifference part = {.kind = DEMI_DIFF_NODE, .name = name, .op_type = op_text(d, a)};
     part.what = "operator";
     say_change(d, part, op_text(d, a), op_text(d, b));
     diff_inputs(d, part, a, b);
@@ -306,35 +309,35 @@ static bool compare_nodes(Diff *d, const char *name, const void *x, const void *
 
 static Part tell_input(Diff *d, const void *part) {
     const Value *value = part;
-    return (Part){DIFF_INPUT, NULL, diff_type_text(d->arena, value->input->type)};
+    return (Part){DEMI_DIFF_INPUT, NULL, diff_type_text(d->arena, value->input->type)};
 }
 
 static bool compare_inputs(Diff *d, const char *name, const void *a, const void *b) {
     Part x = tell_input(d, a), y = tell_input(d, b);
-    say_change(d, (Difference){.kind = DIFF_INPUT, .name = name}, x.text, y.text);
+    say_change(d, (DemiDifference){.kind = DEMI_DIFF_INPUT, .name = name}, x.text, y.text);
     return true;
 }
 
 static Part tell_output(Diff *d, const void *part) {
     const GraphOutput *output = part;
-    return (Part){DIFF_OUTPUT, NULL, diff_type_text(d->arena, output->decl->type)};
+    return (Part){DEMI_DIFF_OUTPUT, NULL, diff_type_text(d->arena, output->decl->type)};
 }
 
 static bool compare_outputs(Diff *d, const char *name, const void *a, const void *b) {
     Part x = tell_output(d, a), y = tell_output(d, b);
-    say_change(d, (Difference){.kind = DIFF_OUTPUT, .name = name}, x.text, y.text);
+    say_change(d, (DemiDifference){.kind = DEMI_DIFF_OUTPUT, .name = name}, x.text, y.text);
     return true;
 }
 
 static Part tell_weight(Diff *d, const void *part) {
     const Value *value = part;
     const Tensor *tensor = value->init ? value->init : value->sparse_init->values;
-    return (Part){DIFF_WEIGHT, NULL, tensor ? diff_tensor_text(d->arena, tensor) : ""};
+    return (Part){DEMI_DIFF_WEIGHT, NULL, tensor ? diff_tensor_text(d->arena, tensor) : ""};
 }
 
 static bool compare_weights(Diff *d, const char *name, const void *x, const void *y) {
     const Value *a = x, *b = y;
-    Difference part = {.kind = DIFF_WEIGHT, .name = name};
+    DemiDifference part = {.kind = DEMI_DIFF_WEIGHT, .name = name};
     if (a->init && b->init) return diff_tensors(d, part, a->init, b->init);
     if (!a->sparse_init || !b->sparse_init) {
         say_change(d, part, a->init ? "dense" : "sparse", b->init ? "dense" : "sparse");
@@ -416,7 +419,7 @@ static void diff_opsets(Diff *d, const char *owner, const OpsetImports *a, const
             int64_t x = import_of(a, domain), y = import_of(b, domain);
             if (side && x) continue; /* said */
             const char *what = arena_printf(d->arena, "opset of %s", domain);
-            say_change(d, (Difference){.kind = DIFF_MODEL, .name = owner, .what = what},
+            say_change(d, (DemiDifference){.kind = DEMI_DIFF_MODEL, .name = owner, .what = what},
                        x ? version_text(d, x) : "", y ? version_text(d, y) : "");
         }
     }
@@ -424,7 +427,7 @@ static void diff_opsets(Diff *d, const char *owner, const OpsetImports *a, const
 
 static Part tell_function(Diff *d, const void *part) {
     const Function *function = part;
-    return (Part){DIFF_FUNCTION, NULL,
+    return (Part){DEMI_DIFF_FUNCTION, NULL,
                   arena_printf(d->arena, "%u nodes", function->body->node_count)};
 }
 
@@ -456,7 +459,7 @@ bool model_diff(const Model *a, const Model *b, Arena *scratch, DiffVisit visit,
     Diff diff = {.arena = scratch, .visit = visit, .data = data, .graph = "", .err = err};
     Diff *d = &diff;
     sym_table_init(&d->syms, scratch);
-    say_change(d, (Difference){.kind = DIFF_MODEL, .name = "", .what = "IR version"},
+    say_change(d, (DemiDifference){.kind = DEMI_DIFF_MODEL, .name = "", .what = "IR version"},
                version_text(d, a->ir_version), version_text(d, b->ir_version));
     diff_opsets(d, "", &a->opsets, &b->opsets);
     if (!diff_graphs(d, a->graph, b->graph)) return false;
