@@ -11,6 +11,7 @@
 #include "convert_options.h"
 #include "demi_trials.h"
 #include "report_out.h"
+#include "run_options.h"
 
 static const ArgumentRow arguments[] = {
     {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -21,10 +22,12 @@ static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
-     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form that "
+     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form "
+     "that "
      "'upgrade-opset' gives them."},
     {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "With --against of a plan: compile REF again and compare every byte, which covers weights that "
+     "With --against of a plan: compile REF again and compare every byte, which covers weights "
+     "that "
      "REF has in other files, too."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
@@ -35,7 +38,7 @@ static const OptionRow options[] = {
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
      "16-bit values, else 1e-7."},
-    SESSION_OPTIONS,
+    RUN_OPTIONS,
     OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text to standard error."),
     OPTION_QUIET,
@@ -49,7 +52,7 @@ typedef struct Result {
     const Err *fault;            /* code ERR_NONE: valid */
     const char *against;         /* or NULL */
     const Words *differences;    /* from it */
-    const CheckNumbers *numbers; /* NULL: not asked for */
+    const DemiVerdict *numbers;  /* NULL: not asked for */
 } Result;
 
 static void write_fault(const Err *fault, JsonWriter *json) {
@@ -89,7 +92,7 @@ typedef struct Job {
     const Parsed *parsed;
     const char *file, *against; /* against may be NULL */
     Words differences;
-    CheckNumbers numbers;
+    DemiVerdict *numbers; /* NULL: not asked for */
 } Job;
 
 static bool take_difference(void *data, const char *line) {
@@ -111,9 +114,8 @@ static bool compare(Job *job, DemiModel *model, Err *err) {
     if (!convert_options_policy(job->program->arena, job->parsed, &policy, err)) return false;
     DemiStatus status = demi_against(model, &source, &how, take_difference, job, &error);
     if (!error_take(err, status, &error)) return false;
-    CheckPair pair = {job->file, job->against};
-    return !check_numbers_asked(job->parsed) ||
-           check_numbers_run(&job->numbers, job->program, job->parsed, &pair, err);
+    const CheckPair pair = {{job->program, job->parsed, job->file}, reference};
+    return !check_numbers_asked(job->parsed) || check_numbers_run(&pair, &job->numbers, err);
 }
 
 /* Loads and checks; what is wrong with the model, or the comparison, goes to *fault. */
@@ -170,7 +172,7 @@ static void print_result(const Job *job, const DemiReport *report, const ReportP
             console_paint(plan->color, PAINT_PLAIN));
     if (!job->against) return;
     print_differences(job, job->against, out);
-    if (job->numbers.sets) check_numbers_print(&job->numbers, job->program->arena, out);
+    if (job->numbers) check_numbers_print(job->numbers, job->program->arena, out);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -200,15 +202,17 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                      .fault = &fault,
                      .against = job.against,
                      .differences = &job.differences,
-                     .numbers = job.numbers.sets ? &job.numbers : NULL};
+                     .numbers = job.numbers};
     bool ok = true;
     if (fault.code == ERR_NONE && plan.text) print_result(&job, report, &plan);
-    if (job.differences.count || job.numbers.beyond) program->exit_code = 1;
+    bool beyond = job.numbers && demi_verdict_totals(job.numbers)->beyond;
+    if (job.differences.count || beyond) program->exit_code = 1;
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)
         ok = report_json_to(program, &plan, fill_json, &result, err);
     if (fault.code <= ERR_MODEL) ok = ok && outputs_commit(program, NULL, err);
     demi_report_free(report);
+    demi_verdict_free(job.numbers);
     if (ok && fault.code != ERR_NONE) *err = fault;
     return err->code == ERR_NONE;
 }

@@ -281,7 +281,7 @@ static bool convert(Job *job, Err *err) {
     if (!explain_nodes(job, err)) return false;
     /* What gives NaN for numbers is reported and not written: nobody wants such a file by accident,
      * and who does leaves --verify out. */
-    if (job->verified.result.broken && job->file) {
+    if (verify_broken(&job->verified) && job->file) {
         outputs_drop(job->program, job->file);
         job->file = NULL;
         job->output = NULL;
@@ -314,7 +314,8 @@ static bool run_job(Job *job, Err *err) {
         return print_options(job, demi_convert_pipeline, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
     if (!find_files(job, err) || !open_outputs(job, err)) return false;
-    return verify_run(job->program, parsed, job->input, &job->options, &job->verified, err) &&
+    const ConsoleModel model = {job->program, parsed, job->input};
+    return verify_run(&model, &job->options, &job->verified, err) &&
            console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
 
@@ -322,6 +323,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed};
     bool ok = fill_options(&job, err) && run_job(&job, err);
     demi_report_free(job.report);
+    demi_verdict_free(job.verified.verdict);
     demi_free(job.model);
     demi_passes_free(job.passes);
     return ok;

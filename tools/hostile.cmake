@@ -6,7 +6,7 @@ list(REMOVE_ITEM command_sources tools/demi_main.c)
 add_library(demi_commands OBJECT ${command_sources} tools/hostile_commands.c tools/fuzz_common.c)
 target_include_directories(demi_commands PUBLIC tools)
 target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_trials demi_passes demi_proto demi_runtime
-    demi_rewrite demi_shape demi_base ZLIB::ZLIB m)
+    demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi_commands)
 
 add_executable(hostile_models tools/hostile_models.c tools/hostile_text.c)

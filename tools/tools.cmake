@@ -16,22 +16,17 @@ add_custom_command(OUTPUT ${report_drawing}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/report_drawing.js tools/cmake/embed.cmake COMMENT "Embedding the report's drawing"
     VERBATIM)
-set(ZLIB_USE_STATIC_LIBS ON)
-find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
 add_executable(demi ${report_page} ${report_drawing} tools/report_html.c tools/report_graph.c tools/demi_main.c tools/options.c tools/help.c tools/completion.c
     tools/console.c tools/json_write.c tools/report_text.c tools/report_json.c tools/show_json.c
     tools/show_dot.c tools/reproducer.c tools/cmd_diff.c
     tools/cmd_convert.c tools/convert_options.c tools/cmd_opt.c tools/cmd_show.c tools/cmd_check.c
     tools/cmd_help.c tools/cmd_compile.c tools/cmd_run.c tools/cmd_bench.c tools/cmd_compare.c
-    tools/session.c tools/session_inputs.c tools/session_sets.c tools/input_sizes.c
-    tools/value_io.c tools/value_pb.c tools/value_compare.c
-    tools/random_values.c tools/npy.c tools/npz.c tools/step_cost.c tools/bench_report.c
-    tools/bench_advice.c tools/machine_peak.c tools/compare_runs.c tools/compare_advice.c tools/output_error.c
-    tools/trial_ranges.c tools/judge.c tools/picks.c tools/pick_margin.c tools/nonfinite.c tools/interrupt.c
-    tools/check_numbers.c tools/check_plan.c tools/show_plan.c tools/trial.c tools/keep_search.c tools/convert_verify.c tools/outputs.c)
+    tools/run_options.c tools/value_write.c tools/judge_text.c tools/step_cost.c tools/bench_report.c
+    tools/bench_advice.c tools/machine_peak.c tools/interrupt.c
+    tools/check_numbers.c tools/check_plan.c tools/show_plan.c tools/convert_verify.c tools/outputs.c)
 target_include_directories(demi PRIVATE tools)
 target_link_libraries(demi PRIVATE demi_flags demi_trials demi_passes demi_proto demi_runtime demi_rewrite demi_shape
-    demi_base ZLIB::ZLIB m)
+    demi_base m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
@@ -55,7 +50,7 @@ add_custom_command(OUTPUT ${demi_archive}
     COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=demi_no_stdin ${JANSSON_STATIC} ${jansson_copy}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
-            ${jansson_copy}
+            ${jansson_copy} ${ZLIB_LIBRARIES}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
             ${demi_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}

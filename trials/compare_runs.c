@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "dtype.h"
+#include "error_fill.h"
 #include "input_use_rows.h"
 #include "value_io.h"
 
@@ -165,7 +166,7 @@ bool comparison_run(Comparison *c, Session *session, Err *err) {
     return false;
 }
 
-const ValueDiff *comparison_output(const Comparison *c, const char *name) {
+const DemiDistance *comparison_output(const Comparison *c, const char *name) {
     Sym sym = sym_find(&c->names, name, strlen(name));
     for (size_t i = c->values.count; sym && i-- > 0;)
         if (c->values.items[i].name == sym->number) return &c->values.items[i].diff;
@@ -183,12 +184,12 @@ static size_t blame(const Comparison *c, size_t i, const size_t *makers) {
     return maker && c->steps.items[maker - 1].count == 0 ? c->steps.items[maker - 1].blamed : i;
 }
 
-static double error_of(const ValueDiff *diff) {
+static double error_of(const DemiDistance *diff) {
     return diff->mismatch || diff->special ? INFINITY : diff->error;
 }
 
 typedef struct Judging {
-    const Limit *limit;
+    const DemiLimit *limit;
     bool *bad;                  /* by name */
     double *errors, *distances; /* by name */
     size_t *makers;             /* by name: 1 + step */
@@ -212,8 +213,8 @@ static void judge_step(const Comparison *c, const Judging *j, size_t i) {
         }
     }
     for (size_t k = 0; k < step->count; k++) {
-        const ValueDiff *diff = &c->values.items[step->first + k].diff;
-        step->bad = step->bad || limit_beyond(j->limit, diff);
+        const DemiDistance *diff = &c->values.items[step->first + k].diff;
+        step->bad = step->bad || demi_limit_beyond(j->limit, diff);
         step->error = fmax(step->error, error_of(diff));
         step->distance = fmax(step->distance, diff->mismatch ? INFINITY : diff->max_abs);
     }
@@ -232,7 +233,7 @@ static void judge_step(const Comparison *c, const Judging *j, size_t i) {
     }
 }
 
-void comparison_judge(Comparison *c, const Limit *limit) {
+void comparison_judge(Comparison *c, const DemiLimit *limit) {
     const Judging j = {.limit = limit,
                        .bad = ARENA_ARRAY(c->arena, bool, c->names.count + 1),
                        .errors = ARENA_ARRAY(c->arena, double, c->names.count + 1),

@@ -4,8 +4,6 @@
 #ifndef DEMI_JUDGE_H
 #define DEMI_JUDGE_H
 
-#include <stdio.h>
-
 #include "output_error.h"
 #include "picks.h"
 
@@ -26,17 +24,11 @@ typedef struct Judge {
 } Judge;
 bool judge_run(const Judge *judge, Session *session, Judgement *judgement, Err *err);
 
-/* The larger of each output's errors, and of each pick's; what is added is copied into `arena`. */
-void judgement_add(Arena *arena, Judgement *worst, const Judgement *other);
+/* The larger of each output's errors, and of each pick's; what is added is copied into `arena`.
+ * `set` is the path of the inputs of `other`, or "". */
+void judgement_add(Arena *arena, Judgement *worst, const Judgement *other, const char *set);
 
 /* Adds a pick to those of other runs. */
-void picks_add(Arena *arena, PickRows *rows, const PickRow *other);
-
-/* "TopK 'top': 98 of 100 picked the same, the others within 3e-4 of a tie". */
-void pick_print(const PickRow *row, FILE *out);
-/* Array "picks" of an open object; nothing where there is none. */
-void picks_json(JsonWriter *json, const PickRows *rows, const Limit *limit);
-/* A pick that is further from a tie than outputs may be off. */
-bool pick_beyond(const Limit *limit, const PickRow *row);
+void picks_add(Arena *arena, PickRows *rows, const DemiPick *other);
 
 #endif

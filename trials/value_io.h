@@ -8,7 +8,6 @@
 #include "demi_runtime.h"
 #include "err.h"
 #include "npy.h"
-#include "outputs.h"
 
 /* "float[1,3]", "sequence of 2, float[3]", "nothing". */
 const char *value_type_text(Arena *arena, const DemiData *value);
@@ -46,9 +45,5 @@ DemiData value_copy(Arena *arena, const DemiData *value);
 /* The name as a file's: bytes but letters, digits and "-._~" as %XX, as URLs have them; long ones
  * cut. */
 const char *value_file_name(Arena *arena, const char *name);
-
-/* Writes a .pb or a .npy to a file that outputs_open gave, and finishes it. */
-bool value_write_pb(OutputFile *to, Arena *arena, const DemiData *value, const DemiPlanIo *io);
-bool value_write_npy(OutputFile *to, Arena *arena, const DemiData *value);
 
 #endif

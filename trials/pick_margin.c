@@ -19,13 +19,13 @@ static double scale_of(const DemiData *tensor) {
 }
 
 /* One distance more, which is Inf where only one of two is a number. */
-static void reach(PickRow *row, double a, double b) {
+static void reach(DemiPick *row, double a, double b) {
     double distance = a == b ? 0 : fabs(a - b);
     if (isnan(distance)) distance = isnan(a) && isnan(b) ? 0 : INFINITY;
     if (distance > row->margin) row->margin = distance;
 }
 
-static void by_scale(PickRow *row, double scale) {
+static void by_scale(DemiPick *row, double scale) {
     if (row->margin > 0) row->margin = scale > 0 ? row->margin / scale : INFINITY;
 }
 
@@ -69,7 +69,7 @@ static uint64_t same_in_slice(const PickCase *pc, const Slices *s, uint64_t firs
 }
 
 /* Place by place: sorted scores are as far apart as the scores are, whatever changed places. */
-static void compare_slices(const PickCase *pc, PickRow *row) {
+static void compare_slices(const PickCase *pc, DemiPick *row) {
     const DemiData *from = &pc->step->inputs[0];
     Slices s;
     row->count = value_count(pc->pick);
@@ -134,7 +134,7 @@ static double cast_distance(double x, double whole, bool truth) {
     return x < low ? low - x : x > high ? x - high : 0;
 }
 
-static void compare_elements(const PickCase *pc, PickRow *row) {
+static void compare_elements(const PickCase *pc, DemiPick *row) {
     const DemiData *x = &pc->step->inputs[0];
     bool two = pc->kind == PICK_COMPARISON && pc->step->input_count > 1;
     const DemiData *y = two ? &pc->step->inputs[1] : x;
@@ -190,7 +190,7 @@ static double nonzero_at(const DemiData *from, const Coordinates *c) {
     return place < value_count(from) ? value_item(from, place) : INFINITY;
 }
 
-static void compare_lists(const PickCase *pc, PickRow *row) {
+static void compare_lists(const PickCase *pc, DemiPick *row) {
     uint64_t own_count, count, i = 0, k = 0;
     const Coordinates *own = coordinates_of(pc, pc->own, &own_count);
     const Coordinates *want = coordinates_of(pc, pc->pick, &count);
@@ -208,12 +208,12 @@ static void compare_lists(const PickCase *pc, PickRow *row) {
 
 /* Boxes and scores by scale, thresholds too. Where all of them are the same there is no tie that
  * could explain other rows. */
-static void compare_boxes(const PickCase *pc, PickRow *row) {
+static void compare_boxes(const PickCase *pc, DemiPick *row) {
     static const Tolerance any_float = {.any_float = true};
     compare_lists(pc, row);
     for (size_t i = 0; i < PICK_FROM && i < pc->step->input_count; i++) {
         const DemiData *own = &pc->step->inputs[i];
-        ValueDiff diff;
+        DemiDistance diff;
         if (own->kind == DEMI_DATA_NONE && pc->from[i].kind == DEMI_DATA_NONE) continue;
         value_compare(pc->scratch, own, &pc->from[i], &any_float, &diff);
         double error = diff.mismatch || diff.special ? INFINITY : diff.error;
@@ -222,7 +222,7 @@ static void compare_boxes(const PickCase *pc, PickRow *row) {
     if (row->margin == 0) row->margin = INFINITY;
 }
 
-void pick_margin(const PickCase *pc, PickRow *row) {
+void pick_margin(const PickCase *pc, DemiPick *row) {
     switch (pc->kind) {
     case PICK_TOPK:
     case PICK_ARG: compare_slices(pc, row); break;

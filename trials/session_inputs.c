@@ -12,9 +12,8 @@
 
 typedef struct Finder {
     Session *session;
-    Program *program;
     Arena *arena;
-    const Parsed *parsed;
+    const DemiInputOptions *options;
     Err *err;
 } Finder;
 
@@ -124,9 +123,8 @@ static void apply_sizes(Session *s) {
 }
 
 static bool take_shapes(Finder *f) {
-    const Words *words = parsed_list(f->parsed, "shape");
-    for (size_t i = 0; i < words->count; i++)
-        if (!take_shape(f, words->items[i])) return false;
+    for (size_t i = 0; i < f->options->shape_count; i++)
+        if (!take_shape(f, f->options->shapes[i])) return false;
     apply_sizes(f->session);
     return true;
 }
@@ -162,21 +160,20 @@ static bool take_dim(Finder *f, const char *word) {
 }
 
 static bool take_dims(Finder *f) {
-    const Words *words = parsed_list(f->parsed, "dim");
-    for (size_t i = 0; i < words->count; i++)
-        if (!take_dim(f, words->items[i])) return false;
+    for (size_t i = 0; i < f->options->dim_count; i++)
+        if (!take_dim(f, f->options->dims[i])) return false;
     apply_sizes(f->session);
     return true;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-bool session_read_input(Session *s, Program *program, size_t i, const char *path, Err *err) {
-    bool ok = value_read_file(program->arena, path, &s->inputs[i], &s->values[i], err) &&
-              value_check(program->arena, &s->values[i], &s->inputs[i], err);
+bool session_read_input(Session *s, Arena *arena, size_t i, const char *path, Err *err) {
+    bool ok = value_read_file(arena, path, &s->inputs[i], &s->values[i], err) &&
+              value_check(arena, &s->values[i], &s->inputs[i], err);
     if (!ok) {
         err_file(err, path);
-        return session_blame(s, program->arena, i, err);
+        return session_blame(s, arena, i, err);
     }
     s->given[i] = true;
     if (s->values[i].kind == DEMI_DATA_TENSOR_KIND)
@@ -185,7 +182,7 @@ bool session_read_input(Session *s, Program *program, size_t i, const char *path
 }
 
 static bool take_file(Finder *f, size_t i, const char *path) {
-    return session_read_input(f->session, f->program, i, path, f->err);
+    return session_read_input(f->session, f->arena, i, path, f->err);
 }
 
 /* Names and paths may hold '=': the name is the one that is an input's. */
@@ -198,7 +195,7 @@ static bool take_input(Finder *f, const char *word) {
                 memcmp(s->inputs[i].name, word, (size_t)(end - word)) == 0)
                 return take_file(f, i, end + 1);
     if (value_is_archive(f->arena, word))
-        return session_read_archive(s, f->program, word, false, f->err);
+        return session_read_archive(s, f->arena, word, false, f->err);
     if (first) return unknown_input(f, "input", arena_copy(f->arena, word, (size_t)(first - word)));
     err_set(f->err, ERR_USAGE, "'%s' is no value of '--input'", word);
     err_hint(f->err, "write --input NAME=FILE, or --input FILE.npz");
@@ -206,9 +203,29 @@ static bool take_input(Finder *f, const char *word) {
 }
 
 static bool take_files(Finder *f) {
-    const Words *words = parsed_knows(f->parsed, "input") ? parsed_list(f->parsed, "input") : NULL;
-    for (size_t i = 0; words && i < words->count; i++)
-        if (!take_input(f, words->items[i])) return false;
+    for (size_t i = 0; i < f->options->file_count; i++)
+        if (!take_input(f, f->options->files[i])) return false;
+    return true;
+}
+
+/* A value of the caller's, borrowed. */
+static bool take_value(Finder *f, const DemiInputValue *row) {
+    Session *s = f->session;
+    size_t i = session_input(s, row->name);
+    if (i == s->input_count) return unknown_input(f, "values", row->name);
+    if (s->given[i]) return true;
+    s->values[i] = *row->value;
+    if (!value_check(f->arena, &s->values[i], &s->inputs[i], f->err)) return blame_input(f, i);
+    s->given[i] = true;
+    if (row->value->kind == DEMI_DATA_TENSOR_KIND)
+        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], row->value->dims, row->value->rank);
+    return true;
+}
+
+static bool take_values(Finder *f, const size_t *set) {
+    for (size_t i = 0; set && i < f->options->value_count; i++)
+        if (f->options->values[i].set == *set && !take_value(f, &f->options->values[i]))
+            return false;
     return true;
 }
 
@@ -312,22 +329,19 @@ static bool find_missing(Finder *f) {
     return true;
 }
 
-bool session_find_inputs(Session *s, Program *program, const Parsed *parsed, const char *set,
-                         const char *random_seed, Err *err) {
-    Finder f = {s, program, program->arena, parsed, err};
-    bool random = parsed_flag(parsed, "random") || random_seed;
-    uint64_t seed = random_seed ? strtoull(random_seed, NULL, 10) : 0;
+bool session_find_inputs(Session *s, Arena *arena, const SessionSet *set, Err *err) {
+    Finder f = {s, arena, &s->how->inputs, err};
     memset(s->given, 0, s->input_count * sizeof *s->given);
     memcpy(s->inputs, s->declared, s->input_count * sizeof *s->inputs);
     input_sizes_reset(&s->sizes);
     s->made = false;
-    return session_number(parsed, "random", 0, &seed, seed, err) && take_dims(&f) &&
-           take_shapes(&f) && take_files(&f) && (!set || session_read_set(s, program, set, err)) &&
-           (!random || take_random(&f, seed)) && find_missing(&f);
+    return take_dims(&f) && take_shapes(&f) && take_files(&f) && take_values(&f, set->values) &&
+           (!set->path || session_read_set(s, arena, set->path, err)) &&
+           (!set->random || take_random(&f, f.options->seed)) && find_missing(&f);
 }
 
-bool session_take_inputs(Session *s, Program *program, const Session *from, Err *err) {
-    Finder f = {s, program, program->arena, NULL, err};
+bool session_take_inputs(Session *s, Arena *arena, const Session *from, Err *err) {
+    Finder f = {s, arena, NULL, err};
     for (size_t i = 0; i < s->input_count; i++) {
         size_t k = 0;
         while (k < from->input_count && strcmp(from->inputs[k].name, s->inputs[i].name) != 0) k++;
@@ -343,22 +357,6 @@ bool session_take_inputs(Session *s, Program *program, const Session *from, Err 
         err_set(err, ERR_USAGE, "'%s' has no such input", from->path);
         err_file(err, s->path);
         return blame_input(&f, i);
-    }
-    return true;
-}
-
-bool session_save_inputs(const Session *s, Program *program, const char *folder, Err *err) {
-    Arena *arena = program->arena;
-    if (!outputs_make_folder(program, folder, err)) return false;
-    size_t number = 0;
-    bool all = true; /* else files stand for the inputs that have no default */
-    for (size_t i = 0; i < s->input_count; i++) all = all && s->given[i];
-    for (size_t i = 0; i < s->input_count; i++) {
-        if (!s->given[i] || (!all && s->inputs[i].has_default)) continue;
-        const char *path = arena_printf(arena, "%s/input_%zu.pb", folder, number++);
-        OutputFile file = {outputs_open(program, "save-inputs", path, err), err};
-        if (!file.file || !value_write_pb(&file, arena, &s->values[i], &s->inputs[i]))
-            return false;
     }
     return true;
 }

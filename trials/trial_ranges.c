@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What values a model's own runs reach, for convert --calibrate; see trial.h. */
+/* What values a model's own runs reach, for calibration; see trial.h. */
 #include <math.h>
 #include <string.h>
 
 #include "dtype.h"
+#include "error_fill.h"
 #include "sym.h"
 #include "trial.h"
 #include "value_io.h"
@@ -62,12 +63,12 @@ static void forget_inputs(Ranges *ranges, const Session *s, double *most) {
 
 static bool run_sets(Trials *t, Ranges *ranges, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    Session *s = &t->reference;
+    Session *s = t->reference;
     double *most = ARENA_ARRAY(ranges->arena, double, s->input_count + 1);
     bool ok = error_take(err, demi_context_watch(s->context, note_step, ranges, &error), &error);
     for (size_t i = 0; ok && i < t->count; i++) {
-        console_progress_since(t->program, "calibrating", i, t->count, t->started);
-        ok = trials_watch_set(t, i, err);
+        ok = progress_tell(&t->progress, "calibrating", i, t->count, err) &&
+             trials_watch_set(t, i, err);
         forget_inputs(ranges, s, most);
     }
     for (size_t i = 0; i < s->input_count; i++) range_of(ranges, s->inputs[i].name)->most = most[i];
@@ -75,15 +76,18 @@ static bool run_sets(Trials *t, Ranges *ranges, Err *err) {
     return ok;
 }
 
-bool trials_ranges(Trials *t, Words *words, Err *err) {
-    Ranges ranges = {.arena = t->program->arena};
-    ranges.workers = workers_new(ranges.arena, t->reference.threads);
+bool trials_ranges(Trials *t, Arena *arena, RangeList *list, Err *err) {
+    Ranges ranges = {.arena = arena_child(arena)};
+    ranges.workers = workers_new(ranges.arena, t->reference->threads);
     sym_table_init(&ranges.names, ranges.arena);
     bool ok = run_sets(t, &ranges, err);
-    for (size_t i = 0; ok && i < ranges.items.count; i++)
-        if (ranges.items.items[i].most >= LEAST_RANGE)
-            VEC_PUSH(ranges.arena, words,
-                     arena_printf(ranges.arena, "%s=%.9g", ranges.names.names[i]->text,
-                                  ranges.items.items[i].most));
+    for (size_t i = 0; ok && i < ranges.items.count; i++) {
+        const char *name = ranges.names.names[i]->text;
+        DemiRange range = {.most = ranges.items.items[i].most};
+        if (!(range.most >= LEAST_RANGE)) continue;
+        range.name = arena_copy(arena, name, strlen(name));
+        VEC_PUSH(arena, list, range);
+    }
+    arena_free(ranges.arena);
     return ok;
 }

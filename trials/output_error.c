@@ -12,12 +12,12 @@ static const double limit_float = 1e-4, limit_low = 0.02;
 /* Below its smallest normal number, 2^-14, float16 has no precision to speak of. */
 static const double least_float = 1e-7, least_low = 6.2e-5;
 
-bool limit_find(const Parsed *parsed, bool low, Limit *limit, Err *err) {
-    return session_real(parsed, "max-error", &limit->error, low ? limit_low : limit_float, err) &&
-           session_real(parsed, "atol", &limit->least, low ? least_low : least_float, err);
+void limit_settle(DemiLimit *limit, bool low) {
+    if (limit->error < 0) limit->error = low ? limit_low : limit_float;
+    if (limit->least < 0) limit->least = low ? least_low : least_float;
 }
 
-bool limit_beyond(const Limit *limit, const ValueDiff *diff) {
+bool demi_limit_beyond(const DemiLimit *limit, const DemiDistance *diff) {
     return diff->mismatch || diff->special ||
            (diff->error > limit->error && diff->max_abs > limit->least);
 }
@@ -57,7 +57,7 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
         const DemiData *want =
             reference->session ? find_output(reference, session, i) : &value;
         bool found = want != NULL;
-        OutputError row = {.output = io->name};
+        DemiOutputError row = {.name = io->name, .set = ""};
         if (!reference->session && !read_output(arena, reference->name, io, i, &value, &found, err))
             return false;
         if (!found) continue;
@@ -74,40 +74,8 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
     return false;
 }
 
-bool output_error_is_worse(const ValueDiff *a, const ValueDiff *b) {
+bool output_error_is_worse(const DemiDistance *a, const DemiDistance *b) {
     if (!a->mismatch != !b->mismatch) return a->mismatch;
     if (!a->special != !b->special) return a->special;
     return a->error > b->error;
-}
-
-/* ---- saying it ------------------------------------------------------------------------------- */
-
-const char *output_error_text(Arena *arena, const ValueDiff *diff) {
-    if (diff->mismatch) return diff->mismatch;
-    if (diff->special)
-        return arena_printf(arena,
-                            "%llu of %llu elements are NaN or infinite in one of both: %.6g, "
-                            "expected %.6g",
-                            (unsigned long long)diff->special, (unsigned long long)diff->count,
-                            diff->worst_got, diff->worst_want);
-    return arena_printf(arena, "largest difference %.3g, that is %.3g of the largest magnitude",
-                        diff->max_abs, diff->error);
-}
-
-void output_error_json(JsonWriter *json, const ValueDiff *diff, const Limit *limit) {
-    json_boolean(json, "beyond", limit_beyond(limit, diff));
-    if (diff->mismatch) {
-        json_text(json, "mismatch", diff->mismatch);
-        return;
-    }
-    json_unsigned(json, "count", diff->count);
-    json_number(json, "max_error", diff->max_abs);
-    json_number(json, "mean_error", diff->mean_abs);
-    json_number(json, "scale", diff->scale);
-    json_number(json, "error", diff->error);
-    json_number(json, "ulp", diff->ulp);
-    json_text(json, "ulp_type", dtype_name((Dtype)diff->ulp_of));
-    json_number(json, "sqnr", diff->sqnr);
-    json_number(json, "cosine", diff->cosine);
-    json_unsigned(json, "special", diff->special);
 }

@@ -9,6 +9,7 @@
 #include "input_use_rows.h"
 #include "judge.h"
 #include "keep_search.h"
+#include "model_source.h"
 #include "node_pattern.h"
 
 /* Causes of an error add up: what brings a quarter of what is allowed is looked at, if that is more
@@ -17,7 +18,7 @@ enum { PARTS = 4, JUMP = 4, DOUBLE = 2, ROUNDS = 5 };
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
-static double error_of(const ValueDiff *diff) {
+static double error_of(const DemiDistance *diff) {
     return diff->mismatch || diff->special ? INFINITY : diff->error;
 }
 
@@ -114,12 +115,13 @@ static void note_first(const Comparison *c, const ComparedStep *step, Advice *ad
     for (size_t i = 1; i < step->count; i++)
         if (error_of(&c->values.items[step->first + i].diff) > error_of(&value->diff))
             value = &c->values.items[step->first + i];
-    advice->first = (AdviceFirst){.node = maker->name,
-                                  .op_type = maker->op_type,
-                                  .value = c->names.names[value->name]->text,
-                                  .type = value->type,
-                                  .diff = value->diff,
-                                  .before = fmin(step->error_before, maker->error_before)};
+    DemiAdvice *found = &advice->found;
+    found->node = maker->name;
+    found->op_type = maker->op_type;
+    found->value = c->names.names[value->name]->text;
+    found->type = value->type;
+    found->diff = value->diff;
+    found->before = fmin(step->error_before, maker->error_before);
 }
 
 static bool add_causes(const AdviceCase *ac, Advice *advice) {
@@ -134,7 +136,7 @@ static bool add_causes(const AdviceCase *ac, Advice *advice) {
             step = follow_back(c, step);
             if (!is_low(c, step) || !step->count) continue;
             added |= add_pattern(advice, c->arena, keep_pattern(c, step));
-            if (!advice->first.node) note_first(c, step, advice);
+            if (!advice->found.node) note_first(c, step, advice);
         }
     return added;
 }
@@ -157,24 +159,26 @@ static void set_options(const AdviceCase *ac, Advice *advice) {
 }
 
 /* Converts the reference so; false, with nothing said, where that can't be done. */
-static bool open_trial(const AdviceCase *ac, const Advice *advice, Session *session) {
+static bool open_trial(const AdviceCase *ac, Arena *within, const Advice *advice,
+                       Session *session) {
     DemiError ignored = DEMI_ERROR_INIT;
-    DemiModel *model = NULL;
+    DemiModel **model = model_hold(within);
     Err none = {.code = ERR_NONE};
-    bool ok = console_load(ac->program, ac->parsed, ac->reference->path, &model, &none) &&
-              demi_convert(model, &advice->options, NULL, &ignored) == DEMI_OK &&
-              session_open_model(session, ac->program, ac->parsed, model, &none) &&
-              session_take_inputs(session, ac->program, ac->reference, &none) &&
+    session->path = ac->reference->path;
+    bool ok = model_open(ac->source, model, &none) &&
+              demi_convert(*model, &advice->options, NULL, &ignored) == DEMI_OK &&
+              session_open_model(session, within, *model, &none) &&
+              session_take_inputs(session, within, ac->reference, &none) &&
               session_bind(session, &none);
-    demi_free(model);
+    model_drop(model);
     return ok;
 }
 
-static double outputs_error(const OutputErrors *rows, const Limit *limit, bool *within) {
+static double outputs_error(const OutputErrors *rows, const DemiLimit *limit, bool *within) {
     double error = 0;
     for (size_t i = 0; i < rows->count; i++) {
-        const ValueDiff *diff = &rows->items[i].diff;
-        *within = *within && !limit_beyond(limit, diff);
+        const DemiDistance *diff = &rows->items[i].diff;
+        *within = *within && !demi_limit_beyond(limit, diff);
         error = fmax(error, error_of(diff));
     }
     return error;
@@ -193,53 +197,56 @@ static bool run_trial(const AdviceCase *ac, Session *session, double *error, boo
     *within = true;
     *error = fmax(outputs_error(&rows, ac->limit, within), picks_margin(&c->picked));
     for (size_t i = 0; i < c->picked.count; i++)
-        *within = *within && !pick_beyond(ac->limit, &c->picked.items[i]);
+        *within = *within && !demi_pick_beyond(ac->limit, &c->picked.items[i]);
     return true;
 }
 
 typedef enum TrialEnd { TRIAL_IMPOSSIBLE, TRIAL_BEYOND, TRIAL_WITHIN } TrialEnd;
 
 static TrialEnd try_advice(const AdviceCase *ac, Advice *advice) {
-    Session session = {.path = ac->reference->path, .judges = true};
+    Arena *within = arena_child(ac->comparison->arena);
+    Session *session = session_new(within, ac->reference->how);
     TrialEnd end = TRIAL_IMPOSSIBLE;
-    bool within;
-    if (open_trial(ac, advice, &session) && run_trial(ac, &session, &advice->error, &within))
-        end = within ? TRIAL_WITHIN : TRIAL_BEYOND;
-    session_close(&session);
+    bool is_within;
+    if (open_trial(ac, within, advice, session) &&
+        run_trial(ac, session, &advice->found.error, &is_within))
+        end = is_within ? TRIAL_WITHIN : TRIAL_BEYOND;
+    arena_free(within);
     return end;
 }
 
-/* Where causes are not to be seen: by trial alone. */
+/* Where causes are not to be seen: by trial alone, on the set that was compared. */
 static void search(const AdviceCase *ac, Advice *advice) {
-    Trials trials;
-    KeptNodes kept;
-    Err none = {.code = ERR_NONE};
-    const char *data = parsed_value(ac->parsed, "data");
-    const TrialInputs inputs = {data ? data : "random", 1};
     Arena *arena = ac->comparison->arena;
+    Trials trials = {.arena = arena_child(arena),
+                     .how = *ac->reference->how,
+                     .source = *ac->source,
+                     .progress = *ac->progress};
+    KeptNodes kept = {.result = {.arena = arena}};
+    Err none = {.code = ERR_NONE};
+    trials.how.inputs.sets = 1;
     advice->options.keep_count = 0;
-    bool ok = trials_open(&trials, ac->program, ac->parsed, ac->reference->path, &inputs, &none);
-    if (ok && trials.count > 1) trials.count = 1; /* compare takes the first */
+    bool ok = trials_open(&trials, &none);
+    if (ok && trials.count > 1) trials.count = 1;
     ok = ok && keep_search(&trials, &advice->options, ac->limit->error, &kept, &none);
-    trials_close(&trials);
-    if (ok) {
-        advice->state = ADVICE_REACHES;
-        advice->error = kept.result.judgement.error;
-        advice->keep = (Words){0};
-        for (size_t i = 0; i < advice->options.keep_count; i++)
-            VEC_PUSH(arena, &advice->keep, advice->options.keep[i]);
-    } else {
-        advice->state = ADVICE_FAILS;
-    }
+    ac->progress->cancelled = trials.progress.cancelled;
+    arena_free(trials.arena);
+    advice->found.state = ok ? DEMI_ADVICE_REACHES : DEMI_ADVICE_FAILS;
+    if (!ok) return;
+    advice->found.error = kept.result.judgement.error;
+    advice->keep = (Words){0};
+    for (size_t i = 0; i < advice->options.keep_count; i++)
+        VEC_PUSH(arena, &advice->keep, advice->options.keep[i]);
 }
 
 static void try_rounds(const AdviceCase *ac, Advice *advice, bool added) {
-    double started = console_seconds();
+    Err none = {.code = ERR_NONE};
     for (size_t round = 0; added && round < ROUNDS; round++) {
-        console_progress_since(ac->program, "trying what to keep", round, ROUNDS, started);
         set_options(ac, advice);
+        advice->found.state = DEMI_ADVICE_UNTRIED;
+        if (!progress_tell(ac->progress, "trying what to keep", round, ROUNDS, &none)) return;
         TrialEnd end = try_advice(ac, advice);
-        advice->state = end == TRIAL_IMPOSSIBLE ? ADVICE_UNTRIED : ADVICE_REACHES;
+        if (end != TRIAL_IMPOSSIBLE) advice->found.state = DEMI_ADVICE_REACHES;
         if (end != TRIAL_BEYOND) return;
         added = add_causes(ac, advice);
     }
@@ -249,12 +256,12 @@ static void try_rounds(const AdviceCase *ac, Advice *advice, bool added) {
 
 void compare_advise(const AdviceCase *ac, Advice *advice) {
     Comparison *c = ac->comparison, found = *c;
-    *advice = (Advice){.state = ADVICE_NONE};
+    *advice = (Advice){.found = {.state = DEMI_ADVICE_NONE}};
     bool added = ac->beyond && add_causes(ac, advice);
     set_options(ac, advice);
     if (!c->low_type || !ac->beyond) return;
     if (!ac->may_try) {
-        advice->state = added ? ADVICE_UNTRIED : ADVICE_NONE;
+        advice->found.state = added ? DEMI_ADVICE_UNTRIED : DEMI_ADVICE_NONE;
         return;
     }
     /* What was compared stays for the report: trials have lists of their own. */
@@ -262,19 +269,7 @@ void compare_advise(const AdviceCase *ac, Advice *advice) {
     memset(&c->values, 0, sizeof c->values);
     memset(&c->picked, 0, sizeof c->picked);
     try_rounds(ac, advice, added);
-    console_progress_end(ac->program);
     c->steps.items = found.steps.items, c->steps.count = found.steps.count;
     c->values.items = found.values.items, c->values.count = found.values.count;
     c->picked.items = found.picked.items, c->picked.count = found.picked.count;
-}
-
-bool compare_write_policy(const AdviceCase *ac, const Advice *advice, OutFile *file, Err *err) {
-    DemiError error = DEMI_ERROR_INIT;
-    Arena *arena = ac->comparison->arena;
-    size_t size = demi_convert_policy(&advice->options, NULL, 0, &error) + 1;
-    if (!error_take(err, error.status, &error)) return false;
-    char *text = arena_alloc(arena, size + 1);
-    demi_convert_policy(&advice->options, text, size, NULL);
-    text[size - 1] = '\n';
-    return outfile_write(file, text, size, err);
 }

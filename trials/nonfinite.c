@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "error_fill.h"
 #include "sym.h"
 #include "value_compare.h"
 #include "value_io.h"
@@ -174,18 +175,32 @@ static uint32_t source_of(const Search *s, uint32_t name) {
     return name;
 }
 
-static void describe(const Search *s, const SeenStep *step, Nonfinite *found) {
+/* "its output 't' is infinite in float16, where the source reaches 1e+06". */
+static const char *phrase_of(Arena *arena, const DemiBroken *found) {
+    const char *type = dtype_name((Dtype)found->dtype);
+    const char *reached =
+        isfinite(found->reached)
+            ? arena_printf(arena, ", where the source reaches %.3g", found->reached)
+            : "";
+    if (found->cast)
+        return arena_printf(arena, "'%s' does not fit %s%s", found->value, type, reached);
+    return arena_printf(arena, "its output '%s' is %s in %s%s", found->value,
+                        found->nan ? "NaN" : "infinite", type, reached);
+}
+
+static void describe(Search *s, const SeenStep *step, DemiBroken *found) {
     uint32_t made = *wanted_output(s, step);
     const Seen *seen = &s->seen.items[made];
     bool cast = strcmp(step->op_type, "Cast") == 0 && !seen->reference && step->input_count;
     uint32_t name = cast ? step->inputs[0] : source_of(s, made);
-    *found = (Nonfinite){.node = step->name,
-                         .op_type = step->op_type,
-                         .value = s->names.names[name]->text,
-                         .dtype = seen->dtype,
-                         .nan = seen->own_nan > seen->nan,
-                         .reached = seen->most,
-                         .cast = cast};
+    *found = (DemiBroken){.node = step->name,
+                          .op_type = step->op_type,
+                          .value = s->names.names[name]->text,
+                          .dtype = seen->dtype,
+                          .nan = seen->own_nan > seen->nan,
+                          .reached = seen->most,
+                          .cast = cast};
+    found->text = phrase_of(s->arena, found);
 }
 
 static bool watched_run(Search *s, Session *session, DemiStepFn step, Err *err) {
@@ -196,10 +211,10 @@ static bool watched_run(Search *s, Session *session, DemiStepFn step, Err *err) 
     return ok;
 }
 
-bool nonfinite_find(Arena *arena, Session *reference, Session *session, Nonfinite *found,
+bool nonfinite_find(Arena *arena, Session *reference, Session *session, DemiBroken *found,
                     Err *err) {
     Search s = {.arena = arena};
-    *found = (Nonfinite){.node = NULL};
+    *found = (DemiBroken){.node = NULL};
     sym_table_init(&s.names, arena);
     for (size_t i = 0; i < reference->input_count; i++)
         if (reference->given[i]) note_value(&s, reference->inputs[i].name, &reference->values[i]);
@@ -212,14 +227,9 @@ bool nonfinite_find(Arena *arena, Session *reference, Session *session, Nonfinit
     return true;
 }
 
-const char *nonfinite_text(Arena *arena, const Nonfinite *found) {
-    const char *type = dtype_name((Dtype)found->dtype);
-    const char *reached =
-        isfinite(found->reached)
-            ? arena_printf(arena, ", where the source reaches %.3g", found->reached)
-            : "";
-    if (found->cast)
-        return arena_printf(arena, "'%s' does not fit %s%s", found->value, type, reached);
-    return arena_printf(arena, "its output '%s' is %s in %s%s", found->value,
-                        found->nan ? "NaN" : "infinite", type, reached);
+void nonfinite_copy(Arena *arena, const DemiBroken *found, DemiBroken *copy) {
+    *copy = *found;
+    const char **texts[] = {&copy->node, &copy->op_type, &copy->value, &copy->text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i] = arena_copy(arena, *texts[i], strlen(*texts[i]));
 }

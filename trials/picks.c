@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "error_fill.h"
 #include "exec.h"
 #include "pick_margin.h"
 #include "step_replace.h"
@@ -130,16 +131,16 @@ static bool may_replace(const struct PickOp *op, const DemiData *own, const Demi
     return same;
 }
 
-static void add_row(Picks *picks, PickRows *rows, const DemiStep *step, const PickRow *found) {
+static void add_row(Picks *picks, PickRows *rows, const DemiStep *step, const DemiPick *found) {
     for (size_t i = 0; i < rows->count; i++) {
-        PickRow *row = &rows->items[i];
+        DemiPick *row = &rows->items[i];
         if (strcmp(row->node, step->name) != 0) continue;
         row->count += found->count;
         row->same += found->same;
         if (!(found->margin <= row->margin)) row->margin = found->margin;
         return;
     }
-    PickRow row = *found;
+    DemiPick row = *found;
     row.node = arena_copy(picks->arena, step->name, strlen(step->name));
     row.op_type = arena_copy(picks->arena, step->op_type, strlen(step->op_type));
     VEC_PUSH(picks->arena, rows, row);
@@ -163,7 +164,7 @@ bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows 
                    .from = pick->from,
                    .scratch = &scratch,
                    .axis = exec_int_attr(loaded, "axis", op->kind == PICK_TOPK ? -1 : 0)};
-    PickRow row = {.margin = 0};
+    DemiPick row = {.margin = 0};
     pick_margin(&pc, &row);
     add_row(picks, rows, step, &row);
     *replaced = true;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interrupt.h"
 #include "node_pattern.h"
 
 enum { RUNS = 16 };
@@ -27,7 +26,6 @@ typedef struct Search {
     TrialResult best; /* of the kept nodes that last were good enough */
     bool *best_kept;  /* [low.count] */
     bool stopped;     /* the caller wants no more */
-    double started;
     DemiConvertOptions options;
     Err *err;
 } Search;
@@ -43,13 +41,12 @@ static void set_keep(Search *s) {
 }
 
 static bool measure(Search *s, TrialResult *result) {
-    Program *program = s->trials->program;
     size_t done = KEEP_TRIALS - (s->limit - s->trials->done);
-    *result = (TrialResult){0};
-    s->stopped = interrupt_came();
-    if (s->stopped) return err_set(s->err, ERR_ENV, "interrupted");
+    *result = (TrialResult){.arena = s->arena};
+    if (!progress_tell(&s->trials->progress, "looking for nodes to keep", done, KEEP_TRIALS,
+                       s->err))
+        return false;
     set_keep(s);
-    console_progress_since(program, "looking for nodes to keep", done, KEEP_TRIALS, s->started);
     return trials_run(s->trials, &s->options, result, s->err);
 }
 
@@ -151,11 +148,14 @@ static bool search(Search *s) {
 
 /* What was good enough last stays where the search was stopped; false where nothing was. */
 static bool settle(Search *s, bool ok) {
-    if (!ok && !s->stopped) return false;
+    Progress *progress = &s->trials->progress;
+    if (!ok && !progress->cancelled) return false;
     if (!ok && !s->best.judgement.outputs.count) {
         err_hint(s->err, "no choice of nodes was good enough by then");
         return false;
     }
+    s->stopped = !ok;
+    progress->cancelled = false;
     if (!ok) *s->err = (Err){.code = ERR_NONE};
     memcpy(s->kept, s->best_kept, s->low.count * sizeof *s->kept);
     return true;
@@ -170,26 +170,24 @@ static bool begin(Search *s, const TrialResult *all) {
     s->kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
     s->best_kept = ARENA_ARRAY(s->arena, bool, s->low.count + 1);
     s->trials->enough = s->most;
-    bool held = interrupt_hold();
+    s->trials->searching = true;
     bool ok = settle(s, search(s));
-    if (held) interrupt_release();
+    s->trials->searching = false;
     s->trials->enough = 0;
-    console_progress_end(s->trials->program);
     return ok;
 }
 
 bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptNodes *kept,
                  Err *err) {
     Search s = {.trials = trials,
-                .arena = trials->program->arena,
+                .arena = kept->result.arena,
                 .base = options,
                 .most = most,
                 .limit = trials->done + KEEP_TRIALS,
                 .options = *options,
-                .err = err,
-                .started = console_seconds()};
+                .err = err};
     TrialResult *result = &kept->result;
-    *kept = (KeptNodes){.result = {.nodes = true}};
+    *kept = (KeptNodes){.result = {.arena = s.arena, .nodes = true}};
     if (!trials_run(trials, options, result, err)) return false;
     if (result->judgement.error <= most) return true;
     if (!begin(&s, result)) return false;

@@ -19,7 +19,7 @@ typedef struct ComparedValue {
     size_t step; /* index in `steps` */
     int32_t dtype, dtype_reference;
     const char *type; /* of the run's */
-    ValueDiff diff;
+    DemiDistance diff;
 } ComparedValue;
 
 typedef struct ComparedStep {
@@ -69,9 +69,9 @@ bool comparison_reference(Comparison *comparison, Session *session, Err *err);
 bool comparison_run(Comparison *comparison, Session *session, Err *err);
 
 /* Marks steps as bad where a value is beyond the limit. */
-void comparison_judge(Comparison *comparison, const Limit *limit);
+void comparison_judge(Comparison *comparison, const DemiLimit *limit);
 
 /* What was compared under that name last; NULL where nothing was. */
-const ValueDiff *comparison_output(const Comparison *comparison, const char *name);
+const DemiDistance *comparison_output(const Comparison *comparison, const char *name);
 
 #endif

@@ -92,16 +92,15 @@ static void list_sets(const Session *s, Arena *arena, const char *data, Words *s
     if (sets->count) qsort(sets->items, sets->count, sizeof *sets->items, by_number);
 }
 
-bool session_data_sets(const Session *s, Program *program, const char *data, Words *sets,
-                       Err *err) {
+bool session_data_sets(const Session *s, Arena *arena, const char *data, Words *sets, Err *err) {
     *sets = (Words){0};
     if (!data) return true;
     PathKind kind = kind_of(data);
     if ((kind == PATH_FILE && is_value_file(data)) ||
-        (kind == PATH_FOLDER && has_inputs(s, program->arena, data)))
-        VEC_PUSH(program->arena, sets, data);
+        (kind == PATH_FOLDER && has_inputs(s, arena, data)))
+        VEC_PUSH(arena, sets, data);
     else if (kind == PATH_FOLDER)
-        list_sets(s, program->arena, data, sets);
+        list_sets(s, arena, data, sets);
     if (sets->count) return true;
     err_set(err, ERR_USAGE,
             kind == PATH_NONE   ? "no such file or folder"
@@ -111,7 +110,7 @@ bool session_data_sets(const Session *s, Program *program, const char *data, Wor
     err_hint(err,
              "an .npz with arrays called like the inputs, a folder of NAME.npy or of input_0.pb, "
              "input_1.pb, ..., or a folder of such; the inputs are: %s",
-             session_list(program->arena, s->inputs, s->input_count));
+             session_list(arena, s->inputs, s->input_count));
     return false;
 }
 
@@ -132,25 +131,24 @@ static bool is_output(const Session *s, const char *name) {
     return false;
 }
 
-bool session_read_archive(Session *s, Program *program, const char *path, bool outputs, Err *err) {
+bool session_read_archive(Session *s, Arena *arena, const char *path, bool outputs, Err *err) {
     NpzMembers members = {0};
-    Source *source = source_open(program->arena, path, 0, err);
-    bool ok = source && npz_list(program->arena, source, &members, err);
+    Source *source = source_open(arena, path, 0, err);
+    bool ok = source && npz_list(arena, source, &members, err);
     for (size_t m = 0; ok && m < members.count; m++) {
         const char *name = members.items[m].name;
         size_t i = session_input(s, name);
         if (i < s->input_count)
-            ok = session_read_input(s, program, i, path, err);
+            ok = session_read_input(s, arena, i, path, err);
         else if (!outputs || !is_output(s, name))
-            ok = session_no_input(s, program->arena, name, outputs ? "data" : "input", err);
+            ok = session_no_input(s, arena, name, outputs ? "data" : "input", err);
     }
     if (!ok) err_file(err, path);
     return ok;
 }
 
 /* Files stand for the inputs that have no default, or for all where there are as many. */
-static bool read_numbered(Session *s, Program *program, const char *folder, Err *err) {
-    Arena *arena = program->arena;
+static bool read_numbered(Session *s, Arena *arena, const char *folder, Err *err) {
     size_t files = 0, needed = needed_count(s), number = 0;
     while (numbered(arena, folder, "input", files)) files++;
     bool all = files == s->input_count;
@@ -164,37 +162,36 @@ static bool read_numbered(Session *s, Program *program, const char *folder, Err 
     for (size_t i = 0; i < s->input_count && number < files; i++) {
         if (!all && s->inputs[i].has_default) continue;
         const char *path = numbered(arena, folder, "input", number++);
-        if (!s->given[i] && !session_read_input(s, program, i, path, err)) return false;
+        if (!s->given[i] && !session_read_input(s, arena, i, path, err)) return false;
     }
     return true;
 }
 
-static bool read_named(Session *s, Program *program, const char *folder, Err *err) {
+static bool read_named(Session *s, Arena *arena, const char *folder, Err *err) {
     for (size_t i = 0; i < s->input_count; i++) {
-        const char *path = named(program->arena, folder, s->inputs[i].name);
-        if (path && !s->given[i] && !session_read_input(s, program, i, path, err)) return false;
+        const char *path = named(arena, folder, s->inputs[i].name);
+        if (path && !s->given[i] && !session_read_input(s, arena, i, path, err)) return false;
     }
     return true;
 }
 
-static bool read_single(Session *s, Program *program, const char *path, Err *err) {
+static bool read_single(Session *s, Arena *arena, const char *path, Err *err) {
     size_t i = 0;
     if (needed_count(s) != 1) {
         err_set(err, ERR_USAGE, "the file has one array, and the model more inputs");
         err_file(err, path);
         err_hint(err, "give an .npz with arrays called like them, or a folder; the inputs are: %s",
-                 session_list(program->arena, s->inputs, s->input_count));
+                 session_list(arena, s->inputs, s->input_count));
         return false;
     }
     while (s->inputs[i].has_default) i++;
-    return s->given[i] || session_read_input(s, program, i, path, err);
+    return s->given[i] || session_read_input(s, arena, i, path, err);
 }
 
-bool session_read_set(Session *s, Program *program, const char *set, Err *err) {
+bool session_read_set(Session *s, Arena *arena, const char *set, Err *err) {
     if (kind_of(set) == PATH_FILE)
-        return value_is_archive(program->arena, set)
-                   ? session_read_archive(s, program, set, true, err)
-                   : read_single(s, program, set, err);
-    if (numbered(program->arena, set, "input", 0)) return read_numbered(s, program, set, err);
-    return read_named(s, program, set, err);
+        return value_is_archive(arena, set) ? session_read_archive(s, arena, set, true, err)
+                                            : read_single(s, arena, set, err);
+    if (numbered(arena, set, "input", 0)) return read_numbered(s, arena, set, err);
+    return read_named(s, arena, set, err);
 }

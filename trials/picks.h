@@ -16,13 +16,8 @@
 #include "session.h"
 #include "sym.h"
 
-/* A pick that differs. */
-typedef struct PickRow {
-    const char *node, *op_type;
-    uint64_t count, same; /* what the reference picked, and what of it this model picks too */
-    double margin;        /* how far from a tie, by the largest magnitude of what is picked from */
-} PickRow;
-typedef VEC(PickRow) PickRows;
+/* Those that differ. */
+typedef VEC(DemiPick) PickRows;
 
 enum { PICK_FROM = 5 };
 typedef struct Pick {

@@ -280,7 +280,7 @@ bool value_check(Arena *arena, const DemiData *value, const DemiPlanIo *io, Err 
     return false;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- names of files ------------------------------------------------------------------------- */
 
 const char *value_file_name(Arena *arena, const char *name) {
     static const char hex[] = "0123456789ABCDEF";
@@ -297,14 +297,4 @@ const char *value_file_name(Arena *arena, const char *name) {
         text[size++] = plain ? (char)*p : hex[*p & 15];
     }
     return text;
-}
-
-bool value_write_pb(OutputFile *to, Arena *arena, const DemiData *value, const DemiPlanIo *io) {
-    Bytes bytes = value_pb_make(arena, value, io->name, io->optional);
-    return (!bytes.size || outputs_write(to, bytes.data, bytes.size)) &&
-           outfile_finish(to->file, to->err);
-}
-
-bool value_write_npy(OutputFile *to, Arena *arena, const DemiData *value) {
-    return npy_write(to->file, arena, value, to->err) && outfile_finish(to->file, to->err);
 }

@@ -24,7 +24,7 @@ typedef struct PickCase {
 } PickCase;
 
 /* Fills count, same and margin. */
-void pick_margin(const PickCase *pc, PickRow *row);
+void pick_margin(const PickCase *pc, DemiPick *row);
 
 /* TopK's values for the reference's indices, in scratch; false where an index is beyond. */
 bool pick_values(const PickCase *pc, DemiData *values);

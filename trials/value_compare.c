@@ -161,7 +161,7 @@ static void compare_lanes(Lanes *l, const float *a, const float *b, size_t count
 
 /* What compare_item does, of numbers alone. */
 static void compare_block(const Pair *p, const float *a, const float *b, uint64_t first,
-                          size_t count, Sums *sums, ValueDiff *diff) {
+                          size_t count, Sums *sums, DemiDistance *diff) {
     const double allow[2] = {p->tolerance->absolute, p->tolerance->relative};
     Lanes l = {{0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
     double furthest = 0, beyond = 0;
@@ -197,7 +197,7 @@ static void compare_block(const Pair *p, const float *a, const float *b, uint64_
 
 /* ---- element by element ---------------------------------------------------------------------- */
 
-static void note_worst(const Pair *p, uint64_t i, double beyond, Sums *sums, ValueDiff *diff) {
+static void note_worst(const Pair *p, uint64_t i, double beyond, Sums *sums, DemiDistance *diff) {
     diff->beyond++;
     if (diff->beyond > 1 && !(beyond > sums->furthest)) return;
     sums->furthest = beyond;
@@ -206,7 +206,7 @@ static void note_worst(const Pair *p, uint64_t i, double beyond, Sums *sums, Val
     diff->worst_want = value_item(p->want, i);
 }
 
-static void compare_item(const Pair *p, uint64_t i, Sums *sums, ValueDiff *diff) {
+static void compare_item(const Pair *p, uint64_t i, Sums *sums, DemiDistance *diff) {
     double a = value_item(p->got, i), b = value_item(p->want, i);
     if (!isfinite(a) || !isfinite(b)) {
         if ((isnan(a) && isnan(b)) || a == b) return;
@@ -229,7 +229,7 @@ static void compare_item(const Pair *p, uint64_t i, Sums *sums, ValueDiff *diff)
     sums->finite++;
 }
 
-static void compare_strings(const Pair *p, Sums *sums, ValueDiff *diff) {
+static void compare_strings(const Pair *p, Sums *sums, DemiDistance *diff) {
     const DemiString *a = p->got->data, *b = p->want->data;
     uint64_t count = value_count(p->got);
     for (uint64_t i = 0; i < count; i++) {
@@ -243,7 +243,7 @@ static void compare_strings(const Pair *p, Sums *sums, ValueDiff *diff) {
 
 typedef struct Part {
     Sums sums;
-    ValueDiff diff;
+    DemiDistance diff;
 } Part;
 
 typedef struct Wave {
@@ -273,9 +273,9 @@ static void compare_piece(void *data, unsigned task, unsigned lane) {
     compare_range(wave->pair, first, end < wave->count ? end : wave->count, &wave->parts[task]);
 }
 
-static void add_part(const Part *part, Sums *sums, ValueDiff *diff) {
+static void add_part(const Part *part, Sums *sums, DemiDistance *diff) {
     const Sums *s = &part->sums;
-    const ValueDiff *d = &part->diff;
+    const DemiDistance *d = &part->diff;
     if (d->beyond && (diff->beyond == 0 || s->furthest > sums->furthest)) {
         sums->furthest = s->furthest;
         diff->worst = d->worst;
@@ -308,7 +308,7 @@ static unsigned wave_tasks(uint64_t first, uint64_t count) {
     return left < WAVE ? (unsigned)left : WAVE;
 }
 
-static void compare_numbers(const Pair *p, uint64_t count, Sums *sums, ValueDiff *diff) {
+static void compare_numbers(const Pair *p, uint64_t count, Sums *sums, DemiDistance *diff) {
     Part parts[WAVE];
     Wave wave = {.pair = p, .count = count, .parts = parts};
     for (; wave.first < count; wave.first += (uint64_t)WAVE * PIECE) {
@@ -326,7 +326,7 @@ static bool comparable(const Pair *p) {
     return a == b || (p->tolerance->any_float && dtype_is_float(a) && dtype_is_float(b));
 }
 
-static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, ValueDiff *diff) {
+static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, DemiDistance *diff) {
     const DemiData *a = p->got, *b = p->want;
     bool same = a->kind == b->kind && comparable(p) && a->rank == b->rank;
     for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
@@ -349,7 +349,7 @@ static const char *compare_tensors(Arena *arena, Pair *p, Sums *sums, ValueDiff 
     return NULL;
 }
 
-static const char *compare_values(Arena *arena, Pair pair, Sums *sums, ValueDiff *diff) {
+static const char *compare_values(Arena *arena, Pair pair, Sums *sums, DemiDistance *diff) {
     const DemiData *a = pair.got, *b = pair.want;
     if (a->kind == DEMI_DATA_TENSOR_KIND && b->kind == DEMI_DATA_TENSOR_KIND)
         return compare_tensors(arena, &pair, sums, diff);
@@ -366,10 +366,10 @@ static const char *compare_values(Arena *arena, Pair pair, Sums *sums, ValueDiff
 }
 
 void value_compare(Arena *arena, const DemiData *got, const DemiData *want,
-                   const Tolerance *tolerance, ValueDiff *diff) {
+                   const Tolerance *tolerance, DemiDistance *diff) {
     Sums sums = {.finite = 0};
     Pair pair = {.got = got, .want = want, .tolerance = tolerance, .workers = tolerance->workers};
-    *diff = (ValueDiff){.mismatch = NULL};
+    *diff = (DemiDistance){.mismatch = NULL};
     diff->mismatch = compare_values(arena, pair, &sums, diff);
     if (diff->special || diff->mismatch) diff->max_abs = INFINITY;
     diff->mean_abs = sums.finite ? sums.absolute / (double)sums.finite : 0;
