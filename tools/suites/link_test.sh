@@ -11,6 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 client=$source/tools/examples/client_example.c
 pipeline_client=$source/tools/examples/client_pipeline.c
+verify_client=$source/tools/examples/client_verify.c
 
 fail() {
     echo "link_test: $*" >&2
@@ -60,7 +61,7 @@ END
 }
 
 cpp_client() {
-    printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_runtime.h>' \
+    printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_trials.h>' \
         'int main() { return demi_version() ? 0 : 1; }' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
@@ -97,6 +98,11 @@ try() {
     # shellcheck disable=SC2086
     $cc -std=c11 -Wall -Wextra -Werror -o "$work/pipeline" "$pipeline_client" $flags \
         "-Wl,-rpath,$libdir"
+    # shellcheck disable=SC2086
+    $cc -std=c11 -Wall -Wextra -Werror -o "$work/verify" "$verify_client" $flags \
+        "-Wl,-rpath,$libdir"
+    "$source/tools/suites/client_verify.sh" "$work/verify" \
+        "$source/testdata/models/conv_net.onnx" || fail "client_verify failed"
     # shellcheck disable=SC2046
     $cc -shared -fPIC -o "$work/plugin.so" "$source/tools/examples/plugin_example.c" \
         $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags demi)
@@ -109,7 +115,8 @@ try() {
 }
 
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
-for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h share/man/man1/demi.1; do
+for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h include/demi/demi_trials.h \
+    share/man/man1/demi.1; do
     [ -s "$work/first/$file" ] || fail "$file is not installed"
 done
 check_exports "$(find "$work/first" -name libdemi.a)"
