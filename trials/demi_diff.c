@@ -2,6 +2,7 @@
 /* The front of what is told of two models without running either: demi_diff and demi_against. */
 #include <string.h>
 
+#include "byte_buffer.h"
 #include "compare.h"
 #include "demi_call.h"
 #include "demi_front.h"
@@ -120,31 +121,19 @@ static void take_made(void *data, const DemiDifference *diff) {
     take_line(args, line);
 }
 
-typedef struct ModelBytes {
-    Arena *arena;
-    VEC(char) items;
-} ModelBytes;
-
-static bool take_bytes(void *user, const void *bytes, size_t size) {
-    ModelBytes *all = user;
-    while (all->items.capacity - all->items.count < size)
-        all->items.items = vec_grow(all->arena, all->items.items, &all->items.capacity, 1);
-    memcpy(all->items.items + all->items.count, bytes, size);
-    all->items.count += size;
-    return true;
-}
-
 /* The reference as converted, and as it is when written and read back: nodes without a name are
  * then called by what they give there. */
-static bool convert_reference(const AgainstArgs *args, ModelBytes *bytes, DemiModel **made,
+static bool convert_reference(const AgainstArgs *args, ByteBuffer *room, DemiModel **made,
                               Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    DemiModel **reference = model_hold(bytes->arena);
+    DemiModel **reference = model_hold(room->arena);
     if (!model_open(&args->reference, reference, err)) return false;
     DemiStatus status = demi_convert(*reference, args->options.made_by, NULL, &error);
-    if (status == DEMI_OK) status = demi_save_callback(*reference, take_bytes, bytes, NULL, &error);
     if (status == DEMI_OK)
-        status = demi_load_memory(bytes->items.items, bytes->items.count, NULL, made, &error);
+        status = demi_save_callback(*reference, byte_buffer_write, room, NULL, &error);
+    byte_buffer_end(room);
+    if (status == DEMI_OK)
+        status = demi_load_memory(room->bytes.items, room->bytes.count, NULL, made, &error);
     if (error_take(err, status, &error)) return true;
     if (args->reference.path) err_file(err, args->reference.path);
     return false;
@@ -154,9 +143,9 @@ static bool convert_reference(const AgainstArgs *args, ModelBytes *bytes, DemiMo
 static bool compare_made(Call *call, AgainstArgs *args) {
     Arena *arena = arena_child(&call->scratch), *scratch = arena_child(arena);
     DemiModel **made = model_hold(arena);
-    ModelBytes bytes = {.arena = arena}; /* which the model lies in */
+    ByteBuffer room = {.arena = arena}; /* which the model lies in */
     bool ok =
-        convert_reference(args, &bytes, made, &call->err) &&
+        convert_reference(args, &room, made, &call->err) &&
         model_diff(demi_front_lend(*made, &call->trap), demi_front_lend(args->model, &call->trap),
                    scratch, take_made, args, &call->err);
     model_drop(made);

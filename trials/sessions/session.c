@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "byte_buffer.h"
 #include "error_fill.h"
 #include "model_source.h"
 #include "plan.h"
@@ -14,29 +15,21 @@
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-typedef struct PlanBytes {
-    Arena *arena;
-    VEC(char) bytes;
-} PlanBytes;
-
-static bool take_plan(void *user, const void *bytes, size_t size) {
-    PlanBytes *plan = user;
-    while (plan->bytes.capacity - plan->bytes.count < size + PLAN_ALIGN)
-        plan->bytes.items = vec_grow(plan->arena, plan->bytes.items, &plan->bytes.capacity, 1);
-    memcpy(plan->bytes.items + plan->bytes.count, bytes, size);
-    plan->bytes.count += size;
-    return true;
-}
-
 static bool make_plan(Session *s, Arena *arena, DemiModel *model, Err *err) {
-    PlanBytes plan = {.arena = arena};
+    ByteBuffer room = {.arena = arena};
     DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = demi_compile(model, &s->how->compile, take_plan, &plan, &error);
-    if (!error_take(err, status, &error)) return false;
-    char *start = plan.bytes.items;
-    size_t gap = (size_t)(-(uintptr_t)start % PLAN_ALIGN);
-    if (gap) memmove(start + gap, start, plan.bytes.count);
-    status = demi_plan_from_memory(start + gap, plan.bytes.count, &s->plan, &error);
+    static const char gap[PLAN_ALIGN]; /* for the plan to begin in, where that is aligned */
+    bool made = byte_buffer_write(&room, gap, sizeof gap);
+    DemiStatus status = demi_compile(model, &s->how->compile, byte_buffer_write, &room, &error);
+    byte_buffer_end(&room);
+    if (!made || !error_take(err, status, &error)) return false;
+    char *start = room.bytes.items;
+    size_t at = (size_t)(-(uintptr_t)start % PLAN_ALIGN), size = room.bytes.count - sizeof gap;
+    if (at)
+        memmove(start + at, start + sizeof gap, size);
+    else
+        at = sizeof gap; /* where it is */
+    status = demi_plan_from_memory(start + at, size, &s->plan, &error);
     return error_take(err, status, &error);
 }
 
