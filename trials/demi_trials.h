@@ -318,7 +318,7 @@ DEMI_API size_t demi_verdict_kept_count(const DemiVerdict *verdict);
 DEMI_API const char *demi_verdict_kept(const DemiVerdict *verdict, size_t i);
 /* The same as patterns, behind those that the conversion had: what DemiConvertOptions.keep is to
  * be. Where nodes are kept, `allow_unmatched` is to be set, too: a node that raising the opset made
- * is not there where nothing is left to raise it for. Adds nothing for other verdicts. */
+ * is not there where nothing is left to raise it for. None for other verdicts. */
 DEMI_API const char *const *demi_verdict_keep(const DemiVerdict *verdict, size_t *count);
 
 /* ---- calibration ----------------------------------------------------------------------------- */

@@ -267,13 +267,14 @@ static void test_random_sets(void **state) {
     DemiInputOptions inputs = DEMI_INPUT_OPTIONS_INIT;
     DemiTrialOptions options = DEMI_TRIAL_OPTIONS_INIT;
     DemiVerdict *verdict = NULL;
-    const char *const dims[] = {"N=3"};
+    char text[] = "N=3";
+    const char *const dims[] = {text};
     inputs.sets = 2;
     inputs.dims = dims;
     inputs.dim_count = 1;
     options.inputs = &inputs;
     DemiTrials *trials = open_trials(overflowing, &options);
-    inputs.dims = NULL; /* texts were copied */
+    text[2] = '4'; /* it was copied */
     assert_int_equal(demi_trials_run(trials, NULL, &verdict, NULL), DEMI_OK);
     assert_int_equal(demi_verdict_output(verdict, 0)->diff.count, 6);
     assert_string_equal(demi_verdict_totals(verdict)->assumed, "");

@@ -35,7 +35,10 @@ bool session_no_input(const Session *s, Arena *arena, const char *name, const ch
                       Err *err) {
     NearestName nearest = nearest_name_of(name);
     for (size_t i = 0; i < s->input_count; i++) nearest_name_try(&nearest, s->inputs[i].name);
-    err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
+    if (option)
+        err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
+    else
+        err_set(err, ERR_USAGE, "the model has no input '%s'", name);
     err_file(err, s->path);
     const char *list = session_list(arena, s->inputs, s->input_count);
     if (nearest.best)
@@ -212,7 +215,7 @@ static bool take_files(Finder *f) {
 static bool take_value(Finder *f, const DemiInputValue *row) {
     Session *s = f->session;
     size_t i = session_input(s, row->name);
-    if (i == s->input_count) return unknown_input(f, "values", row->name);
+    if (i == s->input_count) return unknown_input(f, NULL, row->name);
     if (s->given[i]) return true;
     s->values[i] = *row->value;
     if (!value_check(f->arena, &s->values[i], &s->inputs[i], f->err)) return blame_input(f, i);
