@@ -250,8 +250,9 @@ typedef struct DemiVerdict DemiVerdict;
 
 /* Converts the model so and runs that on each set, as what is later written of it would run on a
  * device that accumulates in float: every 16-bit result is rounded once. *verdict is NULL on error:
- * those of demi_convert, of compiling and of runs; DEMI_ERR_CANCELLED. The trials can go on after
- * any error. Progress and text of convert->run are not used. */
+ * those of demi_convert, of compiling and of runs; DEMI_ERR_CANCELLED. The trials can go on after an
+ * error; after DEMI_ERR_ENV for want of memory they are good only for demi_trials_free. Progress and
+ * text of convert->run are not used. */
 DEMI_API DemiStatus demi_trials_run(DemiTrials *trials, const DemiConvertOptions *convert,
                                     DemiVerdict **verdict, DemiError *error);
 
