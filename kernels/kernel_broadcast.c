@@ -5,9 +5,6 @@
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 
-KERNEL_LAYOUT(broadcast, BroadcastAttrs, KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
-              KERNEL_INT(BroadcastAttrs, broadcast, "broadcast", 0));
-
 /* The operand's strides for each of the output's dims. */
 static bool align(KernelCall *call, const KernelTensor *out, const BroadcastOperand *operand,
                   uint64_t *strides) {
@@ -148,7 +145,7 @@ bool kernel_binary_operands(KernelCall *call, Dtype result) {
 
 bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing) {
     *trailing = 0;
-    if (call->row->layout != &kernel_layout_broadcast) return true;
+    if (call->row->layout != &op_attrs_broadcast) return true;
     const BroadcastAttrs *attrs = call->attrs;
     uint32_t rank = call->inputs[0].rank, inner = call->inputs[1].rank;
     if (attrs->axis == ATTR_ABSENT || !attrs->broadcast) return true;

@@ -9,19 +9,16 @@
 
 static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags, #function, NULL},
+    {domain, op, since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL},
 #define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
-    {domain, op,        since,     kernel_##function, &kernel_layout_##layout,                     \
-     types,  flags,     #function, &kernel_prepare_##prepare},
+    {domain, op,    since,     kernel_##function,        &op_attrs_##layout,                       \
+     types,  flags, #function, &kernel_prepare_##prepare},
 #include "kernels.def"
 #undef KERNEL
 #undef KERNEL_PREPARED
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
-
-static const AttrField no_fields[] = {{.name = NULL}};
-const AttrLayout kernel_layout_none = {1, no_fields};
 
 static int compare(const char *domain, const char *op, const KernelRow *row) {
     int order = strcmp(domain, row->domain);

@@ -8,21 +8,6 @@
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
-const char *const activation_names[] = {
-    [ACTIVATION_NONE] = "",
-    [ACTIVATION_RELU] = "Relu",
-    [ACTIVATION_CLIP] = "Clip",
-    [ACTIVATION_LEAKY_RELU] = "LeakyRelu",
-    [ACTIVATION_SIGMOID] = "Sigmoid",
-    [ACTIVATION_TANH] = "Tanh",
-    [ACTIVATION_HARD_SIGMOID] = "HardSigmoid",
-    [ACTIVATION_HARD_SWISH] = "HardSwish",
-    [ACTIVATION_SILU] = "Silu",
-    [ACTIVATION_GELU] = "Gelu",
-    [ACTIVATION_GELU_TANH] = "GeluTanh",
-    [ACTIVATION_COUNT] = NULL,
-};
-
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Called for whole blocks, as what chooses between the clones is a call that is not inline. */

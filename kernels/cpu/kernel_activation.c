@@ -12,20 +12,6 @@
 #include "kernel_saturate.h"
 #include "kernel_types.h"
 
-typedef struct ActivationAttrs {
-    float p, q;
-} ActivationAttrs;
-
-#define P(text, otherwise) KERNEL_REAL(ActivationAttrs, p, text, otherwise)
-#define Q(text, otherwise) KERNEL_REAL(ActivationAttrs, q, text, otherwise)
-KERNEL_LAYOUT(leaky, ActivationAttrs, P("alpha", 0.01f));
-KERNEL_LAYOUT(alpha_1, ActivationAttrs, P("alpha", 1.0f));
-KERNEL_LAYOUT(hard_sigmoid, ActivationAttrs, P("alpha", 0.2f), Q("beta", 0.5f));
-KERNEL_LAYOUT(selu_1, ActivationAttrs, P("alpha", 1.6732f), Q("gamma", 1.0507f));
-KERNEL_LAYOUT(selu, ActivationAttrs, P("alpha", 1.67326319217681884765625f),
-              Q("gamma", 1.05070102214813232421875f));
-KERNEL_LAYOUT(shrink, ActivationAttrs, P("lambd", 0.5f), Q("bias", 0.0f));
-
 /* The double of the decimal number that a float attribute was written as is not known: the float's
  * own value counts. */
 static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT]) {
@@ -100,13 +86,6 @@ UNARY_ROWS(gelu_f64, double, double, double, x * 0.5 * erfc(-x * 0.7071067811865
 UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, gelu_tanh_float(x))
 UNARY_ROWS(gelu_tanh_f64, double, double, double,
            x / (1 + exp(-2 * GELU_SCALE * (x + 0.044715 * x * x * x))))
-
-typedef struct GeluAttrs {
-    int64_t approximate;
-} GeluAttrs;
-static const char *const approximations[] = {"none", "tanh", NULL};
-KERNEL_LAYOUT(gelu, GeluAttrs,
-              KERNEL_CHOICE(GeluAttrs, approximate, "approximate", approximations, 0));
 
 bool kernel_gelu(KernelCall *call) {
     static const UnaryFunction exact[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu)};

@@ -108,11 +108,6 @@ bool kernel_div(KernelCall *call) {
     return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
 }
 
-typedef struct ModAttrs {
-    int64_t fmod;
-} ModAttrs;
-KERNEL_LAYOUT(mod, ModAttrs, KERNEL_INT(ModAttrs, fmod, "fmod", 0));
-
 bool kernel_mod(KernelCall *call) {
     static const BroadcastFunction down[DTYPE_COUNT] = {KERNEL_BY_FLOAT(mod), KERNEL_BY_INT(mod)};
     static const BroadcastFunction to_zero[DTYPE_COUNT] = {KERNEL_BY_FLOAT(fmod),

@@ -34,12 +34,6 @@ static AxisSpan span_at(AxisLoops a, uint64_t blocks, uint64_t b) {
 
 /* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
 
-typedef struct ArgAttrs {
-    int64_t axis, last;
-} ArgAttrs;
-KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
-              KERNEL_INT(ArgAttrs, last, "select_last_index", 0));
-
 #define ABOVE(a, b) ((a) > (b))
 #define BELOW(a, b) ((a) < (b))
 
@@ -179,12 +173,6 @@ bool kernel_arg_min(KernelCall *call) {
 }
 
 /* ---- CumSum, CumProd ------------------------------------------------------------------------- */
-
-typedef struct CumAttrs {
-    int64_t exclusive, reverse;
-} CumAttrs;
-KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0),
-              KERNEL_INT(CumAttrs, reverse, "reverse", 0));
 
 /* Element k of an axis is visited k-th, or k-th from the end. */
 #define CUM_LOOP(name, T, A, NEUTRAL, OP)                                                          \

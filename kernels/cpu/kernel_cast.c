@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-typedef struct CastAttrs {
-    int64_t saturate, round;
-} CastAttrs;
-static const char *const rounds[] = {"up", "down", "nearest", NULL};
-KERNEL_LAYOUT(cast, CastAttrs, KERNEL_INT(CastAttrs, saturate, "saturate", 1),
-              KERNEL_CHOICE(CastAttrs, round, "round_mode", rounds, CONVERT_UP));
-
 bool kernel_cast(KernelCall *call) {
     const KernelTensor *in = kernel_input(call, 0);
     KernelTensor *out = kernel_result(call, 0);

@@ -108,12 +108,6 @@ static void widest(Dtype dtype, Bound *low, Bound *high) {
     SATURATE_LIST(WIDEST)
 }
 
-typedef struct ClipAttrs {
-    AttrFloats min, max;
-} ClipAttrs;
-KERNEL_LAYOUT(clip, ClipAttrs, KERNEL_FIELD(ClipAttrs, min, "min", FLOAT),
-              KERNEL_FIELD(ClipAttrs, max, "max", FLOAT));
-
 /* The bound that input i or, before version 11, an attribute gives; else `bound` as it is. */
 static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **bound) {
     const KernelTensor *given = kernel_input(call, i);
@@ -143,7 +137,7 @@ bool kernel_clip(KernelCall *call) {
     Bound low = {0}, high = {0};
     const void *low_data = &low, *high_data = &high;
     widest(in->dtype, &low, &high);
-    if (call->row->layout == &kernel_layout_clip) {
+    if (call->row->layout == &op_attrs_clip) {
         const ClipAttrs *attrs = call->attrs;
         attribute_bound(call, &attrs->min, -FLT_MAX, &low);
         attribute_bound(call, &attrs->max, FLT_MAX, &high);

@@ -10,12 +10,6 @@
 #include "kernel_parts.h"
 #include "quantized.h"
 
-typedef struct ConvAttrs {
-    WindowAttrs w;
-} ConvAttrs;
-
-KERNEL_LAYOUT(conv_quantized, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
-
 enum { STORE_WORK = 16 }; /* multiply-adds that rounding and storing a sum takes as long as */
 
 static bool is_byte(const KernelTensor *t) {
@@ -37,13 +31,12 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
 }
 
 bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
-    const ConvAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
     ZeroPoints x_zero, w_zero;
     if (!w || !is_byte(x) || !is_byte(w)) return kernel_fail(call, "operands are not of 8 bits");
-    if (!window_make(call, &attrs->w, w, &window) ||
-        !window_check_conv(call, &window, x, w, NULL) ||
+    if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, NULL) ||
         !zero_points(call, at->x_zero, 1, &x_zero) ||
         !zero_points(call, at->w_zero, (uint64_t)w->dims[0], &w_zero))
         return false;

@@ -14,12 +14,6 @@ bool kernel_copy(KernelCall *call) {
     return true;
 }
 
-typedef struct ShapeAttrs {
-    int64_t start, end;
-} ShapeAttrs;
-KERNEL_LAYOUT(shape, ShapeAttrs, KERNEL_INT(ShapeAttrs, start, "start", 0),
-              KERNEL_INT(ShapeAttrs, end, "end", INT64_MAX));
-
 /* The dims from `start` on; how many the output's dim says. */
 bool kernel_shape(KernelCall *call) {
     if (!kernel_needs(call, 1, 1)) return false;

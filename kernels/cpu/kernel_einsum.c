@@ -17,12 +17,6 @@
 
 enum { LETTERS = 52 };
 
-typedef struct EinsumAttrs {
-    AttrText equation;
-} EinsumAttrs;
-
-KERNEL_LAYOUT(einsum, EinsumAttrs, KERNEL_FIELD(EinsumAttrs, equation, "equation", TEXT));
-
 /* An operand or an intermediate result. */
 typedef struct Operand {
     const void *data;

@@ -6,12 +6,6 @@
 #include "kernel_functions.h"
 #include "kernel_index.h"
 
-typedef struct GatherAttrs {
-    int64_t axis, batch_dims;
-} GatherAttrs;
-KERNEL_LAYOUT(gather, GatherAttrs, KERNEL_INT(GatherAttrs, axis, "axis", 0),
-              KERNEL_INT(GatherAttrs, batch_dims, "batch_dims", 0));
-
 typedef uint16_t __attribute__((may_alias)) Unit2;
 typedef uint32_t __attribute__((may_alias)) Unit4;
 typedef uint64_t __attribute__((may_alias)) Unit8;

@@ -17,11 +17,6 @@ static bool check_single(KernelCall *call, uint32_t i) {
 
 /* ---- Range ----------------------------------------------------------------------------------- */
 
-typedef struct RangeAttrs {
-    int64_t stash;
-} RangeAttrs;
-KERNEL_LAYOUT(range, RangeAttrs, KERNEL_INT(RangeAttrs, stash, "stash_type", DTYPE_FLOAT));
-
 /* The result, which is known to be of the operands' type only now that it is there. */
 static bool make_range(KernelCall *call, int64_t count) {
     if (!kernel_output(call, 0, 1, &count)) return false;
@@ -86,11 +81,6 @@ bool kernel_range(KernelCall *call) {
 
 /* ---- EyeLike, ConstantOfShape ---------------------------------------------------------------- */
 
-typedef struct EyeAttrs {
-    int64_t k;
-} EyeAttrs;
-KERNEL_LAYOUT(eye_like, EyeAttrs, KERNEL_INT(EyeAttrs, k, "k", 0));
-
 bool kernel_eye_like(KernelCall *call) {
     const EyeAttrs *attrs = call->attrs;
     const KernelTensor *out = kernel_result(call, 0);
@@ -108,11 +98,6 @@ bool kernel_eye_like(KernelCall *call) {
     return true;
 }
 
-typedef struct FillAttrs {
-    AttrTensor value;
-} FillAttrs;
-KERNEL_LAYOUT(constant_of_shape, FillAttrs, KERNEL_FIELD(FillAttrs, value, "value", TENSOR));
-
 /* Doubles what is filled until all is. */
 static void fill(char *to, const void *element, size_t size, uint64_t count) {
     uint64_t whole = count * size, done = size;
@@ -122,7 +107,7 @@ static void fill(char *to, const void *element, size_t size, uint64_t count) {
 }
 
 bool kernel_constant_of_shape(KernelCall *call) {
-    const FillAttrs *attrs = call->attrs;
+    const ConstantAttrs *attrs = call->attrs;
     const KernelTensor *value = attrs->value.data, *out = kernel_result(call, 0);
     if (!out) return kernel_fail(call, "an operand is missing");
     if (value ? value->count != 1 || value->dtype != out->dtype : out->dtype != DTYPE_FLOAT)
@@ -138,15 +123,10 @@ bool kernel_constant_of_shape(KernelCall *call) {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-typedef struct WindowAttrs {
-    int64_t periodic;
-} WindowAttrs;
-KERNEL_LAYOUT(cosine_window, WindowAttrs, KERNEL_INT(WindowAttrs, periodic, "periodic", 1));
-
 /* a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), n being the size, or one less where not periodic; a
  * window of one element is 1. */
 static bool cosine_window(KernelCall *call, double a0, double a1, double a2) {
-    const WindowAttrs *attrs = call->attrs;
+    const CosineWindowAttrs *attrs = call->attrs;
     const KernelTensor *out = kernel_result(call, 0);
     if (!out || !(KERNEL_NUMBERS >> out->dtype & 1))
         return kernel_fail(call, "its result is numbers only");

@@ -13,15 +13,6 @@
 
 /* ---- LRN ------------------------------------------------------------------------------------- */
 
-typedef struct LrnAttrs {
-    int64_t size;
-    float alpha, beta, bias;
-} LrnAttrs;
-KERNEL_LAYOUT(lrn, LrnAttrs, KERNEL_INT(LrnAttrs, size, "size", 0),
-              KERNEL_REAL(LrnAttrs, alpha, "alpha", 0.0001F),
-              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F),
-              KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
-
 /* (n, inner) elements of one sample */
 typedef struct LocalBlock {
     uint64_t n, inner;
@@ -74,12 +65,6 @@ bool kernel_lrn(KernelCall *call) {
 
 /* ---- LpNormalization ------------------------------------------------------------------------- */
 
-typedef struct LpNormAttrs {
-    int64_t axis, p;
-} LpNormAttrs;
-KERNEL_LAYOUT(lp_norm, LpNormAttrs, KERNEL_INT(LpNormAttrs, axis, "axis", -1),
-              KERNEL_INT(LpNormAttrs, p, "p", 2));
-
 static void lp_block(const LocalBlock *block, bool square) {
     uint64_t n = block->n, inner = block->inner;
     const double *x = block->x;
@@ -97,7 +82,7 @@ static void lp_block(const LocalBlock *block, bool square) {
 }
 
 bool kernel_lp_norm(KernelCall *call) {
-    const LpNormAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     uint32_t axis;
     if (!kernel_want_alike(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
@@ -120,11 +105,6 @@ bool kernel_lp_norm(KernelCall *call) {
 }
 
 /* ---- MeanVarianceNormalization --------------------------------------------------------------- */
-
-typedef struct MvnAttrs {
-    AttrInts axes;
-} MvnAttrs;
-KERNEL_LAYOUT(mvn, MvnAttrs, KERNEL_FIELD(MvnAttrs, axes, "axes", INTS));
 
 /* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk.
  */

@@ -114,13 +114,6 @@ bool kernel_bitwise_not(KernelCall *call) {
     return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
 }
 
-typedef struct ShiftAttrs {
-    int64_t direction;
-} ShiftAttrs;
-static const char *const directions[] = {"LEFT", "RIGHT", NULL};
-KERNEL_LAYOUT(bit_shift, ShiftAttrs,
-              KERNEL_CHOICE(ShiftAttrs, direction, "direction", directions, -1));
-
 bool kernel_bit_shift(KernelCall *call) {
     static const BroadcastFunction left[DTYPE_COUNT] = {KERNEL_BY_WIDTH(shift_left)};
     static const BroadcastFunction right[DTYPE_COUNT] = {KERNEL_BY_INT(shift_right)};

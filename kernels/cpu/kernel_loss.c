@@ -11,16 +11,6 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-typedef enum LossReduction { LOSS_NONE, LOSS_SUM, LOSS_MEAN } LossReduction;
-
-typedef struct LossAttrs {
-    int64_t reduction, ignore_index;
-} LossAttrs;
-static const char *const loss_reductions[] = {"none", "sum", "mean", NULL};
-KERNEL_LAYOUT(loss, LossAttrs,
-              KERNEL_CHOICE(LossAttrs, reduction, "reduction", loss_reductions, LOSS_MEAN),
-              KERNEL_INT(LossAttrs, ignore_index, "ignore_index", ATTR_ABSENT));
-
 typedef struct LossJob {
     AxisLoops loops;                /* (N, C, D) */
     const double *scores, *weights; /* weights [C], NULL for ones */

@@ -9,31 +9,6 @@
 #include "kernel_order.h"
 #include "kernel_strided.h"
 
-typedef struct FeatureAttrs {
-    float threshold, replaced_real;
-    int64_t replaced_int, norm, zeros;
-    AttrFloats offset, scale, imputed_reals;
-    AttrInts imputed_ints, sizes, ints;
-    AttrTexts texts;
-} FeatureAttrs;
-enum { NORM_MAX, NORM_L1, NORM_L2 };
-static const char *const norms[] = {"MAX", "L1", "L2", NULL};
-
-KERNEL_LAYOUT(binarizer, FeatureAttrs, KERNEL_REAL(FeatureAttrs, threshold, "threshold", 0));
-KERNEL_LAYOUT(scaler, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, offset, "offset", FLOATS),
-              KERNEL_FIELD(FeatureAttrs, scale, "scale", FLOATS));
-KERNEL_LAYOUT(normalizer, FeatureAttrs, KERNEL_CHOICE(FeatureAttrs, norm, "norm", norms, NORM_MAX));
-KERNEL_LAYOUT(imputer, FeatureAttrs,
-              KERNEL_FIELD(FeatureAttrs, imputed_reals, "imputed_value_floats", FLOATS),
-              KERNEL_FIELD(FeatureAttrs, imputed_ints, "imputed_value_int64s", INTS),
-              KERNEL_REAL(FeatureAttrs, replaced_real, "replaced_value_float", 0),
-              KERNEL_INT(FeatureAttrs, replaced_int, "replaced_value_int64", 0));
-KERNEL_LAYOUT(feature_vectorizer, FeatureAttrs,
-              KERNEL_FIELD(FeatureAttrs, sizes, "inputdimensions", INTS));
-KERNEL_LAYOUT(one_hot_encoder, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, ints, "cats_int64s", INTS),
-              KERNEL_FIELD(FeatureAttrs, texts, "cats_strings", TEXTS),
-              KERNEL_INT(FeatureAttrs, zeros, "zeros", 1));
-
 /* Picks along the last axis. */
 bool kernel_array_feature(KernelCall *call) {
     if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;

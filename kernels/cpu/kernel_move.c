@@ -7,11 +7,6 @@
 
 /* ---- Transpose ------------------------------------------------------------------------------- */
 
-typedef struct TransposeAttrs {
-    AttrInts perm;
-} TransposeAttrs;
-KERNEL_LAYOUT(transpose, TransposeAttrs, KERNEL_FIELD(TransposeAttrs, perm, "perm", INTS));
-
 bool kernel_transpose(KernelCall *call) {
     if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TransposeAttrs *attrs = call->attrs;
@@ -32,13 +27,6 @@ bool kernel_transpose(KernelCall *call) {
 }
 
 /* ---- Slice ----------------------------------------------------------------------------------- */
-
-typedef struct SliceAttrs {
-    AttrInts starts, ends, axes;
-} SliceAttrs;
-KERNEL_LAYOUT(slice, SliceAttrs, KERNEL_FIELD(SliceAttrs, starts, "starts", INTS),
-              KERNEL_FIELD(SliceAttrs, ends, "ends", INTS),
-              KERNEL_FIELD(SliceAttrs, axes, "axes", INTS));
 
 /* Lists of numbers, from attributes or inputs; axes and steps may be NULL. */
 typedef struct SliceLists {
@@ -118,15 +106,6 @@ bool kernel_slice(KernelCall *call) {
 }
 
 /* ---- Concat, Split --------------------------------------------------------------------------- */
-
-typedef struct JoinAttrs {
-    int64_t axis;
-    AttrInts split;
-} JoinAttrs;
-KERNEL_LAYOUT(concat_1, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 1));
-KERNEL_LAYOUT(concat, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 0));
-KERNEL_LAYOUT(split, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 0),
-              KERNEL_FIELD(JoinAttrs, split, "split", INTS));
 
 /* A part and where it lies in the whole: parts are blocks of each row of the whole. */
 typedef struct Part {
@@ -252,14 +231,6 @@ bool kernel_tile(KernelCall *call) {
 }
 
 /* ---- DepthToSpace, SpaceToDepth -------------------------------------------------------------- */
-
-typedef struct DepthAttrs {
-    int64_t blocksize, mode;
-} DepthAttrs;
-enum { DEPTH_FIRST, COLUMN_FIRST };
-static const char *const depth_modes[] = {"DCR", "CRD", NULL};
-KERNEL_LAYOUT(depth, DepthAttrs, KERNEL_INT(DepthAttrs, blocksize, "blocksize", 0),
-              KERNEL_CHOICE(DepthAttrs, mode, "mode", depth_modes, DEPTH_FIRST));
 
 /* Walks over N, C, H, row in block, W, column in block: `space` is the tensor of large pictures,
  * whose steps go to axes[].to, `depth` that of many channels. */

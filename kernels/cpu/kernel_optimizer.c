@@ -9,27 +9,6 @@
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 
-typedef struct OptimizerAttrs {
-    int64_t mode;
-    float alpha, beta, epsilon, decay, norm, norm_post;
-} OptimizerAttrs;
-typedef enum MomentumMode { NESTEROV, STANDARD } MomentumMode;
-static const char *const momentum_modes[] = {"nesterov", "standard", NULL};
-
-KERNEL_LAYOUT(adagrad, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, decay, "decay_factor", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, epsilon, "epsilon", 1e-6F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F));
-KERNEL_LAYOUT(adam, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, alpha, "alpha", 0.9F),
-              KERNEL_REAL(OptimizerAttrs, beta, "beta", 0.999F),
-              KERNEL_REAL(OptimizerAttrs, epsilon, "epsilon", 1e-6F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, norm_post, "norm_coefficient_post", 0.0F));
-KERNEL_LAYOUT(momentum, OptimizerAttrs,
-              KERNEL_CHOICE(OptimizerAttrs, mode, "mode", momentum_modes, -1),
-              KERNEL_REAL(OptimizerAttrs, alpha, "alpha", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, beta, "beta", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F));
-
 /* One tensor's arrays; the second accumulator only of Adam. */
 typedef struct OptimizerStep {
     const OptimizerAttrs *attrs;

@@ -9,12 +9,6 @@
 
 /* ---- TopK ------------------------------------------------------------------------------------ */
 
-typedef struct TopKAttrs {
-    int64_t axis, largest;
-} TopKAttrs;
-KERNEL_LAYOUT(topk, TopKAttrs, KERNEL_INT(TopKAttrs, axis, "axis", -1),
-              KERNEL_INT(TopKAttrs, largest, "largest", 1));
-
 /* An element of a lane. A smaller key is wanted more; of equal keys, the smaller index. */
 typedef struct Candidate {
     uint64_t key;
@@ -97,12 +91,6 @@ bool kernel_topk(KernelCall *call) {
 }
 
 /* ---- Unique ---------------------------------------------------------------------------------- */
-
-typedef struct UniqueAttrs {
-    int64_t axis, sorted;
-} UniqueAttrs;
-KERNEL_LAYOUT(unique, UniqueAttrs, KERNEL_INT(UniqueAttrs, axis, "axis", ATTR_ABSENT),
-              KERNEL_INT(UniqueAttrs, sorted, "sorted", 1));
 
 /* The input as `count` items of `width` elements each, contiguous. */
 typedef struct Items {

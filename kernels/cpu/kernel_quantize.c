@@ -17,14 +17,6 @@
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
-typedef struct QuantizeAttrs {
-    int64_t axis, block, saturate, precision;
-} QuantizeAttrs;
-KERNEL_LAYOUT(quantize, QuantizeAttrs, KERNEL_INT(QuantizeAttrs, axis, "axis", 1),
-              KERNEL_INT(QuantizeAttrs, block, "block_size", 0),
-              KERNEL_INT(QuantizeAttrs, saturate, "saturate", 1),
-              KERNEL_INT(QuantizeAttrs, precision, "precision", 0));
-
 enum { RUN = 256 };
 
 /* ---- where the scale of an element is -------------------------------------------------------- */

@@ -109,17 +109,6 @@ static Random *start(KernelCall *call, const AttrFloats *seed) {
 
 /* ---- RandomNormal, RandomUniform ------------------------------------------------------------- */
 
-typedef struct RandomAttrs {
-    AttrFloats seed;
-    float p, q; /* mean and scale, or low and high */
-} RandomAttrs;
-KERNEL_LAYOUT(random_normal, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
-              KERNEL_REAL(RandomAttrs, p, "mean", 0.0f),
-              KERNEL_REAL(RandomAttrs, q, "scale", 1.0f));
-KERNEL_LAYOUT(random_uniform, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
-              KERNEL_REAL(RandomAttrs, p, "low", 0.0f), KERNEL_REAL(RandomAttrs, q, "high", 1.0f));
-KERNEL_LAYOUT(random_seed, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT));
-
 static bool check_numbers(KernelCall *call, const KernelTensor *tensor) {
     uint64_t probe[2] = {0};
     if (!tensor) return kernel_fail(call, "an operand is missing");
@@ -219,21 +208,12 @@ bool kernel_multinomial(KernelCall *call) {
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
-typedef struct DropoutAttrs {
-    float ratio;
-    int64_t is_test, seed;
-} DropoutAttrs;
-KERNEL_LAYOUT(dropout_1, DropoutAttrs, KERNEL_REAL(DropoutAttrs, ratio, "ratio", 0.5f),
-              KERNEL_INT(DropoutAttrs, is_test, "is_test", 0),
-              KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
-KERNEL_LAYOUT(dropout, DropoutAttrs, KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
-
 /* Whether elements are dropped, and the fraction of them: attributes once, inputs from version 12
  * on; versions 7 and 10 do nothing. */
 static bool read_ratio(KernelCall *call, bool *training, double *ratio) {
     const DropoutAttrs *attrs = call->attrs;
     const KernelTensor *given = kernel_input(call, 1), *mode = kernel_input(call, 2);
-    bool by_inputs = call->row->layout == &kernel_layout_dropout && call->row->since >= 12;
+    bool by_inputs = call->row->layout == &op_attrs_dropout && call->row->since >= 12;
     *training = call->row->since < 7 && !attrs->is_test;
     *ratio = call->row->since < 7 ? (double)attrs->ratio : 0.5;
     if (by_inputs && mode) {

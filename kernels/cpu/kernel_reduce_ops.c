@@ -22,13 +22,6 @@ enum {
     PERIOD = 64,
 };
 
-typedef struct ReduceAttrs {
-    AttrInts axes;
-    int64_t noop;
-} ReduceAttrs;
-KERNEL_LAYOUT(reduce, ReduceAttrs, KERNEL_FIELD(ReduceAttrs, axes, "axes", INTS),
-              KERNEL_INT(ReduceAttrs, noop, "noop_with_empty_axes", 0));
-
 typedef struct ReduceSet {
     const ReduceKind *of[DTYPE_COUNT];
 } ReduceSet;
@@ -297,7 +290,7 @@ REDUCE_LOG_SUM_EXP(uint64_t, uint64_t_saturate)
 
 /* axes of input 1, else of the attribute; false with the error set. */
 static bool find_reduced(KernelCall *call, bool *reduced) {
-    const ReduceAttrs *attrs = call->attrs;
+    const AxesAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *input = kernel_input(call, 1);
     const int64_t *axes = attrs->axes.items;
     uint64_t count = attrs->axes.count;

@@ -8,12 +8,6 @@
 #include "kernel_index.h"
 #include "kernel_strided.h"
 
-typedef struct SelectAttrs {
-    int64_t axis;
-} SelectAttrs;
-KERNEL_LAYOUT(compress, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", ATTR_ABSENT));
-KERNEL_LAYOUT(one_hot, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", -1));
-
 /* ---- Compress -------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
@@ -96,12 +90,6 @@ bool kernel_non_zero(KernelCall *call) {
 
 /* ---- ReverseSequence ------------------------------------------------------------------------- */
 
-typedef struct ReverseAttrs {
-    int64_t batch_axis, time_axis;
-} ReverseAttrs;
-KERNEL_LAYOUT(reverse, ReverseAttrs, KERNEL_INT(ReverseAttrs, batch_axis, "batch_axis", 1),
-              KERNEL_INT(ReverseAttrs, time_axis, "time_axis", 0));
-
 bool kernel_reverse_sequence(KernelCall *call) {
     if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const ReverseAttrs *attrs = call->attrs;
@@ -137,11 +125,6 @@ bool kernel_reverse_sequence(KernelCall *call) {
 }
 
 /* ---- Trilu ----------------------------------------------------------------------------------- */
-
-typedef struct TriluAttrs {
-    int64_t upper;
-} TriluAttrs;
-KERNEL_LAYOUT(trilu, TriluAttrs, KERNEL_INT(TriluAttrs, upper, "upper", 1));
 
 bool kernel_trilu(KernelCall *call) {
     if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;

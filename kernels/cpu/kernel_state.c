@@ -61,20 +61,8 @@ static bool state_reals(KernelCall *call, uint32_t i, uint64_t count, const void
 
 /* ---- LinearAttention ------------------------------------------------------------------------- */
 
-typedef enum UpdateRule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA } UpdateRule;
-
-typedef struct LinearAttrs {
-    int64_t q_heads, kv_heads, rule;
-    float scale;
-} LinearAttrs;
-static const char *const update_rules[] = {"linear", "gated", "delta", "gated_delta", NULL};
-KERNEL_LAYOUT(linear_attention, LinearAttrs, KERNEL_INT(LinearAttrs, q_heads, "q_num_heads", 0),
-              KERNEL_INT(LinearAttrs, kv_heads, "kv_num_heads", 0),
-              KERNEL_CHOICE(LinearAttrs, rule, "update_rule", update_rules, RULE_GATED_DELTA),
-              KERNEL_REAL(LinearAttrs, scale, "scale", 0.0F));
-
 static bool linear_sizes(KernelCall *call, Linear *job) {
-    const LinearAttrs *attrs = call->attrs;
+    const LinearAttentionAttrs *attrs = call->attrs;
     const KernelTensor *in[] = {kernel_input(call, 0), kernel_input(call, 1),
                                 kernel_input(call, 2)};
     int64_t heads[] = {attrs->q_heads, attrs->kv_heads, attrs->kv_heads};
@@ -101,7 +89,7 @@ static bool linear_sizes(KernelCall *call, Linear *job) {
 
 /* Decay and update rate, which the rule asks for or forbids. */
 static bool linear_gates(KernelCall *call, Linear *job) {
-    const LinearAttrs *attrs = call->attrs;
+    const LinearAttentionAttrs *attrs = call->attrs;
     const KernelTensor *decay = kernel_input(call, 4), *beta = kernel_input(call, 5);
     bool gated = attrs->rule == RULE_GATED || attrs->rule == RULE_GATED_DELTA;
     bool delta = attrs->rule == RULE_DELTA || attrs->rule == RULE_GATED_DELTA;
@@ -153,13 +141,6 @@ bool kernel_linear_attention(KernelCall *call) {
 }
 
 /* ---- CausalConvWithState --------------------------------------------------------------------- */
-
-typedef struct CausalConvAttrs {
-    int64_t activation;
-} CausalConvAttrs;
-static const char *const causal_activations[] = {"none", "silu", "swish", NULL};
-KERNEL_LAYOUT(causal_conv, CausalConvAttrs,
-              KERNEL_CHOICE(CausalConvAttrs, activation, "activation", causal_activations, 0));
 
 static bool causal_sizes(KernelCall *call, CausalConv *job) {
     const CausalConvAttrs *attrs = call->attrs;

@@ -86,12 +86,6 @@ bool kernel_neg(KernelCall *call) {
 
 /* ---- which elements are ... ------------------------------------------------------------------ */
 
-typedef struct InfAttrs {
-    int64_t negative, positive;
-} InfAttrs;
-KERNEL_LAYOUT(is_inf, InfAttrs, KERNEL_INT(InfAttrs, negative, "detect_negative", 1),
-              KERNEL_INT(InfAttrs, positive, "detect_positive", 1));
-
 /* p and q: the infinities looked for. */
 #define FINDERS(D, T, s)                                                                           \
     UNARY_ROWS(is_inf_##s, uint8_t, T, T, (x == p) | (x == q))                                     \
