@@ -6,9 +6,9 @@
  * A model owns one arena, a pass gets a scratch arena that ends with it.
  *
  * Out of memory (malloc failed, or the arena's budget is spent) does not return: it jumps to the
- * MemTrap the arena was given. Only the library's front (passes/demi.c), tools and tests set traps;
- * everything between them is written as if allocation always succeeds, and whatever must be undone
- * on the way out (a file descriptor, a temporary file) is registered with arena_defer.
+ * MemTrap the arena was given. Only the library's front (passes/front/demi.c), tools and tests set
+ * traps; everything between them is written as if allocation always succeeds, and whatever must be
+ * undone on the way out (a file descriptor, a temporary file) is registered with arena_defer.
  *
  *     MemTrap trap;
  *     Arena a;
