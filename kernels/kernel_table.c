@@ -125,8 +125,20 @@ static const KernelRow *row_behind(const KernelRow *row) {
     return same ? next : NULL;
 }
 
+bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
+    if (row->flags & KERNEL_BYTES) return true;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (call->inputs[i].present && !(row->types >> call->inputs[i].dtype & 1)) return false;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        if (call->outputs[i].present && !(row->types >> call->outputs[i].dtype & 1)) return false;
+    return true;
+}
+
 bool kernel_run_once(KernelCall *call) {
+    if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset)))
+        return false;
     for (const KernelRow *row = call->row; row; row = row_behind(row)) {
+        if (!kernel_row_takes(row, call)) continue;
         const KernelPrepare *prepare = row->prepare;
         call->row = row;
         KernelReady ready = prepare ? prepare->make(call) : KERNEL_READY;
@@ -135,7 +147,7 @@ bool kernel_run_once(KernelCall *call) {
         call->prepared = NULL;
         if (ready != KERNEL_DECLINED) return ok;
     }
-    return kernel_fail(call, "%s declines", call->row->name);
+    return kernel_fail(call, "no kernel of it takes these operands");
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -147,21 +159,6 @@ bool kernel_fail(KernelCall *call, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return err_set(call->err, ERR_MODEL, "%s", text);
-}
-
-bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs) {
-    for (uint32_t i = 0; i < inputs; i++)
-        if (!kernel_input(call, i)) return kernel_fail(call, "input %u is missing", i);
-    for (uint32_t i = 0; i < outputs; i++)
-        if (!kernel_result(call, i)) return kernel_fail(call, "output %u is missing", i);
-    return true;
-}
-
-bool kernel_same_type(KernelCall *call, uint32_t output) {
-    const KernelTensor *in = &call->inputs[0], *out = kernel_result(call, output);
-    return !out || out->dtype == in->dtype ||
-           kernel_fail(call, "output %u is %s, input 0 %s", output, dtype_name(out->dtype),
-                       dtype_name(in->dtype));
 }
 
 bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result) {

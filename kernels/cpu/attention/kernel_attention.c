@@ -112,8 +112,7 @@ static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, H
 }
 
 static bool view_input(KernelCall *call, uint32_t i, int64_t heads, HeadView *view) {
-    const KernelTensor *t = kernel_input(call, i);
-    if (!t) return kernel_fail(call, "input %u is missing", i);
+    const KernelTensor *t = &call->inputs[i];
     if (!view_heads(call, t, heads, view)) return false;
     view->data = kernel_reals(call, t, kernel_reals_dtype(call));
     return view->data != NULL;
@@ -265,7 +264,7 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, Query 
 
 static bool find_outputs(KernelCall *call, Attention *job) {
     const AttentionAttrs *attrs = call->attrs;
-    KernelTensor *y = kernel_result(call, 0), *qk = kernel_result(call, 3);
+    KernelTensor *y = &call->outputs[0], *qk = kernel_result(call, 3);
     Dtype dtype = kernel_reals_dtype(call);
     uint64_t queries = job->q.batches * job->q.heads * job->q.rows;
     if (attrs->qk_mode < 0 || attrs->qk_mode > 3)
@@ -379,7 +378,7 @@ bool kernel_rotary(KernelCall *call) {
     const int64_t *ids = NULL;
     HeadView x;
     Rotary job;
-    if (!kernel_want_alike(call) || !view_input(call, 0, attrs->heads, &x) ||
+    if (!kernel_want_same_count(call) || !view_input(call, 0, attrs->heads, &x) ||
         !find_rotary(call, &x, &job, &ids))
         return false;
     Dtype dtype = kernel_reals_dtype(call);

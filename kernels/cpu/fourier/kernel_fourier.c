@@ -132,10 +132,8 @@ static bool dft_sizes(KernelCall *call, uint32_t axis, int64_t n, FourierJob *jo
 bool kernel_dft(KernelCall *call) {
     FourierJob job = {0};
     uint32_t axis;
-    if (!kernel_want_input(call, 0)) return false;
-    const KernelTensor *x = &call->inputs[0], *y = kernel_result(call, 0);
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     const KernelTensor *length = kernel_input(call, 1);
-    if (!y) return kernel_fail(call, "the output is missing");
     if (!dft_axis(call, &axis)) return false;
     int64_t n = dft_length(call->attrs, x->dims[axis]);
     if (length && !single_int(call, length, &n)) return false;
@@ -154,7 +152,7 @@ static KernelReady make_dft(KernelCall *call) {
     uint32_t axis;
     Err ignored = {0};
     int64_t n = 0;
-    bool known = call->input_count && call->inputs[0].present && call->inputs[0].rank >= 2;
+    bool known = call->inputs[0].rank >= 2;
     KernelTensor inputs[3] = {{0}};
     for (uint32_t i = 1; known && i < 3; i++) {
         if (!kernel_input(call, i)) continue;
@@ -215,12 +213,11 @@ static bool stft_sizes(KernelCall *call, int64_t step, int64_t n, FourierJob *jo
 bool kernel_stft(KernelCall *call) {
     FourierJob job = {0};
     int64_t step;
-    if (!kernel_want_input(call, 0)) return false;
-    const KernelTensor *signal = &call->inputs[0], *y = kernel_result(call, 0);
+    const KernelTensor *signal = &call->inputs[0], *y = &call->outputs[0];
     const KernelTensor *window = kernel_input(call, 2), *frame = kernel_input(call, 3);
-    if (!y || signal->rank < 2 || signal->rank > 3)
+    if (signal->rank < 2 || signal->rank > 3)
         return kernel_fail(call, "a signal of rank %u", signal->rank);
-    if (!kernel_want_input(call, 1) || !single_int(call, &call->inputs[1], &step)) return false;
+    if (!single_int(call, &call->inputs[1], &step)) return false;
     int64_t n = window ? (int64_t)window->count : signal->dims[1];
     if (frame && !single_int(call, frame, &n)) return false;
     if (!stft_sizes(call, step, n, &job)) return false;

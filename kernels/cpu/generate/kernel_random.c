@@ -111,7 +111,6 @@ static Random *start(KernelCall *call, const AttrFloats *seed) {
 
 static bool check_numbers(KernelCall *call, const KernelTensor *tensor) {
     uint64_t probe[2] = {0};
-    if (!tensor) return kernel_fail(call, "an operand is missing");
     return kernel_convert(tensor->dtype, probe, tensor->dtype, probe + 1, 1, NULL) ||
            kernel_fail(call, "it is not defined for %s", dtype_name(tensor->dtype));
 }
@@ -120,7 +119,7 @@ enum { DRAWS = 256 };
 
 static bool make_numbers(KernelCall *call, double (*number)(Random *), double base, double width) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *out = kernel_result(call, 0);
+    const KernelTensor *out = &call->outputs[0];
     if (!check_numbers(call, out)) return false;
     Random *random = start(call, &attrs->seed);
     size_t size = kernel_element_size(out->dtype);
@@ -148,7 +147,7 @@ bool kernel_random_uniforms(KernelCall *call) {
 
 bool kernel_bernoulli(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!check_numbers(call, in) || !check_numbers(call, out)) return false;
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     Random *random = start(call, &attrs->seed);
@@ -187,7 +186,7 @@ static uint64_t pick(const double *sums, uint64_t classes, double value) {
 
 bool kernel_multinomial(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!check_numbers(call, in) || !check_numbers(call, out)) return false;
     if (in->rank != 2 || out->rank != 2 || in->dims[0] != out->dims[0])
         return kernel_fail(call, "its input is of rank %u, not 2", in->rank);
@@ -242,12 +241,12 @@ static void drop(Random *random, double ratio, const KernelTensor *in, const Ker
 
 bool kernel_dropout(KernelCall *call) {
     const DropoutAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     const KernelTensor *mask = kernel_result(call, 1);
     bool training;
     double ratio;
     if (!check_numbers(call, in) || !read_ratio(call, &training, &ratio)) return false;
-    if ((out && (out->dtype != in->dtype || out->count != in->count)) ||
+    if (out->count != in->count ||
         (mask && (mask->count != in->count || !check_numbers(call, mask))))
         return kernel_fail(call, "its results do not fit its input");
     if (training && ratio > 0) {

@@ -145,7 +145,6 @@ static double sample(const Sampler *s, const KernelTensor *in, uint64_t base) {
 }
 
 bool kernel_grid_sample(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const GridAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -179,7 +178,6 @@ static double affine_coordinate(int64_t i, int64_t size, bool align) {
 
 /* theta (N, k, k + 1) times (x, y, …, 1); x belongs to the last axis */
 bool kernel_affine_grid(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const GridAttrs *attrs = call->attrs;
     const KernelTensor *theta = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

@@ -277,7 +277,6 @@ static bool resize_run(KernelCall *call, ResizeAxes axes) {
 }
 
 bool kernel_resize(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *scales = kernel_input(call, 2), *sizes = kernel_input(call, 3);
     ResizeAxes axes;
     if (!list_axes(call, &axes)) return false;
@@ -290,7 +289,6 @@ bool kernel_resize(KernelCall *call) {
 
 /* Resize-10 and Upsample: scales for all axes, as attribute or input. */
 bool kernel_upsample(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *scales = kernel_input(call, 1);
     KernelTensor list = {.present = true,
@@ -304,7 +302,6 @@ bool kernel_upsample(KernelCall *call) {
 }
 
 bool kernel_upsample_1(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const ResizeAttrs *attrs = call->attrs;
     float items[4] = {1, 1, 1, 1};
     const KernelTensor list = {.present = true, .dtype = DTYPE_FLOAT, .count = 4, .data = items};

@@ -137,7 +137,6 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
 }
 
 bool kernel_roi_align(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -182,7 +181,6 @@ static double largest(const KernelTensor *in, uint64_t base, const int64_t rows[
 }
 
 bool kernel_max_roi_pool(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -309,7 +307,6 @@ static bool nms_init(KernelCall *call, Nms *nms) {
 }
 
 bool kernel_nms(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *scores = &call->inputs[1];
     Nms nms = {0};
     if (call->inputs[0].dtype != DTYPE_FLOAT || scores->dtype != DTYPE_FLOAT)

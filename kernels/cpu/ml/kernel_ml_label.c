@@ -115,7 +115,6 @@ static KernelTensor default_of(KernelCall *call) {
 }
 
 bool kernel_label_encoder(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     Table table = {
         .keys = given(call, &attrs->keys, &attrs->key_texts, &attrs->key_ints, &attrs->key_floats),
@@ -135,7 +134,6 @@ static bool two_way(KernelCall *call, KernelTensor texts, KernelTensor ints) {
 
 /* LabelEncoder-1: classes are numbered. */
 bool kernel_label_encoder_1(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     uint32_t count = attrs->key_texts.count;
     int64_t *numbers = ARENA_ARRAY(call->scratch, int64_t, count);
@@ -145,7 +143,6 @@ bool kernel_label_encoder_1(KernelCall *call) {
 }
 
 bool kernel_category_mapper(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     return two_way(call, of_texts(call, &attrs->key_texts),
                    of_list(DTYPE_INT64, attrs->key_ints.present, attrs->key_ints.count,

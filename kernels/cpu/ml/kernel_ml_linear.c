@@ -34,7 +34,6 @@ static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) 
 }
 
 bool kernel_linear_regressor(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const MlLinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -54,7 +53,6 @@ bool kernel_linear_regressor(KernelCall *call) {
 
 /* One score and two labels: the scores are -s and s. One score and one label: it or nothing. */
 bool kernel_linear_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const MlLinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -115,7 +113,6 @@ static bool svm_check(KernelCall *call, uint64_t vectors, uint64_t features) {
 }
 
 bool kernel_svm_regressor(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -284,7 +281,6 @@ static uint64_t svm_classify(Svm *svm) {
 }
 
 bool kernel_svm_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     Svm svm;

@@ -367,7 +367,6 @@ static void add_base(const Forest *f, double *scores) {
 /* ---- operators ------------------------------------------------------------------------------- */
 
 static bool regress(KernelCall *call, bool (*read)(Forest *f)) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const TreeAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -411,7 +410,6 @@ static int64_t only_class(const TreeAttrs *attrs) {
 
 /* With two classes (or one label) and votes for one only, the other's score follows from it. */
 bool kernel_tree_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const TreeAttrs *attrs = call->attrs;
     uint64_t labels = ml_label_count(&attrs->labels);
     int64_t only = only_class(attrs);

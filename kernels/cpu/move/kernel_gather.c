@@ -30,7 +30,6 @@ static void pick(char *to, const char *from, const int64_t *index, uint64_t coun
 }
 
 bool kernel_gather(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -50,7 +49,6 @@ bool kernel_gather(KernelCall *call) {
 /* ---- GatherElements -------------------------------------------------------------------------- */
 
 bool kernel_gather_elements(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -73,7 +71,6 @@ bool kernel_gather_elements(KernelCall *call) {
 /* ---- GatherND -------------------------------------------------------------------------------- */
 
 bool kernel_gather_nd(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];

@@ -8,7 +8,6 @@
 /* ---- Transpose ------------------------------------------------------------------------------- */
 
 bool kernel_transpose(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -72,7 +71,6 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
 }
 
 bool kernel_slice_attr(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const SliceAttrs *attrs = call->attrs;
     SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL, NULL,
                         attrs->starts.count};
@@ -93,7 +91,6 @@ static bool slice_list(KernelCall *call, uint32_t i, uint64_t count, const int64
 }
 
 bool kernel_slice(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *starts = &call->inputs[1];
     SliceLists lists = {.count = starts->count};
     const int64_t *ends;
@@ -120,7 +117,6 @@ static Part part_of(const KernelTensor *whole, const KernelTensor *part, uint32_
 }
 
 bool kernel_concat(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const JoinAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     size_t size = kernel_element_size(out->dtype);
@@ -128,9 +124,7 @@ bool kernel_concat(KernelCall *call) {
     uint32_t axis;
     if (!kernel_axis(call, attrs->axis, out->rank, &axis)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
-        const KernelTensor *in = kernel_input(call, i);
-        if (!in || in->dtype != out->dtype)
-            return kernel_fail(call, "input %u has another type", i);
+        const KernelTensor *in = &call->inputs[i];
         Part part = part_of(out, in, axis);
         StridedWalk walk = strided_new(call, 2);
         walk.axes[0] = (StridedAxis){part.rows, part.pitch, part.width};
@@ -161,7 +155,6 @@ static const int64_t *split_sizes(KernelCall *call, int64_t whole) {
 }
 
 bool kernel_split(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const JoinAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     size_t size = kernel_element_size(in->dtype);
@@ -172,7 +165,6 @@ bool kernel_split(KernelCall *call) {
     if (!sizes) return false;
     for (uint32_t i = 0; i < call->output_count; i++) {
         KernelTensor *out = kernel_result(call, i);
-        if (!kernel_same_type(call, i)) return false;
         if (sizes[i] < 0 || sizes[i] > in->dims[axis] - at || (out && out->dims[axis] != sizes[i]))
             return kernel_fail(call, "part %u of %lld elements does not fit", i,
                                (long long)sizes[i]);
@@ -192,7 +184,6 @@ bool kernel_split(KernelCall *call) {
 /* ---- Expand, Tile ---------------------------------------------------------------------------- */
 
 bool kernel_expand(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, out->rank);
@@ -214,7 +205,6 @@ bool kernel_expand(KernelCall *call) {
 
 /* Each axis becomes two: how often, and the input's. Serves Tile-1 too, as the dims say it all. */
 bool kernel_tile(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, 2 * in->rank);
@@ -257,7 +247,6 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
 }
 
 bool kernel_depth_to_space(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk;
@@ -269,7 +258,6 @@ bool kernel_depth_to_space(KernelCall *call) {
 
 /* The same walk the other way; ordered by the output, which is then written in order. */
 bool kernel_space_to_depth(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     static const uint32_t order[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const DepthAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -289,7 +277,6 @@ bool kernel_space_to_depth(KernelCall *call) {
 
 /* What of the input is in the middle of the output; zeros around it. */
 bool kernel_center_crop_pad(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, in->rank);

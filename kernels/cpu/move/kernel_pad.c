@@ -133,7 +133,6 @@ static void fill_borders(KernelCall *call, const PadAxis *axes, uint32_t axis) {
 }
 
 bool kernel_pad(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const PadAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     const PadAxis *axes = read_pads(call);

@@ -127,7 +127,6 @@ static bool begin(KernelCall *call, ScatterReduction how) {
 /* ---- operators ------------------------------------------------------------------------------- */
 
 bool kernel_scatter_elements(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
@@ -152,7 +151,6 @@ bool kernel_scatter_elements(KernelCall *call) {
 }
 
 bool kernel_scatter_nd(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
@@ -202,7 +200,6 @@ static bool cache_check(KernelCall *call, uint32_t axis, const KernelTensor *sta
 }
 
 bool kernel_tensor_scatter(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const CacheAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *update = &call->inputs[1];
     const KernelTensor *write = kernel_input(call, 2);

@@ -11,7 +11,6 @@
 /* ---- Compress -------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *condition = &call->inputs[1];
     bool flat = attrs->axis == ATTR_ABSENT;
@@ -70,7 +69,6 @@ static bool is_set(const KernelTensor *tensor, uint64_t i) {
 }
 
 bool kernel_non_zero(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     uint64_t count = 0, at = 0;
     bool *set = ARENA_ARRAY(call->scratch, bool, in->count);
@@ -91,7 +89,6 @@ bool kernel_non_zero(KernelCall *call) {
 /* ---- ReverseSequence ------------------------------------------------------------------------- */
 
 bool kernel_reverse_sequence(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const ReverseAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *lengths = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -127,7 +124,6 @@ bool kernel_reverse_sequence(KernelCall *call) {
 /* ---- Trilu ----------------------------------------------------------------------------------- */
 
 bool kernel_trilu(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TriluAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *k = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
@@ -180,7 +176,6 @@ static int64_t one_hot_place(const KernelTensor *indices, const int64_t *items, 
 }
 
 bool kernel_one_hot(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *indices = &call->inputs[0], *values = &call->inputs[2];
     uint32_t axis, rank = indices->rank + 1;

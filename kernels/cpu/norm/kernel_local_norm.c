@@ -46,7 +46,7 @@ static void lrn_sample(const LrnAttrs *attrs, const LocalBlock *block) {
 
 bool kernel_lrn(KernelCall *call) {
     const LrnAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (in->rank < 2) return kernel_fail(call, "rank %u has no channels", in->rank);
     if (attrs->size < 1) return kernel_fail(call, "size = %lld", (long long)attrs->size);
@@ -84,7 +84,7 @@ static void lp_block(const LocalBlock *block, bool square) {
 bool kernel_lp_norm(KernelCall *call) {
     const NormAttrs *attrs = call->attrs;
     uint32_t axis;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     AxisLoops a = {1, in->count, 1}; /* of a scalar */
     if (attrs->p != 1 && attrs->p != 2) return kernel_fail(call, "p = %lld", (long long)attrs->p);
@@ -134,7 +134,7 @@ static void mvn_apply(ReduceLoops *loops, const double *x, double *y, const doub
 bool kernel_mvn(KernelCall *call) {
     static const int64_t usual[] = {0, 2, 3};
     const MvnAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     const AttrInts *axes = &attrs->axes;
     bool *reduced = ARENA_ARRAY(call->scratch, bool, in->rank + 1);

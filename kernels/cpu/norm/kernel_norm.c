@@ -101,11 +101,10 @@ static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
 
 static bool norm_rows(KernelCall *call, bool rms) {
     const NormAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
-    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = kernel_result(call, 0);
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
+    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = &call->outputs[0];
     Dtype dtype = kernel_reals_dtype(call);
     uint32_t axis;
-    if (!x || !scale) return kernel_fail(call, "an input is missing");
     if (!kernel_want_count(call, y, x->count, "the output") ||
         !kernel_axis(call, attrs->axis, x->rank, &axis))
         return false;
@@ -177,7 +176,7 @@ static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
 
 bool kernel_group_norm(KernelCall *call) {
     const ChannelNormAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
     if (attrs->groups < 1 || x->dims[1] % attrs->groups)
@@ -187,7 +186,7 @@ bool kernel_group_norm(KernelCall *call) {
 }
 
 bool kernel_instance_norm(KernelCall *call) {
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
     return norm_groups(call, (uint64_t)x->dims[1], false);
@@ -251,7 +250,7 @@ static bool batch_norm(KernelCall *call, NormChannels *job) {
 
 bool kernel_batch_norm(KernelCall *call) {
     const ChannelNormAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE) return kernel_fail(call, "no floats");
     NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1,

@@ -51,7 +51,7 @@ static bool find_loops(KernelCall *call, AxisLoops *loops) {
 
 static bool soft(KernelCall *call, SoftKind kind) {
     AxisLoops loops;
-    if (!kernel_want_alike(call) || !find_loops(call, &loops)) return false;
+    if (!kernel_want_same_count(call) || !find_loops(call, &loops)) return false;
     if (call->inputs[0].count == 0) return true;
     if (call->inputs[0].dtype == DTYPE_FLOAT)
         run_float(call, loops, kind);

@@ -226,11 +226,10 @@ static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t colum
 
 static bool find_sizes(KernelCall *call, Recurrent *job) {
     const RecurrentAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *r = kernel_input(call, 2);
+    const KernelTensor *x = &call->inputs[0], *r = &call->inputs[2];
     static const uint64_t gates[] = {1, 3, 4};
     uint64_t twice;
-    if (!x || !r || x->rank != 3 || r->rank != 3)
-        return kernel_fail(call, "X or R is not of rank 3");
+    if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R is not of rank 3");
     if (attrs->direction < 0) return kernel_fail(call, "direction is no known one");
     job->directions = attrs->direction == 2 ? 2 : 1;
     job->batch_first = attrs->layout != 0;

@@ -57,7 +57,6 @@ static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candida
 }
 
 bool kernel_topk(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const TopKAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *values = kernel_result(call, 0), *indices = kernel_result(call, 1);
@@ -193,7 +192,6 @@ static bool give_items(KernelCall *call, const Items *items, const Groups *group
 }
 
 bool kernel_unique(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const UniqueAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     Items items = {.data = *in, .count = in->count, .width = 1};

@@ -204,7 +204,6 @@ static bool read_tokens(KernelCall *call, Tokens *pool, Tokens *input) {
 }
 
 bool kernel_tfidf(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const TfIdfAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

@@ -79,7 +79,6 @@ static bool step(KernelCall *call, OptimizerStep *s, uint32_t i, uint32_t groups
 
 static bool optimize(KernelCall *call, uint32_t groups, OptimizerFunction function) {
     OptimizerStep s = {.attrs = call->attrs};
-    if (!kernel_want_input(call, 0) || !kernel_want_input(call, 1)) return false;
     const KernelTensor *rate = &call->inputs[0], *updates = &call->inputs[1];
     const int64_t *t = kernel_ints(call, updates);
     if (!t || !kernel_want_count(call, rate, 1, "the rate") ||

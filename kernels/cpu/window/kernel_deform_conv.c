@@ -137,16 +137,13 @@ static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w,
 bool kernel_deform_conv(KernelCall *call) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1],
-                       *offset = kernel_input(call, 2);
+                       *offset = &call->inputs[2];
     const KernelTensor *bias = kernel_input(call, 3), *mask = kernel_input(call, 4);
     KernelTensor *y = &call->outputs[0];
     Window window;
     if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, bias))
         return false;
     if (window.rank > RANK_MOST) return kernel_fail(call, "%u spatial axes", window.rank);
-    if (!offset || w->dtype != x->dtype || y->dtype != x->dtype ||
-        (bias && bias->dtype != x->dtype))
-        return kernel_fail(call, "offset is missing, or operands are of several types");
     if (attrs->offset_group < 1 || x->dims[1] % attrs->offset_group)
         return kernel_fail(call, "%lld channels for %lld offset groups", (long long)x->dims[1],
                            (long long)attrs->offset_group);

@@ -139,7 +139,6 @@ static void add_row(KernelTensor *out, const FoldAxis *axes, const int64_t *offs
 }
 
 bool kernel_col2im(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     uint32_t spatial = out->rank - 2;
@@ -190,7 +189,6 @@ static bool pooled_dims(KernelCall *call, int64_t *dims) {
 }
 
 bool kernel_max_unpool(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
