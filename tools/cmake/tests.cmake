@@ -72,6 +72,7 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
     demi_python_test(proto_check proto_check.py ARGS --self-test)
 endif()
 demi_python_test(ops_def ops_def_test.py)
+demi_python_test(settings ../gen/gen_settings.py ARGS --check)
 demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}

@@ -3,7 +3,7 @@
 
 Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C blocks
 compile, link with the built libdemi and convert, or run a plan; the plug-in compiles and runs; the
-passes, exit codes, JSON fields, options and folders are those of the program and the tree; pictures of
+passes, settings, exit codes, JSON fields, options and folders are those of the program and the tree; pictures of
 the terminal are what the program prints (where the real models are there), times and notes aside.
 --update rewrites pictures and tables.
 """
@@ -160,6 +160,24 @@ def passes_table(demi: str) -> str:
         f"| `{name}` | {text} | {'<br>'.join(options)} |\n" for name, text, options in rows)
 
 
+def settings_table(demi: str) -> str:
+    keys = output_of(demi, "help", "policy").split("\nKeys:\n")[1].split("\n\n")[0]
+    rows: list[list[str]] = []
+    for line in keys.splitlines():
+        head = re.match(r"  (\S.*?)(?:  +(.*))?$", line)
+        if head:
+            rows.append([head[1], head[2] or ""])
+        else:
+            rows[-1][1] += " " + line.strip()
+    table = "| key | option | says |\n|---|---|---|\n"
+    for key, text in rows:
+        says, _, option = text.strip().partition(" Option ")
+        option = f"`{option[:-1]}`" if option else ""
+        cells = [f"`{key}`", option, says]
+        table += f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return table
+
+
 def exits_table(demi: str) -> str:
     found = re.findall(r"^  (\d)  (.*)$", output_of(demi, "--help"), re.M)
     return "| code | meaning |\n|---|---|\n" + "".join(f"| {c} | {text} |\n" for c, text in found)
@@ -184,7 +202,8 @@ def lasting(text: str) -> str:
 def updated(text: str, demi: str, folder: pathlib.Path) -> str:
     text = re.sub(r"(<!-- output: \w+ -->\n```\n)(.*?)(```\n)",
                   lambda m: m[1] + (picture(demi, m[2], folder) or m[2]) + m[3], text, flags=re.S)
-    for mark, table in (("passes", passes_table(demi)), ("exit codes", exits_table(demi))):
+    for mark, table in (("passes", passes_table(demi)), ("settings", settings_table(demi)),
+                        ("exit codes", exits_table(demi))):
         text = re.sub(rf"(<!-- {mark} -->\n)(?:.+\n)+", lambda m, t=table: m.group(1) + t, text)
     return text
 
@@ -196,6 +215,7 @@ def check(readme: Readme, folder: pathlib.Path, args: argparse.Namespace) -> Non
     readme.options()
     readme.tree()
     readme.same("passes", readme.table("passes"), passes_table(readme.demi))
+    readme.same("settings", readme.table("settings"), settings_table(readme.demi))
     readme.same("exit codes", readme.table("exit codes"), exits_table(readme.demi))
     for old in readme.fences(r"output: \w+"):
         shown = picture(readme.demi, old, folder)
