@@ -2,6 +2,13 @@
 /* The layouts of op_attrs.def as data. */
 #include "op_attrs.h"
 
+const char *const activation_names[] = {
+#define ACTIVATION(enumerator, name) [ACTIVATION_##enumerator] = (name),
+#include "activations.def"
+#undef ACTIVATION
+    [ACTIVATION_COUNT] = NULL,
+};
+
 /* Where a member is in the struct at hand; a member of another type does not compile. */
 #define PLACE(member, type)                                                                        \
     .offset = offsetof(SELF, member) + 0 * sizeof(_Generic(((SELF *)NULL)->member, type : 0))
@@ -12,13 +19,13 @@
     { .name = text, .kind = ATTR_FIELD_REAL, PLACE(member, float), .real = absent }
 #define FIXED(member, value)      INT(member, "", value)
 #define FIXED_REAL(member, value) REAL(member, "", value)
-#define CHOICE(member, text, absent, ...)                                                          \
+#define CHOICE_OF(member, text, absent, list)                                                      \
     {                                                                                              \
         .name = text, .kind = ATTR_FIELD_CHOICE, PLACE(member, int64_t), .otherwise = absent,      \
-        .choices = (const char *const[]) {                                                         \
-            __VA_ARGS__, NULL                                                                      \
-        }                                                                                          \
+        .choices = list                                                                            \
     }
+#define CHOICE(member, text, absent, ...)                                                          \
+    CHOICE_OF(member, text, absent, ((const char *const[]){__VA_ARGS__, NULL}))
 #define TEXT(member, text_, absent)                                                                \
     { .name = text_, .kind = ATTR_FIELD_TEXT, PLACE(member, AttrText), .text = absent }
 #define FLOAT(member, text)                                                                        \

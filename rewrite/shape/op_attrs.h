@@ -6,6 +6,16 @@
 #include "attr_layout.h"
 #include "dtype.h"
 
+typedef enum Activation {
+#define ACTIVATION(enumerator, name) ACTIVATION_##enumerator,
+#include "activations.def"
+#undef ACTIVATION
+    ACTIVATION_COUNT
+} Activation;
+
+/* The names by which the attribute `activation` calls them, NULL-terminated: "", "Relu", … */
+extern const char *const activation_names[];
+
 #define ENUM(name, ...) typedef enum name { __VA_ARGS__ } name;
 #define STRUCT(...)                                                                                \
     typedef struct SELF {                                                                          \
