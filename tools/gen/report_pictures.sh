@@ -31,12 +31,12 @@ sed -i "s|$folder/out.onnx|ch_PP-OCRv4_rec_infer.fp16.onnx|; s|$(dirname "$model
 for (const part of document.querySelectorAll("main > *"))
   if (!part.contains(at("drawing"))) part.style.display = "none";
 document.querySelector("main").style.padding = "12px";
-at("drawing").style.height = "500px";
+at("drawing").style.height = "560px";
 const strip = at("strip").getBoundingClientRect();
-at("strip").onclick({ clientX: strip.left + 0.73 * strip.width });
+at("strip").onclick({ clientX: strip.left + 0.738 * strip.width });
 </script>
 END
 } >"$folder/drawing.html"
 shot "$folder/report.html" 960,905 report.png
-shot "$folder/drawing.html" 960,712 drawing.png
+shot "$folder/drawing.html" 960,772 drawing.png
 ls -l .github/*.png
