@@ -5,8 +5,8 @@
  *     Gelu (also demi.fused's), Swish with alpha 1
  *     Mul (x, Sigmoid (x))                          Silu
  *     Mul (x, HardSigmoid <1/6, 1/2> (x))           HardSwish
- *     Mul (x, Clip (x + 3, 0, 6)) / 6               the same, with the division, or a product with
- * 1/6, on either side of the product
+ *     Mul (x, Clip (x + 3, 0, 6)) / 6               HardSwish; the division, or a product with 1/6,
+ *                                                   may be on either side of the product
  */
 #include <float.h>
 #include <math.h>

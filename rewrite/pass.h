@@ -32,7 +32,7 @@ typedef enum PassFact {
     FACT_SHAPES = 1 << 1, /* shapes are as exact as infer-shapes can make them */
 } PassFact;
 
-/* Where a pass's text goes: `print` only. */
+/* Where the text goes that a pass writes: `print`, and passes of plug-ins. */
 typedef struct TextSink {
     void (*write)(void *data, const char *text, size_t size);
     void *data;

@@ -7,8 +7,10 @@
  *                    less a last window that would begin in the right padding)
  *     SAME_*:        out = ceil(in / stride)
  *     VALID:         as with explicit pads of 0; so implementations do, while the pools' prose
- * would have ceil_mode change nothing Transposed: out = stride * (in - 1) + output_padding +
- * effective - pads, where SAME_* chooses pads for out = in * stride, but none below 0.
+ *                    would have ceil_mode change nothing
+ * Transposed:
+ *     out = stride * (in - 1) + output_padding + effective - pads
+ * where SAME_* chooses pads for out = in * stride, but none below 0.
  */
 #include "shape_calc.h"
 
