@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Types of the graph for what schemas say of them, and back; see op_types.h. */
 #include "op_types.h"
 
 static const Type *map_type(Arena *arena, Dtype key, Dtype value) {

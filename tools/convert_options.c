@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* From the parsed words of `demi convert` to DemiConvertOptions; see convert_options.h. Lists go
+ * over as they are; the library judges what is in them. */
 #include "convert_options.h"
 
 #include <stddef.h>

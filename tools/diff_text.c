@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Types, tensors and attributes as short text; see diff_text.h. */
 #include "diff_text.h"
 
 typedef struct Text {

@@ -70,9 +70,9 @@ class Page:
 
 def all_pages() -> list[Page]:
     """README.md first."""
-    listed = output_of("git", "ls-files", "-co", "--exclude-standard", "*README.md").split()
-    folders = sorted({ROOT / name for name in listed} - {ROOT / "README.md"})
-    return [Page(path) for path in [ROOT / "README.md", *folders, CONTRIBUTING] if path.exists()]
+    rooms = [p for p in ROOT.iterdir() if p.is_dir() and p.name != "build" and p.name[0] != "."]
+    folders = sorted(path for room in rooms for path in room.rglob("README.md"))
+    return [Page(path) for path in [ROOT / "README.md", *folders, CONTRIBUTING]]
 
 
 class Manual:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Writing and reading of reproducers; see reproducer.h. */
 #include "reproducer.h"
 
 #include <inttypes.h>
