@@ -37,11 +37,6 @@ struct Upgrade {
     const Node *upsampled; /* the last node that was an Upsample */
 };
 
-/* Checks all nodes; ERR_MODEL naming the first that can't go to upgrade->to. */
-bool upgrade_check(Upgrade *upgrade, Err *err);
-/* Rewrites all nodes and raises imports and IR version. upgrade_check must have agreed. */
-void upgrade_apply(Upgrade *upgrade);
-
 /* The rows that are data: whether a row can be applied to node, which is valid by `older`. */
 bool upgrade_check_row(Upgrade *upgrade, const Node *node, const OpsetStep *row,
                        const OpSchema *older, Err *err);

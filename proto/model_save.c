@@ -291,8 +291,6 @@ bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
 
 const OutFile *model_save_out(const ModelSave *save) { return save->out; }
 
-const SaveInfo *model_save_info(const ModelSave *save) { return &save->info; }
-
 static bool save_to(const Model *model, const char *path, const SaveOptions *options,
                     Arena *scratch, Err *err) {
     OutFile *out = outfile_create(scratch, path, err);

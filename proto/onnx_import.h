@@ -41,13 +41,6 @@ typedef struct ImportBytes {
 Model *onnx_import_memory(const ImportBytes *input, const ImportOptions *options, MemTrap *trap,
                           Err *err);
 
-typedef struct ImportFd {
-    int fd;           /* read to its end; stays open */
-    const char *name; /* for messages, e.g. "stdin" */
-} ImportFd;
-
-Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap, Err *err);
-
 typedef struct WrittenFile {
     const char *path; /* its folder is where external data lies */
     const char *data_name; /* NULL, or data that the model names, and what the file is called yet */

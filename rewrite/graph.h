@@ -533,7 +533,6 @@ const Bytes *attr_strings(const Attr *attr, uint32_t *count);
 const Tensor *const *attr_tensors(const Attr *attr, uint32_t *count);
 Graph *const *attr_graphs(const Attr *attr, uint32_t *count);
 const SparseTensor *const *attr_sparses(const Attr *attr, uint32_t *count);
-const Type *const *attr_types(const Attr *attr, uint32_t *count);
 /* True of a STRING that is `text`. */
 bool attr_is_text(const Attr *attr, const char *text);
 /* True of two STRINGs of the same bytes. */

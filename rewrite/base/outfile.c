@@ -201,20 +201,6 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
     return true;
 }
 
-bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err) {
-    if (file->streaming) return outfile_error(file, err, ESPIPE, "cannot write");
-    file->synced = false;
-    for (const char *from = bytes; size > 0;) {
-        ssize_t count = pwrite(file->fd, from, size, (off_t)offset);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return outfile_error(file, err, count ? errno : EIO, "cannot write");
-        from += count;
-        offset += (uint64_t)count;
-        size -= (size_t)count;
-    }
-    return true;
-}
-
 /* Copies as much as the kernel is able and willing to; the rest is left to read and write, which
  * also give the errors. */
 static uint64_t copy_in_kernel(OutFile *file, int fd, uint64_t offset, uint64_t size) {

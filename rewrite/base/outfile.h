@@ -70,10 +70,6 @@ OutFile *outfile_create(Arena *arena, const char *path, Err *err);
 /* Appends. ERR_ENV, with what == OUTFILE_GONE where the reader of a pipe has gone. */
 bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err);
 
-/* Writes at an offset, without moving the end that outfile_write appends to. ERR_ENV when
- * streaming. */
-bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err);
-
 /* Copies `size` bytes of a source from `offset` on to the end, inside the kernel where it can. */
 bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t size, Err *err);
 
