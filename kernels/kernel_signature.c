@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which operands of an operator have one element type: the tables kernel_signatures.def and
  * fused_signatures.def, and the check that a call's operands agree with them.
- * tools/gen_kernel_signatures.py says what the letters mean. */
+ * tools/gen/gen_kernel_signatures.py says what the letters mean. */
 #include <string.h>
 
 #include "kernel.h"

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "call_node.h"
 #include "constants.h"
 #include "infer_shapes.h"
 #include "passes.h"
@@ -44,10 +45,11 @@ typedef struct Infer {
     Model *model;
     Arena *scratch;
     bool strict;
-    bool dead;       /* in a branch that is never taken: ranks must fit all the same */
-    bool calls;      /* bodies of functions are walked for each call, with what that knows, and
-                        inputs' defaults count: a model has to be valid with them */
-    uint64_t budget; /* nodes that may still be walked so */
+    bool dead;  /* in a branch that is never taken: ranks must fit all the same */
+    bool calls; /* bodies of functions are walked for each call, with what that knows, and
+                   inputs' defaults count: a model has to be valid with them */
+    const CallFrame *frame; /* of the body that is being walked so, or NULL */
+    uint64_t budget;        /* nodes that may still be walked so */
     Err *err;
     const ShapeOperand **known; /* [model->value_count], by value id; NULL: not asked for yet */
     uint32_t loops;             /* enclosing loops of the graph being walked */
@@ -270,7 +272,7 @@ static int64_t attr_axis(const Node *node, const char *name, uint32_t i) {
     return i < count ? axes[i] : 0;
 }
 
-/* One element of a scanned input, and the number of elements. */
+/* One element of a scanned input, and the number of elements where it is not known yet. */
 static ShapeOperand scan_element(Infer *infer, const ShapeOperand *whole, int64_t axis,
                                  ShapeNum *length) {
     ShapeOperand part = {.present = true, .dtype = whole->dtype};
@@ -311,6 +313,25 @@ static bool states_fit(Infer *infer, const Node *node, const Carried *carried) {
     return true;
 }
 
+/* What is scanned side by side has an axis to scan, of one length. */
+static bool lengths_fit(Infer *infer, const Node *node, uint32_t first) {
+    ShapeNum length = {.kind = SHAPE_UNKNOWN};
+    for (uint32_t i = first; i < node->input_count; i++) {
+        const ShapeOperand *whole = operand_of(infer, node->inputs[i].value);
+        ShapeNum own = {.kind = SHAPE_UNKNOWN};
+        if (whole->has_rank && !whole->rank)
+            return node_error(node, infer->err, ERR_MODEL, "a scalar can't be scanned");
+        scan_element(infer, whole, attr_axis(node, "scan_input_axes", i - first), &own);
+        if (own.kind != SHAPE_KNOWN) continue;
+        if (length.kind == SHAPE_KNOWN && length.value != own.value)
+            return node_error(node, infer->err, ERR_MODEL,
+                              "scans inputs of %lld and %lld elements side by side",
+                              (long long)length.value, (long long)own.value);
+        length = own;
+    }
+    return true;
+}
+
 /* Scan since 9: states and scanned inputs in, states and parts out. Version 8 has a batch axis and
  * lengths besides; nothing is told of it. */
 static bool infer_scan(Infer *infer, const Node *node) {
@@ -325,6 +346,7 @@ static bool infer_scan(Infer *infer, const Node *node) {
                   opset_version(node->graph->opsets, node->domain) >= 9;
     if (!usable) return infer_graph(infer, carried.body);
     carried.count = node->input_count - (uint32_t)scanned;
+    if (infer->strict && !lengths_fit(infer, node, carried.count)) return false;
     start_state(infer, node, 0, &carried);
     for (uint32_t i = 0; i < (uint32_t)scanned; i++) {
         const ShapeOperand *whole = operand_of(infer, node->inputs[carried.count + i].value);
@@ -460,9 +482,12 @@ static bool infer_call(Infer *infer, const Node *node, const Function *function)
         const Value *value = i < node->input_count ? node->inputs[i].value : NULL;
         infer->known[body->inputs.items[i]->id] = operand_of(infer, value);
     }
+    const CallFrame frame = {.outer = infer->frame, .call = node, .function = function};
+    infer->frame = &frame;
     infer->loops++; /* as in a loop, nothing is settled by one call */
     bool ok = infer_graph(infer, body);
     infer->loops--;
+    infer->frame = frame.outer;
     for (uint32_t i = 0; ok && i < node->output_count && i < body->outputs.count; i++)
         if (node->outputs[i]) {
             const ShapeOperand result = graph_result(infer, body, i);
@@ -474,6 +499,8 @@ static bool infer_call(Infer *infer, const Node *node, const Function *function)
 static bool infer_node(Infer *infer, const Node *node) {
     const Function *function = infer->calls ? model_find_function(infer->model, node) : NULL;
     if (function) return infer_call(infer, node, function);
+    node = call_node(infer->frame, node, infer->scratch, infer->err);
+    if (!node) return false;
     const ShapeRow *row = shape_args_row(node);
     const Control *control = row && !row->domain[0] ? control_of(node) : NULL;
     if (control) return control->infer(infer, node);

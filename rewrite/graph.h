@@ -252,7 +252,7 @@ typedef enum NoteKind {
 } NoteKind;
 
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports
- * (passes/node_note.h has the words). */
+ * (passes/placement/node_note.h has the words). */
 typedef struct NodeNote {
     Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
     NoteKind kind;
@@ -515,10 +515,10 @@ Attr *node_attr(const Node *node, const char *name);
 
 /* What an attribute holds, where it is of that kind. NULL, false or no items where it is of another
  * kind, holds nothing, stands for a function's parameter, or is NULL itself: never another member
- * of the union. Passes and commands read attributes by these alone (tools/check_includes.py), but
- * for what reads, writes, prints and compares whole attributes of any kind. model_verify has seen
- * before a pass runs that tensors, graphs and types are there. A number or text that is not filled
- * is 0 or empty, as the format has it. */
+ * of the union. Passes and commands read attributes by these alone
+ * (tools/suites/check_includes.py), but for what reads, writes, prints and compares whole
+ * attributes of any kind. model_verify has seen before a pass runs that tensors, graphs and types
+ * are there. A number or text that is not filled is 0 or empty, as the format has it. */
 bool attr_int(const Attr *attr, int64_t *number);
 bool attr_float(const Attr *attr, float *number);
 bool attr_string(const Attr *attr, Bytes *text);

@@ -121,6 +121,13 @@ bool shape_unary(ShapeCall *call) {
     return true;
 }
 
+/* Matrices, or stacks of them. */
+bool shape_trilu(ShapeCall *call) {
+    const ShapeOperand *x = shape_ranked(call, 0);
+    if (call->strict && x && x->rank < 2) return shape_invalid(call, "rank %u", x->rank);
+    return shape_unary(call);
+}
+
 /* Every output has input 0's shape. */
 bool shape_same(ShapeCall *call) {
     for (uint32_t i = 0; i < call->output_count; i++) shape_same_as(call, i, shape_input(call, 0));

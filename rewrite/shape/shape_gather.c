@@ -80,6 +80,9 @@ bool shape_one_hot(ShapeCall *call) {
     if (call->strict && !shape_unify(call, &pair, shape_length(shape_input(call, 2)))) return false;
     if (call->strict && wide && wide->rank > 1)
         return shape_invalid(call, "depth has rank %u", wide->rank);
+    ShapeNum one = num_known(1);
+    if (call->strict && wide && wide->rank == 1 && !shape_unify(call, &one, wide->dims[0]))
+        return false;
     if (!indices) return true;
     if (!shape_axis(call, attrs->axis, indices->rank + 1, &axis)) return false;
     ShapeNum *dims = shape_output(call, 0, (uint64_t)indices->rank + 1);

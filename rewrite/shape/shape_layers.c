@@ -69,6 +69,31 @@ static void set_four(ShapeCall *call, uint32_t index, Heads heads) {
     dims[3] = heads.size;
 }
 
+/* Keys and values are of the same heads and positions, and keys as long as queries. */
+static bool heads_fit(ShapeCall *call, Heads *q, Heads *k, Heads *v) {
+    return shape_unify(call, &k->batch, q->batch) && shape_unify(call, &v->batch, k->batch) &&
+           shape_unify(call, &v->heads, k->heads) && shape_unify(call, &v->length, k->length) &&
+           shape_unify(call, &k->size, q->size);
+}
+
+/* The past, inputs 4 and 5: both or none, of the dims of keys and values but for its length. */
+static bool past_fits(ShapeCall *call, Heads k, Heads v) {
+    ShapeNum length = unknown;
+    if (shape_input(call, 4)->present != shape_input(call, 5)->present)
+        return shape_invalid(call, "past_key and past_value belong together");
+    for (uint32_t i = 0; i < 2; i++) {
+        const ShapeOperand *past = shape_ranked(call, 4 + i);
+        Heads now = i ? v : k;
+        if (!past) continue;
+        if (!shape_unify(call, &now.batch, past->dims[0]) ||
+            !shape_unify(call, &now.heads, past->dims[1]) ||
+            !shape_unify(call, &length, past->dims[2]) ||
+            !shape_unify(call, &now.size, past->dims[3]))
+            return false;
+    }
+    return true;
+}
+
 /* present_key, present_value, and what query times key gives. */
 static void attention_extras(ShapeCall *call, Heads q, Heads k, Heads v) {
     const ShapeOperand *past = shape_input(call, 4);
@@ -88,6 +113,7 @@ bool shape_attention(ShapeCall *call) {
         !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
         !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))
         return false;
+    if (call->strict && (!heads_fit(call, &q, &k, &v) || !past_fits(call, k, v))) return false;
     attention_extras(call, q, k, v);
     if (!query) return true;
     if (query->rank == 4) {
@@ -161,6 +187,7 @@ bool shape_dft(ShapeCall *call) {
     const ShapeSignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 2);
     ShapeNum axis = input->present ? shape_single(input) : num_known(attrs->axis);
+    if (call->strict && !shape_want_rank(call, 2, 0)) return false;
     if (!x) return true;
     if (axis.kind == SHAPE_KNOWN) return dft_along(call, x, axis.value);
     /* whichever axis it is: without a length and with both sides it keeps its size */

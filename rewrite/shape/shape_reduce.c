@@ -123,6 +123,7 @@ bool shape_along_axis(ShapeCall *call) {
 static bool norm_operands(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     ShapeNum channels = x && x->rank > 1 ? x->dims[1] : unknown;
+    if (x && x->rank == 1) channels = num_known(1); /* a batch of numbers has one channel */
     for (uint32_t i = 1; i < 5; i++) {
         const ShapeOperand *operand = shape_ranked(call, i);
         if (!shape_want_rank(call, i, 1)) return false;

@@ -139,7 +139,8 @@ bool shape_flatten(ShapeCall *call) {
     ShapeNum *dims = shape_output(call, 0, 2);
     if (!x) return true;
     int64_t axis = attrs->axis < 0 ? attrs->axis + (int64_t)x->rank : attrs->axis;
-    if (axis < 0 || axis > (int64_t)x->rank)
+    bool backwards = call->strict && call->row->since < 11 && attrs->axis < 0;
+    if (axis < 0 || axis > (int64_t)x->rank || backwards)
         return shape_invalid(call, "axis %lld is out of range for rank %u", (long long)attrs->axis,
                              x->rank);
     dims[0] = num_product(x->dims, 0, (uint32_t)axis);

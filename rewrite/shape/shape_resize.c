@@ -65,12 +65,14 @@ static bool resize_axes(ShapeCall *call, const ShapeOperand *x, ResizeAxes *axes
     const ShapeResizeAttrs *attrs = call->attrs;
     axes->count = attrs->axes.present ? attrs->axes.count : x->rank;
     uint32_t *list = ARENA_ARRAY(call->arena, uint32_t, axes->count);
+    axes->axis = list;
     for (uint32_t i = 0; i < axes->count; i++) {
         list[i] = i;
         if (attrs->axes.present && !shape_axis(call, attrs->axes.items[i], x->rank, &list[i]))
             return false;
+        for (uint32_t k = 0; call->strict && k < i; k++)
+            if (list[k] == list[i]) return shape_invalid(call, "axis %u is named twice", list[i]);
     }
-    axes->axis = list;
     return true;
 }
 
@@ -132,7 +134,9 @@ bool shape_resize(ShapeCall *call) {
         return false;
     if (!x) return true;
     if (!resize_axes(call, x, &axes)) return false;
-    if (call->strict && call->row->since >= 13 && scales->present == sizes->present)
+    const ShapeOperand *given = sizes->present ? sizes : scales;
+    bool one = scales->present != sizes->present && !num_is(shape_length(given), 0);
+    if (call->strict && call->row->since >= 13 && !one)
         return shape_invalid(call, "either sizes or scales have to be there");
     /* before 13 an unused input was given as an empty tensor */
     if (sizes->present && !num_is(shape_length(sizes), 0))

@@ -32,7 +32,7 @@ if(DEMI_ONEDNN)
     endif()
 endif()
 
-file(GLOB demi_onednn_sources CONFIGURE_DEPENDS kernels/cpu/onednn_*.c)
+file(GLOB demi_onednn_sources CONFIGURE_DEPENDS kernels/cpu/onednn/onednn_*.c)
 list(FILTER demi_onednn_sources EXCLUDE REGEX "_test\\.c$")
 if(demi_onednn_headers)
     list(FILTER demi_onednn_sources INCLUDE REGEX "onednn_none\\.c$")

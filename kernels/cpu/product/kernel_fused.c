@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The operators of demi.fused (rewrite/ops/fused_ops.def): the plain operator's kernel, then what
+ * was fused into it. All is float here; the host widens 16-bit operands and rounds the result,
+ * once. */
+#include <string.h>
+
+#include "conv_direct.h"
+#include "epilogue.h"
+#include "fused_operands.h"
+#include "gemm.h"
+#include "kernel_functions.h"
+#include "kernel_rows.h"
+#include "matmul_batches.h"
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+#define ACTIVATION_FIELDS(Struct)                                                                  \
+    KERNEL_CHOICE(Struct, act.activation, "activation", activation_names, ACTIVATION_NONE),        \
+        KERNEL_FIELD(Struct, act.params, "activation_params", FLOATS)
+
+bool fused_read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
+    if (choice->activation < 0) return kernel_fail(call, "activation names none");
+    epilogue->activation = (Activation)choice->activation;
+    return epilogue_params(epilogue, choice->params.items, choice->params.count) ||
+           kernel_fail(call, "activation_params has %u numbers", choice->params.count);
+}
+
+/* Operand 3, which is added to y. */
+bool fused_check_residual(KernelCall *call) {
+    const KernelTensor *z = kernel_input(call, 3), *y = &call->outputs[0];
+    if (!z) return true;
+    bool same = z->rank == y->rank;
+    for (uint32_t i = 0; same && i < z->rank; i++) same = z->dims[i] == y->dims[i];
+    return same || kernel_fail(call, "Z has another shape than Y");
+}
+
+static bool read_residual(KernelCall *call, Epilogue *epilogue) {
+    const KernelTensor *z = kernel_input(call, 3);
+    if (z) epilogue->residual = z->data;
+    return fused_check_residual(call);
+}
+
+/* ---- Conv ------------------------------------------------------------------------------------ */
+
+KERNEL_LAYOUT(fused_conv, FusedConvAttrs, WINDOW_FIELDS(FusedConvAttrs),
+              ACTIVATION_FIELDS(FusedConvAttrs));
+
+bool kernel_fused_conv(KernelCall *call) {
+    const FusedConvAttrs *attrs = call->attrs;
+    const KernelTensor *y = &call->outputs[0];
+    Epilogue epilogue = {0};
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue))
+        return false;
+    epilogue.residual_row = kernel_span(y, 2, y->rank);
+    return conv_run(call, epilogue_is_empty(&epilogue) ? NULL : &epilogue);
+}
+
+/* ---- MatMul ---------------------------------------------------------------------------------- */
+
+KERNEL_LAYOUT(fused_matmul, FusedMatmulAttrs, KERNEL_INT(FusedMatmulAttrs, trans_a, "transA", 0),
+              KERNEL_INT(FusedMatmulAttrs, trans_b, "transB", 0),
+              KERNEL_REAL(FusedMatmulAttrs, alpha, "alpha", 1),
+              ACTIVATION_FIELDS(FusedMatmulAttrs));
+
+/* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
+static KernelTensor turned(const KernelTensor *tensor, int64_t *dims) {
+    KernelTensor view = *tensor;
+    for (uint32_t i = 0; i < view.rank; i++) dims[i] = tensor->dims[i];
+    dims[view.rank - 2] = tensor->dims[view.rank - 1];
+    dims[view.rank - 1] = tensor->dims[view.rank - 2];
+    view.dims = dims;
+    return view;
+}
+
+ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
+    ROW_EACH(count, y[i] = alpha * y[i])
+}
+
+/* The product, and what follows it; with alpha that comes in between. */
+static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epilogue *epilogue) {
+    const KernelTensor *y = &call->outputs[0];
+    KernelTensor a = call->inputs[0], b = call->inputs[1];
+    bool turn_a = attrs->trans_a != 0, turn_b = attrs->trans_b != 0;
+    MatmulBatches s;
+    /* rows of a transposed A do not go on from matrix to matrix, as matmul_batches may have them */
+    if ((turn_a && a.rank != 2) || (turn_b && b.rank < 2))
+        return kernel_fail(call, "an operand of rank %u can't be transposed here",
+                           turn_a ? a.rank : b.rank);
+    if (turn_a) a = turned(&a, ARENA_ARRAY(call->scratch, int64_t, a.rank));
+    if (turn_b) b = turned(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
+    if (!matmul_batches(call, &a, &b, y, &s)) return false;
+    if (y->count == 0) return true;
+    const GemmMatrices g = {.batches = s.batches,
+                            .m = s.m,
+                            .n = s.n,
+                            .k = s.k,
+                            .a = {a.data, s.a, turn_a ? 1 : s.k, turn_a ? s.m : 1, DTYPE_UNDEFINED},
+                            .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1, gemm_narrow(&b)},
+                            .c = y->data,
+                            .epilogue = attrs->alpha == 1 ? epilogue : NULL};
+    if (!gemm_matrices(call, &g)) return false;
+    if (attrs->alpha == 1) return true;
+    scale(y->data, y->count, attrs->alpha);
+    const EpilogueBlock whole = {
+        .y = y->data, .y_row = s.n, .rows = y->count / s.n, .columns = s.n};
+    epilogue_run(call, epilogue, &whole);
+    return true;
+}
+
+/* Operand 2, one element a column of y, or one for all. */
+static bool read_bias(KernelCall *call, Epilogue *epilogue) {
+    const KernelTensor *bias = kernel_input(call, 2), *y = &call->outputs[0];
+    if (!bias) return true;
+    uint64_t columns = y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
+    uint64_t last = bias->rank ? (uint64_t)bias->dims[bias->rank - 1] : 1;
+    if (bias->count != last || (last != 1 && last != columns) || call->inputs[1].rank < 2)
+        return kernel_fail(call, "Bias has %llu elements for %llu columns",
+                           (unsigned long long)bias->count, (unsigned long long)columns);
+    epilogue->bias = bias->data;
+    if (last == columns) return true;
+    float *each = ARENA_ARRAY(call->scratch, float, columns + 1);
+    for (uint64_t i = 0; i < columns; i++) each[i] = *(const float *)bias->data;
+    epilogue->bias = each;
+    return true;
+}
+
+bool kernel_fused_matmul(KernelCall *call) {
+    const FusedMatmulAttrs *attrs = call->attrs;
+    const KernelTensor *y = &call->outputs[0];
+    Epilogue epilogue = {0};
+    if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
+        !read_bias(call, &epilogue))
+        return false;
+    epilogue.residual_row =
+        call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
+    return multiply(call, attrs, &epilogue);
+}
+
+/* ---- LayerNormalization ---------------------------------------------------------------------- */
+
+/* In the layout of ai.onnx's: (X, Skip, Scale, Bias) => (Y, X + Skip). */
+bool kernel_skip_layer_norm(KernelCall *call) {
+    const KernelTensor *x = &call->inputs[0], *skip = kernel_input(call, 1);
+    KernelTensor *sum = kernel_result(call, 1);
+    KernelTensor operands[3] = {*x, call->inputs[2]};
+    if (call->input_count > 3) operands[2] = call->inputs[3];
+    if (sum && !skip) return kernel_fail(call, "a sum without Skip");
+    if (skip) {
+        KernelTensor total = sum ? *sum : *x;
+        if (!sum) total.data = ARENA_ARRAY(call->scratch, float, x->count + 1);
+        bool same = skip->rank == x->rank;
+        for (uint32_t i = 0; same && i < x->rank; i++) same = skip->dims[i] == x->dims[i];
+        if (!same || total.count != x->count)
+            return kernel_fail(call, "Skip has another shape than X");
+        if (x->count) memcpy(total.data, x->data, x->count * sizeof(float));
+        const Epilogue add = {.residual = skip->data, .residual_row = x->count};
+        const EpilogueBlock whole = {
+            .y = total.data, .y_row = x->count, .rows = 1, .columns = x->count};
+        epilogue_run(call, &add, &whole);
+        operands[0] = total;
+    }
+    KernelCall norm = *call;
+    norm.inputs = operands;
+    norm.input_count = 3;
+    norm.output_count = 1;
+    return kernel_layer_norm(&norm);
+}

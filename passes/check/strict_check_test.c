@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What ONNX's full check and strict inference refuse is refused, with the whole line; what they
+ * take is taken; and the model is as it was afterwards. tools/suites/check_suite.py compares at
+ * random. */
+#include "strict_check.h"
+
+#include <stdio.h>
+
+#include "test_model.h"
+
+static MemTrap trap;
+
+/* A graph of opset 21, or a whole model where it begins with a header. */
+static Model *load(const char *text) {
+    Err err = {0};
+    if (text[0] != '<') return test_model(&trap, text);
+    Model *model = text_parse_model(text, strlen(text), &trap, &err);
+    if (!model) fail_msg("%s: %s", text, err.what);
+    return model;
+}
+
+static void check(const char *text, const char *expected) {
+    Err err = {0};
+    Arena scratch;
+    char line[1024];
+    Model *model = load(text);
+    uint64_t edits = model->edits;
+    const Type *before = model->graph->outputs.items[0]->use.value->type;
+    arena_init(&scratch, &trap);
+    bool ok = strict_check(model, &scratch, &err);
+    err_format(&err, line, sizeof line);
+    if (ok && expected) fail_msg("accepted: %s", text);
+    if (!ok && !expected) fail_msg("refused: %s: %s", text, line);
+    if (expected && strcmp(line, expected) != 0) fail_msg("'%s' instead of '%s'", line, expected);
+    assert_ptr_equal(model->graph->outputs.items[0]->use.value->type, before);
+    assert_int_equal(model->edits, edits);
+    arena_free(&scratch);
+    model_free(model);
+}
+
+static const char *const refused[][2] = {
+    {"g (float[2] x) => (float[2] y) { h = Cast <to = 10> (x) y = Add (x, h) }",
+     "node 'y' (Add), operand 'B' ('h'): operands of one type variable differ: expected float, as "
+     "'A', got float16"},
+    {"g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] p) { p "
+     "= "
+     "Relu (x) }, else_branch = e () => (float16[2] q) { q = Cast <to = 10> (x) }> }",
+     "node 'y' (If), else_branch, 'q': a subgraph gives another type: expected tensor of float, "
+     "got "
+     "tensor of float16"},
+    {"g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] p) { p "
+     "= "
+     "Relu (x) }, else_branch = e () => (float[2] q, float[2] r) { q = Relu (x) r = Relu (x) }> }",
+     "node 'y' (If), else_branch: a subgraph of another number of outputs: expected 1, got 2"},
+    {"g (int64 n, bool c, float[2] x) => (float[2] y) { y = Loop (n, c, x) <body = b (int64 i, "
+     "bool "
+     "go, float[2] s) => (bool on, float16[2] r) { on = Identity (go) r = Cast <to = 10> (s) }> }",
+     "node 'y' (Loop), body, 'r': a subgraph gives another type: expected tensor of float, got "
+     "tensor of float16"},
+    {"g (int64 n, bool c, float[2] x) => (float[2] y) { y = Loop (n, c, x) <body = b (int64 i, "
+     "bool "
+     "go) => (bool on, float[2] r) { on = Identity (go) r = Relu (x) }> }",
+     "node 'y' (Loop), body: a subgraph of another number of inputs: expected 3, got 2"},
+    {"g (float[2] x) => (float[2] y) { y = Cast <to = 10> (x) }",
+     "node 'y' (Cast), value 'y': is declared as another type than it has: expected tensor of "
+     "float16, got tensor of float"},
+    {"g (float[2] x) => (float[2] y) <float16[2] h> { h = Relu (x) y = Relu (h) }",
+     "node 'h' (Relu), value 'h': is declared as another type than it has: expected tensor of "
+     "float, got tensor of float16"},
+    {"g (float[2] x) => (float[2] y) { y = Cast <to = 99> (x) }",
+     "node 'y' (Cast), attribute 'to': the number of no element type: got 99"},
+    {"g (float[2,3] x) => (float[2] y) { y = Relu (x) }",
+     "node 'y' (Relu), value 'y': is declared with another rank than it has: expected 2, got 1"},
+    {"g (float[2,3] x) => (float[2,4] y) { y = Relu (x) }",
+     "node 'y' (Relu), value 'y': is declared with another shape than it has: expected 3 in "
+     "dimension 1, got 4"},
+    {"g (float[2,3] x, float[2,3] z) => (float[2,3] y) { y = MatMul (x, z) }",
+     "node 'y' (MatMul): shapes are invalid: dimensions 3 and 2 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 23]> g (float[2,3,4,8] q, float[2,3,6,8] k, "
+     "float[2,3,7,8] v) => (float[2,3,4,8] y) { y = Attention (q, k, v) }",
+     "node 'y' (Attention): shapes are invalid: dimensions 7 and 6 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 23]> g (float[2,3,4,8] q, float[2,3,6,8] k) => "
+     "(float[2,3,4,8] y, float[2,3,12,8] a, float[2,3,12,8] b) { y, a, b = Attention (q, k, k, "
+     "\"\", "
+     "k) }",
+     "node 'y' (Attention): shapes are invalid: past_key and past_value belong together"},
+    {"g (float[2,2] x, float[3] n, float[2] v) => (float[2,2,N] y) { y = OneHot (x, n, v) }",
+     "node 'y' (OneHot): shapes are invalid: dimensions 1 and 3 should be equal"},
+    {"g (float[1,1,4,4] x, int64[0] s) => (float[1,1,N,M] y) { y = Resize (x, \"\", \"\", s) }",
+     "node 'y' (Resize): shapes are invalid: either sizes or scales have to be there"},
+    {"<ir_version: 10, opset_import: [\"\" : 20]> g (float[1,10,2] x) => (float[1,10,2] y) "
+     "<int64[1] a "
+     "= {1}> { y = DFT (x, \"\", a) }",
+     "node 'y' (DFT): shapes are invalid: input 2 has rank 1, not 0"},
+    {"g (float[3] s, float[2,3] a, float[4,3] b) => (float[3] y, float[K,3] z) { y, z = Scan "
+     "<num_scan_inputs = 2, body = b (float[3] t, float[3] p, float[3] q) => (float[3] u, float[3] "
+     "w) "
+     "{ u = Add (t, p) w = Add (t, q) }> (s, a, b) }",
+     "node 'y' (Scan): scans inputs of 2 and 4 elements side by side"},
+    {"g (float[3] s, float x) => (float[3] y, float[K] z) { y, z = Scan <num_scan_inputs = 1, body "
+     "= b "
+     "(float[3] t, float p) => (float[3] u, float w) { u = Relu (t) w = Relu (p) }> (s, x) }",
+     "node 'y' (Scan): a scalar can't be scanned"},
+    {"<ir_version: 8, opset_import: [\"\" : 10]> g (float[2,3] x) => (float[2,3] y) { y = Flatten "
+     "<axis = -1> (x) }",
+     "node 'y' (Flatten): shapes are invalid: axis -1 is out of range for rank 2"},
+    {"g (float[4] x, float[4] s) => (float[4] y) { y = BatchNormalization (x, s, s, s, s) }",
+     "node 'y' (BatchNormalization): shapes are invalid: dimensions 1 and 4 should be equal"},
+    {"g (float[3] x) => (float[3] y) { y = Trilu (x) }",
+     "node 'y' (Trilu): shapes are invalid: rank 1"},
+    {"g (string[2,3] x) => (string[1,N] y) { y = StringNormalizer (x) }",
+     "node 'y' (StringNormalizer): shapes are invalid: dimensions 1 and 2 should be equal"},
+    {"<ir_version: 10, opset_import: [\"\" : 19]> g (float[1,1,4,4] x, int64[2] s) => "
+     "(float[1,1,N,M] y) "
+     "{ y = Resize <axes = [2, -2]> (x, \"\", \"\", s) }",
+     "node 'y' (Resize): shapes are invalid: axis 2 is named twice"},
+    {"g (float[2] x, float[3] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
+     "value 'w': is declared with another shape than it has: expected 2 in dimension 0, got 3"},
+    {"g (float[2] x, float16[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Relu (x) }",
+     "value 'w': is declared as another type than it has: expected tensor of float, got tensor of "
+     "float16"},
+    {"g (float[2] x) => (float y) { y = Relu (x) }",
+     "node 'y' (Relu), value 'y': is declared with another rank than it has: expected 1, got 0"},
+    {"g (float[2] x) => (float[] y) { y = Relu (x) }",
+     "value 'y': an output without type or shape"},
+    {"g (bool c, float[2] x) => (float[2] y) { h = Relu (x) y = If (c) <then_branch = t () => "
+     "(float[2] p) { h = Relu (x) p = Relu (h) }, else_branch = e () => (float[2] q) { q = Relu "
+     "(x) "
+     "}> }",
+     "graph 'y/then_branch': value 'h': a name is used again for another value"},
+};
+
+static void test_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        check(refused[i][0], refused[i][1]);
+}
+
+static const char *const with_functions[][2] = {
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x, float16[2] h) => "
+     "(float[2] y) { y = f.F (x, h) } <domain: \"f\", opset_import: [\"\" : 21]> F (a, b) => (c) { "
+     "c "
+     "= Add (a, b) }",
+     "graph 'function F': node 'c' (Add), operand 'B' ('b'): operands of one type variable differ: "
+     "expected float, as 'A', got float16"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x, float[3] h) => "
+     "(float[2] "
+     "y) { y = f.F (x, h) } <domain: \"f\", opset_import: [\"\" : 21]> F (a, b) => (c) { c = Add "
+     "(a, "
+     "b) }",
+     "graph 'function F': node 'c' (Add): shapes are invalid: dimensions 2 and 3 do not broadcast"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x) => (float[2] y) { y = "
+     "f.F (x) } <domain: \"f\", opset_import: [\"\" : 21]> F (a, b) => (c) { c = Add (a, b) }",
+     "node 'y' (F), input 'b': an input that the function needs is missing"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x, double[3] z) => "
+     "(float[2] y, double[3] w) { y = f.F (x) w = f.F (z) } <domain: \"f\", opset_import: [\"\" : "
+     "21]> F (a) => (c) { c = Add (a, a) }",
+     NULL},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x) => (float16[2] y) { y "
+     "= "
+     "f.F (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <t> (a) => (c) { c = Cast <to: int = "
+     "@t> "
+     "(a) }",
+     "graph 'function F': node 'c' (Cast), attribute 'to': a required attribute is missing"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2] x) => (float[2] y) { y = "
+     "f.F (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <t> (a) => (c) { k = Constant "
+     "<value_float: float = @t> () c = Add (a, k) }",
+     "graph 'function F': node 'k' (Constant): a call gives it no value"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2,3] x) => (float[1,6] y) { "
+     "y = "
+     "f.F <n: int = 1> (x) } <domain: \"f\", opset_import: [\"\" : 21]> F <n> (a) => (c) { c = "
+     "Flatten <axis: int = @n> (a) }",
+     "node 'y' (F), value 'y': is declared with another shape than it has: expected 2 in dimension "
+     "0, got 1"},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"f\" : 1]> g (float[2,3] x) => (float[1,6] y, "
+     "float[2,3] z) { y = f.F <n: int = 0> (x) z = f.F (x) } <domain: \"f\", opset_import: [\"\" : "
+     "21]> F <n> (a) => (c) { c = Flatten <axis: int = @n> (a) }",
+     NULL},
+    {"<ir_version: 10, opset_import: [\"\" : 21, \"\" : 17]> g (float[2] x) => (float[2] y) { y = "
+     "Relu (x) }",
+     "imports a domain twice: ''"},
+};
+
+static void test_functions(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof with_functions / sizeof *with_functions; i++)
+        check(with_functions[i][0], with_functions[i][1]);
+}
+
+/* Stale entries for outputs, branches that are never taken, operators of one's own. */
+static const char *const accepted[] = {
+    "g (float[2] x) => (float[2] y) <float16[3] y> { y = Relu (x) }",
+    "g (float[N] x) => (float[M] y) { y = Relu (x) }",
+    "g (float[2,3] x) => (float[2,3] y) <bool c = {0}> { y = If (c) <then_branch = t () => "
+    "(float[2,3] p) { p = MatMul (x, x) }, else_branch = e () => (float[2,3] q) { q = Relu (x) }> "
+    "}",
+    "<ir_version: 10, opset_import: [\"\" : 21, \"com.x\" : 1]> g (float[2] x) => (float[2] y) { h "
+    "= "
+    "com.x.Own (x) y = Add (h, h) }",
+};
+
+static void test_accepted(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) check(accepted[i], NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_accepted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

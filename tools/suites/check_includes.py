@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks who includes whom, and that file names are unique: the layering that the build relies on;
+and that what a model may leave out is read through functions that say so.
+
+    tools -> everything            passes -> rewrite (passes/front also proto; lower_plan.c also
+    proto -> rewrite               runtime/plan.h)
+    runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
+    .cu files include kernel.h alone
+
+A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
+there is a family of operators: loops and the contract, nothing else. Tests may include what lies in
+their own top folder and what any room of it may.
+
+Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/, jansson in
+passes/front/policy.c, zlib in tools/command, oneDNN in kernels/cpu/onednn, cmocka in tests, none in
+a public header. Every header of ours is included by its bare name. Attributes' values are read by
+attr_tensor and the like (graph.h), values' types by value_type: no pass can take a union for
+another of its members, or follow a type that is not known. `--self-test` shows that each rule can
+fail. Exit 1 names every breach.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "tools")
+BASE = {"rewrite/base"}
+SHAPE = BASE | {"rewrite/shape"}
+GRAPH = BASE | {"rewrite", "rewrite/ops"}
+LIBRARIES = SHAPE | GRAPH | {"rewrite/text", "proto", "kernels", "runtime", "passes",
+                             "passes/front", "passes/placement", "passes/check"}
+FAMILY = SHAPE | {"kernels", "kernels/cpu/loops"}
+PRODUCTS = FAMILY | {"kernels/cpu/gemm"}
+# The rooms that each room may include beside itself.
+ROOMS = {
+    "rewrite/base": set(),
+    "rewrite/shape": BASE,
+    "rewrite/ops": BASE,
+    "rewrite": SHAPE | GRAPH,
+    "rewrite/text": GRAPH,
+    "proto": GRAPH,
+    "passes": GRAPH | {"rewrite/text", "passes/casts", "passes/check", "passes/fusion",
+                       "passes/placement", "passes/upgrade"},
+    "passes/casts": GRAPH | {"passes/placement"},
+    "passes/check": GRAPH,
+    "passes/front": GRAPH | {"rewrite/text", "proto", "passes/check", "passes/placement"},
+    "passes/fusion": GRAPH,
+    "passes/placement": GRAPH | {"rewrite/text"},
+    "passes/upgrade": GRAPH,
+    "kernels": SHAPE,
+    "kernels/cpu/loops": FAMILY,
+    "kernels/cpu/gemm": FAMILY,
+    "kernels/cpu/attention": PRODUCTS,
+    "kernels/cpu/recurrent": PRODUCTS,
+    "kernels/cpu/window": PRODUCTS,
+    "kernels/cpu/product": PRODUCTS | {"kernels/cpu/window"},
+    "kernels/cpu/quantized": PRODUCTS | {"kernels/cpu/window"},
+    "kernels/cpu/onednn": PRODUCTS | {"kernels/cpu/product", "kernels/cpu/quantized"},
+    "runtime": SHAPE | {"kernels"},
+    "tools/command": LIBRARIES,
+    "tools/examples": set(),
+    "tools/fuzz": LIBRARIES,
+    "tools/suites": LIBRARIES | {"passes/casts", "passes/fusion", "passes/upgrade"},
+}
+# Single headers that a room, or a file, may include beside those rooms.
+EXTRA = {
+    "rewrite/ops": {"rewrite/graph.h", "rewrite/pass.h"},
+    "passes/check": {"passes/infer_dtypes.h", "passes/infer_shapes.h"},
+    "passes/front": {"passes/passes.h"},
+    "passes/fusion": {"passes/passes.h"},
+    "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},
+    "passes/lower_plan.c": {"runtime/plan.h"},
+    "tools/fuzz/hostile_commands.c": {"tools/command/commands.h", "tools/command/console.h",
+                                      "tools/command/outputs.h"},
+}
+# Third-party headers by pattern, and the files that may include them (path patterns).
+THIRD_PARTY = [
+    (r"protobuf-c/.*|.*\.pb-c\.h", r"proto/.*|tools/.*"),
+    (r"jansson\.h", r"passes/front/policy(_test)?\.c"),
+    (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
+    (r"zlib\.h", r"tools/command/.*"),
+    (r"dnnl.*|oneapi/.*", r"kernels/cpu/onednn/.*"),
+    (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
+]
+PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
+                  "rewrite/base/demi_error.h",
+                  "runtime/demi_runtime.h"}
+# Programs that use the installed library as anyone's would, by its installed headers.
+CLIENTS = re.compile(r"tools/examples/[^/]*\.c")
+INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}
+# What a freestanding-minded C11 library takes from the C library, POSIX, Linux and the compiler.
+SYSTEM = re.compile(
+    r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdalign|stdarg|"
+    r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|strings|time|wchar|"
+    r"dirent|dlfcn|fcntl|fnmatch|getopt|glob|libgen|poll|pthread|regex|sched|unistd|"
+    r"immintrin|cpuid|malloc|execinfo|elf|alloca|termios)\.h|(sys|linux|asm|arpa|netinet)/.*\.h|"
+    r"sanitizer/.*\.h")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+SOURCES = ("*.c", "*.h", "*.def", "*.cu", "*.inc")
+# A member of Attr's union, outside of what reads, writes, prints and compares whole attributes; `v`
+# of a PlainAttr, which plans and shape functions have, is another structure.
+ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|sparse|tp|floats|ints|"
+                         r"strings|tensors|graphs|sparses|types)\b")
+ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite/text/text_print.c",
+              "rewrite/text/text_parse_attr.c", "rewrite/test_model.h", "proto/import_node.c",
+              "proto/export_node.c", "tools/command/diff_text.c", "tools/command/model_diff.c",
+              "tools/command/model_against.c", "tools/command/show_json.c"}
+ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/")
+ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
+TYPE_MEMBER = re.compile(r"->type->\w+")
+# Files that need not be unique: one per folder by convention.
+COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
+
+
+# Tests and what they share.
+TEST = re.compile(r".*_test\.[ch]|.*/test_[^/]*")
+
+
+def room_of(path: str) -> str:
+    """The room that a path of our tree belongs to; "" outside of it."""
+    return path.rsplit("/", 1)[0] if path.startswith(tuple(t + "/" for t in TOPS)) else ""
+
+
+def rooms_of(path: str) -> set[str] | None:
+    """The rooms that a file may include; None where ROOMS lacks its own."""
+    room, top = room_of(path), path.split("/", 1)[0]
+    if TEST.fullmatch(path):
+        return {room}.union(*(may for r, may in ROOMS.items() if r.split("/", 1)[0] == top))
+    if room in ROOMS:
+        return ROOMS[room] | {room}
+    return FAMILY | {room} if room.startswith("kernels/cpu/") else None
+
+
+def third_party_problem(path: str, header: str) -> str:
+    for pattern, where in THIRD_PARTY:
+        if re.fullmatch(pattern, header):
+            if path in PUBLIC_HEADERS:
+                return f"a public header includes <{header}>"
+            return "" if re.fullmatch(where, path) else f"<{header}> does not belong here"
+    if SYSTEM.fullmatch(header):
+        return ""
+    return f"<{header}> is no header of ours, of the system or of a known third party"
+
+
+def layer_problem(path: str, target: str) -> str:
+    room, goal = room_of(path), room_of(target)
+    if path.endswith(".cu"):
+        return "" if target.endswith("/kernel.h") else f"a .cu file includes {target}"
+    if TEST.fullmatch(path) and goal.split("/", 1)[0] == room.split("/", 1)[0]:
+        return ""
+    allowed = rooms_of(path)
+    if allowed is None:
+        return f"{room} is not in ROOMS"
+    if goal in allowed or target in EXTRA.get(room, set()) | EXTRA.get(path, set()):
+        return ""
+    return f"{room} must not include {target}"
+
+
+def include_problems(path: str, text: str, by_name: dict[str, str]) -> list[str]:
+    """Breaches of one file; by_name maps the bare names of our headers to their paths."""
+    found = []
+    for quote, header in INCLUDE.findall(text):
+        bare = header.rsplit("/", 1)[-1]
+        if CLIENTS.fullmatch(path) and header in INSTALLED:
+            continue
+        if header.endswith(".pb-c.h") or (quote == "<" and bare not in by_name):
+            problem = third_party_problem(path, header)
+        elif bare not in by_name:
+            problem = "" if header.endswith((".inc", ".gen.h")) else f'"{header}" does not exist'
+        elif quote == "<" and header == f"demi/{bare}" and by_name[bare] in PUBLIC_HEADERS:
+            problem = ""  # a program of a user's, who has the installed header
+        elif header != bare:
+            problem = f'"{header}": our headers are included by their bare names'
+        else:
+            problem = layer_problem(path, by_name[bare])
+        if problem:
+            found.append(f"{path}: {problem}")
+    return found
+
+
+def read_problems(path: str, text: str) -> list[str]:
+    """Attributes and types that are read without asking whether they are there."""
+    if not path.startswith(ATTR_TOPS) or path.startswith(ATTR_OTHERS) or "_test." in path:
+        return []
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = [f"{path}: {m}: values' types are read by value_type" for m in TYPE_MEMBER.findall(code)]
+    if path not in ATTR_WHOLE:
+        found += [f"{path}: {m}: attributes are read by attr_int, attr_tensor, …"
+                  for m in ATTR_MEMBER.findall(code)]
+    return found
+
+
+def name_problems(paths: list[str]) -> list[str]:
+    """File names that occur twice in the tree (testdata aside: its cases are named by folder)."""
+    seen: dict[str, str] = {}
+    found = []
+    for path in paths:
+        name = path.rsplit("/", 1)[-1]
+        if name in COMMON_NAMES or path.startswith("testdata/"):
+            continue
+        if name in seen:
+            found.append(f"{path}: {seen[name]} has the same name")
+        seen[name] = path
+    return found
+
+
+def check(root: pathlib.Path) -> list[str]:
+    """Every breach under root."""
+    skipped = {"build", ".git", "__pycache__"}
+    paths = sorted(str(p.relative_to(root)) for p in root.rglob("*")
+                   if p.is_file() and not skipped & set(p.relative_to(root).parts))
+    ours = [p for p in paths if room_of(p) and pathlib.PurePath(p).suffix in
+            {s[1:] for s in SOURCES}]
+    by_name = {p.rsplit("/", 1)[-1]: p for p in ours}
+    found = name_problems([p for p in paths if room_of(p)])
+    for path in ours:
+        text = (root / path).read_text(errors="replace")
+        found += include_problems(path, text, by_name) + read_problems(path, text)
+    return found
+
+
+CASES = [  # (file, text, must be found or None)
+    ("rewrite/base/a.c", '#include "g.h"\n', "rewrite/base must not include rewrite/g.h"),
+    ("rewrite/g.c", '#include "w.h"\n', "rewrite must not include proto/w.h"),
+    ("rewrite/ops/o.c", '#include "graph.h"\n', None),
+    ("rewrite/ops/o2.c", '#include "g.h"\n', "rewrite/ops must not include rewrite/g.h"),
+    ("proto/w.c", '#include "g.h"\n#include <protobuf-c/protobuf-c.h>\n', None),
+    ("rewrite/h.c", "#include <protobuf-c/protobuf-c.h>\n", "does not belong here"),
+    ("passes/p.c", '#include "w.h"\n', "passes must not include proto/w.h"),
+    ("passes/p5.c", '#include "place.h"\n', None),
+    ("passes/p6.c", '#include "demi.h"\n', "passes must not include passes/front/demi.h"),
+    ("passes/placement/p7.c", '#include "demi.h"\n',
+     "passes/placement must not include passes/front/demi.h"),
+    ("passes/placement/p8.c", '#include "passes.h"\n',
+     "passes/placement must not include passes/passes.h"),
+    ("passes/placement/p8_test.c", '#include "passes.h"\n', None),
+    ("passes/placement/p9_test.c", '#include "kernel.h"\n',
+     "passes/placement must not include kernels/kernel.h"),
+    ("passes/fusion/f.c", '#include "passes.h"\n', None),
+    ("passes/fusion/f2.c", '#include "place.h"\n', "passes/fusion must not include"),
+    ("passes/attic/x.c", '#include "g.h"\n', "passes/attic is not in ROOMS"),
+    ("passes/front/demi.c", '#include "w.h"\n', None),
+    ("passes/p2.c", "#include <jansson.h>\n", "does not belong here"),
+    ("passes/front/policy.c", "#include <jansson.h>\n", None),
+    ("passes/front/demi.h", "#include <jansson.h>\n", "public header"),
+    ("kernels/k.c", '#include "g.h"\n', "kernels must not include rewrite/g.h"),
+    ("kernels/k3.c", '#include "rows.h"\n', "kernels must not include kernels/cpu/loops/rows.h"),
+    ("kernels/cpu/loops/l.c", '#include "kernel.h"\n#include "gemm.h"\n',
+     "kernels/cpu/loops must not include kernels/cpu/gemm/gemm.h"),
+    ("kernels/cpu/new/n.c", '#include "kernel.h"\n#include "rows.h"\n', None),
+    ("kernels/cpu/new/n_test.c", '#include "win.h"\n', None),
+    ("kernels/cpu/new/n2.c", '#include "gemm.h"\n', "kernels/cpu/new must not include"),
+    ("kernels/cpu/window/v.c", '#include "gemm.h"\n', None),
+    ("kernels/cpu/gemm/g2.c", '#include "win.h"\n',
+     "kernels/cpu/gemm must not include kernels/cpu/window/win.h"),
+    ("kernels/cpu/window/v2.c", "#include <dnnl.h>\n", "does not belong here"),
+    ("runtime/r.c", '#include "a.h"\n#include "kernel.h"\n', None),
+    ("runtime/r2.c", '#include "rows.h"\n', "runtime must not include kernels/cpu/loops/rows.h"),
+    ("kernels/cuda/k2.cu", '#include "a.h"\n', "a .cu file includes"),
+    ("tools/command/t.c", '#include "w.h"\n#include "a.h"\n', None),
+    ("tools/fuzz/z.c", '#include "cmd.h"\n', "tools/fuzz must not include tools/command/cmd.h"),
+    ("tools/examples/e.c", '#include "demi/demi.h"\n', None),
+    ("tools/examples/e2.c", '#include "a.h"\n', "tools/examples must not include"),
+    ("tools/suites/t2.c", '#include "base/a.h"\n', "bare names"),
+    ("tools/suites/t5.c", "#include <demi/demi.h>\n", None),
+    ("tools/suites/t6.c", "#include <demi/a.h>\n", "bare names"),
+    ("tools/suites/t3.c", '#include "nowhere.h"\n', "does not exist"),
+    ("tools/suites/t4.c", "#include <boost/any.h>\n", "no header of ours"),
+    ("tools/suites/a.c", "", "has the same name"),
+    ("passes/p3.c", "x = attr->v.t;\n", "attributes are read by"),
+    ("passes/p4.c", "plain->v.ints = NULL; /* attr->v.t */\n", None),
+    ("rewrite/attr.c", "x = attr->v.t;\n", None),
+    ("tools/command/t7.c", "x = value->type->rank;\n", "by value_type"),
+]
+
+
+SMALL_TREE = ("rewrite/base/a.h", "rewrite/base/a.c", "rewrite/g.h", "rewrite/graph.h", "proto/w.h",
+              "kernels/kernel.h", "kernels/cpu/loops/rows.h", "kernels/cpu/gemm/gemm.h",
+              "kernels/cpu/window/win.h", "passes/passes.h", "passes/placement/place.h",
+              "passes/front/demi.h", "tools/command/cmd.h")
+
+
+def self_test() -> int:
+    """Each case alone in a small tree: breaches are found, and nothing else is."""
+    failures = 0
+    for path, text, wanted in CASES:
+        with tempfile.TemporaryDirectory() as place:
+            root = pathlib.Path(place)
+            for name, content in {**dict.fromkeys(SMALL_TREE, ""), path: text}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(content)
+            found = check(root)
+        good = not found if wanted is None else len(found) == 1 and wanted in found[0]
+        if not good:
+            print(f"self-test: {path}: found {found}, expected {wanted}")
+            failures += 1
+    print(f"self-test: {len(CASES)} cases, {failures} failures")
+    return failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Checks the include rules.")
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--self-test", action="store_true")
+    args = parser.parse_args()
+    found = check(args.root)
+    for line in found:
+        print(line)
+    failures = len(found) + (self_test() if args.self_test else 0)
+    print(f"check_includes: {failures} breaches")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

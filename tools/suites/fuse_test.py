@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs models with and without the fusions of plans, and looks at plans as text.
+
+The models are those of the fusing passes' golden cases, positive and refused ones. Each is compiled
+with nothing fused, fast, and faithful, and run on the same random inputs: faithful outputs are
+bit-equal to the unfused ones, fast ones within TOLERANCE of the output's largest value (a few
+roundings of the narrowest float type in the model). Plans of the first case of each pass are
+compared with testdata/plans/PASS.txt; --update writes these. A last test emulates a float16
+convolution with a residual and Relu, operator by operator and fused, and expects faithful and fast
+to be just these.
+
+    tools/suites/fuse_test.py --demi build/release/demi --libdemi build/release/libdemi.so \
+        [--update]
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx.parser
+from onnx import numpy_helper
+
+from suite import runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PASSES = ["fold-affine", "fuse-conv", "fuse-gelu", "fuse-kernel-casts", "fuse-layer-norm",
+          "fuse-matmul", "gather-first"]
+TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
+FLOATS = {1, 10, 11, 16}
+TABLE = (4096, 256)
+OPEN_SIZE = 4  # of dims that a model leaves open; known ones of the cases fit it
+args = argparse.Namespace()
+library: runtime.LibDemi
+
+
+def cases(name: str) -> list[tuple[str, str, bool]]:
+    """(title, model text, is anything fused) of a golden file."""
+    text = (ROOT / f"testdata/golden/{name}.txt").read_text()
+    found = []
+    for part in re.split(r"(?m)^=== ", text)[1:]:
+        title, rest = part.split("\n", 1)
+        rest = rest.split("\n", 1)[1]  # after the line of the pass
+        model, expected = re.split(r"(?m)^--- ", rest, maxsplit=1)
+        found.append((title, model, "demi.fused" in expected))
+    return found
+
+
+def command(*words: object) -> str:
+    done = subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def onnx_bytes(model: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = pathlib.Path(folder, "m.onnxtxt"), pathlib.Path(folder, "m.onnx")
+        source.write_text(model)
+        command("opt", source, "--passes", "infer-dtypes", "-o", target, "-q")
+        return target.read_bytes()
+
+
+def feeds(runner: runtime.PlanRunner, seed: int) -> dict[str, object]:
+    random, made = np.random.default_rng(seed), {}
+    for io in runner.inputs():
+        shape = [io.dims[i] if io.dims[i] >= 0 else OPEN_SIZE for i in range(io.rank)]
+        dtype = runtime.numpy_dtype(io.dtype)
+        if io.dtype in FLOATS:
+            made[io.name.decode()] = random.standard_normal(shape).astype(dtype)
+        else:
+            made[io.name.decode()] = random.integers(0, 2, shape).astype(dtype)
+    return made
+
+
+def tolerance(model: str) -> float:
+    return next(limit for name, limit in TOLERANCE.items() if re.search(rf"\b{name}\b", model))
+
+
+def show(plan: bytes) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "m.plan")
+        path.write_bytes(plan)
+        return command("show", path)
+
+
+def step_count(plan: bytes) -> int:
+    return int(re.search(r"(\d+) steps", show(plan)).group(1))
+
+
+class Fusions(unittest.TestCase):
+    def check(self, model: str) -> None:
+        data = onnx_bytes(model)
+        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
+        fast = runtime.PlanRunner(library, library.compile(data, "fast"))
+        faithful = runtime.PlanRunner(library, library.compile(data, "faithful"))
+        limit = tolerance(model)
+        for seed in range(3):
+            given = feeds(plain, seed)
+            try:
+                want = plain.run(given)
+            except runtime.Failed:  # shapes that do not fit, where a case is about what might be
+                self.assertRaises(runtime.Failed, fast.run, given)
+                self.assertRaises(runtime.Failed, faithful.run, given)
+                continue
+            for a, b in zip(want, faithful.run(given), strict=True):
+                self.assertEqual(a.dtype, b.dtype)
+                self.assertEqual(a.tobytes(), b.tobytes())
+            for a, b in zip(want, fast.run(given), strict=True):
+                self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
+                wide, close = a.astype(np.float64), b.astype(np.float64)
+                finite = np.isfinite(wide)
+                np.testing.assert_array_equal(wide[~finite], close[~finite])
+                error = np.max(np.abs(wide[finite] - close[finite]), initial=0)
+                self.assertLessEqual(error, limit * np.max(np.abs(wide[finite]), initial=1))
+
+    def test_fused_against_unfused(self):
+        for name in PASSES:
+            for title, model, _ in cases(name):
+                with self.subTest(name, case=title):
+                    self.check(model)
+
+    def test_steps_are_saved(self):
+        for name in PASSES:
+            for title, model, fused in cases(name):
+                if not fused or "faithful" in title or "author" in title:
+                    continue
+                with self.subTest(name, case=title):
+                    data = onnx_bytes(model)
+                    plain = step_count(library.compile(data, "fast", keep_values=True))
+                    self.assertLess(step_count(library.compile(data, "fast")), plain)
+
+    def test_plans(self):
+        for name in PASSES:
+            title, model, _ = cases(name)[0]
+            data = onnx_bytes(model)
+            text = f"# {name}: {title}; fast, then faithful\n"
+            for numerics in runtime.NUMERICS:
+                text += "\n" + re.sub(r"(?m)^source .*\n", "",
+                                      show(library.compile(data, numerics)))
+            path = ROOT / f"testdata/plans/{name}.txt"
+            if args.update:
+                path.write_text(text)
+            with self.subTest(name):
+                self.assertEqual(path.read_text(), text)
+
+    def test_tables(self):
+        """Rows of a large table are converted and nothing else, to the same bits."""
+        random, (rows, width) = np.random.default_rng(3), TABLE
+        table = {"int8": random.integers(-128, 128, TABLE, np.int8),
+                 "float16": random.standard_normal(TABLE).astype(np.float16)}
+        scales = {"all": (np.float32(0.01), np.int8(3)),
+                  "rows": (random.random(rows, np.float32), random.integers(-9, 9, rows, np.int8)),
+                  "columns": (random.random(width, np.float32),
+                              random.integers(-9, 9, width, np.int8)),
+                  "blocks": (random.random((rows, width // 32), np.float32).astype(np.float16),
+                             random.integers(-9, 9, (rows, width // 32), np.int8))}
+        axes = {"rows": "<axis = 0>", "columns": "<axis = -1>", "blocks": "<axis=1,block_size=32>"}
+        for kind, (scale, zero) in scales.items():
+            to = "float16" if kind == "blocks" else "float"
+            self.check_table(f"{to}[n,s,{width}] y", f"x = DequantizeLinear {axes.get(kind, '')}"
+                             " (t, s, z) y = Gather (x, i)",
+                             {"t": table["int8"], "s": scale, "z": zero})
+        self.check_table(f"float[n,s,{width}] y", "x = Cast <to = 1> (t) y = Gather (x, i)",
+                         {"t": table["float16"]})
+        self.check_table(f"float[n,s,{width}] y",
+                         "x = DequantizeLinear (t, s) h = Cast <to = 10> (x) v = Cast <to = 1> (h)"
+                         " y = Gather (v, i)", {"t": table["int8"], "s": np.float32(0.01)})
+
+    def check_table(self, output: str, body: str, weights: dict[str, np.ndarray]) -> None:
+        model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]>'
+                                        f" g (int64[n,s] i) => ({output}) {{ {body} }}")
+        for name, value in weights.items():
+            model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        data, size = model.SerializeToString(), weights["t"].nbytes
+        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
+        library.c.demi_context_peak.restype = runtime.c_uint64
+        for numerics in runtime.NUMERICS:
+            plan = library.compile(data, numerics)
+            self.assertLess(len(plan), size * 1.2)
+            runner = runtime.PlanRunner(library, plan)
+            for indices in ([[0, -1, 7]], [[5]], [[1, 2], [3, -4]]):
+                want, got = (each.run({"i": np.array(indices)})[0] for each in (plain, runner))
+                self.assertEqual((want.dtype, want.shape), (got.dtype, got.shape))
+                self.assertEqual(want.tobytes(), got.tobytes())
+            self.assertLess(library.c.demi_context_peak(runner.context), size / 2)
+
+    def test_folding(self):
+        """Constants are computed, but not what grows, is random, or fails."""
+        data = onnx_bytes("""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[2] x) => (float[2] y, float z, float r, float[2] f)
+            <float[2] a = {1, 2}, float[2] b = {3, 4}, int64[2] big = {1024, 1024},
+             int64[1] far = {7}>
+            {
+                s = Add (a, b)
+                k = Exp (s)
+                y = Mul (x, k)
+                e = Expand (a, big)
+                z = ReduceSum <keepdims = 0> (e)
+                n = RandomNormal <shape = [4]> ()
+                r = ReduceSum <keepdims = 0> (n)
+                t = Gather (a, far)
+                f = Add (x, t)
+            }""".replace("{1024, 1024}", "{262144, 2}"))
+        text = show(library.compile(data, "fast"))
+        steps = re.findall(r"(?m)^    [%\d, ]+ = (\w+)-", text)
+        self.assertEqual(steps, ["Mul", "Expand", "ReduceSum", "RandomNormal", "ReduceSum",
+                                 "Gather", "Add"])
+        self.assertIn('"k" float[2] = {54.5981', text)
+        self.assertNotIn('"s"', text)
+
+    def test_numerics_differ(self):
+        model = """<ir_version: 8, opset_import: ["" : 17]>
+            g (float16[1,2,8,8] x, float16[1,2,8,8] z) => (float16[1,2,8,8] y)
+            <float16[2,2,1,1] w = {1.5v, -2.25v, 0.75v, 3.5v}>
+            { c = Conv (x, w)  s = Add (c, z)  y = Relu (s) }"""
+        data, random = onnx_bytes(model), np.random.default_rng(5)
+        # few bits, so that sums of products are exact in float32 whatever their order
+        x, z = (np.float16(random.integers(-2047, 2048, (1, 2, 8, 8)) / d) for d in (64, 1024))
+        w = np.float32([[1.5, -2.25], [0.75, 3.5]])
+        conv = np.einsum("oc,nchw->nohw", w, x.astype(np.float32))
+        each = np.maximum(np.float16(np.float16(conv).astype(np.float32) + z), np.float16(0))
+        once = np.float16(np.maximum(conv + z.astype(np.float32), 0))
+        self.assertTrue(np.any(each != once))
+        for numerics, want in (("faithful", each), ("fast", once)):
+            runner = runtime.PlanRunner(library, library.compile(data, numerics))
+            np.testing.assert_array_equal(runner.run({"x": x, "z": z})[0], want)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    parser.add_argument("--update", action="store_true")
+    args, rest = parser.parse_known_args()
+    library = runtime.LibDemi(args.libdemi)
+    unittest.main(argv=[sys.argv[0], *rest])

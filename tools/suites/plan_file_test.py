@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan files that change: while they are in use, and on disk before they are checked.
+
+A large plan (weights are mapped, all else is read) is cut or overwritten under a running command:
+it ends with exit code 3 and one line, or with other numbers, and by no signal. Bits of weights that
+flipped on disk are found by `check`, in the plan by default, in the model's external data by
+--full.
+"""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+import onnx.parser
+from onnx import numpy_helper
+
+from suite import runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COLUMNS = 1 << 21 # 8 MiB of weights: more than what is read whole
+args = argparse.Namespace()
+
+# Constants of every kind that something else is looked up by: shapes, indices, text; small and not.
+MODEL = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[8] x, int64 trips) => (float[a] y, string[b] z, int64[c] k) {
+    one = Constant <value_int = 1> ()
+    part = Slice (w, zero, eight)
+    yes = Constant <value = bool {1}> ()
+    s = Loop (trips, yes, x) <body = b (int64 i, bool go, float[8] v) => (bool on, float[8] u) {
+        on = Identity (go)
+        sum = Add (w, v0)
+        v0 = Gather (v, zero)
+        most = ReduceMax <keepdims = 0> (sum, zero)
+        rows = Gather (w, far)
+        few = Slice (rows, zero, eight)
+        m = Add (v, few)
+        u = Min (m, most)
+    }>
+    shaped = Reshape (s, shape)
+    y = Add (shaped, part)
+    t = Gather (names, many)
+    z = StringConcat (t, t)
+    k = Gather (many, far)
+}""".replace("sum = Add (w, v0)\n        v0 = Gather (v, zero)",
+             "v0 = Gather (v, zero)\n        sum = Add (w, v0)")
+
+
+def model() -> onnx.ModelProto:
+    made = onnx.parser.parse_model(MODEL)
+    random = np.random.default_rng(2)
+    weights = {"w": random.standard_normal(COLUMNS, np.float32), "zero": np.array([0]),
+               "eight": np.array([8]), "shape": np.array([8]),
+               "many": random.integers(0, 3, 2000), "far": random.integers(0, 2000, 3000),
+               "names": np.array(["alpha", "be", "c"], object)}
+    for name, value in weights.items():
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
+    return made
+
+
+def demi(*words: object) -> subprocess.CompletedProcess:
+    return subprocess.run([args.demi, *map(str, words)], capture_output=True, text=True,
+                          check=False)
+
+
+class PlanFiles(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.model, self.plan = self.folder / "m.onnx", self.folder / "m.plan"
+        onnx.save(model(), self.model)
+        self.assertEqual(demi("compile", self.model, "-o", self.plan).returncode, 0)
+        np.save(self.folder / "x.npy", np.arange(8, dtype=np.float32))
+        np.save(self.folder / "trips.npy", np.array(400, np.int64))
+
+    def running(self, change, threads: int) -> tuple[int, str]:  # noqa: ANN001
+        """Exit code and stderr of a run whose plan is changed on the way."""
+        process = subprocess.Popen(
+            [args.demi, "run", self.plan, "--input", f"x={self.folder / 'x.npy'}", "--input",
+             f"trips={self.folder / 'trips.npy'}", "--threads", str(threads)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.3)
+        self.assertIsNone(process.poll(), "the run ended before anything was changed")
+        change()
+        _, errors = process.communicate(timeout=120)
+        return process.returncode, errors
+
+    def test_cut(self):
+        for threads in (1, 2):
+            for size in (0, 4096, self.plan.stat().st_size // 2):
+                data = self.plan.read_bytes()
+                code, errors = self.running(lambda s=size: os.truncate(self.plan, s), threads)
+                with self.subTest(threads=threads, size=size):
+                    self.assertEqual((code, errors.count("\n")), (3, 1), errors)
+                    self.assertIn("became shorter", errors)
+                self.plan.unlink()
+                self.plan.write_bytes(data)
+
+    def test_overwritten(self):
+        size = self.plan.stat().st_size
+        for filler in (b"\xff", b"\x00", bytes(range(255))):
+            data = self.plan.read_bytes()
+
+            def change(text: bytes = filler * (size // len(filler))) -> None:
+                with self.plan.open("r+b") as file:
+                    file.write(text)
+
+            code, errors = self.running(change, 2)
+            with self.subTest(filler=filler[:1]):
+                self.assertEqual((code, errors), (0, ""))
+            self.plan.write_bytes(data)
+
+    def test_read_whole(self):
+        """demi_plan_read: the file may go."""
+        library = runtime.LibDemi(args.libdemi)
+        error, plan = runtime.Error(), ctypes.c_void_p()
+        library.check(library.c.demi_plan_read(str(self.plan).encode(), ctypes.byref(plan),
+                                               ctypes.byref(error)), error)
+        os.truncate(self.plan, 0)
+        library.check(library.c.demi_plan_verify(plan, ctypes.byref(error)), error)
+        library.c.demi_plan_free(plan)
+
+    def test_flipped(self):
+        """Wherever a bit flips, check says so; run and show may or may not."""
+        data = bytearray(self.plan.read_bytes())
+        self.assertEqual(demi("check", self.plan).returncode, 0)
+        for at in (9, 100, 700, len(data) // 3, len(data) - 200, len(data) - 60, len(data) - 50):
+            data[at] ^= 4
+            self.plan.write_bytes(data)
+            with self.subTest(at=at):
+                for words in ((), ("--against", self.model), ("--against", self.model, "--full")):
+                    done = demi("check", self.plan, *words)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+            data[at] ^= 4
+
+    def test_external_data(self):
+        onnx.save(model(), self.model, save_as_external_data=True, location="m.bin",
+                  size_threshold=1024)
+        self.assertEqual(demi("compile", self.model, "-o", self.plan).returncode, 0)
+        full = ("check", self.plan, "--against", self.model, "--full")
+        self.assertEqual(demi(*full).returncode, 0, demi(*full).stderr)
+        weights = self.folder / "m.bin"
+        data = bytearray(weights.read_bytes())
+        data[len(data) // 2] ^= 1
+        weights.write_bytes(data)
+        self.assertEqual(demi(*full[:-1]).returncode, 0)
+        done = demi(*full)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("another plan", done.stderr)
+
+    def test_full(self):
+        for numerics in ("fast", "faithful"):
+            with self.subTest(numerics):
+                words = ("compile", self.model, "-o", self.plan, "--numerics", numerics)
+                self.assertEqual(demi(*words).returncode, 0)
+                done = demi("check", self.plan, "--against", self.model, "--full")
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(demi("check", self.plan, "--full").returncode, 2)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    options.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    args, rest = options.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
