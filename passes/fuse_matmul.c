@@ -9,10 +9,9 @@
  *     ->  Reshape(demi.fused.MatMul(A, B, C) {activation}, shape)
  *
  * Each part may be absent; the adds come in any order. `bias` has one element a column (all other
- * dims 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1.
- * The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
- * alone.
- */
+ * dims 1), B is not a vector then; Z has exactly the result's shape; C is either of both, with beta
+ * 1. The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
+ * alone. */
 #include "fuse_graph.h"
 
 typedef struct Chain {

@@ -164,7 +164,7 @@ static void test_name_with_nul(void **state) {
     end(fixture);
 }
 
-/* A model that is no link has its own folder only. */
+/* A model that is not a link has its own folder only. */
 static void test_links_of_a_plain_model(void **state) {
     (void)state;
     Fixture *fixture = begin();

@@ -22,7 +22,7 @@
 
 typedef struct ImportOptions {
     const char *data_root;  /* folder that external data is confined to; NULL: the model file's own,
-                               or none where the model is no file */
+                               or none where the model is not a file */
     bool allow_hardlinks;   /* of external data files */
     uint64_t memory_budget; /* as in GuardInput; 0: the default */
 } ImportOptions;

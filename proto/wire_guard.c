@@ -148,7 +148,7 @@ static bool copy_bytes(Guard *guard, uint64_t size) {
     return refuse(guard, "it can't be read"); /* err is set by the reader: the first one stays */
 }
 
-/* Copies the value of a field that is no group; the tag was written. */
+/* Copies the value of a field that is not a group; the tag was written. */
 static bool copy_value(Guard *guard, WireType type) {
     ShadowWriter *writer = writer_of(guard, top(guard));
     uint64_t value;
@@ -272,7 +272,7 @@ static bool copy_packed(Guard *guard, const ProtobufCFieldDescriptor *field, uin
     return true;
 }
 
-/* A field of the schema that is no submessage. */
+/* A field of the schema that is not a submessage. */
 static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     enum { FIELD_COST = 16, ITEM_COST = 96 };
     const Frame *frame = top(guard);
@@ -413,7 +413,7 @@ static bool field_accepts(const ProtobufCFieldDescriptor *field, WireType type) 
     return type == WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED; /* packed */
 }
 
-/* A field that is no submessage, in a container: it joins the record's remainder. */
+/* A field that is not a submessage, in a container: it joins the record's remainder. */
 static bool container_field(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     Frame *frame = top(guard);
     ShadowWriter *writer = writer_of(guard, frame);

@@ -157,7 +157,7 @@ struct Value {
                          refined by infer-shapes; NULL where unknown */
     const Tensor *init;        /* an initializer's data (an input may have one too: a default) */
     const SparseTensor *sparse_init;
-    ValueDecl *input; /* the graph-input declaration, NULL where it is no input */
+    ValueDecl *input; /* the graph-input declaration, NULL where it is not an input */
     ValueDecl *info;  /* the value_info entry, NULL where there is none */
 };
 

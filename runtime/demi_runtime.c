@@ -298,7 +298,7 @@ static bool items_fit(const DemiPlanIo *io, const DemiData *value, Err *err) {
 static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
     if (value->kind == DEMI_DATA_NONE) {
         if (io->optional) return true;
-        return err_set(err, ERR_USAGE, "it is no optional, so it needs a value");
+        return err_set(err, ERR_USAGE, "it is not an optional, so it needs a value");
     }
     if (value->kind != io->kind) {
         err_set(err, ERR_USAGE, "wrong kind of value");
@@ -367,7 +367,7 @@ static bool take_value(DemiContext *context, const DemiData *value, bool borrow,
     for (uint32_t i = 0; i < list->count; i++) {
         const DemiData *item = &value->items[i];
         if (item->kind != DEMI_DATA_TENSOR_KIND)
-            return err_set(err, ERR_USAGE, "item %u of the sequence is no tensor", i);
+            return err_set(err, ERR_USAGE, "item %u of the sequence is not a tensor", i);
         RtTensor *tensor = take_tensor(context, item, borrow, err);
         if (!tensor) return false;
         list->items[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};

@@ -78,7 +78,7 @@ typedef struct DemiPlan DemiPlan;
 
 /* Opens a plan file: tables and small constants are read, weights are mapped and never copied.
  * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
- * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is no plan,
+ * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is not a plan,
  * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
  * where it can't be read.
  *

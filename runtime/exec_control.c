@@ -36,7 +36,7 @@ static bool scalar_value(Exec *exec, Dtype dtype, int64_t number, RtValue *value
 static bool truth(Exec *exec, const LoadedStep *step, const RtValue *value, bool *result) {
     int64_t number;
     if (!value || value->state != RT_TENSOR || value->tensor->tensor.dtype != DTYPE_BOOL)
-        return exec_fail(exec, step, "a condition is no bool");
+        return exec_fail(exec, step, "a condition is not a bool");
     if (!exec_scalar(exec, step, value->tensor, &number)) return false;
     *result = number != 0;
     return true;
@@ -111,7 +111,7 @@ static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, uint3
     RtTensor **parts = ARENA_ARRAY(&exec->scratch, RtTensor *, slices->count);
     for (uint32_t i = 0; i < slices->count; i++) {
         if (slices->list->items[i].state != RT_TENSOR)
-            return exec_fail(exec, step, "a scan output is no tensor");
+            return exec_fail(exec, step, "a scan output is not a tensor");
         parts[i] = slices->list->items[i].tensor;
     }
     if (axis > parts[0]->tensor.rank) return exec_fail(exec, step, "a scan axis is out of range");
@@ -136,7 +136,7 @@ static bool loop_start(Loop *loop, bool *going) {
     *going = true;
     if (trips && (trips->state != RT_TENSOR ||
                   !exec_scalar(exec, loop->step, trips->tensor, &loop->trips)))
-        return exec_fail(exec, loop->step, "the trip count is no integer");
+        return exec_fail(exec, loop->step, "the trip count is not an integer");
     if (trips && loop->trips < 0) loop->trips = 0;
     if (condition && !truth(exec, loop->step, condition, going)) return false;
     for (uint32_t i = 0; i < loop->carried; i++) {
@@ -321,7 +321,7 @@ static bool scan_join(Scan *scan, uint32_t i, RtTensor **joined) {
         return *joined;
     }
     if (slices->list->items[0].state != RT_TENSOR)
-        return exec_fail(scan->exec, scan->step, "scan output %u is no tensor", i);
+        return exec_fail(scan->exec, scan->step, "scan output %u is not a tensor", i);
     if (is_reversed(scan, "scan_output_directions", i)) reverse(slices);
     uint32_t rank = slices->list->items[0].tensor->tensor.rank + 1;
     return scan_axis(scan, "scan_output_axes", i, rank, &axis) &&

@@ -15,7 +15,7 @@
 
 enum { DEPTH_MOST = 64 };
 
-/* Constants beyond it are no counts or shifts. */
+/* Constants beyond it are not counts or shifts. */
 static const double countable = 1e15;
 
 /* A constant that is as low closes what it is added to, or put in the place of. */

@@ -153,7 +153,7 @@ typedef struct Plan {
 
 /* Checks every offset, index and count, that values are defined once and before they are used, and
  * that sizes fit dims and dtypes. `bytes` must be 8-byte aligned. Tables go to scratch. ERR_MODEL
- * where the bytes are no plan, damaged, or made for another version ("recompile"). */
+ * where the bytes are not a plan, damaged, or made for another version ("recompile"). */
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err);
 
 /* The text that element i of a constant of strings is: some text, whatever its data became since it

@@ -42,7 +42,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         [PLAN_DATA] = 1};
     const PlanHeader *header = bytes;
     if (size < sizeof *header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
-        return err_set(c->err, ERR_MODEL, "this is no plan");
+        return err_set(c->err, ERR_MODEL, "this is not a plan");
     if (header->version != PLAN_VERSION || header->header_size != sizeof *header) {
         err_set(c->err, ERR_MODEL, "the plan has format version %u", header->version);
         err_expected(c->err, "%d", PLAN_VERSION);

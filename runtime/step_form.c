@@ -117,7 +117,7 @@ static bool collect(Draft *d) {
     for (uint32_t i = 0; i < in; i++) {
         RtValue *value = exec_input(exec, step, i);
         if (!value) continue;
-        if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is no tensor", i);
+        if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is not a tensor", i);
         inputs[i] = value->tensor->tensor;
     }
     for (uint32_t i = 0; i < out; i++) {

@@ -3,7 +3,7 @@
  * dims its outputs have, what is to be widened. It is found once and kept for the next run: of each
  * step a context keeps the forms that were used last.
  *
- * A form may be used where the operands that are no constants have the dtypes and dims it was made
+ * A form may be used where the operands that are not constants have the dtypes and dims it was made
  * for. Where output dims depend on what small operands hold (the target of a Reshape), it was made
  * for their contents, too: shape functions are asked without contents first, and only if dims stay
  * open with them. So a form is never stale.

@@ -380,7 +380,7 @@ static bool prints_after(const RunArgs *args, const char *pass) {
     return wanted && args->options.text && (!strcmp(wanted, "all") || !strcmp(wanted, pass));
 }
 
-/* A name that is no pass of the pipeline would print nothing, silently. */
+/* A name that is not a pass of the pipeline would print nothing, silently. */
 static bool print_after_is_known(const RunArgs *args, Err *err) {
     const char *wanted = args->options.print_after;
     if (!wanted || !strcmp(wanted, "all")) return true;

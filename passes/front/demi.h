@@ -82,7 +82,7 @@ typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
 /* Each makes a model in *model, to be freed with demi_free; on error *model is NULL. ONNX protobuf
  * files and text (".onnxtxt") are told apart by their contents. Weights of files are read when they
  * are needed, so the files must not change until demi_free.
- * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is no valid model,
+ * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is not a valid model,
  * DEMI_ERR_ENV where it can't be read. */
 DEMI_API DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options,
                                    DemiModel **model, DemiError *error);
@@ -148,8 +148,8 @@ DEMI_API DemiStatus demi_passes_new(DemiPasses **passes, DemiError *error);
 DEMI_API void demi_passes_free(DemiPasses *passes);
 
 /* Adds the passes of a shared object, whose code runs with the program's rights. On an error the
- * set is as it was: DEMI_ERR_USAGE where the file is no plug-in, was made for another version, or
- * has a pass of a name that is taken. */
+ * set is as it was: DEMI_ERR_USAGE where the file is not a plug-in, was made for another version,
+ * or has a pass of a name that is taken. */
 DEMI_API DemiStatus demi_passes_load(DemiPasses *passes, const char *path, DemiError *error);
 
 #ifdef DEMI_EXPERIMENTAL
@@ -302,7 +302,7 @@ typedef struct DemiConvertOptions {
     uint32_t size;
     DemiTarget to;
     DemiIo io;
-    bool allow_unmatched;            /* a pattern that matches nothing is no error */
+    bool allow_unmatched;            /* a pattern that matches nothing is not an error */
     /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first
      * output's where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the
      * whole name; "out:NAME", what makes a value; or "from:A,to:B", all between two values. */

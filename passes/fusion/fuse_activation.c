@@ -37,7 +37,7 @@ static bool read_hard_sigmoid(const Node *node, FuseActivation *found) {
            fuse_attr_float(node, "beta", 0.5f, &found->params[1]);
 }
 
-/* What the node itself is; its parameters go to *found. NULL where it is no activation. */
+/* What the node itself is; its parameters go to *found. NULL where it is not an activation. */
 static const char *name_of(const Node *node, FuseActivation *found) {
     static const char *const plain[] = {"Relu", "Sigmoid", "Tanh", "HardSwish"};
     float alpha;

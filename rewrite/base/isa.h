@@ -34,7 +34,7 @@ bool isa_has_bfloat16(void);
 /* The highest supported level. */
 IsaLevel isa_best(void);
 
-/* "portable", "f16c", "avx2", "avx512"; "isa?" for a number that is no level. */
+/* "portable", "f16c", "avx2", "avx512"; "isa?" for a number that is not a level. */
 const char *isa_name(IsaLevel level);
 
 #endif

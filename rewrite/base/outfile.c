@@ -129,7 +129,7 @@ static bool temp_open(OutFile *file, mode_t mode, Err *err) {
     return outfile_error(file, err, EEXIST, "cannot create a temporary file in its folder");
 }
 
-/* The new file gets what the old one had. That its owner can't always be given is no error. */
+/* The new file gets what the old one had. That its owner can't always be given is not an error. */
 static bool temp_inherit(OutFile *file, const struct stat *old, Err *err) {
     if (faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
         return outfile_error(file, err, errno, "cannot write");

@@ -10,7 +10,7 @@
 
 enum { DEEPEST = 100, LONGEST = 20000, MOST_REPEATS = 1000, NO_LIMIT = -1 };
 
-/* A character is a code point; a byte that is no UTF-8 is one of its own, above all of those. */
+/* A character is a code point; a byte that is not UTF-8 is one of its own, above all of those. */
 enum { ASCII_END = 0x80, LAST_CHAR = 0x10FFFF, INVALID = 0x110000 };
 
 typedef struct CharRange {

@@ -51,7 +51,8 @@ if(DEMI_SANITIZE)
             LABELS full TIMEOUT 900)
     endif()
     if(TARGET demi_shared)
-        # Python is no program of ours: the sanitizers' libraries have to be there before it starts.
+        # Python is not a program of ours: the sanitizers' libraries have to be there before it
+        # starts.
         set(preload "")
         foreach(library libasan.so libubsan.so)
             execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${library}

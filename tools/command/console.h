@@ -77,7 +77,7 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
  * the option is not given. */
 bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err);
 
-/* Opens what -o names, '-' being standard output, if that is no terminal: see outputs_open. */
+/* Opens what -o names, '-' being standard output, if that is not a terminal: see outputs_open. */
 OutFile *console_open_model(Program *program, const char *path, Err *err);
 
 /* Writes the model there: as text where it is called .onnxtxt, then *save is NULL. What is written

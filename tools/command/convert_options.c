@@ -107,7 +107,7 @@ static bool read_opset(const Parsed *parsed, int64_t *opset, Err *err) {
     long number = strtol(text, &end, 10);
     *opset = number;
     if (*text && !*end && number >= 1 && number <= demi_newest_opset()) return true;
-    err_set(err, ERR_USAGE, "'%s' is no value of '--opset'", text);
+    err_set(err, ERR_USAGE, "'%s' is not a value of '--opset'", text);
     err_expected(err, "keep, auto, or 1 to %lld", (long long)demi_newest_opset());
     return false;
 }

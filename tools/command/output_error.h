@@ -14,7 +14,7 @@ typedef struct Limit {
 } Limit;
 
 /* From --max-error and --atol; what is fine otherwise depends on whether one of both runs has
- * 16-bit values (`low`). ERR_USAGE where a word is no number. */
+ * 16-bit values (`low`). ERR_USAGE where a word is not a number. */
 bool limit_find(const Parsed *parsed, bool low, Limit *limit, Err *err);
 bool limit_beyond(const Limit *limit, const ValueDiff *diff);
 

@@ -95,7 +95,7 @@ static bool take_shape(Finder *f, const char *word) {
     int64_t dims[MOST_RANK];
     uint32_t rank = 0;
     if (!end || !parse_dims(end + 1, dims, &rank, MOST_RANK)) {
-        err_set(f->err, ERR_USAGE, "'%s' is no value of '--shape'", word);
+        err_set(f->err, ERR_USAGE, "'%s' is not a value of '--shape'", word);
         err_hint(f->err, "write --shape NAME=1x3x224x224");
         return false;
     }
@@ -153,7 +153,7 @@ static bool take_dim(Finder *f, const char *word) {
     int64_t size;
     uint32_t rank;
     if (!end || !parse_dims(end + 1, &size, &rank, 1) || rank != 1) {
-        err_set(f->err, ERR_USAGE, "'%s' is no value of '--dim'", word);
+        err_set(f->err, ERR_USAGE, "'%s' is not a value of '--dim'", word);
         err_hint(f->err, "write --dim NAME=N");
         return false;
     }
@@ -200,7 +200,7 @@ static bool take_input(Finder *f, const char *word) {
     if (value_is_archive(f->arena, word))
         return session_read_archive(s, f->program, word, false, f->err);
     if (first) return unknown_input(f, "input", arena_copy(f->arena, word, (size_t)(first - word)));
-    err_set(f->err, ERR_USAGE, "'%s' is no value of '--input'", word);
+    err_set(f->err, ERR_USAGE, "'%s' is not a value of '--input'", word);
     err_hint(f->err, "write --input NAME=FILE, or --input FILE.npz");
     return false;
 }

@@ -177,14 +177,14 @@ static bool take_field(Bytes *left, Field *field) {
         break;
     case WIRE_GROUP:
     case WIRE_GROUP_END: return false;
-    default: return false; /* 6 and 7 are no wire types */
+    default: return false; /* 6 and 7 are not wire types */
     }
     *left = (Bytes){p, (size_t)(end - p)};
     return true;
 }
 
 static bool malformed(Err *err, const char *what) {
-    return err_set(err, ERR_MODEL, "this is no %s", what);
+    return err_set(err, ERR_MODEL, "this is not a %s", what);
 }
 
 static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiData *value,

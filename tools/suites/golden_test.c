@@ -352,7 +352,7 @@ static void run_case(Runner *runner, const Case *the, Buffer *file) {
     if (model) ok = run_model(runner, the, model, &outcome);
     model_free(model);
     bool holds = ok && compare_outcome(runner, the, &outcome);
-    /* A check that failed is no result to be written. */
+    /* A check that failed is not a result to be written. */
     put_case(runner, the, &outcome, holds || !ok, file);
     if (ok && !runner->update) ok = holds;
     runner->cases++;
