@@ -363,14 +363,16 @@ static void pass(Walk *w, const LoadedStep *step) {
 static void walk_graph(Walk *w, uint32_t graph);
 
 /* Bodies read what is outside by its own number; what is bound to their inputs follows the step's
- * by position, which is how Loop, Scan and SequenceMap have it. */
+ * by position, which is how Loop, Scan and SequenceMap have it; but a Loop's body gets the number of
+ * the iteration where the node has how many there are. */
 static void walk_bodies(Walk *w, const LoadedStep *step) {
+    uint32_t first = is_op(step, "Loop") ? 1 : 0;
     for (uint32_t a = 0; a < step->plan->attrs.count; a++) {
         if (step->attrs[a].kind != PLAIN_GRAPH) continue;
         uint32_t number = step->attrs[a].v.graph;
         walk_graph(w, number);
         PlanSpan inputs = w->plan->graphs[number].inputs;
-        for (uint32_t i = 0; i < inputs.count && i < step->plan->inputs.count; i++)
+        for (uint32_t i = first; i < inputs.count && i < step->plan->inputs.count; i++)
             ask(w, step->inputs[i], w->uses[w->plan->operands[inputs.first + i]]);
     }
 }

@@ -227,6 +227,20 @@ class Random(Case):
         self.assertEqual(values["trips"], 3)
         self.assertLess(values["idx"].max(), 9)
 
+    def test_what_reads_the_iteration_asks_nothing_of_the_trips(self):
+        body = helper.make_graph(
+            [node("Add", ["n", "one"], ["next"]), node("Unsqueeze", ["next", "axes"], ["end"]),
+             node("Slice", ["t", "axes", "end"], ["part"]),
+             node("ReduceSum", ["part"], ["r"], keepdims=0), node("Add", ["acc", "r"], ["acc2"]),
+             node("Identity", ["go"], ["go2"])], "body",
+            [info("n", INT64, []), info("go", BOOL, []), info("acc", FLOAT, [])],
+            [info("go2", BOOL, []), info("acc2", FLOAT, [])])
+        values = self.made([node("Loop", ["trips", "go0", "zero"], ["y"], body=body)],
+                           [info("trips", INT64, [])],
+                           {"t": weight(9), "one": np.int64(1), "axes": np.array([0]),
+                            "go0": np.bool_(True), "zero": np.float32(0)})
+        self.assertEqual(values["trips"], 3)
+
     def test_lengths_by_name(self):
         nodes = [node("Shape", ["x"], ["s"], start=1, end=2), node("Squeeze", ["s"], ["n"]),
                  node("Range", ["zero", "n", "one"], ["r"]),
