@@ -293,3 +293,12 @@ Sym node_metadata(const Node *node, const char *key) {
         if (sym_equals(entry->key, key)) return entry->value;
     return NULL;
 }
+
+void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
+    for (const Attr *attr = node->attrs; attr; attr = attr->next)
+        for (const Attr *part = attr; part; part = part->also) {
+            if (part->type == ATTR_GRAPH && part->v.g) visit(part->v.g, data);
+            if (part->type != ATTR_GRAPHS) continue;
+            for (uint32_t i = 0; i < part->count; i++) visit(part->v.graphs[i], data);
+        }
+}

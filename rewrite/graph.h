@@ -506,7 +506,9 @@ void graph_remove_initializers(Graph *graph, Value *const *values, size_t count)
 GraphOutput *graph_add_output(Graph *graph, Value *value, ValueDecl *decl);
 
 /* Notes an edit made to a declaration or metadata that no function above covers. */
-void model_touch(Model *model);
+static inline void model_touch(Model *model) {
+    model->edits++;
+}
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 

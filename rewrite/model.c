@@ -34,8 +34,6 @@ void model_free(Model *model) {
     arena_free(&arena);
 }
 
-void model_touch(Model *model) { model->edits++; }
-
 bool domain_is_default(Sym domain) {
     return sym_is_empty(domain) || sym_equals(domain, "ai.onnx");
 }
@@ -71,15 +69,6 @@ void model_drop_import(Model *model, OpsetImports *opsets, Sym domain) {
         if (!domain_same(opsets->items[i].domain, domain)) opsets->items[kept++] = opsets->items[i];
     if (kept != opsets->count) model_touch(model);
     opsets->count = kept;
-}
-
-void node_each_graph(const Node *node, GraphVisitor visit, void *data) {
-    for (const Attr *attr = node->attrs; attr; attr = attr->next)
-        for (const Attr *part = attr; part; part = part->also) {
-            if (part->type == ATTR_GRAPH && part->v.g) visit(part->v.g, data);
-            if (part->type != ATTR_GRAPHS) continue;
-            for (uint32_t i = 0; i < part->count; i++) visit(part->v.graphs[i], data);
-        }
 }
 
 typedef struct Walk {

@@ -218,11 +218,11 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     Exec *exec = &context->exec;
     uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
     if (!exec_init(exec, &context->plan->loaded, budget, &context->arena, &context->err)) return;
-    exec->workers = workers_new(&context->arena,
+    exec->options.workers = workers_new(&context->arena,
                                 options->threads ? options->threads : processors_usable());
-    exec->provider = (KernelProvider)options->kernels;
-    exec->seed = options->seed;
-    if (options->step_limit) exec->step_limit = options->step_limit;
+    exec->options.provider = (KernelProvider)options->kernels;
+    exec->progress.seed = options->seed;
+    if (options->step_limit) exec->options.step_limit = options->step_limit;
     context->time_limit = options->time_limit;
     context->inputs = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
     context->used = ARENA_ARRAY(&context->arena, RtValue, context->plan->input_count);
@@ -493,9 +493,9 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     MemTrap trap;
     context->err = (Err){0};
     context->output_count = 0;
-    exec->depth = 0;
-    exec->steps = 0;
-    exec->deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
+    exec->progress.depth = 0;
+    exec->progress.steps = 0;
+    exec->options.deadline = context->time_limit > 0 ? exec_now() + context->time_limit : 0;
     clear_values(context);
     if (setjmp(trap.env)) {
         err_out_of_memory(&context->err);
@@ -545,12 +545,12 @@ static void after_step(void *data, const LoadedStep *loaded, double start, doubl
     Watched in = watched(context, loaded->inputs, loaded->plan->inputs.count);
     Watched out = watched(context, loaded->outputs, loaded->plan->outputs.count);
     DemiStep step = {.size = sizeof step, .number = (uint32_t)(loaded - plan->steps),
-                     .depth = context->exec.depth - 1, .name = loaded->name,
+                     .depth = context->exec.progress.depth - 1, .name = loaded->name,
                      .domain = loaded->domain, .op_type = loaded->op, .kernel = "",
                      .start = start, .seconds = seconds, .input_count = in.count,
                      .output_count = out.count, .input_names = in.names, .inputs = in.values,
                      .output_names = out.names, .outputs = out.values};
-    if (!loaded->exec && context->exec.row) step.kernel = context->exec.row->name;
+    if (!loaded->exec && context->exec.progress.row) step.kernel = context->exec.progress.row->name;
     context->watched = loaded;
     context->watch(context->watch_user, &step);
     context->watched = NULL;
@@ -590,7 +590,7 @@ DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
     if (step && !context->names) make_names(context);
     context->watch = step;
     context->watch_user = user;
-    context->exec.after = step ? after_step : NULL;
-    context->exec.after_data = context;
+    context->exec.options.after = step ? after_step : NULL;
+    context->exec.options.after_data = context;
     return DEMI_OK;
 }

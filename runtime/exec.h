@@ -59,51 +59,81 @@ typedef struct StepForm StepForm;
 typedef struct StepCall StepCall;
 typedef struct ShapeSet ShapeSet;
 
+/* What the caller says, between runs. */
+typedef struct ExecOptions {
+    Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
+    KernelProvider provider;
+    bool faithful;       /* the plan's numerics, which exec_init sets */
+    bool keeps_values;   /* no step works in place: the caller reads values that end */
+    uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
+    double deadline;     /* of exec_now's clock; 0: none */
+    /* Called after each step, before values that end with it go; may be NULL. */
+    void (*after)(void *data, const LoadedStep *step, double start, double seconds);
+    void *after_data;
+} ExecOptions;
+
+/* How far a run is: the caller sets it before one, then it is exec.c's and exec_kernel.c's. */
+typedef struct ExecProgress {
+    uint64_t seed;        /* of the next kernel step */
+    uint64_t steps;       /* taken in this run */
+    unsigned depth;       /* of nested graphs */
+    const KernelRow *row; /* the kernel that ran last */
+} ExecProgress;
+
+/* What strings made in this run point to; exec_kernel.c's. */
+typedef struct ExecText {
+    Buffer *newest; /* the others by sibling */
+    uint64_t used;  /* bytes of it */
+} ExecText;
+
+/* The kernel step in progress, for when it is jumped out of: `making` is step_form.c's, `running`
+ * exec_kernel.c's, the workspace step_call.c's. */
+typedef struct ExecCall {
+    StepCall *making;
+    StepForm *running;
+    uint32_t result_count; /* of `running` */
+    Buffer *workspace;     /* by sibling */
+} ExecCall;
+
 /* What a context knows of a step. */
 typedef struct StepMemo {
     StepForm *forms;  /* the one used last first */
     uint8_t contents; /* a FormContents: what its shape was once found to depend on */
 } StepMemo;
 
-struct Exec {
-    const LoadedPlan *loaded;
-    RtValue *values; /* [value_count] */
+/* What is kept of steps from run to run; step_form.c's. */
+typedef struct ExecForms {
     StepMemo *memos; /* [step_count] */
-    Pool pool;
-    Arena scratch; /* emptied after every step, of inner graphs too */
-    Buffer *text;  /* by sibling, the newest first: what strings made in this run point to */
-    uint64_t text_used; /* bytes of the newest */
-    Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
-    KernelProvider provider;
-    uint64_t seed;
-    unsigned depth;             /* of nested graphs */
-    uint64_t step_limit, steps; /* most there may be, UINT64_MAX for any; taken in this run */
-    double deadline;            /* of exec_now's clock; 0: none */
-    const KernelRow *row;       /* the kernel that ran last */
-    bool faithful;              /* the plan's numerics */
-    bool keeps_values;          /* no step works in place: the caller reads values that end */
-    /* the step in progress, for when it is jumped out of */
-    StepCall *making;
-    StepForm *running;
-    uint32_t result_count;
-    Buffer *workspace; /* by sibling */
     uint64_t shared; /* bytes of the plan's share that this context uses, counted in its pool */
     Buffer *counted; /* a byte for each entry of the share, set where it is among them; or NULL */
-    /* exec_memory.c's */
+} ExecForms;
+
+/* Where values of the main graph lie; exec_memory.c's. */
+typedef struct ExecMemory {
     ShapeSet *sets, *set; /* the one used last first; that of this run, NULL between runs */
     Buffer *placed;       /* [value_count] */
     char *piece;          /* [piece_size] */
     uint64_t piece_size;
     bool is_planned; /* this run uses the places of `set` */
-    /* Called after each step, before values that end with it go; may be NULL. */
-    void (*after)(void *data, const LoadedStep *step, double start, double seconds);
-    void *after_data;
+} ExecMemory;
+
+struct Exec {
+    const LoadedPlan *loaded;
+    RtValue *values; /* [value_count] */
+    Pool pool;
+    Arena scratch; /* emptied after every step, of inner graphs too */
     Err *err;
+    ExecOptions options;
+    ExecProgress progress;
+    ExecText text;
+    ExecCall call;
+    ExecForms forms;
+    ExecMemory memory;
 };
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
- * set. The rest of the pool's budget, workers, seed and step_limit (none, 0 and any) are the
- * caller's to change. False with the error set past the budget. */
+ * set. The rest of the pool's budget, the options (no workers, any number of steps) and the seed
+ * (0) are the caller's to change. False with the error set past the budget. */
 bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *arena, Err *err);
 /* Frees what does not lie in that arena. Safe on a zeroed Exec. */
 void exec_free(Exec *exec);
@@ -119,7 +149,7 @@ bool exec_graph(Exec *exec, uint32_t graph);
 /* The operator's ExecFunction, or NULL. */
 ExecFunction exec_find(const char *domain, const char *op);
 
-/* ---- for ExecFunctions ----------------------------------------------------------------------- */
+/* ---- for ExecFunctions (exec_step.c) --------------------------------------------------------- */
 
 /* Operand i's value, NULL where it was omitted. */
 RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i);

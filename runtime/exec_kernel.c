@@ -10,20 +10,6 @@
 
 /* ---- the host's side of a call --------------------------------------------------------------- */
 
-void *step_workspace(KernelCall *call, uint64_t size) {
-    Exec *exec = step_call_of(call)->exec;
-    Buffer *buffer = buffer_new(&exec->pool, size, call->err);
-    if (!buffer) return NULL;
-    buffer->sibling = exec->workspace;
-    exec->workspace = buffer;
-    return buffer_data(buffer);
-}
-
-void step_workspace_free(Exec *exec) {
-    buffer_unref_all(&exec->pool, exec->workspace);
-    exec->workspace = NULL;
-}
-
 /* Memory for output i: the result's own, or wider memory to round from. Its dims are the form's, or
  * with KERNEL_SIZES the result's. */
 static bool make_output(StepCall *s, uint32_t i, uint32_t rank, const int64_t *dims) {
@@ -54,51 +40,30 @@ static bool host_output(KernelCall *call, uint32_t i, uint32_t rank, const int64
 static char *host_chars(KernelCall *call, uint64_t size) {
     enum { LEAST = 1 << 12, MOST = 1 << 20 };
     Exec *exec = step_call_of(call)->exec;
-    Buffer *buffer = exec->text;
-    if (!buffer || size > buffer->size - exec->text_used) {
+    Buffer *buffer = exec->text.newest;
+    if (!buffer || size > buffer->size - exec->text.used) {
         uint64_t room = !buffer ? LEAST : buffer->size < MOST / 2 ? 2 * buffer->size : MOST;
         Err ignored = {0};
         buffer = buffer_new(&exec->pool, size > room ? size : room, &ignored);
         if (!buffer) buffer = buffer_new(&exec->pool, size, &ignored); /* the budget's last bytes */
         if (!buffer) arena_exhausted(&exec->scratch);
-        buffer->sibling = exec->text;
-        exec->text = buffer;
-        exec->text_used = 0;
+        buffer->sibling = exec->text.newest;
+        exec->text.newest = buffer;
+        exec->text.used = 0;
     }
-    char *chars = (char *)buffer_data(buffer) + exec->text_used;
-    exec->text_used += size;
+    char *chars = (char *)buffer_data(buffer) + exec->text.used;
+    exec->text.used += size;
     return memset(chars, 0, size);
 }
 
 void exec_text_free(Exec *exec) {
-    buffer_unref_all(&exec->pool, exec->text);
-    exec->text = NULL;
-    exec->text_used = 0;
+    buffer_unref_all(&exec->pool, exec->text.newest);
+    exec->text.newest = NULL;
+    exec->text.used = 0;
 }
 
 static const KernelHost running = {
     .output = host_output, .chars = host_chars, .workspace = step_workspace};
-
-void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form) {
-    s->exec = exec;
-    s->step = step;
-    s->form = form;
-    s->call = (KernelCall){.row = form->row,
-                           .attrs = step->kernel_attrs,
-                           .inputs = form->inputs,
-                           .outputs = form->outputs,
-                           .input_count = step->plan->inputs.count,
-                           .output_count = step->plan->outputs.count,
-                           .opset = step->opset,
-                           .workers = exec->workers,
-                           .provider = exec->provider,
-                           .faithful = exec->faithful,
-                           .scratch = &exec->scratch,
-                           .err = exec->err,
-                           .prepared = form->prepared,
-                           .constant = step->constant,
-                           .host = &running};
-}
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
@@ -124,7 +89,8 @@ static bool set_inputs(StepCall *s) {
  * see inputs as they were. */
 static bool take_place(StepCall *s) {
     StepForm *form = s->form;
-    if (form->in_place == PLAN_NONE || s->exec->after || s->exec->keeps_values) return false;
+    if (form->in_place == PLAN_NONE || s->exec->options.after || s->exec->options.keeps_values)
+        return false;
     RtValue *value = &s->exec->values[s->step->inputs[form->in_place]];
     RtTensor *tensor = value->tensor;
     if (tensor->refs != 1 || !tensor->buffer || tensor->buffer->refs != 1) return false;
@@ -163,9 +129,9 @@ static void clear_outputs(StepCall *s) {
 /* ---- the call -------------------------------------------------------------------------------- */
 
 void exec_drop_results(Exec *exec) {
-    StepForm *form = exec->running;
-    exec->running = NULL;
-    for (uint32_t i = 0; form && i < exec->result_count; i++) {
+    StepForm *form = exec->call.running;
+    exec->call.running = NULL;
+    for (uint32_t i = 0; form && i < exec->call.result_count; i++) {
         RtValue value = {.state = RT_TENSOR, .tensor = form->results[i]};
         if (form->results[i]) rt_value_clear(&exec->pool, &value);
         form->results[i] = NULL;
@@ -209,16 +175,16 @@ static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
 }
 
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
-    uint64_t seed = exec->seed++;
+    uint64_t seed = exec->progress.seed++;
     StepForm *form = step_form_get(exec, step);
     if (!form) return exec_name_step(exec, step);
-    exec->row = form->row;
+    exec->progress.row = form->row;
     if (form->is_view) return run_view(exec, step, form);
     StepCall s;
-    step_call_init(&s, exec, step, form);
+    step_call_init(&s, exec, step, form, &running);
     s.call.seed = seed;
-    exec->running = form;
-    exec->result_count = s.call.output_count;
+    exec->call.running = form;
+    exec->call.result_count = s.call.output_count;
     bool ok = call_row(&s);
     if (ok) give_results(&s);
     exec_drop_results(exec);

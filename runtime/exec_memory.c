@@ -64,7 +64,7 @@ static ShapeSet *set_new(Exec *exec) {
 
 /* The set of the present inputs, in front of the list; NULL without memory for it. */
 static ShapeSet *find_set(Exec *exec) {
-    ShapeSet **at = &exec->sets, *set = *at;
+    ShapeSet **at = &exec->memory.sets, *set = *at;
     unsigned count = 0;
     for (; set && !matches(set, exec); set = *at, count++) {
         if (count + 1 == SHAPE_SET_LIMIT && !set->next) {
@@ -79,8 +79,8 @@ static ShapeSet *find_set(Exec *exec) {
     else
         set = set_new(exec);
     if (!set) return NULL;
-    set->next = exec->sets;
-    exec->sets = set;
+    set->next = exec->memory.sets;
+    exec->memory.sets = set;
     return set;
 }
 
@@ -107,30 +107,30 @@ static void plan_places(Exec *exec, ShapeSet *set) {
 }
 
 static void free_piece(Exec *exec) {
-    free(exec->piece);
-    pool_discharge(&exec->pool, exec->piece_size);
-    exec->piece = NULL;
-    exec->piece_size = 0;
+    free(exec->memory.piece);
+    pool_discharge(&exec->pool, exec->memory.piece_size);
+    exec->memory.piece = NULL;
+    exec->memory.piece_size = 0;
 }
 
 /* One piece of memory that is large enough, and not much larger; false where the budget has no
  * room. */
 static bool get_piece(Exec *exec, uint64_t size) {
-    if (exec->piece_size >= size && exec->piece_size / 4 <= size) return true;
+    if (exec->memory.piece_size >= size && exec->memory.piece_size / 4 <= size) return true;
     free_piece(exec);
     if (size > SIZE_MAX - 64) return false;
     pool_trim(&exec->pool); /* what the first run needed instead */
     if (!pool_charge(&exec->pool, size)) return false;
-    exec->piece = aligned_alloc(64, (size_t)(size + 63) / 64 * 64);
-    exec->piece_size = size;
-    if (!exec->piece) free_piece(exec);
-    return exec->piece;
+    exec->memory.piece = aligned_alloc(64, (size_t)(size + 63) / 64 * 64);
+    exec->memory.piece_size = size;
+    if (!exec->memory.piece) free_piece(exec);
+    return exec->memory.piece;
 }
 
 void exec_memory_begin(Exec *exec) {
     ShapeSet *set = find_set(exec);
-    exec->set = set;
-    exec->is_planned = false;
+    exec->memory.set = set;
+    exec->memory.is_planned = false;
     if (!set) return;
     if (!set->noted) {
         memset(set->places, 0, exec->loaded->plan.value_count * sizeof *set->places);
@@ -138,16 +138,16 @@ void exec_memory_begin(Exec *exec) {
         return;
     }
     if (!set->planned) plan_places(exec, set);
-    exec->is_planned = set->total && !exec->pool.placed && get_piece(exec, set->total);
+    exec->memory.is_planned = set->total && !exec->pool.placed && get_piece(exec, set->total);
 }
 
 void exec_memory_forget(Exec *exec) {
-    for (ShapeSet *set = exec->sets; set; set = set->next) set->noted = set->planned = false;
+    for (ShapeSet *set = exec->memory.sets; set; set = set->next) set->noted = set->planned = false;
 }
 
 void exec_memory_free(Exec *exec) {
-    free(exec->piece);
-    exec->piece = NULL;
+    free(exec->memory.piece);
+    exec->memory.piece = NULL;
 }
 
 /* ---- noting ---------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static void note_tensor(ShapeSet *set, const RtTensor *tensor, uint32_t last) {
 }
 
 void exec_memory_note(Exec *exec, const LoadedStep *step) {
-    ShapeSet *set = exec->set;
+    ShapeSet *set = exec->memory.set;
     if (!set || set->noted) return;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++) {
         if (step->outputs[i] == PLAN_NONE) continue;
@@ -172,8 +172,8 @@ void exec_memory_note(Exec *exec, const LoadedStep *step) {
 }
 
 void exec_memory_end(Exec *exec, bool ok) {
-    if (exec->set && ok) exec->set->noted = true;
-    exec->set = NULL;
+    if (exec->memory.set && ok) exec->memory.set->noted = true;
+    exec->memory.set = NULL;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -195,20 +195,21 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
         return NULL;
     }
-    const Place *place = exec->is_planned ? &exec->set->places[value] : NULL;
-    Buffer *buffer = &exec->placed[value];
+    const Place *place = exec->memory.is_planned ? &exec->memory.set->places[value] : NULL;
+    Buffer *buffer = &exec->memory.placed[value];
     if (place && bytes && bytes <= place->size && !buffer->refs && is_free(exec, place)) {
         buffer->offset = place->offset;
         buffer->size = place->size;
         buffer->owner = value;
         buffer_place(&exec->pool, buffer);
-        tensor.data = exec->piece + place->offset;
+        tensor.data = exec->memory.piece + place->offset;
     } else {
         buffer = buffer_new(&exec->pool, bytes, exec->err);
         if (!buffer) return NULL;
         buffer->owner = value;
         tensor.data = buffer_data(buffer);
     }
-    if (exec->set && !exec->set->noted && exec->depth == 1) exec->set->places[value].size = bytes;
+    if (exec->memory.set && !exec->memory.set->noted && exec->progress.depth == 1)
+        exec->memory.set->places[value].size = bytes;
     return rt_tensor_in(&exec->pool, &tensor, buffer, exec->err);
 }

@@ -215,7 +215,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     run->err = (Err){0};
     bool ok = exec_kernel(exec, step);
     arena_free(&exec->scratch);
-    step_memo_free(exec, &exec->memos[number]); /* it runs once */
+    step_memo_free(exec, &exec->forms.memos[number]); /* it runs once */
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
     f->gone[f->steps[number]] = ok && made <= most;
@@ -232,10 +232,11 @@ static bool execute_steps(Fold *f) {
     if (!load_steps(f, run) || !exec_init(&run->exec, &run->loaded, UINT64_MAX, b->arena, f->err))
         return false;
     run->exec.err = &run->err;
-    run->exec.workers = workers_new(b->arena, processors_usable());
-    run->exec.provider = KERNEL_PROVIDER_OWN; /* no plan should depend on its maker's libraries */
-    run->exec.faithful = b->numerics == PLAN_FAITHFUL;
-    run->exec.keeps_values = true; /* steps that stay may read them */
+    run->exec.options.workers = workers_new(b->arena, processors_usable());
+    /* no plan should depend on its maker's libraries */
+    run->exec.options.provider = KERNEL_PROVIDER_OWN;
+    run->exec.options.faithful = b->numerics == PLAN_FAITHFUL;
+    run->exec.options.keeps_values = true; /* steps that stay may read them */
     for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);
     f->results = run->exec.values;
     return true;

@@ -133,7 +133,7 @@ static bool collect(Draft *d) {
 /* Output dims by as few contents as they need: what a step once needed it will need again. */
 static bool find_dims(Draft *d) {
     Exec *exec = d->exec;
-    uint8_t *known = &exec->memos[d->step - exec->loaded->steps].contents;
+    uint8_t *known = &exec->forms.memos[d->step - exec->loaded->steps].contents;
     bool open = true;
     for (unsigned contents = *known; open; contents++) {
         d->contents = (FormContents)contents;
@@ -288,22 +288,22 @@ static bool fill(void *data, void *to) {
 
 /* What contexts share counts in each that uses it, once, as it stays as long as the plan. */
 static bool is_counted(const Exec *exec, uint32_t number) {
-    const uint8_t *counted = exec->counted ? buffer_data(exec->counted) : NULL;
-    return counted && number < exec->counted->size && counted[number];
+    const uint8_t *counted = exec->forms.counted ? buffer_data(exec->forms.counted) : NULL;
+    return counted && number < exec->forms.counted->size && counted[number];
 }
 
 static void set_counted(Exec *exec, uint32_t number) {
-    uint64_t room = exec->counted ? exec->counted->size : 0;
+    uint64_t room = exec->forms.counted ? exec->forms.counted->size : 0;
     Err ignored = {0};
     if (number >= room) {
         Buffer *larger = buffer_new(&exec->pool, 2 * (uint64_t)number + 64, &ignored);
         if (!larger) return; /* it counts again the next time */
         memset(buffer_data(larger), 0, larger->size);
-        if (room) memcpy(buffer_data(larger), buffer_data(exec->counted), room);
-        buffer_unref(&exec->pool, exec->counted);
-        exec->counted = larger;
+        if (room) memcpy(buffer_data(larger), buffer_data(exec->forms.counted), room);
+        buffer_unref(&exec->pool, exec->forms.counted);
+        exec->forms.counted = larger;
     }
-    ((uint8_t *)buffer_data(exec->counted))[number] = 1;
+    ((uint8_t *)buffer_data(exec->forms.counted))[number] = 1;
 }
 
 /* No more than half the budget goes into what saves time only: the rest is for values. */
@@ -319,13 +319,14 @@ static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uin
     const void *bytes = plan_share_get(exec->loaded->share, &key, NULL, &number);
     if (bytes && is_counted(exec, number)) return bytes;
     uint64_t most = exec->pool.budget / 2;
-    if (size > most || exec->shared > most - size || !pool_charge(&exec->pool, size)) return NULL;
+    if (size > most || exec->forms.shared > most - size || !pool_charge(&exec->pool, size))
+        return NULL;
     if (!bytes) bytes = plan_share_get(exec->loaded->share, &key, &filling, &number);
     if (!bytes) {
         pool_discharge(&exec->pool, size);
         return NULL;
     }
-    exec->shared += size;
+    exec->forms.shared += size;
     set_counted(exec, number);
     return bytes;
 }
@@ -381,11 +382,10 @@ static void set_constants(const Draft *d, StepCall *s) {
 /* Gets the row ready, or the next that takes the operands where it declines. */
 static bool get_ready(const Draft *d, StepForm *form) {
     StepCall *s = ARENA_NEW(&d->exec->scratch, StepCall);
-    d->exec->making = s; /* should make jump, step_form_drop ends it */
+    d->exec->call.making = s; /* should make jump, step_form_drop ends it */
     for (;;) {
         set_dtypes(d, form);
-        step_call_init(s, d->exec, d->step, form);
-        s->call.host = &preparing;
+        step_call_init(s, d->exec, d->step, form, &preparing);
         const KernelPrepare *prepare = form->row->prepare;
         KernelReady ready = prepare ? prepare->make(&s->call) : KERNEL_READY;
         form->prepared = s->call.prepared;
@@ -400,10 +400,10 @@ static bool get_ready(const Draft *d, StepForm *form) {
 }
 
 void step_form_drop(Exec *exec) {
-    if (!exec->making) return;
-    StepForm *form = exec->making->form;
-    form->prepared = exec->making->call.prepared;
-    exec->making = NULL;
+    if (!exec->call.making) return;
+    StepForm *form = exec->call.making->form;
+    form->prepared = exec->call.making->call.prepared;
+    exec->call.making = NULL;
     form_free(exec, form);
 }
 
@@ -451,13 +451,13 @@ static StepForm *form_make(Exec *exec, const LoadedStep *step) {
         step_form_drop(exec);
         return NULL;
     }
-    exec->making = NULL;
+    exec->call.making = NULL;
     form->in_place = place_of(&d, form->row);
     return form;
 }
 
 StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
-    StepMemo *memo = &exec->memos[step - exec->loaded->steps];
+    StepMemo *memo = &exec->forms.memos[step - exec->loaded->steps];
     StepForm **at = &memo->forms, *form = *at;
     unsigned count = 0;
     for (; form && !matches(form, exec, step); form = *at, count++) {

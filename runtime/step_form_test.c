@@ -199,7 +199,7 @@ static void test_made_once(void **state) {
         assert_int_equal(counts.made, STEP_FORM_LIMIT);
         assert_int_equal(counts.packed, 1);
         assert_int_equal(counts.live, STEP_FORM_LIMIT);
-        assert_int_equal(b.exec.shared, SIZE * SIZE * sizeof(float)); /* it counts once */
+        assert_int_equal(b.exec.forms.shared, SIZE * SIZE * sizeof(float)); /* it counts once */
         end(&b);
     }
 }
@@ -210,12 +210,12 @@ static void test_half_the_budget(void **state) {
     (void)state;
     Bench b;
     begin(&b, DTYPE_FLOAT, 1 << 20);
-    b.exec.shared = b.exec.pool.budget / 2 - SIZE * SIZE * sizeof(float) + 1;
+    b.exec.forms.shared = b.exec.pool.budget / 2 - SIZE * SIZE * sizeof(float) + 1;
     assert_false(run_once(&b, 3));
     assert_int_equal(counts.packed, 0);
-    b.exec.shared--;
+    b.exec.forms.shared--;
     b.err = (Err){0};
-    b.exec.depth = 0;
+    b.exec.progress.depth = 0;
     assert_true(run_once(&b, 3));
     assert_int_equal(counts.packed, 1);
     end(&b);
@@ -268,7 +268,7 @@ static void test_jumps(void **state) {
     assert_int_equal(counts.live, 0);
     assert_true(b.exec.pool.used <= used + 1024); /* the input, and what was noted of its shape */
     if (setjmp(b.trap.env)) fail_msg("out of memory");
-    b.exec.depth = 0;
+    b.exec.progress.depth = 0;
     behaviour = MAKE;
     assert_true(run_once(&b, 2));
     end(&b);

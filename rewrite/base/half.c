@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scalar conversions, their plain C loops, and the choice of a level.
+/* Scalar conversions and their plain C loops.
  *
  * The float16 and bfloat16 functions work on bits and have no data-dependent branch, so that
  * compilers turn the loops into vector code even without F16C. Layouts: float 1+8+23 bits, float16
@@ -17,7 +17,6 @@
 #define HALF_NORMAL   0x38800000u /* 2^-14, the smallest normal float16, as a float */
 #define HALF_OVERFLOW 0x47800000u /* 2^16: from here on only Inf */
 #define HALF_REBIAS   0x38000000u /* 127 - 15 exponents, in the float's position */
-#define FEW           32          /* below this, choosing costs more than it saves */
 
 static uint32_t float_bits(float value) {
     uint32_t bits;
@@ -132,29 +131,4 @@ const HalfKernels *half_kernels_portable(void) {
     static const HalfKernels portable = {portable_half_from_float, portable_half_to_float,
                                          portable_bfloat_from_float, portable_bfloat_to_float};
     return &portable;
-}
-
-const HalfKernels *half_kernels(IsaLevel level) {
-    if (!isa_supported(level)) return NULL;
-    return level == ISA_PORTABLE ? half_kernels_portable() : half_kernels_x86(level);
-}
-
-static const HalfKernels *kernels_for(size_t count) {
-    return count < FEW ? half_kernels_portable() : half_kernels(isa_best());
-}
-
-void half_convert_from_float(uint16_t *to, const float *from, size_t count) {
-    kernels_for(count)->half_from_float(to, from, count);
-}
-
-void half_convert_to_float(float *to, const uint16_t *from, size_t count) {
-    kernels_for(count)->half_to_float(to, from, count);
-}
-
-void bfloat_convert_from_float(uint16_t *to, const float *from, size_t count) {
-    kernels_for(count)->bfloat_from_float(to, from, count);
-}
-
-void bfloat_convert_to_float(float *to, const uint16_t *from, size_t count) {
-    kernels_for(count)->bfloat_to_float(to, from, count);
 }

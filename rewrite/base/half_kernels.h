@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bulk conversions of half.h by instruction-set level: what half.c chooses from, and what lets
- * a test run every level that the machine has. */
+/* The bulk conversions of half.h by instruction-set level: what half_kernels.c chooses from, and
+ * what lets a test run every level that the machine has. */
 #ifndef DEMI_BASE_HALF_KERNELS_H
 #define DEMI_BASE_HALF_KERNELS_H
 

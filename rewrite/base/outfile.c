@@ -56,19 +56,6 @@ static const char *path_follow(Arena *arena, const char *path, Err *err) {
     return NULL;
 }
 
-bool outfile_error(const OutFile *file, Err *err, int error_number, const char *what) {
-    if (error_number == EPIPE)
-        err_set(err, ERR_ENV, "%s", OUTFILE_GONE);
-    else
-        err_errno(err, error_number, "%s", what);
-    err_file(err, file->path);
-    return false;
-}
-
-bool outfile_is_gone(const Err *err) {
-    return err && strcmp(err->what, OUTFILE_GONE) == 0;
-}
-
 static bool open_streaming(OutFile *file, const char *path, Err *err) {
     file->streaming = true;
     do {

@@ -21,6 +21,21 @@
 
 enum { EXCHANGE = 2, NO_REPLACE = 1 }; /* flags of renameat2 */
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+bool outfile_error(const OutFile *file, Err *err, int error_number, const char *what) {
+    if (error_number == EPIPE)
+        err_set(err, ERR_ENV, "%s", OUTFILE_GONE);
+    else
+        err_errno(err, error_number, "%s", what);
+    err_file(err, file->path);
+    return false;
+}
+
+bool outfile_is_gone(const Err *err) {
+    return err && strcmp(err->what, OUTFILE_GONE) == 0;
+}
+
 /* ---- finishing what was written -------------------------------------------------------------- */
 
 bool outfile_sync(OutFile *file, Err *err) {

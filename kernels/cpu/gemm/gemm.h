@@ -52,14 +52,6 @@ typedef struct GemmIsa {
 } GemmIsa;
 
 typedef struct GemmBlock GemmBlock;
-typedef struct GemmTaps GemmTaps;
-typedef struct GemmPlane GemmPlane;
-typedef struct GemmEdges GemmEdges;
-
-typedef struct GemmRow {
-    int64_t length, first, last, offset, stride;
-    uint64_t copies, to_step, from_step;
-} GemmRow;
 
 /* Loops over floats that the instruction sets have. */
 typedef struct GemmLoops {
@@ -75,46 +67,7 @@ typedef struct GemmLoops {
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
                   uint64_t columns);
-    /* to[c * to_step + i] = from[c * from_step + offset + i * stride] for first <= i < last, 0 for
-     * other i < length; c < copies */
-    void (*row)(float *to, const float *from, const GemmRow *row);
-    /* A plane with its padding; see GemmPlane. */
-    void (*pad)(float *to, const GemmPlane *plane);
-    /* to[l][i] (+)= sum over r < rows, t < taps of w[r * taps + t] * from[l][r][i * stride + t *
-     * step] */
-    void (*taps)(float *to, const GemmTaps *taps);
-    /* The same on a plane without its padding, whose elements are 0; see GemmEdges. Of 3 x 3 taps
-     * side by side, steps of 1 or 2. NULL: there is none. */
-    void (*edges)(float *to, const GemmTaps *taps, const GemmEdges *edges);
-    /* to[l][i] = the largest of those elements; NaN where one is */
-    void (*largest)(float *to, const GemmTaps *taps);
 } GemmLoops;
-
-/* Copies a plane of in_height rows of in_width into one of height rows of width at (top, left), and
- * fills the rest with `value`; what does not fit is left out. */
-struct GemmPlane {
-    const float *from;
-    uint64_t in_height, in_width, top, left, height, width;
-    float value;
-};
-
-/* Windows over a padded plane: the inner loops of direct convolutions and pools. Line l of outputs,
- * of `count`, is at to + l * count; from[l][r] at from + l * line + r * row. */
-struct GemmTaps {
-    const float *from;
-    uint64_t lines, line, count, row;
-    const float *weights; /* [rows, taps] */
-    uint32_t rows, taps;
-    uint64_t stride, step;
-    bool add; /* to += ; otherwise to = bias + */
-    float bias;
-};
-
-/* The plane that taps.from is the first element of, and the padding before it: tap t of output i is
- * at i * stride + t - left. taps.row is its width. */
-struct GemmEdges {
-    uint64_t in_height, in_width, top, left;
-};
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */
 const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level);
@@ -122,8 +75,6 @@ const GemmLoops *gemm_loops(IsaLevel level);
 
 const GemmIsa *gemm_isa_portable(GemmKind kind);
 const GemmLoops *gemm_loops_portable(void);
-void gemm_row_portable(float *to, const float *from, const GemmRow *row);
-void gemm_pad_portable(float *to, const GemmPlane *plane);
 void gemm_panels_portable(float *to, const float *from, uint64_t row, const GemmBlock *block);
 const GemmIsa *gemm_isa_avx2(GemmKind kind);
 const GemmLoops *gemm_loops_avx2(void);

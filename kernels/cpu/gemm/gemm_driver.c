@@ -10,6 +10,7 @@
 #include "gemm.h"
 
 #include "kernel_parts.h"
+#include "simd.h"
 
 enum { STRIP = 192, ALIGN_ELEMENTS = 16 };
 enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
@@ -17,28 +18,16 @@ enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 /* How many of a blocked product's multiply-adds take the time of one elsewhere. */
 static const double BLOCKED_SPEED = 4;
 
-/* The level's kernels use instructions that its name does not promise. */
-static IsaLevel usable(IsaLevel level) {
-#if defined(__x86_64__) || defined(__i386__)
-    bool fma = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
-    if (level == ISA_AVX512 && fma && __builtin_cpu_supports("bmi2")) return ISA_AVX512;
-    if ((level == ISA_AVX512 || level == ISA_AVX2) && fma) return ISA_AVX2;
-#else
-    (void)level;
-#endif
-    return ISA_PORTABLE;
-}
-
 const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
     if (!isa_supported(level)) return NULL;
-    level = usable(level);
+    level = simd_level(level);
     if (level == ISA_AVX512) return gemm_isa_avx512(kind);
     return level == ISA_AVX2 ? gemm_isa_avx2(kind) : gemm_isa_portable(kind);
 }
 
 const GemmLoops *gemm_loops(IsaLevel level) {
     if (!isa_supported(level)) return NULL;
-    level = usable(level);
+    level = simd_level(level);
     if (level == ISA_AVX512) return gemm_loops_avx512();
     return level == ISA_AVX2 ? gemm_loops_avx2() : gemm_loops_portable();
 }

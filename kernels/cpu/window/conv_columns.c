@@ -17,7 +17,7 @@ ConvColumns conv_columns_make(KernelCall *call, const Window *window, const void
         for (uint32_t i = 0; i < window->rank; i++)
             taps[t * window->rank + i] =
                 index[i] * window->axes[i].dilation - window->axes[i].begin;
-    return (ConvColumns){window, x, channels, taps};
+    return (ConvColumns){window, x, channels, taps, tap_loops(isa_best())};
 }
 
 bool conv_is_plain(const Window *window) {
@@ -86,7 +86,7 @@ typedef struct Part {
     uint32_t width;
     bool pairs;
     const void *x; /* the batch's first channel */
-    void (*copy)(float *to, const float *from, const GemmRow *row);
+    void (*copy)(float *to, const float *from, const TapRow *row);
 } Part;
 
 /* All rows of one segment; `to` is its first lane in the panel. */
@@ -99,14 +99,14 @@ static void pack_segment(const Part *part, const Segment *segment, uint32_t *to)
         const Reach reach = reach_of(part->columns, segment, tap);
         uint64_t first = channel * w->taps + tap;
         if (!part->pairs) {
-            const GemmRow row = {segment->length,
-                                 reach.first,
-                                 reach.last,
-                                 reach.offset,
-                                 segment->stride,
-                                 (end - first - 1) / w->taps + 1,
-                                 w->taps * part->width,
-                                 w->in};
+            const TapRow row = {segment->length,
+                                reach.first,
+                                reach.last,
+                                reach.offset,
+                                segment->stride,
+                                (end - first - 1) / w->taps + 1,
+                                w->taps * part->width,
+                                w->in};
             part->copy((float *)(to + (first - part->row) * part->width),
                        (const float *)part->x + channel * w->in, &row);
             continue;
@@ -143,7 +143,7 @@ void conv_pack_floats(const void *source, const GemmBlock *block, void *to) {
                        .rows = block->depth,
                        .depth = block->depth,
                        .width = block->width,
-                       .copy = block->loops->row,
+                       .copy = c->loops->row,
                        .x = (const float *)c->x + block->batch * c->channels * c->window->in};
     pack(&part, block, to);
 }

@@ -5,6 +5,7 @@
 #define DEMI_CONV_COLUMNS_H
 
 #include "gemm.h"
+#include "tap_loops.h"
 #include "window.h"
 
 /* Batches are images times groups. */
@@ -13,6 +14,7 @@ typedef struct ConvColumns {
     const void *x;       /* float, or int16 for pairs, where padding is 0 */
     uint64_t channels;   /* of a group */
     const int64_t *taps; /* [taps, rank]: positions relative to an output's first */
+    const TapLoops *loops;
 } ConvColumns;
 
 /* `x` as above; the table of taps is made in scratch. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernel_parts.h"
+#include "tap_loops.h"
 
 enum { FEW_FILTERS = 8, SLACK = 32, AT_ONCE = 8, SMALL_PLANE = 2048 };
 
@@ -24,7 +25,7 @@ typedef struct Planes {
     uint64_t height, width; /* of a padded plane */
     bool copied;            /* false: the input needs no padding and is used as it is, or */
     bool edges;             /* the loops know where it ends */
-    const GemmLoops *loops;
+    const TapLoops *loops;
 } Planes;
 
 static uint64_t padded_size(const WindowAxis *axis) {
@@ -33,7 +34,7 @@ static uint64_t padded_size(const WindowAxis *axis) {
 
 static Planes planes_of(const ConvOperands *conv) {
     const Window *w = conv->window;
-    Planes p = {.conv = conv, .loops = gemm_loops(isa_best())};
+    Planes p = {.conv = conv, .loops = tap_loops(isa_best())};
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];
@@ -48,13 +49,13 @@ static Planes planes_of(const ConvOperands *conv) {
 }
 
 static void copy_plane(const Planes *p, const float *from, float *to) {
-    const GemmPlane plane = {.from = from,
-                             .in_height = (uint64_t)p->y.in,
-                             .in_width = (uint64_t)p->x.in,
-                             .top = (uint64_t)p->y.begin,
-                             .left = (uint64_t)p->x.begin,
-                             .height = p->height,
-                             .width = p->width};
+    const TapPlane plane = {.from = from,
+                            .in_height = (uint64_t)p->y.in,
+                            .in_width = (uint64_t)p->x.in,
+                            .top = (uint64_t)p->y.begin,
+                            .left = (uint64_t)p->x.begin,
+                            .height = p->height,
+                            .width = p->width};
     p->loops->pad(to, &plane);
 }
 
@@ -62,18 +63,18 @@ static void copy_plane(const Planes *p, const float *from, float *to) {
 static void run_filter(const Planes *p, const float *planes, uint64_t plane, uint64_t filter,
                        float *y) {
     const ConvOperands *conv = p->conv;
-    GemmTaps taps = {.row = p->width * (uint64_t)p->y.dilation,
-                     .rows = (uint32_t)p->y.taps,
-                     .taps = (uint32_t)p->x.taps,
-                     .stride = (uint64_t)p->x.stride,
-                     .step = (uint64_t)p->x.dilation,
-                     .lines = (uint64_t)p->y.out,
-                     .line = (uint64_t)p->y.stride * p->width,
-                     .count = (uint64_t)p->x.out};
-    const GemmEdges edges = {.in_height = (uint64_t)p->y.in,
-                             .in_width = (uint64_t)p->x.in,
-                             .top = (uint64_t)p->y.begin,
-                             .left = (uint64_t)p->x.begin};
+    Taps taps = {.row = p->width * (uint64_t)p->y.dilation,
+                 .rows = (uint32_t)p->y.taps,
+                 .taps = (uint32_t)p->x.taps,
+                 .stride = (uint64_t)p->x.stride,
+                 .step = (uint64_t)p->x.dilation,
+                 .lines = (uint64_t)p->y.out,
+                 .line = (uint64_t)p->y.stride * p->width,
+                 .count = (uint64_t)p->x.out};
+    const TapEdges edges = {.in_height = (uint64_t)p->y.in,
+                            .in_width = (uint64_t)p->x.in,
+                            .top = (uint64_t)p->y.begin,
+                            .left = (uint64_t)p->x.begin};
     if (conv->bias) taps.bias = ((const float *)conv->bias)[filter];
     for (uint64_t c = 0; c < conv->channels; c++) {
         taps.weights =

@@ -4,7 +4,7 @@
 #ifndef DEMI_CONV_DIRECT_H
 #define DEMI_CONV_DIRECT_H
 
-#include "gemm.h"
+#include "epilogue.h"
 #include "window.h"
 
 /* Operands of a checked convolution. `bias` may be NULL; weights are [filters, channels, taps]. */

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "gemm.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
+#include "tap_loops.h"
 #include "window.h"
 
 typedef struct PoolAttrs {
@@ -95,7 +95,7 @@ static int64_t turned(const Window *w, int64_t at) {
 /* ---- planes ------------------------------------------------------------------------------------
  *
  * Float pools over one or two axes with windows of few taps, without indices: each plane is copied
- * with its padding and gone over by the loops of gemm.h. One axis counts as two, the first of
+ * with its padding and gone over by the loops of tap_loops.h. One axis counts as two, the first of
  * size 1. */
 
 enum { PLANE_TAPS_MOST = 128 };
@@ -103,11 +103,11 @@ enum { PLANE_TAPS_MOST = 128 };
 typedef struct PoolPlanes {
     const Pool *pool;
     WindowAxis y, x;
-    GemmPlane plane;
-    GemmTaps taps;
+    TapPlane plane;
+    Taps taps;
     float *y_counts,
         *x_counts; /* elements that count, by row and by column of outputs, at least 1 */
-    const GemmLoops *loops;
+    const TapLoops *loops;
     bool mean, copied; /* false: there is no padding */
 } PoolPlanes;
 
@@ -141,28 +141,28 @@ static float *axis_counts(KernelCall *call, const WindowAxis *axis, bool padded)
 
 static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
     const Window *w = pool->window;
-    PoolPlanes p = {.pool = pool, .loops = gemm_loops(isa_best()), .mean = mean};
+    PoolPlanes p = {.pool = pool, .loops = tap_loops(isa_best()), .mean = mean};
     p.y = (WindowAxis){.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     if (w->rank == 2) p.y = w->axes[0];
     p.x = w->axes[w->rank - 1];
-    p.plane = (GemmPlane){.in_height = (uint64_t)p.y.in,
-                          .in_width = (uint64_t)p.x.in,
-                          .top = (uint64_t)p.y.begin,
-                          .left = (uint64_t)p.x.begin,
-                          .height = padded_size(&p.y),
-                          .width = padded_size(&p.x),
-                          .value = mean ? 0 : -INFINITY};
+    p.plane = (TapPlane){.in_height = (uint64_t)p.y.in,
+                         .in_width = (uint64_t)p.x.in,
+                         .top = (uint64_t)p.y.begin,
+                         .left = (uint64_t)p.x.begin,
+                         .height = padded_size(&p.y),
+                         .width = padded_size(&p.x),
+                         .value = mean ? 0 : -INFINITY};
     p.copied = p.y.begin || p.x.begin || p.plane.height > p.plane.in_height ||
                p.plane.width > p.plane.in_width;
     if (!p.copied) p.plane.width = p.plane.in_width;
-    p.taps = (GemmTaps){.lines = (uint64_t)p.y.out,
-                        .line = (uint64_t)p.y.stride * p.plane.width,
-                        .count = (uint64_t)p.x.out,
-                        .row = (uint64_t)p.y.dilation * p.plane.width,
-                        .rows = (uint32_t)p.y.taps,
-                        .taps = (uint32_t)p.x.taps,
-                        .stride = (uint64_t)p.x.stride,
-                        .step = (uint64_t)p.x.dilation};
+    p.taps = (Taps){.lines = (uint64_t)p.y.out,
+                    .line = (uint64_t)p.y.stride * p.plane.width,
+                    .count = (uint64_t)p.x.out,
+                    .row = (uint64_t)p.y.dilation * p.plane.width,
+                    .rows = (uint32_t)p.y.taps,
+                    .taps = (uint32_t)p.x.taps,
+                    .stride = (uint64_t)p.x.stride,
+                    .step = (uint64_t)p.x.dilation};
     float *ones = ARENA_ARRAY(call->scratch, float, (uint64_t)(p.y.taps * p.x.taps));
     for (int64_t i = 0; i < p.y.taps * p.x.taps; i++) ones[i] = 1;
     p.taps.weights = ones;
@@ -174,8 +174,8 @@ static PoolPlanes planes_make(KernelCall *call, const Pool *pool, bool mean) {
 static void run_plane(const PoolPlanes *p, uint64_t i, float *buffer) {
     const Window *w = p->pool->window;
     float *y = (float *)p->pool->y + i * w->out;
-    GemmPlane plane = p->plane;
-    GemmTaps taps = p->taps;
+    TapPlane plane = p->plane;
+    Taps taps = p->taps;
     plane.from = (const float *)p->pool->x + i * w->in;
     taps.from = p->copied ? buffer : plane.from;
     if (p->copied) p->loops->pad(buffer, &plane);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A step's form and the call of its kernel: what gets forms ready (step_form.h) and what runs steps
+ * (exec_kernel.c) have in common. */
+#ifndef DEMI_STEP_CALL_H
+#define DEMI_STEP_CALL_H
+
+#include "exec.h"
+
+/* Which contents of operands shape functions are told, besides those of constants. */
+typedef enum FormContents { FORM_NONE, FORM_INTEGERS, FORM_ALL } FormContents;
+
+struct StepForm {
+    StepForm *next;
+    Buffer *self; /* where this and its arrays lie */
+    Buffer *kept; /* kernel_keep's, by sibling */
+    const KernelRow *row;
+    void *prepared;
+    FormContents contents;
+    bool is_view;                   /* output 0 is input 0 under these dims */
+    bool widens;                    /* some operand is converted at each call */
+    KernelTensor *inputs, *outputs; /* as the row sees them; of inputs, constants have data */
+    bool *late;                     /* [inputs]: to be widened at each call */
+    bool *unread;                   /* [inputs]: see kernel_set_unread */
+    bool *stored;                   /* [inputs]: see kernel_take_stored */
+    RtTensor **results;             /* [outputs]: of the call in progress, in the plan's dtypes */
+    uint32_t in_place;              /* the input that output 0 may lie in, PLAN_NONE: in none */
+    uint64_t *key; /* of step->varying, see value_key.h; with contents behind each */
+};
+
+/* A call of a kernel, or of what gets it ready. */
+struct StepCall {
+    KernelCall call;
+    Exec *exec;
+    const LoadedStep *step;
+    StepForm *form;
+};
+
+static inline StepCall *step_call_of(KernelCall *call) {
+    return (StepCall *)((char *)call - offsetof(StepCall, call));
+}
+/* The call of the form's row; what it may ask of `host` is the caller's to say. */
+void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form,
+                    const KernelHost *host);
+/* kernel_workspace's; and the end of all that a step had. */
+void *step_workspace(KernelCall *call, uint64_t size);
+void step_workspace_free(Exec *exec);
+
+#endif
