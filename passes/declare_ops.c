@@ -8,14 +8,16 @@
 
 #include "op_signature.h"
 #include "passes.h"
+#include "setting_names.h"
 
 typedef struct DeclareOpsOptions {
     PassStrings ops;
 } DeclareOpsOptions;
 
+#define OF_DECLARE_OPS(kind, name, member, choices, otherwise, help)                               \
+    {name, OPTION_##kind, offsetof(DeclareOpsOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
-    {"ops", OPTION_STRINGS, offsetof(DeclareOpsOptions, ops), NULL, NULL,
-     "signatures such as \"com.x.Op(T, T?) -> T; T = float|float16\""},
+#include "policy.def"
     {0},
 };
 

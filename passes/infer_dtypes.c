@@ -23,14 +23,16 @@
 #include "op_types.h"
 #include "infer_dtypes.h"
 #include "passes.h"
+#include "setting_names.h"
 
 typedef struct InferDtypesOptions {
     PassStrings inputs; /* NAME=DTYPE */
 } InferDtypesOptions;
 
+#define OF_INFER_DTYPES(kind, name, member, choices, otherwise, help)                              \
+    {name, OPTION_##kind, offsetof(InferDtypesOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
-    {"inputs", OPTION_STRINGS, offsetof(InferDtypesOptions, inputs), NULL, NULL,
-     "NAME=DTYPE: the type of a graph input that the model does not declare"},
+#include "policy.def"
     {0},
 };
 

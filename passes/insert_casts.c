@@ -25,43 +25,29 @@
 #include "op_types.h"
 #include "passes.h"
 #include "placement.h"
+#include "setting_names.h"
 #include "value_ranges.h"
 #include "weight_note.h"
 
 typedef struct InsertCastsOptions {
-    int to, placement, io, overflow;
+    int to, placement, io, overflow; /* demi.h's constants, less 1 */
     PassStrings low_inputs, low_outputs;
     ValueRanges ranges;
     NodeChoice nodes;
     bool keep_defaults, store;
 } InsertCastsOptions;
 
-static const char *const to_names[] = {"float16", "bfloat16", NULL};
-static const char *const placement_names[] = {"mincut", "greedy", NULL};
-static const char *const io_names[] = {"keep", "low", NULL};
-static const char *const overflow_names[] = {"pin", "clamp", "inf", "error", NULL};
-
-#define FIELD(name) offsetof(InsertCastsOptions, name)
+#define ROW(kind, name, member, choices, otherwise, help)                                          \
+    {name, OPTION_##kind, offsetof(InsertCastsOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
-    {"to", OPTION_CHOICE, FIELD(to), to_names, NULL, "the 16-bit type"},
-    {"placement", OPTION_CHOICE, FIELD(placement), placement_names, NULL,
-     "mincut: the decision that converts least; greedy: low wherever rules allow"},
-    {"io", OPTION_CHOICE, FIELD(io), io_names, NULL, "keep or lower graph inputs and outputs"},
-    {"overflow", OPTION_CHOICE, FIELD(overflow), overflow_names, NULL,
-     "constants the target can't hold: pin their readers to fp32, leave them to be clamped or to "
-     "become Inf, or fail"},
-    {"low-inputs", OPTION_STRINGS, FIELD(low_inputs), NULL, NULL, "graph inputs to lower, by name"},
-    {"low-outputs", OPTION_STRINGS, FIELD(low_outputs), NULL, NULL,
-     "graph outputs to lower, by name"},
-    {"keep-defaults", OPTION_BOOL, FIELD(keep_defaults), NULL, NULL,
+#define OF_INSERT_CASTS ROW
+#include "policy.def"
+    {"keep-defaults", OPTION_BOOL, offsetof(InsertCastsOptions, keep_defaults), NULL, NULL,
      "io=low leaves inputs that have a default: they are parameters"},
-    {"store", OPTION_BOOL, FIELD(store), NULL, NULL,
+    {"store", OPTION_BOOL, offsetof(InsertCastsOptions, store), NULL, NULL,
      "store constants that are read in the 16-bit type only in it, as cast-params would"},
-    {"ranges", OPTION_STRINGS, FIELD(ranges.items), NULL, NULL,
-     "NAME=MAX: the largest magnitude a value was measured to reach; too large, it stays fp32"},
-    {"range-margin", OPTION_INT, FIELD(ranges.margin), NULL, "2",
-     "how many times larger than measured a value may become"},
-    NODE_CHOICE_ROWS(InsertCastsOptions, nodes),
+#define OF_NODES(kind, name, member, ...) ROW(kind, name, nodes.member, __VA_ARGS__)
+#include "policy.def"
     {0},
 };
 
@@ -346,6 +332,8 @@ static void note_nodes(Realise *r, bool mincut) {
 static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, PlacementRequest *request,
                          Err *err) {
     static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
+    _Static_assert(sizeof guards / sizeof *guards == CHOICE_COUNT(OVERFLOW), "a guard a choice");
+    _Static_assert(CHOICE_COUNT(TO) == 2 && CHOICE_COUNT(IO) == 2, "all that is asked below");
     Model *model = ctx->model;
     Dtype target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
     ChosenNodes chosen;
@@ -376,6 +364,7 @@ static bool pin_ranges(Placement *p, const InsertCastsOptions *options, Err *err
 }
 
 static void solve(Placement *p, const InsertCastsOptions *options) {
+    _Static_assert(CHOICE_COUNT(PLACEMENT) == 2, "a solver a choice");
     Arena *scratch = p->scratch;
     p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
     if (options->placement == 0) placement_solve_mincut(p);

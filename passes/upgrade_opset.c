@@ -15,25 +15,23 @@
 #include "least_opset.h"
 #include "op_types.h"
 #include "passes.h"
+#include "setting_names.h"
 #include "upgrade.h"
 
 typedef struct UpgradeOptions {
     int64_t to;
-    int target; /* index into targets */
+    int target; /* a DemiTarget; 0: none */
     PassStrings inputs;
     NodeChoice nodes;
 } UpgradeOptions;
 
-static const char *const targets[] = {"none", "float16", "bfloat16", NULL};
-
+#define ROW(kind, name, member, choices, otherwise, help)                                          \
+    {name, OPTION_##kind, offsetof(UpgradeOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
-    {"to", OPTION_INT, offsetof(UpgradeOptions, to), NULL, NULL, "the opset to raise the model to"},
-    {"for", OPTION_CHOICE, offsetof(UpgradeOptions, target), targets, "none",
-     "instead: the first opset at which operators worth this type can take it; where the model "
-     "can't be raised to it, nothing happens. The options below say which nodes count"},
-    {"inputs", OPTION_STRINGS, offsetof(UpgradeOptions, inputs), NULL, NULL,
-     "NAME=DTYPE: types of inputs that the model declares none for"},
-    NODE_CHOICE_ROWS(UpgradeOptions, nodes),
+#define OF_UPGRADE_OPSET ROW
+#include "policy.def"
+#define OF_NODES(kind, name, member, ...) ROW(kind, name, nodes.member, __VA_ARGS__)
+#include "policy.def"
     {0},
 };
 

@@ -252,11 +252,12 @@ typedef struct DemiCompileOptions {
 DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options,
                                  DemiWriteFn write, void *user, DemiError *error);
 
-/* Choices: 0 is what the policy says, else the one marked default. */
+/* Choices: 0 is what the policy says, else the one marked default. Constants of settings are written
+ * by tools/gen/gen_settings.py. */
 typedef enum DemiTarget {
     DEMI_TO_DEFAULT = 0,
-    DEMI_TO_FLOAT16 = 1, /* default */
-    DEMI_TO_BFLOAT16 = 2,
+    DEMI_TO_FLOAT16 = 1,  /* default: IEEE 754's binary16 */
+    DEMI_TO_BFLOAT16 = 2, /* float32's upper half */
 } DemiTarget;
 
 typedef enum DemiIo {
@@ -295,7 +296,7 @@ typedef enum DemiOverflow {
     DEMI_OVERFLOW_PIN = 1,   /* default: what reads them stays fp32 */
     DEMI_OVERFLOW_CLAMP = 2, /* the largest finite value is stored instead */
     DEMI_OVERFLOW_INF = 3,   /* they become infinite */
-    DEMI_OVERFLOW_ERROR = 4, /* DEMI_ERR_MODEL naming the first */
+    DEMI_OVERFLOW_ERROR = 4, /* an error (DEMI_ERR_MODEL) names the first */
 } DemiOverflow;
 
 typedef struct DemiConvertOptions {

@@ -18,19 +18,6 @@ typedef struct Reader {
     Err *err;
 } Reader;
 
-static const struct ListKey {
-    const char *key;
-    PolicyList list;
-} class_keys[] = {{"low", LIST_LOW}, {"fp32", LIST_FP32}, {"follow", LIST_FOLLOW},
-                  {"widest", LIST_WIDEST}},
-  plain_keys[] = {{"keep", LIST_KEEP}, {"keep_ops", LIST_KEEP_OPS}, {"only", LIST_ONLY},
-                  {"schemas", LIST_DECLARED}};
-
-enum {
-    CLASS_KEYS = sizeof class_keys / sizeof *class_keys,
-    PLAIN_KEYS = sizeof plain_keys / sizeof *plain_keys
-};
-
 static bool wrong(Reader *r, const char *key, const char *expected) {
     err_set(r->err, ERR_USAGE, "policy: '%s' has a wrong value", key);
     err_expected(r->err, "%s", expected);
@@ -45,7 +32,7 @@ static bool unknown_key(Reader *r, const char *key, const char *const *known) {
     return false;
 }
 
-/* Only these keys may be there. */
+/* Only these keys may be there: known ends with NULL. */
 static bool check_keys(Reader *r, json_t *object, const char *const *known) {
     const char *key;
     json_t *value;
@@ -57,12 +44,12 @@ static bool check_keys(Reader *r, json_t *object, const char *const *known) {
     return true;
 }
 
-static void push(Reader *r, PolicyList list, const char *sign, const char *name) {
+static void push(Reader *r, SettingId list, const char *sign, const char *name) {
     VEC_PUSH(r->arena, &r->policy->lists[list], arena_printf(r->arena, "%s%s", sign, name));
 }
 
 /* Appends an array of strings, each with a sign before it. Absent is empty. */
-static bool read_names(Reader *r, const char *key, json_t *array, PolicyList list,
+static bool read_names(Reader *r, const char *key, json_t *array, SettingId list,
                        const char *sign) {
     size_t i;
     json_t *item;
@@ -75,7 +62,7 @@ static bool read_names(Reader *r, const char *key, json_t *array, PolicyList lis
     return true;
 }
 
-static bool read_class(Reader *r, const char *key, json_t *value, PolicyList list) {
+static bool read_class(Reader *r, const char *key, json_t *value, SettingId list) {
     static const char *const known[] = {"add", "remove", NULL};
     if (json_is_array(value) && json_array_size(value) == 0) push(r, list, "-", "*");
     if (!json_is_object(value)) return read_names(r, key, value, list, "");
@@ -84,21 +71,18 @@ static bool read_class(Reader *r, const char *key, json_t *value, PolicyList lis
            read_names(r, "remove", json_object_get(value, "remove"), list, "-");
 }
 
-/* One of the choices; the index is the number. */
-static bool read_choice(Reader *r, json_t *object, const char *key, const char *const *choices,
-                        int *out) {
-    json_t *value = json_object_get(object, key);
-    if (!value) return true;
-    const char *all = "";
-    for (int i = 1; choices[i]; i++) {
-        if (json_is_string(value) && strcmp(json_string_value(value), choices[i]) == 0) {
-            *out = i;
-            return true;
-        }
-        all = arena_printf(r->arena, "%s%s%s", all, i > 1 ? " or " : "", choices[i]);
+static bool read_choice(Reader *r, json_t *value, SettingId id) {
+    const Setting *setting = &policy_settings[id];
+    const char *word = json_string_value(value), *all = "";
+    int choice = word ? setting_choice(setting, word, false) : 0;
+    if (choice) {
+        r->policy->values[id] = choice;
+        return true;
     }
-    wrong(r, key, all);
-    if (json_is_string(value)) err_actual(r->err, "'%s'", json_string_value(value));
+    for (int i = 1; setting->choices[i].word; i++)
+        all = arena_printf(r->arena, "%s%s%s", all, i > 1 ? " or " : "", setting->choices[i].word);
+    wrong(r, setting->key, all);
+    if (word) err_actual(r->err, "'%s'", word);
     return false;
 }
 
@@ -135,104 +119,110 @@ static bool read_condition(Reader *r, json_t *row) {
     for (size_t i = 0; i < json_array_size(values); i++) {
         const char *text = value_text(r, json_array_get(values, i));
         if (!text) return wrong(r, "values", "numbers, strings, or lists of numbers");
-        push(r, LIST_CONDITIONAL, arena_printf(r->arena, "%s.%s=", op, attr), text);
+        push(r, SETTING_CONDITIONAL, arena_printf(r->arena, "%s.%s=", op, attr), text);
     }
     return true;
 }
 
-static bool read_conditional(Reader *r, json_t *rows) {
-    if (!rows) return true;
+static bool read_conditions(Reader *r, json_t *rows) {
     if (!json_is_array(rows)) return wrong(r, "conditional", "a list");
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (!read_condition(r, json_array_get(rows, i))) return false;
     return true;
 }
 
-static bool read_inputs(Reader *r, json_t *inputs) {
+static bool read_dtypes(Reader *r, json_t *inputs, SettingId id) {
     const char *name;
     json_t *dtype;
-    if (!inputs) return true;
-    if (!json_is_object(inputs)) return wrong(r, "inputs", "an object of input names and dtypes");
+    const char *key = policy_settings[id].key;
+    if (!json_is_object(inputs)) return wrong(r, key, "an object of input names and dtypes");
     json_object_foreach(inputs, name, dtype) {
-        if (!json_is_string(dtype)) return wrong(r, "inputs", "dtypes as strings");
-        push(r, LIST_INPUT_DTYPES, arena_printf(r->arena, "%s=", name), json_string_value(dtype));
+        if (!json_is_string(dtype)) return wrong(r, key, "dtypes as strings");
+        push(r, id, arena_printf(r->arena, "%s=", name), json_string_value(dtype));
     }
     return true;
 }
 
-static bool read_io(Reader *r, json_t *root) {
+static bool read_io(Reader *r, json_t *io, SettingId id) {
     static const char *const known[] = {"inputs", "outputs", NULL};
-    json_t *io = json_object_get(root, "io");
-    if (!json_is_object(io)) return read_choice(r, root, "io", policy_ios, &r->policy->io);
+    if (!json_is_object(io)) return read_choice(r, io, id);
     return check_keys(r, io, known) &&
-           read_names(r, "inputs", json_object_get(io, "inputs"), LIST_LOW_INPUTS, "") &&
-           read_names(r, "outputs", json_object_get(io, "outputs"), LIST_LOW_OUTPUTS, "");
+           read_names(r, "inputs", json_object_get(io, "inputs"), SETTING_LOW_INPUTS, "") &&
+           read_names(r, "outputs", json_object_get(io, "outputs"), SETTING_LOW_OUTPUTS, "");
 }
 
-static bool read_opset(Reader *r, json_t *value) {
-    if (!value) return true;
+static bool read_opset(Reader *r, json_t *value, SettingId id) {
     const char *text = json_string_value(value);
     bool automatic = text && strcmp(text, "auto") == 0, keep = text && strcmp(text, "keep") == 0;
     json_int_t number = json_integer_value(value);
     if (!automatic && !keep && (number < 1 || number > OPS_OPSET_ONNX))
-        return wrong(r, "opset", arena_printf(r->arena, "keep, auto, or 1 to %d", OPS_OPSET_ONNX));
-    r->policy->opset = automatic ? DEMI_OPSET_AUTO : keep ? DEMI_OPSET_KEEP : number;
+        return wrong(r, policy_settings[id].key,
+                     arena_printf(r->arena, "keep, auto, or 1 to %d", OPS_OPSET_ONNX));
+    r->policy->values[id] = automatic ? DEMI_OPSET_AUTO : keep ? DEMI_OPSET_KEEP : number;
     return true;
 }
 
-static bool read_ranges(Reader *r, json_t *root) {
-    json_t *ranges = json_object_get(root, "ranges"), *reached;
-    json_t *margin = json_object_get(root, "range_margin");
-    const char *name;
-    if (margin && (!json_is_integer(margin) || json_integer_value(margin) < 1))
-        return wrong(r, "range_margin", "1 or more");
-    if (margin) r->policy->range_margin = json_integer_value(margin);
-    if (!ranges) return true;
-    if (!json_is_object(ranges))
-        return wrong(r, "ranges", "an object of value names and magnitudes");
+static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
+    json_t *reached;
+    const char *name, *key = policy_settings[id].key;
+    if (!json_is_object(ranges)) return wrong(r, key, "an object of value names and magnitudes");
     json_object_foreach(ranges, name, reached) {
         if (!json_is_number(reached) || json_number_value(reached) < 0)
-            return wrong(r, "ranges", "magnitudes as numbers");
+            return wrong(r, key, "magnitudes as numbers");
         char number[TEXT_NUMBER];
         number[text_format_double(number, json_number_value(reached))] = '\0';
-        push(r, LIST_RANGES, arena_printf(r->arena, "%s=", name), number);
+        push(r, id, arena_printf(r->arena, "%s=", name), number);
     }
     return true;
 }
 
-static bool read_allow_unmatched(Reader *r, json_t *value) {
-    if (!value) return true;
-    if (!json_is_boolean(value)) return wrong(r, "allow_unmatched", "true or false");
-    r->policy->allow_unmatched = json_is_true(value);
+static bool read_number(Reader *r, json_t *value, SettingId id) {
+    if (!json_is_integer(value) || json_integer_value(value) < 1)
+        return wrong(r, policy_settings[id].key, "1 or more");
+    r->policy->values[id] = json_integer_value(value);
+    return true;
+}
+
+static bool read_flag(Reader *r, json_t *value, SettingId id) {
+    if (!json_is_boolean(value)) return wrong(r, policy_settings[id].key, "true or false");
+    r->policy->values[id] = json_is_true(value);
+    return true;
+}
+
+static bool read_setting(Reader *r, json_t *value, SettingId id) {
+    const char *key = policy_settings[id].key;
+    switch (policy_settings[id].kind) {
+    case KIND_BASE:
+    case KIND_TARGET:
+    case KIND_CHOICE: return read_choice(r, value, id);
+    case KIND_OPSET: return read_opset(r, value, id);
+    case KIND_NUMBER: return read_number(r, value, id);
+    case KIND_FLAG: return read_flag(r, value, id);
+    case KIND_CLASS: return read_class(r, key, value, id);
+    case KIND_NAMES:
+    case KIND_OPERATORS: return read_names(r, key, value, id, "");
+    case KIND_CONDITIONS: return read_conditions(r, value);
+    case KIND_DTYPES: return read_dtypes(r, value, id);
+    case KIND_RANGES: return read_ranges(r, value, id);
+    case KIND_IO: return read_io(r, value, id);
+    case KIND_PART: break; /* of the object that KIND_IO reads */
+    }
     return true;
 }
 
 static bool read_root(Reader *r, json_t *root) {
-    static const char *const known[] = {
-        "policy", "to",     "low", "fp32",       "follow",   "widest",  "conditional",     "keep",
-        "keep_ops", "only", "io",  "parameters", "overflow", "schemas", "allow_unmatched", "inputs",
-        "opset",    "placement", "ranges", "range_margin", NULL};
-    ConvertPolicy *policy = r->policy;
+    const char *known[SETTING_COUNT + 1] = {NULL};
+    size_t count = 0;
     if (!json_is_object(root)) return wrong(r, "policy", "an object");
+    for (SettingId id = 0; id < SETTING_COUNT; id++)
+        if (policy_settings[id].kind != KIND_PART) known[count++] = policy_settings[id].key;
     if (!check_keys(r, root, known)) return false;
-    for (size_t i = 0; i < CLASS_KEYS; i++) {
-        const struct ListKey *row = &class_keys[i];
-        if (!read_class(r, row->key, json_object_get(root, row->key), row->list)) return false;
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        bool whole = policy_settings[id].kind != KIND_PART;
+        json_t *value = whole ? json_object_get(root, policy_settings[id].key) : NULL;
+        if (value && !read_setting(r, value, id)) return false;
     }
-    for (size_t i = 0; i < PLAIN_KEYS; i++) {
-        const struct ListKey *row = &plain_keys[i];
-        if (!read_names(r, row->key, json_object_get(root, row->key), row->list, ""))
-            return false;
-    }
-    return read_choice(r, root, "policy", policy_bases, &policy->base) &&
-           read_choice(r, root, "to", policy_targets, &policy->to) &&
-           read_choice(r, root, "placement", policy_placements, &policy->placement) &&
-           read_choice(r, root, "parameters", policy_parameters, &policy->parameters) &&
-           read_choice(r, root, "overflow", policy_overflows, &policy->overflow) &&
-           read_opset(r, json_object_get(root, "opset")) && read_io(r, root) &&
-           read_conditional(r, json_object_get(root, "conditional")) &&
-           read_inputs(r, json_object_get(root, "inputs")) && read_ranges(r, root) &&
-           read_allow_unmatched(r, json_object_get(root, "allow_unmatched"));
+    return true;
 }
 
 static void free_json(void *root) {
@@ -254,16 +244,11 @@ bool policy_read_json(ConvertPolicy *policy, const char *text, Err *err) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *names_json(const char *const *names, size_t count) {
+static json_t *names_json(const PolicyNames *names) {
     json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(array, json_string(names[i]));
+    for (size_t i = 0; i < names->count; i++)
+        json_array_append_new(array, json_string(names->items[i]));
     return array;
-}
-
-static void write_list(json_t *root, const char *key, const ConvertPolicy *policy,
-                       PolicyList list) {
-    const PolicyNames *names = &policy->lists[list];
-    json_object_set_new(root, key, names_json(names->items, names->count));
 }
 
 /* "com.x.Op.attr=value" as a row; texts that read back the same, whatever the value's type was. */
@@ -276,65 +261,92 @@ static json_t *condition_json(Arena *arena, const char *text) {
                      equals + 1);
 }
 
-static void write_conditional(json_t *root, const ConvertPolicy *policy) {
-    const PolicyNames *names = &policy->lists[LIST_CONDITIONAL];
+static json_t *conditions_json(Arena *arena, const PolicyNames *names) {
     json_t *rows = json_array();
     for (size_t i = 0; i < names->count; i++)
-        json_array_append_new(rows, condition_json(policy->arena, names->items[i]));
-    json_object_set_new(root, "conditional", rows);
+        json_array_append_new(rows, condition_json(arena, names->items[i]));
+    return rows;
 }
 
-static void write_inputs(json_t *root, const ConvertPolicy *policy) {
-    const PolicyNames *names = &policy->lists[LIST_INPUT_DTYPES];
+static json_t *dtypes_json(Arena *arena, const PolicyNames *names) {
     json_t *inputs = json_object();
     for (size_t i = 0; i < names->count; i++) {
         const char *split = strrchr(names->items[i], '=');
         size_t length = split ? (size_t)(split - names->items[i]) : strlen(names->items[i]);
-        const char *name = arena_copy(policy->arena, names->items[i], length);
+        const char *name = arena_copy(arena, names->items[i], length);
         json_object_set_new(inputs, name, json_string(split ? split + 1 : ""));
     }
-    json_object_set_new(root, "inputs", inputs);
+    return inputs;
 }
 
-static bool write_ranges(json_t *root, const ConvertPolicy *policy, Err *err) {
-    const PolicyNames *names = &policy->lists[LIST_RANGES];
+/* NULL with *err set where an option's text is no range. */
+static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
     json_t *ranges = json_object();
-    json_object_set_new(root, "ranges", ranges);
+    arena_defer(arena, free_json, json_incref(ranges));
     for (size_t i = 0; i < names->count; i++) {
         const char *text = names->items[i], *split = strrchr(text, '=');
         double reached;
-        if (!split || !text_read_double(split + 1, strlen(split + 1), &reached))
-            return err_set(err, ERR_USAGE, "range '%s' can't be read", text);
-        const char *name = arena_copy(policy->arena, text, (size_t)(split - text));
+        if (!split || !text_read_double(split + 1, strlen(split + 1), &reached)) {
+            err_set(err, ERR_USAGE, "range '%s' can't be read", text);
+            json_decref(ranges);
+            return NULL;
+        }
+        const char *name = arena_copy(arena, text, (size_t)(split - text));
         json_object_set_new(ranges, name, json_real(reached));
     }
-    json_object_set_new(root, "range_margin", json_integer(policy->range_margin));
-    return true;
+    return ranges;
 }
 
-static void write_io(json_t *root, const ConvertPolicy *policy) {
-    const PolicyNames *in = &policy->lists[LIST_LOW_INPUTS];
-    const PolicyNames *out = &policy->lists[LIST_LOW_OUTPUTS];
-    bool named = in->count || out->count;
-    json_t *io = named ? json_object() : json_string(policy_ios[policy->io]);
-    if (named) {
-        json_object_set_new(io, "inputs", names_json(in->items, in->count));
-        json_object_set_new(io, "outputs", names_json(out->items, out->count));
+static json_t *choice_json(const ConvertPolicy *policy, SettingId id) {
+    return json_string(policy_settings[id].choices[policy->values[id]].word);
+}
+
+static json_t *io_json(const ConvertPolicy *policy) {
+    const PolicyNames *in = &policy->lists[SETTING_LOW_INPUTS];
+    const PolicyNames *out = &policy->lists[SETTING_LOW_OUTPUTS];
+    if (!in->count && !out->count) return choice_json(policy, SETTING_IO);
+    json_t *io = json_object();
+    json_object_set_new(io, "inputs", names_json(in));
+    json_object_set_new(io, "outputs", names_json(out));
+    return io;
+}
+
+static json_t *opset_json(int64_t opset) {
+    if (opset == DEMI_OPSET_AUTO) return json_string("auto");
+    return opset == DEMI_OPSET_KEEP ? json_string("keep") : json_integer(opset);
+}
+
+static json_t *class_json(Arena *arena, const OpClasses *classes, SettingId id) {
+    static const OpClass of[SETTING_COUNT] = {[SETTING_LOW] = CLASS_LOW,
+                                              [SETTING_FP32] = CLASS_FP32,
+                                              [SETTING_FOLLOW] = CLASS_FOLLOW,
+                                              [SETTING_WIDEST] = CLASS_WIDEST};
+    PassStrings list = op_classes_list(classes, of[id], arena);
+    PolicyNames names = {.items = list.items, .count = list.count};
+    return names_json(&names);
+}
+
+/* NULL for what is written as part of another key, and with *err set. */
+static json_t *setting_json(const ConvertPolicy *policy, const OpClasses *classes, SettingId id,
+                            Err *err) {
+    const PolicyNames *names = &policy->lists[id];
+    switch (policy_settings[id].kind) {
+    case KIND_BASE:
+    case KIND_TARGET:
+    case KIND_CHOICE: return choice_json(policy, id);
+    case KIND_OPSET: return opset_json(policy->values[id]);
+    case KIND_NUMBER: return json_integer(policy->values[id]);
+    case KIND_FLAG: return json_boolean(policy->values[id]);
+    case KIND_CLASS: return class_json(policy->arena, classes, id);
+    case KIND_NAMES:
+    case KIND_OPERATORS: return names_json(names);
+    case KIND_CONDITIONS: return conditions_json(policy->arena, names);
+    case KIND_DTYPES: return dtypes_json(policy->arena, names);
+    case KIND_RANGES: return ranges_json(policy->arena, names, err);
+    case KIND_IO: return io_json(policy);
+    case KIND_PART: break;
     }
-    json_object_set_new(root, "io", io);
-}
-
-static json_t *opset_json(const ConvertPolicy *policy) {
-    if (policy->opset == DEMI_OPSET_AUTO) return json_string("auto");
-    return policy->opset == DEMI_OPSET_KEEP ? json_string("keep") : json_integer(policy->opset);
-}
-
-static void write_classes(json_t *root, const ConvertPolicy *policy, const OpClasses *classes) {
-    static const OpClass order[] = {CLASS_LOW, CLASS_FP32, CLASS_FOLLOW, CLASS_WIDEST};
-    for (size_t i = 0; i < CLASS_KEYS; i++) {
-        PassStrings names = op_classes_list(classes, order[i], policy->arena);
-        json_object_set_new(root, class_keys[i].key, names_json(names.items, names.count));
-    }
+    return NULL;
 }
 
 /* Within the strings, what a terminal should not get as it is: jansson escapes C0 alone. Outside of
@@ -358,20 +370,11 @@ const char *policy_write_json(const ConvertPolicy *policy, Err *err) {
     if (!classes) return NULL;
     json_t *root = json_object();
     arena_defer(policy->arena, free_json, root);
-    json_object_set_new(root, "policy", json_string(policy_bases[policy->base]));
-    json_object_set_new(root, "to", json_string(policy_targets[policy->to]));
-    json_object_set_new(root, "opset", opset_json(policy));
-    json_object_set_new(root, "placement", json_string(policy_placements[policy->placement]));
-    write_classes(root, policy, classes);
-    write_conditional(root, policy);
-    for (size_t i = 0; i < PLAIN_KEYS; i++)
-        write_list(root, plain_keys[i].key, policy, plain_keys[i].list);
-    write_inputs(root, policy);
-    if (!write_ranges(root, policy, err)) return NULL;
-    write_io(root, policy);
-    json_object_set_new(root, "parameters", json_string(policy_parameters[policy->parameters]));
-    json_object_set_new(root, "overflow", json_string(policy_overflows[policy->overflow]));
-    json_object_set_new(root, "allow_unmatched", json_boolean(policy->allow_unmatched));
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        json_t *value = setting_json(policy, classes, id, err);
+        if (err->code != ERR_NONE) return NULL;
+        if (value) json_object_set_new(root, policy_settings[id].key, value);
+    }
     char *text = json_dumps(root, JSON_INDENT(2));
     if (!text) arena_exhausted(policy->arena);
     arena_defer(policy->arena, free, text);

@@ -20,45 +20,25 @@
  *       "allow_unmatched": false
  *     }
  *
- * All keys may be absent. An unknown one is an error that names the nearest.
+ * All keys may be absent. An unknown one is an error that names the nearest. policy.def has a row
+ * for each.
  */
 #ifndef DEMI_POLICY_H
 #define DEMI_POLICY_H
 
-#include "demi.h"
 #include "op_class.h"
 #include "pass.h"
+#include "policy_settings.h"
 #include "vec.h"
-
-/* Lists of a policy; each is an option of a pass (policy_text.c has the table). */
-typedef enum PolicyList {
-    LIST_DECLARED,
-    LIST_INPUT_DTYPES,
-    LIST_LOW,
-    LIST_FP32,
-    LIST_FOLLOW,
-    LIST_WIDEST,
-    LIST_CONDITIONAL,
-    LIST_KEEP,
-    LIST_KEEP_OPS,
-    LIST_ONLY,
-    LIST_LOW_INPUTS,
-    LIST_LOW_OUTPUTS,
-    LIST_RANGES,
-    POLICY_LIST_COUNT
-} PolicyList;
 
 typedef VEC(const char *) PolicyNames;
 
-/* Choices are demi.h's; 0 is "not said". */
+/* By SettingId: choices are demi.h's constants, 0 is "not said"; lists are as the passes' options
+ * have them. */
 typedef struct ConvertPolicy {
     Arena *arena; /* of all text */
-    int base;     /* 1 + a Policy of op_class.h */
-    int to, io, placement, parameters, overflow;
-    int64_t range_margin; /* 0: not said */
-    int64_t opset; /* a DEMI_OPSET constant, or a version */
-    bool allow_unmatched;
-    PolicyNames lists[POLICY_LIST_COUNT];
+    int64_t values[SETTING_COUNT]; /* [SETTING_BASE]: 1 + a Policy of op_class.h */
+    PolicyNames lists[SETTING_COUNT];
 } ConvertPolicy;
 
 /* Reads JSON into *policy, which may hold something already: lists grow, choices are replaced.
@@ -80,9 +60,5 @@ const char *policy_pipeline(const ConvertPolicy *policy);
 
 /* The operator classes of the policy; ERR_USAGE as op_classes_new. */
 const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err);
-
-/* Names of choices, NULL-terminated; [0] is that of 0, "". */
-extern const char *const policy_bases[], *const policy_targets[], *const policy_ios[],
-    *const policy_placements[], *const policy_parameters[], *const policy_overflows[];
 
 #endif

@@ -94,6 +94,28 @@ static void test_shipped_lists(void **state) {
     arena_free(&arena);
 }
 
+/* Numbers that a program made up, or that a later demi.h has. */
+static void test_no_choice(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        if (!policy_settings[id].choices || policy_settings[id].kind == KIND_BASE) continue;
+        for (int number = -1; number < 100; number += 100) {
+            DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+            ConvertPolicy policy;
+            Err err = {0};
+            setting_put_number(&policy_settings[id], &options, number);
+            assert_false(policy_from_options(&policy, &options, &arena, &err));
+            assert_int_equal(err.code, ERR_USAGE);
+            assert_non_null(strstr(err.what, policy_settings[id].key));
+        }
+    }
+    arena_free(&arena);
+}
+
 static void test_empty_is_the_default(void **state) {
     (void)state;
     MemTrap trap;
@@ -132,11 +154,67 @@ static void test_broken_text(void **state) {
     }
 }
 
+/* Something that a setting can be told: each is `turn` of them, until there is none. */
+static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, const char **word) {
+    static const char *const words[] = {
+        [KIND_CLASS] = "-*",       [KIND_NAMES] = "com.x.Op(T) -> T; T = float|float16",
+        [KIND_OPERATORS] = "Sin",  [KIND_CONDITIONS] = "Resize.mode=cubic",
+        [KIND_DTYPES] = "x=float", [KIND_RANGES] = "h=3",
+        [KIND_PART] = "x",
+    };
+    int last = 0;
+    while (setting->choices && setting->choices[last + 1].word) last++;
+    if (turn > (last ? last : 1)) return false;
+    *word = last ? setting->choices[turn].word : setting->key;
+    if (setting->kind == KIND_BASE) {
+        options->policy = *word;
+    } else if (setting_is_list(setting)) {
+        *word = words[setting->kind];
+        setting_put_words(setting, options, (SettingWords){word, 1});
+    } else {
+        setting_put_number(setting, options, last ? turn : setting->kind == KIND_FLAG ? 1 : 7);
+    }
+    return true;
+}
+
+/* Options, the pipeline and the written policy mean the same, for every setting and choice; what is
+ * not the default is heeded. Policies are written in the order of the rows. */
+static void test_every_setting(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    const char *usual = pipeline_of(NULL, &arena, &err);
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        const Setting *setting = &policy_settings[id];
+        const char *word;
+        int same = 0;
+        for (int turn = 1;; turn++) {
+            DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+            ConvertPolicy policy;
+            if (!tell(setting, turn, &options, &word)) break;
+            assert_true(policy_from_options(&policy, &options, &arena, &err));
+            const char *json = policy_write_json(&policy, &err),
+                       *pipeline = policy_pipeline(&policy);
+            assert_non_null(json);
+            assert_non_null(strstr(json, arena_printf(&arena, "\"%s\": ", setting->key)));
+            assert_string_equal(pipeline_of(json, &arena, &err), pipeline);
+            same += strcmp(pipeline, usual) == 0;
+        }
+        if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
+    }
+    arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_policies_read_back),
+        cmocka_unit_test(test_every_setting),
         cmocka_unit_test(test_another_locale),
         cmocka_unit_test(test_shipped_lists),
+        cmocka_unit_test(test_no_choice),
         cmocka_unit_test(test_empty_is_the_default),
         cmocka_unit_test(test_broken_text),
     };

@@ -6,96 +6,107 @@
 
 #include <string.h>
 
+#include "setting_names.h"
 #include "shown.h"
-
-const char *const policy_bases[] = {"", "float16", "bfloat16", "fast", NULL};
-const char *const policy_targets[] = {"", "float16", "bfloat16", NULL};
-const char *const policy_ios[] = {"", "keep", "low", NULL};
-const char *const policy_parameters[] = {"", "offline", "runtime", "both", NULL};
-const char *const policy_placements[] = {"", "mincut", "greedy", NULL};
-const char *const policy_overflows[] = {"", "pin", "clamp", "inf", "error", NULL};
-
-enum { DEFAULT_MARGIN = 2 }; /* insert-casts' own */
 
 /* ---- from options ---------------------------------------------------------------------------- */
 
 static bool read_named(ConvertPolicy *policy, const char *text, Err *err) {
-    for (int i = 1; text && policy_bases[i]; i++) {
-        if (strcmp(policy_bases[i], text) != 0) continue;
-        policy->base = i;
-        return true;
+    const Setting *base = &policy_settings[SETTING_BASE];
+    if (text) policy->values[SETTING_BASE] = setting_choice(base, text, false);
+    return !text || policy->values[SETTING_BASE] || policy_read_json(policy, text, err);
+}
+
+static bool is_choice(const Setting *setting, int64_t number) {
+    int64_t last = 0;
+    while (setting->choices[last + 1].word) last++;
+    return number >= 1 && number <= last;
+}
+
+static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err *err) {
+    const Setting *setting = &policy_settings[id];
+    if (setting->choices && !is_choice(setting, number)) {
+        err_set(err, ERR_USAGE, "options: '%s' is %lld", setting->key, (long long)number);
+        err_expected(err, "a constant of demi.h");
+        return false;
     }
-    return !text || policy_read_json(policy, text, err);
+    policy->values[id] = number;
+    return true;
 }
 
-static void take(ConvertPolicy *policy, PolicyList list, const char *const *names, size_t count) {
-    for (size_t i = 0; i < count; i++) VEC_PUSH(policy->arena, &policy->lists[list], names[i]);
+/* Lists grow; of others what was said last counts. */
+static bool take_options(ConvertPolicy *policy, const DemiConvertOptions *options, Err *err) {
+    for (SettingId id = 0; id < SETTING_COUNT; id++) {
+        const Setting *setting = &policy_settings[id];
+        if (setting_is_list(setting)) {
+            SettingWords words = setting_words(setting, options);
+            for (size_t i = 0; i < words.count; i++)
+                VEC_PUSH(policy->arena, &policy->lists[id], words.items[i]);
+            continue;
+        }
+        int64_t number = setting_number(setting, options);
+        if (number && !take_number(policy, id, number, err)) return false;
+    }
+    return true;
 }
 
-static void take_lists(ConvertPolicy *policy, const DemiConvertOptions *o) {
-    take(policy, LIST_KEEP, o->keep, o->keep_count);
-    take(policy, LIST_KEEP_OPS, o->keep_ops, o->keep_op_count);
-    take(policy, LIST_INPUT_DTYPES, o->input_dtypes, o->input_dtype_count);
-    take(policy, LIST_ONLY, o->only, o->only_count);
-    take(policy, LIST_LOW, o->low_ops, o->low_op_count);
-    take(policy, LIST_FP32, o->fp32_ops, o->fp32_op_count);
-    take(policy, LIST_FOLLOW, o->follow_ops, o->follow_op_count);
-    take(policy, LIST_WIDEST, o->widest_ops, o->widest_op_count);
-    take(policy, LIST_CONDITIONAL, o->fp32_when, o->fp32_when_count);
-    take(policy, LIST_LOW_INPUTS, o->low_inputs, o->low_input_count);
-    take(policy, LIST_LOW_OUTPUTS, o->low_outputs, o->low_output_count);
-    take(policy, LIST_RANGES, o->ranges, o->range_count);
-    take(policy, LIST_DECLARED, o->declared_ops, o->declared_op_count);
+/* What nobody said: a list that is made for a type says that type, and a type has a list. */
+static void settle(ConvertPolicy *policy) {
+    int64_t *values = policy->values;
+    if (!values[SETTING_TO] && values[SETTING_BASE] == DEMI_TO_BFLOAT16)
+        values[SETTING_TO] = DEMI_TO_BFLOAT16;
+    for (SettingId id = 0; id < SETTING_COUNT; id++)
+        if (!values[id]) values[id] = policy_settings[id].otherwise;
+    if (!values[SETTING_BASE]) values[SETTING_BASE] = values[SETTING_TO];
+    if (values[SETTING_OPSET] == DEMI_OPSET_DEFAULT)
+        values[SETTING_OPSET] =
+            values[SETTING_TO] == DEMI_TO_BFLOAT16 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
 }
 
-/* Last what is said counts; what nobody said gets its default. */
-static void settle(int *choice, int option, int otherwise) {
-    if (option) *choice = option;
-    if (!*choice) *choice = otherwise;
-}
-
-static PassStrings strings_of(const ConvertPolicy *policy, PolicyList list) {
+static PassStrings strings_of(const ConvertPolicy *policy, SettingId list) {
     return (PassStrings){policy->lists[list].items, policy->lists[list].count};
 }
 
-static void put_back(ConvertPolicy *policy, PolicyList list, PassStrings names) {
+static void put_back(ConvertPolicy *policy, SettingId list, PassStrings names) {
     policy->lists[list].items = names.items;
     policy->lists[list].count = policy->lists[list].capacity = names.count;
 }
 
 const OpClasses *policy_classes(const ConvertPolicy *policy, Err *err) {
     OpSignatures declared;
-    PassStrings texts = strings_of(policy, LIST_DECLARED);
+    PassStrings texts = strings_of(policy, SETTING_SCHEMAS);
     if (!op_signatures_parse(&texts, policy->arena, &declared, err)) return NULL;
-    OpClassLists lists = {.low = strings_of(policy, LIST_LOW),
-                          .fp32 = strings_of(policy, LIST_FP32),
-                          .follow = strings_of(policy, LIST_FOLLOW),
-                          .widest = strings_of(policy, LIST_WIDEST),
-                          .fp32_when = strings_of(policy, LIST_CONDITIONAL),
+    OpClassLists lists = {.low = strings_of(policy, SETTING_LOW),
+                          .fp32 = strings_of(policy, SETTING_FP32),
+                          .follow = strings_of(policy, SETTING_FOLLOW),
+                          .widest = strings_of(policy, SETTING_WIDEST),
+                          .fp32_when = strings_of(policy, SETTING_CONDITIONAL),
                           .declared = declared.items,
                           .declared_count = declared.count};
-    return op_classes_new((Policy)(policy->base - 1), &lists, policy->arena, err);
+    return op_classes_new((Policy)(policy->values[SETTING_BASE] - 1), &lists, policy->arena, err);
 }
 
 static bool reduce_lists(ConvertPolicy *policy, Err *err) {
     const OpClasses *classes = policy_classes(policy, err);
     if (!classes) return false;
     OpClassLists changes = op_classes_changes(classes, policy->arena);
-    put_back(policy, LIST_LOW, changes.low);
-    put_back(policy, LIST_FP32, changes.fp32);
-    put_back(policy, LIST_FOLLOW, changes.follow);
-    put_back(policy, LIST_WIDEST, changes.widest);
+    put_back(policy, SETTING_LOW, changes.low);
+    put_back(policy, SETTING_FP32, changes.fp32);
+    put_back(policy, SETTING_FOLLOW, changes.follow);
+    put_back(policy, SETTING_WIDEST, changes.widest);
     return true;
 }
 
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
-    bool named = policy->lists[LIST_LOW_INPUTS].count || policy->lists[LIST_LOW_OUTPUTS].count;
-    if (policy->overflow == DEMI_OVERFLOW_CLAMP && policy->parameters == DEMI_PARAMETERS_RUNTIME) {
+    bool named =
+        policy->lists[SETTING_LOW_INPUTS].count || policy->lists[SETTING_LOW_OUTPUTS].count;
+    if (policy->values[SETTING_OVERFLOW] == DEMI_OVERFLOW_CLAMP &&
+        policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME) {
         err_set(err, ERR_USAGE, "overflow 'clamp' needs parameters 'offline' or 'both'");
         err_hint(err, "a cast at run time does not clamp");
         return false;
     }
-    if (!named || policy->io != DEMI_IO_LOW) return true;
+    if (!named || policy->values[SETTING_IO] != DEMI_IO_LOW) return true;
     return err_set(err, ERR_USAGE,
                    "io 'low' and a list of inputs or outputs to lower exclude "
                    "each other");
@@ -105,20 +116,8 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
                          Err *err) {
     *policy = (ConvertPolicy){.arena = arena};
     if (!read_named(policy, options->policy, err)) return false;
-    take_lists(policy, options);
-    bool bfloat16 = policy->base == DEMI_TO_BFLOAT16; /* the list that is made for it */
-    settle(&policy->to, (int)options->to, bfloat16 ? DEMI_TO_BFLOAT16 : DEMI_TO_FLOAT16);
-    settle(&policy->base, 0, policy->to);
-    settle(&policy->io, (int)options->io, DEMI_IO_KEEP);
-    settle(&policy->parameters, (int)options->parameters, DEMI_PARAMETERS_OFFLINE);
-    settle(&policy->placement, (int)options->placement, DEMI_PLACEMENT_MINCUT);
-    settle(&policy->overflow, (int)options->overflow, DEMI_OVERFLOW_PIN);
-    if (options->opset != DEMI_OPSET_DEFAULT) policy->opset = options->opset;
-    if (policy->opset == DEMI_OPSET_DEFAULT)
-        policy->opset = policy->to == DEMI_TO_BFLOAT16 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
-    if (options->range_margin) policy->range_margin = options->range_margin;
-    if (!policy->range_margin) policy->range_margin = DEFAULT_MARGIN;
-    policy->allow_unmatched |= options->allow_unmatched;
+    if (!take_options(policy, options, err)) return false;
+    settle(policy);
     return check_conflicts(policy, err) && reduce_lists(policy, err);
 }
 
@@ -182,82 +181,110 @@ static void end_pass(Text *text) {
     if (text->options) put(text, "}");
 }
 
-/* Which nodes count: options of every pass that chooses among them (node_choice.h). */
-static void put_nodes(Text *text, const ConvertPolicy *policy) {
-    static const struct {
-        const char *key;
-        PolicyList list;
-    } keys[] = {
-        {"low-ops", LIST_LOW},       {"fp32-ops", LIST_FP32},         {"follow-ops", LIST_FOLLOW},
-        {"widest-ops", LIST_WIDEST}, {"fp32-when", LIST_CONDITIONAL}, {"only", LIST_ONLY},
-        {"keep", LIST_KEEP},         {"keep-ops", LIST_KEEP_OPS}};
-    if (policy->base != policy->to) put_choice(text, "policy", policy_bases[policy->base]);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        put_list(text, keys[i].key, &policy->lists[keys[i].list]);
-    if (policy->allow_unmatched) put_choice(text, "allow-unmatched", "true");
+/* True where a pipeline says nothing of it: it is what the pass does anyway. */
+static bool is_silent(const ConvertPolicy *policy, SettingId id) {
+    switch (policy_settings[id].kind) {
+    case KIND_TARGET:
+    case KIND_IO: return false;
+    case KIND_BASE: return policy->values[id] == policy->values[SETTING_TO];
+    case KIND_OPSET:
+        return policy->values[id] == DEMI_OPSET_AUTO || policy->values[id] == DEMI_OPSET_KEEP;
+    case KIND_CHOICE:
+    case KIND_NUMBER:
+    case KIND_FLAG: return policy->values[id] == policy_settings[id].otherwise;
+    case KIND_CLASS:
+    case KIND_NAMES:
+    case KIND_OPERATORS:
+    case KIND_CONDITIONS:
+    case KIND_DTYPES:
+    case KIND_RANGES:
+    case KIND_PART: break;
+    }
+    return policy->lists[id].count == 0;
+}
+
+static void put_setting(Text *text, const ConvertPolicy *policy, SettingId id, const char *key) {
+    const Setting *setting = &policy_settings[id];
+    if (!key || is_silent(policy, id)) return;
+    if (setting_is_list(setting))
+        put_list(text, key, &policy->lists[id]);
+    else if (setting->choices)
+        put_choice(text, key, setting->choices[policy->values[id]].word);
+    else if (setting->kind == KIND_FLAG)
+        put_choice(text, key, "true");
+    else
+        put_choice(text, key, arena_printf(text->arena, "%lld", (long long)policy->values[id]));
+}
+
+/* Settings that are options of a pass: what is always said, choices, then all others. */
+static void put_settings(Text *text, const ConvertPolicy *policy, SettingPass pass) {
+    for (int turn = 0; turn < 3; turn++)
+        for (SettingId id = 0; id < SETTING_COUNT; id++) {
+            SettingKind kind = policy_settings[id].kind;
+            bool always = kind == KIND_TARGET || kind == KIND_IO;
+            if (turn == (always ? 0 : kind == KIND_CHOICE ? 1 : 2))
+                put_setting(text, policy, id, policy_settings[id].passes[pass]);
+        }
 }
 
 static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
+    bool runtime = policy->values[SETTING_PARAMETERS] == DEMI_PARAMETERS_RUNTIME;
     put_pass(text, "insert-casts");
-    put_choice(text, "to", policy_targets[policy->to]);
-    put_choice(text, "io", policy_ios[policy->io]);
-    if (policy->placement != DEMI_PLACEMENT_MINCUT)
-        put_choice(text, "placement", policy_placements[policy->placement]);
-    if (policy->overflow != DEMI_OVERFLOW_PIN)
-        put_choice(text, "overflow", policy_overflows[policy->overflow]);
-    put_list(text, "ranges", &policy->lists[LIST_RANGES]);
-    if (policy->range_margin != DEFAULT_MARGIN)
-        put_choice(text, "range-margin",
-                   arena_printf(text->arena, "%lld", (long long)policy->range_margin));
-    put_list(text, "low-inputs", &policy->lists[LIST_LOW_INPUTS]);
-    put_list(text, "low-outputs", &policy->lists[LIST_LOW_OUTPUTS]);
-    if (policy->io == DEMI_IO_LOW && policy->parameters == DEMI_PARAMETERS_RUNTIME)
+    put_settings(text, policy, SETTINGS_OF_INSERT_CASTS);
+    if (runtime && policy->values[SETTING_IO] == DEMI_IO_LOW)
         put_choice(text, "keep-defaults", "true");
-    if (policy->parameters != DEMI_PARAMETERS_RUNTIME) put_choice(text, "store", "true");
-    put_nodes(text, policy);
+    if (!runtime) put_choice(text, "store", "true");
+    put_settings(text, policy, SETTINGS_OF_NODES);
     end_pass(text);
 }
 
 static void put_cast_params(Text *text, const ConvertPolicy *policy) {
-    if (policy->parameters == DEMI_PARAMETERS_RUNTIME) return;
+    _Static_assert(CHOICE_COUNT(PARAMETERS) == 3, "what each means is said here");
+    int64_t parameters = policy->values[SETTING_PARAMETERS];
+    if (parameters == DEMI_PARAMETERS_RUNTIME) return;
     put_pass(text, "cast-params");
     put_choice(text, "own", "true");
-    if (policy->parameters == DEMI_PARAMETERS_BOTH) put_choice(text, "both", "true");
-    if (policy->overflow == DEMI_OVERFLOW_CLAMP) put_choice(text, "overflow", "clamp");
+    if (parameters == DEMI_PARAMETERS_BOTH) put_choice(text, "both", "true");
+    if (policy->values[SETTING_OVERFLOW] == DEMI_OVERFLOW_CLAMP)
+        put_choice(text, "overflow", "clamp");
+    put_settings(text, policy, SETTINGS_OF_CAST_PARAMS);
+    end_pass(text);
+}
+
+static void put_step(Text *text, const ConvertPolicy *policy, const char *name, SettingPass pass) {
+    put_pass(text, name);
+    put_settings(text, policy, pass);
     end_pass(text);
 }
 
 /* Before anything is inferred for good, so that all that sees the opset that the model will have.
  */
 static void put_upgrade(Text *text, const ConvertPolicy *policy) {
-    if (policy->opset == DEMI_OPSET_KEEP) return;
+    int64_t opset = policy->values[SETTING_OPSET];
+    if (opset == DEMI_OPSET_KEEP) return;
     put_pass(text, "upgrade-opset");
-    if (policy->opset == DEMI_OPSET_AUTO) {
-        put_choice(text, "for", policy_targets[policy->to]);
-        put_list(text, "inputs", &policy->lists[LIST_INPUT_DTYPES]);
-        put_nodes(text, policy);
+    if (opset == DEMI_OPSET_AUTO) {
+        put_settings(text, policy, SETTINGS_OF_UPGRADE_OPSET);
+        put_settings(text, policy, SETTINGS_OF_NODES);
     } else {
-        put_choice(text, "to", arena_printf(text->arena, "%lld", (long long)policy->opset));
+        put_setting(text, policy, SETTING_OPSET, "to");
     }
     end_pass(text);
 }
 
 const char *policy_pipeline(const ConvertPolicy *policy) {
     Text text = {.arena = policy->arena};
-    if (policy->lists[LIST_DECLARED].count) {
-        put_pass(&text, "declare-ops");
-        put_list(&text, "ops", &policy->lists[LIST_DECLARED]);
-        end_pass(&text);
-    }
+    if (policy->lists[SETTING_SCHEMAS].count)
+        put_step(&text, policy, "declare-ops", SETTINGS_OF_DECLARE_OPS);
     put_upgrade(&text, policy);
-    put_pass(&text, "infer-dtypes");
-    put_list(&text, "inputs", &policy->lists[LIST_INPUT_DTYPES]);
-    end_pass(&text);
+    put_step(&text, policy, "infer-dtypes", SETTINGS_OF_INFER_DTYPES);
     put_pass(&text, "infer-shapes");
     put_insert_casts(&text, policy);
-    put(&text, ",move-casts");
+    put_pass(&text, "move-casts");
     put_cast_params(&text, policy);
-    put(&text, ",fuse-casts{own=true}");
+    put_pass(&text, "fuse-casts");
+    put_choice(&text, "own", "true");
+    end_pass(&text);
     VEC_PUSH(text.arena, &text.out, '\0');
     return text.out.items;
 }

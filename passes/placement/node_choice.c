@@ -4,8 +4,6 @@
 
 #include "node_exclude.h"
 
-const char *const node_choice_policies[] = {"auto", "float16", "bfloat16", "fast", NULL};
-
 static Policy policy_of(const NodeChoice *choice, Dtype target) {
     if (choice->policy > 0) return (Policy)(choice->policy - 1);
     return target == DTYPE_FLOAT16 ? POLICY_FLOAT16 : POLICY_BFLOAT16;

@@ -89,16 +89,27 @@ if(DEMI_TESTS)
     set_target_properties(plugin_example PROPERTIES PREFIX "")
 endif()
 
-# ---- man page and completions -----------------------------------------------------------------------
+# ---- manual pages and completions -------------------------------------------------------------------
+# A page for each command and topic; the test `man` says where one is missing.
 set(demi_docs ${CMAKE_CURRENT_BINARY_DIR}/docs)
 file(MAKE_DIRECTORY ${demi_docs})
+set(demi_pages demi.1 demi-policy.5 demi-pipeline.7)
+foreach(command convert opt show check diff compile run bench compare help)
+    list(APPEND demi_pages demi-${command}.1)
+endforeach()
+set(demi_page_commands "")
+foreach(page ${demi_pages})
+    string(REGEX REPLACE "\\.[0-9]$" "" name ${page})
+    list(APPEND demi_page_commands COMMAND demi help ${name} --man > ${demi_docs}/${page})
+endforeach()
+list(TRANSFORM demi_pages PREPEND ${demi_docs}/)
 add_custom_command(
-    OUTPUT ${demi_docs}/demi.1 ${demi_docs}/demi.bash ${demi_docs}/_demi ${demi_docs}/demi.fish
-    COMMAND demi help --man > ${demi_docs}/demi.1
+    OUTPUT ${demi_pages} ${demi_docs}/demi.bash ${demi_docs}/_demi ${demi_docs}/demi.fish
+    ${demi_page_commands}
     COMMAND demi help --completion bash > ${demi_docs}/demi.bash
     COMMAND demi help --completion zsh > ${demi_docs}/_demi
     COMMAND demi help --completion fish > ${demi_docs}/demi.fish
-    DEPENDS demi COMMENT "Man page and shell completions" VERBATIM)
+    DEPENDS demi COMMENT "Manual pages and shell completions" VERBATIM)
 add_custom_target(demi_docs ALL DEPENDS ${demi_docs}/demi.1)
 
 # ---- installation -----------------------------------------------------------------------------------
@@ -128,7 +139,10 @@ if(DEMI_INSTALL)
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/demiConfig.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/demiConfigVersion.cmake DESTINATION ${demi_package_dir})
-    install(FILES ${demi_docs}/demi.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    foreach(page ${demi_pages})
+        string(REGEX MATCH "[0-9]$" section ${page})
+        install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    endforeach()
     install(FILES ${demi_docs}/demi.bash RENAME demi
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
     install(FILES ${demi_docs}/_demi DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
@@ -153,6 +167,9 @@ if(DEMI_TESTS)
     add_test(NAME completion COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/completion_test.py $<TARGET_FILE:demi>)
     set_tests_properties(completion PROPERTIES LABELS python)
+    add_test(NAME man COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/man_test.py --demi $<TARGET_FILE:demi> --pages ${demi_docs})
+    set_tests_properties(man PROPERTIES LABELS python)
     add_test(NAME plugin COMMAND ${Python3_EXECUTABLE}
         ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/plugin_cli_test.py $<TARGET_FILE:demi>
         $<TARGET_FILE:plugin_example> ${CMAKE_C_COMPILER} ${CMAKE_CURRENT_BINARY_DIR}/include)

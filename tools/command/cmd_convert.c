@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "console.h"
 #include "convert_options.h"
+#include "setting_names.h"
 #include "report_out.h"
 #include "reproducer.h"
 #include "text_distance.h"
@@ -17,69 +18,31 @@ static const ArgumentRow arguments[] = {
     {NULL, NULL},
 };
 
+/* Settings are rows of policy.def, each in its section. */
+#define SETTING_ROW(kind, name, arg, words, help) {name, 0, OPTION_ROW_##kind, arg, words, help},
 static const OptionRow options[] = {
     OPTION_HEADING("Result"),
     {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL,
      "Where the converted model goes; '-' is standard output."},
-    {"to", 0, OPTION_ROW_VALUE, "DTYPE", "float16 bfloat16 fp16 half bf16",
-     "float16 (default; also fp16, half) or bfloat16 (also bf16)."},
-    {"io", 0, OPTION_ROW_VALUE, "keep|low", "keep low",
-     "keep (default): inputs and outputs keep their types. low: float ones take the new type."},
-    {"opset", 0, OPTION_ROW_VALUE, "keep|auto|N", NULL,
-     "keep (default for float16): the model's own. auto (default for bfloat16): raise it as far as "
-     "convolutions, matrix products and other operators worth the type need to take it, if that "
-     "can be done. N: raise it to N."},
+#define IN_RESULT SETTING_ROW
+#include "policy.def"
     {"dry-run", 'n', OPTION_ROW_FLAG, NULL, NULL, "Print the report, write no model."},
     OPTION_HEADING("Nodes that stay fp32"),
-    {"keep", 0, OPTION_ROW_LIST, "PATTERN", NULL,
-     "Nodes that stay fp32, may be repeated: a name, a glob ('*' crosses '/'), name:NAME (just "
-     "that one, no glob), re:REGEX, out:NAME (by an output), or from:A,to:B (all between). An "
-     "unnamed node is called by its first output."},
-    {"keep-ops", 0, OPTION_ROW_LIST, "OP,...", NULL,
-     "Operators that stay fp32, separated by commas; may be repeated."},
-    {"only", 0, OPTION_ROW_LIST, "PATTERN", NULL,
-     "Convert these nodes and no others; may be repeated."},
+#define IN_NODES SETTING_ROW
+#include "policy.def"
     {"why", 0, OPTION_ROW_LIST, "NODE", NULL,
      "Print which precision a node got, and why; may be repeated. OUT may then be left out."},
-    {"allow-unmatched", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Let a pattern or operator that matches nothing pass; otherwise it is an error."},
     OPTION_HEADING("What runs of the model show"),
     VERIFY_OPTIONS,
-    {"range", 0, OPTION_ROW_LIST, "NAME=MAX", NULL,
-     "The largest magnitude that a value was measured to reach; may be repeated. Where a margin of "
-     "2 (or a policy's range_margin) takes it past the new type's range, it stays float."},
+#define IN_RUNS SETTING_ROW
+#include "policy.def"
     OPTION_HEADING("Policy"),
-    {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
-     "Operator lists and all other settings from a JSON file, or float16, bfloat16 or fast, which "
-     "are built in. Options beside it add to its lists and override its choices."},
+#define IN_BASE SETTING_ROW
+#include "policy.def"
     {"print-policy", 0, OPTION_ROW_FLAG, NULL, NULL,
      "Print the policy these options stand for, as --policy takes it, and stop."},
-    {"low-ops", 0, OPTION_ROW_LIST, "OP", NULL,
-     "Operators that run low: OPs replace the policy's list, +OP moves one to it, -OP takes one "
-     "out of it; may be repeated."},
-    {"fp32-ops", 0, OPTION_ROW_LIST, "OP", NULL, "The same for operators that stay fp32."},
-    {"follow-ops", 0, OPTION_ROW_LIST, "OP", NULL,
-     "The same for operators that are low where an input is."},
-    {"widest-ops", 0, OPTION_ROW_LIST, "OP", NULL,
-     "The same for operators that are low where all inputs are."},
-    {"fp32-when", 0, OPTION_ROW_LIST, "OP.ATTR=VALUE", NULL,
-     "Nodes that stay fp32 because of an attribute, such as Resize.mode=cubic; may be repeated."},
-    {"low-input", 0, OPTION_ROW_LIST, "NAME", NULL,
-     "An input that takes the new type; may be repeated."},
-    {"low-output", 0, OPTION_ROW_LIST, "NAME", NULL,
-     "An output that takes the new type; may be repeated."},
-    {"parameters", 0, OPTION_ROW_VALUE, "offline|runtime|both", "offline runtime both",
-     "offline (default): weights are stored in the new type. runtime: they stay float and are cast "
-     "when the model runs. both: those read in both types are stored twice."},
-    {"overflow", 0, OPTION_ROW_VALUE, "pin|clamp|inf|error", "pin clamp inf error",
-     "Weights the new type can't hold. pin (default): what reads them stays fp32. clamp: its "
-     "largest value. inf: infinity. error: no conversion."},
-    {"placement", 0, OPTION_ROW_VALUE, "mincut|greedy", "mincut greedy",
-     "mincut (default): cast where that converts the least data. greedy: what may follow a "
-     "neighbour in the new type does."},
-    {"declare-op", 0, OPTION_ROW_LIST, "SIGNATURE", NULL,
-     "Types of a custom operator, such as 'com.x.Op(T, T?) -> T; T = float|float16'; may be "
-     "repeated."},
+#define IN_POLICY SETTING_ROW
+#include "policy.def"
     OPTION_HEADING("Reports"),
     {"report", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "Write the report as an HTML page, one file that opens offline: every node with its type and "
@@ -88,8 +51,8 @@ static const OptionRow options[] = {
                 "option) it goes to standard output and the text report to standard error."),
     OPTION_QUIET,
     OPTION_HEADING("Reading the model"),
-    {"input-dtype", 0, OPTION_ROW_LIST, "NAME=DTYPE", NULL,
-     "Type of an input that the model declares none for; may be repeated."},
+#define IN_READING SETTING_ROW
+#include "policy.def"
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
     OPTION_HEADING("Passes"),

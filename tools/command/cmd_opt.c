@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "console.h"
+#include "help.h"
 #include "report_out.h"
 #include "reproducer.h"
 
@@ -46,25 +47,15 @@ typedef struct Job {
     ReportTitle title;
 } Job;
 
-/* An option that states no default is zero: false, the first choice, nothing. */
-static void print_default(const DemiPassOption *option, FILE *out) {
-    bool is_bool = strcmp(option->takes, "true|false") == 0;
-    size_t first = strcspn(option->takes, "|");
-    if (option->otherwise)
-        fprintf(out, " (default %s)", option->otherwise);
-    else if (is_bool)
-        fputs(" (default false)", out);
-    else if (option->takes[first])
-        fprintf(out, " (default %.*s)", (int)first, option->takes);
-}
-
 static void list_passes(const DemiPasses *passes, FILE *out) {
     for (size_t i = 0; i < demi_pass_count(passes); i++) {
         fprintf(out, "%s: %s\n", demi_pass_name(passes, i), demi_pass_summary(passes, i));
         DemiPassOption option = DEMI_PASS_OPTION_INIT;
         for (size_t j = 0; demi_pass_option(passes, i, j, &option); j++) {
             fprintf(out, "    %s=%s", option.name, option.takes);
-            print_default(&option, out);
+            int length;
+            const char *otherwise = help_pass_default(&option, &length);
+            if (otherwise) fprintf(out, " (default %.*s)", length, otherwise);
             fprintf(out, ": %s\n", option.help ? option.help : "");
         }
     }

@@ -69,7 +69,7 @@ ROOMS = {
 EXTRA = {
     "rewrite/ops": {"rewrite/graph.h", "rewrite/pass.h"},
     "passes/check": {"passes/infer_dtypes.h", "passes/infer_shapes.h"},
-    "passes/front": {"passes/passes.h"},
+    "passes/front": {"passes/passes.h", "passes/policy.def", "passes/setting_names.h"},
     "passes/fusion": {"passes/passes.h"},
     "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},
     "passes/lower_plan.c": {"runtime/plan.h"},

@@ -108,7 +108,8 @@ try() {
 }
 
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
-for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h share/man/man1/demi.1; do
+for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h share/man/man1/demi.1 \
+    share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 share/man/man7/demi-pipeline.7; do
     [ -s "$work/first/$file" ] || fail "$file is not installed"
 done
 check_exports "$(find "$work/first" -name libdemi.a)"

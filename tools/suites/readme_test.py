@@ -4,7 +4,7 @@
 Every block of code carries a mark: shell blocks after `<!-- run -->` run as they are written, in a
 folder with a model; the C blocks compile, link with the built libdemi and convert, or run a plan; the
 plug-in compiles and runs; pictures of the terminal are what the program prints (where the real models
-are there), times and notes aside; a block that is not run says why. The passes, exit codes, JSON
+are there), times and notes aside; a block that is not run says why. The passes, settings, exit codes, JSON
 fields, options and folders are those of the program and the tree; links, anchors and named paths
 resolve; every page can be reached from README.md, which stays short; and CONTRIBUTING's tour can be
 walked. --update rewrites pictures and tables.
@@ -272,6 +272,24 @@ def passes_table(demi: str) -> str:
         f"| `{name}` | {text} | {'<br>'.join(options)} |\n" for name, text, options in rows)
 
 
+def settings_table(demi: str) -> str:
+    keys = output_of(demi, "help", "policy").split("\nKeys:\n")[1].split("\n\n")[0]
+    rows: list[list[str]] = []
+    for line in keys.splitlines():
+        head = re.match(r"  (\S.*?)(?:  +(.*))?$", line)
+        if head:
+            rows.append([head[1], head[2] or ""])
+        else:
+            rows[-1][1] += " " + line.strip()
+    table = "| key | option | says |\n|---|---|---|\n"
+    for key, text in rows:
+        says, _, option = text.strip().partition(" Option ")
+        option = f"`{option[:-1]}`" if option else ""
+        cells = [f"`{key}`", option, says]
+        table += f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+    return table
+
+
 def exits_table(demi: str) -> str:
     found = re.findall(r"^  (\d)  (.*)$", output_of(demi, "--help"), re.M)
     return "| code | meaning |\n|---|---|\n" + "".join(f"| {c} | {text} |\n" for c, text in found)
@@ -296,7 +314,8 @@ def lasting(text: str) -> str:
 def updated(text: str, demi: str, folder: pathlib.Path) -> str:
     text = re.sub(r"(<!-- output: \w+ -->\n```\n)(.*?)(```\n)",
                   lambda m: m[1] + (picture(demi, m[2], folder) or m[2]) + m[3], text, flags=re.S)
-    for mark, table in (("passes", passes_table(demi)), ("exit codes", exits_table(demi))):
+    for mark, table in (("passes", passes_table(demi)), ("settings", settings_table(demi)),
+                        ("exit codes", exits_table(demi))):
         text = re.sub(rf"(<!-- {mark} -->\n)(?:.+\n)+", lambda m, t=table: m.group(1) + t, text)
     return text
 
@@ -312,6 +331,7 @@ def check(manual: Manual, folder: pathlib.Path, args: argparse.Namespace) -> Non
     manual.plugin(folder)
     manual.json_fields()
     manual.same("passes", manual.table("passes"), passes_table(manual.demi))
+    manual.same("settings", manual.table("settings"), settings_table(manual.demi))
     manual.same("exit codes", manual.table("exit codes"), exits_table(manual.demi))
     for old in manual.fences(r"output: \w+"):
         shown = picture(manual.demi, old, folder)
