@@ -21,13 +21,13 @@ static bool is_fused(const Node *node) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* The fused node of that name in place of one of ai.onnx; operand i of it is `operands[i]` of that
- * one, -1 none. */
-static Node *convert(Fuse *fuse, Node *node, const char *op, const int8_t operands[4]) {
-    Node *made = fuse_new(fuse, node, op, node, 4);
+/* The fused node of that form in place of one of ai.onnx. */
+static Node *convert(Fuse *fuse, Node *node, const OpForm *form) {
+    Node *made = fuse_new(fuse, node, form->fused, node, FORM_OPERANDS);
     node_share_lists(made, node);
-    for (uint32_t i = 0; i < 4; i++)
-        if (operands[i] >= 0) node_set_input(made, i, fuse_input(node, (uint32_t)operands[i]));
+    for (uint32_t i = 0; i < FORM_OPERANDS; i++)
+        if (form->operands[i] >= 0)
+            node_set_input(made, i, fuse_input(node, (uint32_t)form->operands[i]));
     node_remove_attr(made, "stash_type");
     fuse_replace(fuse, made, &node, 1);
     return made;
@@ -41,23 +41,25 @@ static bool all_taken(const Node *node) {
     return node->output_count && node->outputs[0];
 }
 
-/* True where the node has a kernel that reads and writes any float type. */
-static bool is_kernel(const Node *node) {
-    static const char *const plain[] = {"Conv", "MatMul", "Gemm", "LayerNormalization", "Gelu"};
-    if (!node || is_fused(node)) return node != NULL;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (fuse_is(node, plain[i])) return all_taken(node);
-    return false;
+/* The form that the node's operator has among demi's own. */
+static const OpForm *form_of(const Node *node) {
+    const OpRecord *record = fuse_record(node);
+    return record ? op_form_find(record->domain, record->name) : NULL;
 }
 
-/* The kernel as a node of demi.fused; NULL where there is none for it after all. */
+/* True where the node has a kernel that reads and writes any float type. */
+static bool is_kernel(const Node *node) {
+    if (!node || is_fused(node)) return node != NULL;
+    return form_of(node) && all_taken(node);
+}
+
+/* The kernel as a node of demi.fused; NULL where there is none for it after all: a product of
+ * matrices may have what a fused one lacks. */
 static Node *as_fused(Fuse *fuse, Node *node) {
-    static const int8_t conv[4] = {0, 1, 2, -1}, norm[4] = {0, -1, 1, 2}, gelu[4] = {0, -1, -1, -1};
     if (is_fused(node)) return node;
-    if (fuse_is(node, "Conv")) return convert(fuse, node, "Conv", conv);
-    if (fuse_is(node, "LayerNormalization")) return convert(fuse, node, "LayerNormalization", norm);
-    if (fuse_is(node, "Gelu")) return convert(fuse, node, "Gelu", gelu);
-    return fuse_matmul_alone(fuse, node);
+    const OpForm *form = form_of(node);
+    bool matrices = fuse_is(node, "MatMul") || fuse_is(node, "Gemm");
+    return matrices ? fuse_matmul_alone(fuse, node) : convert(fuse, node, form);
 }
 
 /* ---- casts ----------------------------------------------------------------------------------- */

@@ -105,7 +105,6 @@ static int64_t axis_of(const Conversion *c, const Node *gather) {
 }
 
 static bool picks(const Conversion *c, const Use *use) {
-    static const char *const by_element[] = {"GatherND", "GatherElements", "Slice"};
     const Node *node = use->node;
     if (!node || use->index != 0 || node->output_count != 1 || !node->outputs[0]) return false;
     if (fuse_is(node, "Gather")) {
@@ -113,9 +112,7 @@ static bool picks(const Conversion *c, const Use *use) {
         return node->input_count == 2 && node->inputs[1].value && axis >= 0 &&
                (c->by_element || !c->blocked || axis != c->axis);
     }
-    for (size_t i = 0; i < sizeof by_element / sizeof *by_element; i++)
-        if (c->by_element && fuse_is(node, by_element[i])) return true;
-    return false;
+    return c->by_element && op_record_has(fuse_record(node), OP_SELECTS);
 }
 
 static bool may_move(const Fuse *fuse, const Conversion *c) {

@@ -389,21 +389,14 @@ static bool infer_sequence_map(Infer *infer, const Node *node) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-typedef struct Control {
-    const char *name;
-    bool (*infer)(Infer *infer, const Node *node);
-} Control;
+/* What operators with bodies do, which no shape function can say. */
+typedef bool (*Control)(Infer *infer, const Node *node);
 
-static const Control controls[] = {
-    {"If", infer_if},
-    {"Loop", infer_loop},
-    {"Scan", infer_scan},
-    {"SequenceMap", infer_sequence_map},
-};
-
-static const Control *control_of(const Node *node) {
-    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
-        if (sym_equals(node->op_type, controls[i].name)) return &controls[i];
+static Control control_of(const Node *node) {
+    if (sym_equals(node->op_type, "If")) return infer_if;
+    if (sym_equals(node->op_type, "Loop")) return infer_loop;
+    if (sym_equals(node->op_type, "Scan")) return infer_scan;
+    if (sym_equals(node->op_type, "SequenceMap")) return infer_sequence_map;
     return NULL;
 }
 
@@ -502,8 +495,8 @@ static bool infer_node(Infer *infer, const Node *node) {
     node = call_node(infer->frame, node, infer->scratch, infer->err);
     if (!node) return false;
     const ShapeRow *row = shape_args_row(node);
-    const Control *control = row && !row->domain[0] ? control_of(node) : NULL;
-    if (control) return control->infer(infer, node);
+    Control control = row && !row->domain[0] ? control_of(node) : NULL;
+    if (control) return control(infer, node);
     if (!infer_held_graphs(infer, node)) return false;
     return !row || infer_operator(infer, node, row);
 }

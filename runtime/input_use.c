@@ -2,8 +2,8 @@
 /* From what reads a value back to the inputs it is made of; see input_use.h.
  *
  * Steps are walked from the last to the first. Each operand gets what its operator asks of it
- * (input_use_rows.c) and, where the operator hands values on, what is asked of its results. An
- * input ends with all that its readers ask.
+ * (INPUT of operators.def) and, where the operator hands values on, what is asked of its results.
+ * An input ends with all that its readers ask.
  */
 #include "input_use.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "exec.h"
-#include "input_use_rows.h"
+#include "op_record.h"
 
 enum { DEPTH_MOST = 64 };
 
@@ -95,6 +95,10 @@ static bool is_integer(const Walk *w, uint32_t value) {
     return dtype_is_integer(dtype) || dtype == DTYPE_BOOL;
 }
 
+static const OpRecord *record_of(const LoadedStep *step) {
+    return op_record_find(step->domain, step->op);
+}
+
 static uint32_t input_of(const LoadedStep *step, uint32_t i) {
     return i < step->plan->inputs.count ? step->inputs[i] : PLAN_NONE;
 }
@@ -133,7 +137,7 @@ static void find_known(Walk *w) {
             for (uint32_t i = 0; i < step->plan->attrs.count; i++)
                 if (step->attrs[i].kind == PLAIN_TENSOR && step->attrs[i].v.tensor.data)
                     *made = constant_item(step->attrs[i].v.tensor.data);
-        } else if (input_use_moves(step->op, 0)) {
+        } else if (op_record_gives(record_of(step), 0)) {
             *made = known_of(w, step, 0);
         }
     }
@@ -165,7 +169,7 @@ static InputUse coordinate_use(const Walk *w, const LoadedStep *step, uint32_t o
 }
 
 /* As many as the data has steps; 1 where that is not known. */
-static InputUse length_use(const Walk *w, const LoadedStep *step, const InputRow *row) {
+static InputUse length_use(const Walk *w, const LoadedStep *step, const OpInput *row) {
     InputUse use = INPUT_USE_ANY;
     int64_t axis = exec_int_attr(step, "time_axis", exec_int_attr(step, "layout", 0));
     use.kind = row->fact == INPUT_FACT_PARTS ? INPUT_PARTS : INPUT_FILL;
@@ -177,7 +181,7 @@ static InputUse length_use(const Walk *w, const LoadedStep *step, const InputRow
     return use;
 }
 
-static void ask_row(Walk *w, const LoadedStep *step, const InputRow *row) {
+static void ask_row(Walk *w, const LoadedStep *step, const OpInput *row) {
     InputUse use = INPUT_USE_ANY;
     uint32_t value = input_of(step, row->operand);
     if (value == PLAN_NONE) return;
@@ -234,12 +238,12 @@ static InputUse part_of(const LoadedStep *step, InputUse use) {
     return use;
 }
 
-static void pass_moved(Walk *w, const LoadedStep *step) {
+static void pass_moved(Walk *w, const LoadedStep *step, const OpRecord *record) {
     for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
         if (step->outputs[k] == PLAN_NONE) continue;
         InputUse use = part_of(step, w->uses[step->outputs[k]]);
         for (uint32_t i = 0; i < step->plan->inputs.count; i++)
-            if (input_use_moves(step->op, i)) ask(w, step->inputs[i], use);
+            if (op_record_gives(record, i)) ask(w, step->inputs[i], use);
     }
 }
 
@@ -320,14 +324,14 @@ static void pass_choice(Walk *w, const LoadedStep *step) {
         ask_fill(w, input_of(step, 0), 1);
 }
 
-static void pass_angles(Walk *w, const LoadedStep *step) {
+static void pass_angles(Walk *w, const LoadedStep *step, const OpRecord *record) {
     bool begins = is_op(step, "Sin") || is_op(step, "Cos"), angle = begins;
     for (uint32_t k = 0; k < step->plan->outputs.count; k++)
         angle = angle || (step->outputs[k] != PLAN_NONE && w->angles[step->outputs[k]]);
     if (!angle) return;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++)
         if (step->inputs[i] != PLAN_NONE &&
-            (begins || input_use_moves(step->op, i) || input_use_scales(step->op)))
+            (begins || op_record_gives(record, i) || op_record_has(record, OP_LINEAR)))
             w->angles[step->inputs[i]] = true;
 }
 
@@ -341,20 +345,20 @@ static void pass_logic(Walk *w, const LoadedStep *step, const InputUse *use) {
     }
 }
 
-static void pass(Walk *w, const LoadedStep *step) {
+static void pass(Walk *w, const LoadedStep *step, const OpRecord *record) {
     static const InputUse any = INPUT_USE_ANY;
     const InputUse *use = step->plan->outputs.count && step->outputs[0] != PLAN_NONE
                               ? &w->uses[step->outputs[0]]
                               : &any;
-    pass_moved(w, step);
-    pass_angles(w, step);
-    switch (input_use_group(step->op)) {
-    case INPUT_GROUP_NONE: break;
-    case INPUT_GROUP_SUM: pass_sum(w, step, use); break;
-    case INPUT_GROUP_PRODUCT: pass_product(w, step, use); break;
-    case INPUT_GROUP_COMPARISON: pass_comparison(w, step, use); break;
-    case INPUT_GROUP_CHOICE: pass_choice(w, step); break;
-    case INPUT_GROUP_LOGIC: pass_logic(w, step, use); break;
+    pass_moved(w, step, record);
+    pass_angles(w, step, record);
+    switch (record ? (OpAnswers)record->answers : ANSWERS_NOTHING) {
+    case ANSWERS_NOTHING: break;
+    case ANSWERS_SUM: pass_sum(w, step, use); break;
+    case ANSWERS_PRODUCT: pass_product(w, step, use); break;
+    case ANSWERS_COMPARISON: pass_comparison(w, step, use); break;
+    case ANSWERS_CHOICE: pass_choice(w, step); break;
+    case ANSWERS_LOGIC: pass_logic(w, step, use); break;
     }
 }
 
@@ -384,15 +388,16 @@ static void walk_graph(Walk *w, uint32_t graph) {
     w->depth++;
     for (uint32_t s = steps.first + steps.count; s-- > steps.first;) {
         const LoadedStep *step = &w->loaded->steps[s];
+        const OpRecord *record = record_of(step);
         size_t count;
-        if (step->domain[0]) { /* a custom operator, or a product of demi's own */
-            pass_angles(w, step);
+        const OpInput *rows = op_inputs_find(step->domain, step->op, &count);
+        for (size_t i = 0; i < count; i++) ask_row(w, step, &rows[i]);
+        if (step->domain[0]) { /* ai.onnx.ml, or a product of demi's own */
+            pass_angles(w, step, record);
             continue;
         }
-        const InputRow *rows = input_use_rows(step->op, &count);
         walk_bodies(w, step);
-        for (size_t i = 0; i < count; i++) ask_row(w, step, &rows[i]);
-        pass(w, step);
+        pass(w, step, record);
     }
     w->depth--;
 }

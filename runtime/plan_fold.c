@@ -15,6 +15,7 @@
 #include "attr_layout.h"
 #include "checked.h"
 #include "exec.h"
+#include "op_record.h"
 #include "processors.h"
 #include "step_form.h"
 
@@ -48,25 +49,19 @@ static void run_free(void *data) {
 
 /* ---- what may be executed -------------------------------------------------------------------- */
 
-static bool text_is(const PlanBuilder *b, uint32_t text, const char *name) {
+/* NUL-terminated, as look-ups want it. */
+static const char *text_of(const PlanBuilder *b, uint32_t text) {
     PlanSpan span = b->texts.items[text];
-    return span.count == strlen(name) && memcmp(b->chars.items + span.first, name, span.count) == 0;
+    return arena_copy(b->arena, b->chars.items + span.first, span.count);
 }
 
-static bool differs_each_run(const PlanBuilder *b, const PlanOp *op) {
-    static const char *const random[] = {"Bernoulli",        "Dropout",          "Multinomial",
-                                         "RandomNormal",     "RandomNormalLike", "RandomUniform",
-                                         "RandomUniformLike"};
-    for (size_t i = 0; i < sizeof random / sizeof *random; i++)
-        if (text_is(b, op->name, random[i])) return true;
-    return false;
-}
-
-/* True where the operator is computed by kernels, which take and make tensors. */
-static bool has_kernels(const PlanBuilder *b, const PlanOp *op) {
-    PlanSpan domain = b->texts.items[op->domain], name = b->texts.items[op->name];
-    const char *where = arena_copy(b->arena, b->chars.items + domain.first, domain.count);
-    return !exec_find(where, arena_copy(b->arena, b->chars.items + name.first, name.count));
+/* True where the operator is computed by kernels, which take and make tensors, and the same in each
+ * run. */
+static bool is_settled(const PlanBuilder *b, const PlanOp *op) {
+    const char *domain = text_of(b, op->domain), *name = text_of(b, op->name);
+    const OpRecord *record = op_record_find(domain, name);
+    return !op_record_has(record, OP_RANDOM) && !op_record_has(record, OP_RANDOM_TRAINING) &&
+           !exec_find(domain, name);
 }
 
 static bool may_execute(const Fold *f, const PlanStep *step) {
@@ -86,7 +81,7 @@ static bool may_execute(const Fold *f, const PlanStep *step) {
             return false;
         any = true;
     }
-    return any && !differs_each_run(b, op) && has_kernels(b, op);
+    return any && is_settled(b, op);
 }
 
 static void find_steps(Fold *f) {

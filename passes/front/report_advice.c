@@ -5,18 +5,15 @@
 #include <stddef.h>
 
 #include "isa.h"
+#include "op_class.h"
+#include "op_types.h"
 #include "peer_fault.h"
 
-/* Where a model's arithmetic is: the operators whose work grows faster than their operands. */
-static const char *const heavy_ops[] = {
-    "Conv", "ConvTranspose", "MatMul", "Gemm", "Attention", "LSTM", "GRU", "RNN", "Einsum",
-};
-
+/* Where a model's arithmetic is: the operators whose work grows faster than their operands, in
+ * floats that a policy may lower. */
 static bool is_heavy(const Node *node) {
-    if (!domain_is_default(node->domain)) return false;
-    for (size_t i = 0; i < sizeof heavy_ops / sizeof heavy_ops[0]; i++)
-        if (sym_equals(node->op_type, heavy_ops[i])) return true;
-    return false;
+    const OpRecord *record = node_record(node);
+    return record && record->work > WORK_MOVES && op_class_is_product(record->domain, record->name);
 }
 
 void advice_take_node(AdviceFacts *facts, const Node *node) {

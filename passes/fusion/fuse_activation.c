@@ -39,10 +39,9 @@ static bool read_hard_sigmoid(const Node *node, FuseActivation *found) {
 
 /* What the node itself is; its parameters go to *found. NULL where it is not an activation. */
 static const char *name_of(const Node *node, FuseActivation *found) {
-    static const char *const plain[] = {"Relu", "Sigmoid", "Tanh", "HardSwish"};
     float alpha;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (fuse_is(node, plain[i])) return plain[i];
+    const OpRecord *record = fuse_record(node);
+    if (op_record_has(record, OP_EPILOGUE)) return record->name;
     if (fuse_is(node, "LeakyRelu")) {
         found->param_count = 1;
         return fuse_attr_float(node, "alpha", 0.01f, &found->params[0]) ? "LeakyRelu" : NULL;

@@ -51,6 +51,10 @@ bool fuse_is(const Node *node, const char *op) {
            !model_find_function(node->graph->model, node);
 }
 
+const OpRecord *fuse_record(const Node *node) {
+    return node && !model_find_function(node->graph->model, node) ? node_record(node) : NULL;
+}
+
 int64_t fuse_opset(const Node *node) {
     return opset_version(node->graph->opsets, NULL);
 }

@@ -16,6 +16,7 @@
 #define DEMI_FUSE_GRAPH_H
 
 #include "fused_ops.h"
+#include "op_types.h"
 #include "passes.h"
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
@@ -65,6 +66,10 @@ void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits)
 
 /* True where the node is that operator of ai.onnx. */
 bool fuse_is(const Node *node, const char *op);
+
+/* What the node's operator is (op_record.h); NULL for no node, unknown operators and functions of
+ * the model. */
+const OpRecord *fuse_record(const Node *node);
 
 /* The version of ai.onnx that the node is of. */
 int64_t fuse_opset(const Node *node);

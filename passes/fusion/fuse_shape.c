@@ -3,10 +3,11 @@
  *
  * Known dims and symbols are compared. Where both leave a dim open (sizes of an image, mostly),
  * they are equal if both have them from one value, by operators that keep all dims but that of the
- * channels: elementwise ones, and convolutions whose window steps by one and is padded by as much
- * as it covers.
+ * channels: elementwise ones (which shape.h knows), and convolutions whose window steps by one and
+ * is padded by as much as it covers.
  */
 #include "fuse_graph.h"
+#include "shape_args.h"
 
 enum { MOST_STEPS = 64, CHANNELS = 1 };
 
@@ -68,7 +69,7 @@ static const Value *root_of(const Value *value, int *steps);
  * known to. */
 static const Value *broadcast_root(const Node *node, int *steps) {
     const Value *a = fuse_input(node, 0), *b = fuse_input(node, 1);
-    if (!a || !b || fuse_opset(node) < 7) return NULL;
+    if (!a || !b || node->input_count != 2) return NULL;
     if (adds_nothing(b, a)) return a;
     if (adds_nothing(a, b)) return b;
     if (fuse_rank(a) != fuse_rank(b)) return NULL;
@@ -77,19 +78,11 @@ static const Value *broadcast_root(const Node *node, int *steps) {
 
 /* The value one step before with the same extents; NULL where there is none. */
 static const Value *before(const Node *node, int *steps) {
-    static const char *const unary[] = {"Relu",      "Sigmoid", "Tanh",     "HardSwish",
-                                        "LeakyRelu", "Clip",    "Identity", "HardSigmoid",
-                                        "Elu",       "Gelu",    "Cast",     "BatchNormalization",
-                                        "Softplus",  "Neg",     "Mish",     "Swish"};
-    static const char *const binary[] = {"Add", "Mul", "Sub", "Div"};
     if (!node || !node->input_count || !node->inputs[0].value) return NULL;
     if (is_conv(node)) return keeps_extents(node) ? node->inputs[0].value : NULL;
-    if (sym_equals(node->domain, FUSED_DOMAIN) && sym_equals(node->op_type, "Gelu"))
-        return node->inputs[0].value;
-    for (size_t i = 0; i < sizeof unary / sizeof *unary; i++)
-        if (fuse_is(node, unary[i])) return node->inputs[0].value;
-    for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
-        if (fuse_is(node, binary[i])) return broadcast_root(node, steps);
+    const ShapeRow *row = shape_args_row(node);
+    if (row && shape_row_keeps(row)) return node->inputs[0].value;
+    if (row && shape_row_broadcasts(row)) return broadcast_root(node, steps);
     return NULL;
 }
 

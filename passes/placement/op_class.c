@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Look-up in op_class.def (sorted, binary search), lists that change it, and the conditions its
- * last column names. */
+/* The classes of operators.def, lists that change them, and the conditions that its UNLESS names.
+ */
 #include "op_class.h"
 
 #include <string.h>
@@ -10,32 +10,6 @@
 #include "text_distance.h"
 #include "text_order.h"
 
-typedef enum Condition {
-    ALWAYS,
-    POW,        /* low only for exponents that square */
-    DIV,        /* fp32 where the numerator is a constant */
-    SQUARE,     /* of Mul: a value times itself is as Pow to the exponent 2 */
-    SCATTER,    /* fp32 where the reduction accumulates */
-    CAST,       /* of Cast and CastLike: depends on the types they convert between */
-    DEQUANTIZE, /* fp32: what is quantized stays as it is */
-    ATTENTION,  /* fp32 where masked scores are an output */
-} Condition;
-
-typedef struct Row {
-    const char *domain, *name;
-    uint8_t classes[3]; /* OpClass by Policy */
-    uint8_t condition;
-} Row;
-
-static const Row rows[] = {
-#define X(domain, name, float16, bfloat16, fast, condition)                                        \
-    {domain, name, {CLASS_##float16, CLASS_##bfloat16, CLASS_##fast}, condition},
-#include "op_class.def"
-#undef X
-};
-
-enum { ROW_COUNT = sizeof rows / sizeof *rows };
-
 /* An operator that a list names: a row of the table, or one that the user declared. */
 typedef struct Own {
     const OpSchema *schema;
@@ -44,39 +18,26 @@ typedef struct Own {
 
 struct OpClasses {
     Policy policy;
-    uint8_t classes[ROW_COUNT]; /* OpClass */
-    Own *own;                   /* [own_count]: declared operators, in their order */
+    uint8_t *classes; /* OpClass, by the record's place */
+    Own *own;         /* [own_count]: declared operators, in their order */
     size_t own_count;
     const OpConditions *conditions;
     PassStrings condition_texts;
 };
 
-static int compare(const Row *row, const char *domain, const char *name) {
-    int order = text_order(row->domain, domain);
-    return order ? order : text_order(row->name, name);
-}
-
-static const Row *find_row(const char *domain, const char *name) {
-    size_t low = 0, high = ROW_COUNT;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = compare(&rows[middle], domain, name);
-        if (order == 0) return &rows[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+/* The operator's record; NULL where it has no class. */
+static const OpRecord *find_row(const char *domain, const char *name) {
+    const OpRecord *record = op_record_find(domain, name);
+    return record && record->classes[POLICY_FLOAT16] != CLASS_NONE ? record : NULL;
 }
 
 OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy) {
-    const Row *row = find_row(ops_domain(domain), op_type);
+    const OpRecord *row = find_row(ops_domain(domain), op_type);
     return row ? (OpClass)row->classes[policy] : CLASS_NONE;
 }
 
 bool op_class_is_product(const char *domain, const char *op_type) {
-    const Row *row = find_row(ops_domain(domain), op_type);
+    const OpRecord *row = find_row(ops_domain(domain), op_type);
     for (size_t i = 0; row && i < sizeof row->classes; i++)
         if (row->classes[i] == CLASS_LOW) return true;
     return false;
@@ -97,7 +58,8 @@ const char *op_class_name(OpClass op_class) {
 
 typedef struct ListMerge {
     OpClasses *classes;
-    uint8_t *named; /* [ROW_COUNT + own_count]: the OpClass whose list has the operator, or NONE */
+    uint8_t *named; /* [op_record_count() + own_count]: the OpClass whose list has the operator, or
+                       NONE */
     uint8_t *left;  /* the OpClass it was taken out of, or NONE */
     bool *plain;    /* it is named without a sign */
     bool replaced[CLASS_WIDEST + 1];
@@ -116,15 +78,17 @@ static const char *list_name(OpClass op_class) {
 }
 
 static const char *row_domain(const OpClasses *classes, size_t i) {
-    return i < ROW_COUNT ? rows[i].domain : classes->own[i - ROW_COUNT].schema->domain;
+    return i < op_record_count() ? op_record_at(i)->domain
+                                 : classes->own[i - op_record_count()].schema->domain;
 }
 
 static const char *row_name(const OpClasses *classes, size_t i) {
-    return i < ROW_COUNT ? rows[i].name : classes->own[i - ROW_COUNT].schema->name;
+    return i < op_record_count() ? op_record_at(i)->name
+                                 : classes->own[i - op_record_count()].schema->name;
 }
 
 static OpClass usual_class(const OpClasses *classes, size_t i) {
-    return i < ROW_COUNT ? (OpClass)rows[i].classes[classes->policy] : CLASS_NONE;
+    return i < op_record_count() ? (OpClass)op_record_at(i)->classes[classes->policy] : CLASS_NONE;
 }
 
 /* OPERATOR of the default domain, or DOMAIN.OPERATOR, to its index; SIZE_MAX where unknown. */
@@ -135,13 +99,13 @@ static size_t find_named(const OpClasses *classes, const char *name) {
     if (length >= sizeof domain) return SIZE_MAX;
     memcpy(domain, name, length);
     domain[length] = '\0';
-    const Row *row = find_row(ops_domain(domain), dot ? dot + 1 : name);
-    if (row) return (size_t)(row - rows);
+    const OpRecord *row = find_row(ops_domain(domain), dot ? dot + 1 : name);
+    if (row) return op_record_place(row);
     for (size_t i = 0; i < classes->own_count; i++) {
         const OpSchema *schema = classes->own[i].schema;
         if (!strcmp(schema->domain, ops_domain(domain)) &&
             !strcmp(schema->name, dot ? dot + 1 : name))
-            return ROW_COUNT + i;
+            return op_record_count() + i;
     }
     return SIZE_MAX;
 }
@@ -163,7 +127,9 @@ static bool unknown_operator(ListMerge *m, OpClass op_class, const char *name) {
                        list_name(op_class), name);
     err_set(m->err, ERR_USAGE, "%s: no operator is called '%s'", list_name(op_class), name);
     NearestName nearest = nearest_name_of(name);
-    for (size_t i = 0; i < ROW_COUNT; i++) nearest_name_try(&nearest, rows[i].name);
+    for (size_t i = 0; i < op_record_count(); i++)
+        if (op_record_at(i)->classes[POLICY_FLOAT16])
+            nearest_name_try(&nearest, op_record_at(i)->name);
     if (nearest.best)
         err_hint(m->err, "did you mean '%s'?", nearest.best);
     else if (strchr(name, '.'))
@@ -212,7 +178,8 @@ static bool merge_row(ListMerge *m, size_t i) {
     OpClass usual = usual_class(classes, i), named = (OpClass)m->named[i];
     bool gone = m->replaced[usual] || (m->left[i] && m->left[i] == usual);
     uint8_t merged = (uint8_t)(named ? named : gone ? CLASS_NONE : usual);
-    *(i < ROW_COUNT ? &classes->classes[i] : &classes->own[i - ROW_COUNT].op_class) = merged;
+    *(i < op_record_count() ? &classes->classes[i]
+                            : &classes->own[i - op_record_count()].op_class) = merged;
     if (!m->plain[i] || named == usual || gone || usual == CLASS_NONE) return true;
     err_set(m->err, ERR_USAGE, "operator '%s' is in %s and, by default, in %s",
             row_name(classes, i), list_name(named), list_name(usual));
@@ -223,6 +190,7 @@ static bool merge_row(ListMerge *m, size_t i) {
 static OpClasses *classes_start(Policy policy, const OpClassLists *lists, Arena *arena) {
     OpClasses *classes = ARENA_NEW(arena, OpClasses);
     classes->policy = policy;
+    classes->classes = ARENA_ARRAY(arena, uint8_t, op_record_count());
     classes->own_count = lists->declared_count;
     classes->own = ARENA_ARRAY(arena, Own, classes->own_count);
     for (size_t i = 0; i < classes->own_count; i++) classes->own[i].schema = lists->declared[i];
@@ -232,7 +200,7 @@ static OpClasses *classes_start(Policy policy, const OpClassLists *lists, Arena 
 
 const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena *arena, Err *err) {
     OpClasses *classes = classes_start(policy, lists, arena);
-    size_t count = ROW_COUNT + classes->own_count;
+    size_t count = op_record_count() + classes->own_count;
     ListMerge m = {.classes = classes,
                    .named = ARENA_ARRAY(arena, uint8_t, count),
                    .left = ARENA_ARRAY(arena, uint8_t, count),
@@ -253,7 +221,8 @@ const OpClasses *op_classes_new(Policy policy, const OpClassLists *lists, Arena 
 typedef VEC(const char *) Names;
 
 static OpClass class_at(const OpClasses *classes, size_t i) {
-    return (OpClass)(i < ROW_COUNT ? classes->classes[i] : classes->own[i - ROW_COUNT].op_class);
+    return (OpClass)(i < op_record_count() ? classes->classes[i]
+                                           : classes->own[i - op_record_count()].op_class);
 }
 
 static void push_name(const OpClasses *classes, size_t i, const char *sign, Names *names,
@@ -266,14 +235,14 @@ static void push_name(const OpClasses *classes, size_t i, const char *sign, Name
 
 PassStrings op_classes_list(const OpClasses *classes, OpClass op_class, Arena *arena) {
     Names names = {0};
-    for (size_t i = 0; i < ROW_COUNT + classes->own_count; i++)
+    for (size_t i = 0; i < op_record_count() + classes->own_count; i++)
         if (class_at(classes, i) == op_class) push_name(classes, i, "", &names, arena);
     return (PassStrings){names.items, names.count};
 }
 
 OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena) {
     Names lists[CLASS_WIDEST + 1] = {0};
-    for (size_t i = 0; i < ROW_COUNT + classes->own_count; i++) {
+    for (size_t i = 0; i < op_record_count() + classes->own_count; i++) {
         OpClass now = class_at(classes, i), usual = usual_class(classes, i);
         if (now == usual) continue;
         if (now == CLASS_NONE)
@@ -386,23 +355,23 @@ OpClassAnswer op_class_of(const Node *node, const OpClasses *classes) {
     const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
     const char *condition = op_conditions_hold(classes->conditions, node);
     if (condition) return (OpClassAnswer){CLASS_FP32, condition};
-    const Row *row = find_row(domain, sym_text(node->op_type));
+    const OpRecord *row = find_row(domain, sym_text(node->op_type));
     if (!row) return own_class(node, domain, classes);
-    OpClass op_class = (OpClass)classes->classes[row - rows];
+    OpClass op_class = (OpClass)classes->classes[op_record_place(row)];
     Policy policy = classes->policy;
     if (op_class == CLASS_NONE) return (OpClassAnswer){CLASS_NONE, "in no list of the policy"};
-    switch ((Condition)row->condition) {
-    case ALWAYS: break;
-    case POW: return pow_class(node, op_class, policy);
-    case SCATTER: return scatter_class(node, op_class, policy);
-    case CAST: return cast_class(node);
-    case SQUARE: return square_class(node, op_class, policy);
-    case DIV:
+    switch ((OpUnless)row->unless) {
+    case UNLESS_NOTHING: break;
+    case UNLESS_POW: return pow_class(node, op_class, policy);
+    case UNLESS_SCATTER: return scatter_class(node, op_class, policy);
+    case UNLESS_CAST: return cast_class(node);
+    case UNLESS_SQUARE: return square_class(node, op_class, policy);
+    case UNLESS_DIV:
         if (input_of(node, 0) && value_is_constant(input_of(node, 0)))
             return (OpClassAnswer){CLASS_FP32, "divides a constant"};
         break;
-    case DEQUANTIZE: return (OpClassAnswer){CLASS_FP32, "quantized"};
-    case ATTENTION: return attention_class(node, op_class);
+    case UNLESS_DEQUANTIZE: return (OpClassAnswer){CLASS_FP32, "quantized"};
+    case UNLESS_ATTENTION: return attention_class(node, op_class);
     }
     return (OpClassAnswer){op_class, NULL};
 }

@@ -1,22 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Precision classes: in which precision a policy wants an operator, before legality, exclusions and
- * neighbours have their say. The table is op_class.def. */
+ * neighbours have their say. The classes are columns of operators.def. */
 #ifndef DEMI_OP_CLASS_H
 #define DEMI_OP_CLASS_H
 
 #include "graph.h"
+#include "op_record.h"
 #include "ops.h"
 #include "pass.h"
-
-typedef enum OpClass {
-    CLASS_NONE,   /* no row (custom operator): keeps its types */
-    CLASS_LOW,    /* runs low wherever that is legal */
-    CLASS_FP32,   /* stays in fp32 */
-    CLASS_FOLLOW, /* low where its data already is */
-    CLASS_WIDEST, /* low only where every float it reads is low */
-} OpClass;
-
-typedef enum Policy { POLICY_FLOAT16, POLICY_BFLOAT16, POLICY_FAST } Policy;
 
 typedef struct OpClassAnswer {
     OpClass op_class;
@@ -51,7 +42,7 @@ OpClassLists op_classes_changes(const OpClasses *classes, Arena *arena);
 /* All operators of a class, as lists name them; in `arena`. */
 PassStrings op_classes_list(const OpClasses *classes, OpClass op_class, Arena *arena);
 
-/* The table's class, without conditions; CLASS_NONE for unknown names. */
+/* The record's class, without conditions; CLASS_NONE for unknown names. */
 OpClass op_class_lookup(const char *domain, const char *op_type, Policy policy);
 
 /* True where some policy lowers the operator for its own sake: convolutions, products of matrices,

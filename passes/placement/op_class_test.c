@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The class table against the schemas: exactly one row for every operator that takes or gives
- * floats in any version, in order, none for others; and each condition, on nodes that do and do not
- * meet it. */
+/* Classes by policy, and each condition, on nodes that do and do not meet it. */
 #define _POSIX_C_SOURCE 200809L
 #include "test_model.h"
 
@@ -11,73 +9,6 @@
 #include "test_locale.h"
 
 static MemTrap trap;
-
-typedef struct RowName {
-    const char *domain, *name;
-} RowName;
-
-static const RowName row_names[] = {
-#define X(domain, name, float16, bfloat16, fast, condition) {domain, name},
-#include "op_class.def"
-#undef X
-};
-enum { ROWS = sizeof row_names / sizeof *row_names };
-
-static bool set_has_float(const TypeSet *set) {
-    for (int kind = 0; kind < OPTYPE_COUNT; kind++)
-        if (type_set_has(set, (OpTypeKind)kind, DTYPE_FLOAT)) return true;
-    return false;
-}
-
-static bool schema_has_float(const OpSchema *schema) {
-    for (size_t i = 0; i < schema->input_count; i++)
-        if (set_has_float(op_param_types(schema, &schema->inputs[i]))) return true;
-    for (size_t i = 0; i < schema->output_count; i++)
-        if (set_has_float(op_param_types(schema, &schema->outputs[i]))) return true;
-    return false;
-}
-
-static void test_every_float_operator(void **state) {
-    (void)state;
-    unsigned missing = 0, floats = 0;
-    for (size_t i = 0; i < ops_count(); i++) {
-        const OpSchema *schema = ops_at(i);
-        if (!schema_has_float(schema)) continue;
-        floats++;
-        if (op_class_lookup(schema->domain, schema->name, POLICY_FLOAT16) != CLASS_NONE) continue;
-        print_error("no row: \"%s\" %s since %d\n", schema->domain, schema->name,
-                    (int)schema->since);
-        missing++;
-    }
-    assert_int_equal(missing, 0);
-    assert_true(floats > 300);
-}
-
-static void test_rows_are_sorted_and_known(void **state) {
-    (void)state;
-    unsigned useless = 0;
-    for (size_t i = 0; i < ROWS; i++) {
-        if (i) {
-            int order = strcmp(row_names[i - 1].domain, row_names[i].domain);
-            if (!order) order = strcmp(row_names[i - 1].name, row_names[i].name);
-            if (order >= 0)
-                fail_msg("%s is not after %s", row_names[i].name, row_names[i - 1].name);
-        }
-        bool has_float = false;
-        for (size_t k = 0; k < ops_count() && !has_float; k++)
-            has_float = !strcmp(ops_at(k)->domain, row_names[i].domain) &&
-                        !strcmp(ops_at(k)->name, row_names[i].name) && schema_has_float(ops_at(k));
-        if (!has_float) {
-            print_error("%s takes no floats\n", row_names[i].name);
-            useless++;
-        }
-        for (int policy = POLICY_FLOAT16; policy <= POLICY_FAST; policy++)
-            assert_int_not_equal(
-                op_class_lookup(row_names[i].domain, row_names[i].name, (Policy)policy),
-                CLASS_NONE);
-    }
-    assert_int_equal(useless, 0);
-}
 
 static void test_lookup(void **state) {
     (void)state;
@@ -195,34 +126,6 @@ static void test_conditions(void **state) {
     }
 }
 
-/* Tables that name operators of the default domain: each name is one, in order. */
-static void check_names(const char *table, const char *const *names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!ops_exists("", names[i])) fail_msg("%s: there is no %s", table, names[i]);
-        if (i && strcmp(names[i - 1], names[i]) > 0)
-            fail_msg("%s: %s is not after %s", table, names[i], names[i - 1]);
-    }
-}
-
-static void test_other_tables(void **state) {
-    (void)state;
-    static const char *const precise[] = {
-#define ASKS(name, operand, what) name,
-#define CARRIES(name) name,
-#define PRODUCT(name) name,
-#define ENDS(name) name,
-#include "precise_ops.def"
-    };
-    static const char *const magnitude[] = {
-#undef X
-#define X(name, rule) name,
-#include "magnitude_ops.def"
-#undef X
-    };
-    check_names("precise_ops.def", precise, sizeof precise / sizeof *precise);
-    check_names("magnitude_ops.def", magnitude, sizeof magnitude / sizeof *magnitude);
-}
-
 /* A condition's numbers have a decimal point, whatever locale a program has set. */
 static void test_numbers_elsewhere(void **state) {
     (void)state;
@@ -246,11 +149,8 @@ static void test_numbers_elsewhere(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_float_operator),
-        cmocka_unit_test(test_rows_are_sorted_and_known),
         cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_other_tables),
         cmocka_unit_test(test_numbers_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

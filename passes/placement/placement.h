@@ -186,13 +186,7 @@ void placement_build_call(Placement *placement, const Node *node, const Function
  * constants that count cells (placement_grid.c; false where a constant can't be read). */
 void placement_note_asking(Placement *placement, const OpSchema *schema);
 void placement_keep_precise(Placement *placement);
-typedef enum PreciseRole {
-    PRECISE_NONE,
-    PRECISE_CARRIES,
-    PRECISE_PRODUCT,
-    PRECISE_ENDS,
-} PreciseRole;
-PreciseRole placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
+OpExact placement_precise_role(Placement *placement, const OpSchema *schema); /* or NULL */
 bool placement_keep_grids(Placement *placement, Err *err);
 /* Looks for constants that the target can't hold, and pins their readers as request.guard says
  * (value_guard.c). */

@@ -9,8 +9,7 @@
 enum { UNKNOWN_DIM = 64, UNKNOWN_RANK = 4096 };
 
 bool node_takes_rows(const Node *node) {
-    return domain_is_default(node->domain) &&
-           (sym_equals(node->op_type, "Gather") || sym_equals(node->op_type, "GatherND"));
+    return op_record_has(node_record(node), OP_TAKES_ROWS);
 }
 
 static const uint64_t MOST_ELEMENTS = UINT64_C(1) << 40;

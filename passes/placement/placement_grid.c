@@ -106,9 +106,9 @@ static void visit(Grids *g, const Node *node) {
     uint8_t most = most_of(g, node);
     if (!most) return;
     const OpSchema *schema = node_schema(node);
-    PreciseRole role = placement_precise_role(g->p, schema);
-    if (role == PRECISE_PRODUCT && most == 2) pin(g->p, node);
-    if (role != PRECISE_CARRIES) return;
+    OpExact role = placement_precise_role(g->p, schema);
+    if (role == EXACT_PRODUCT && most == 2) pin(g->p, node);
+    if (role != EXACT_CARRIES) return;
     bool moves = op_has_flags(schema, OP_MOVES);
     if (!moves) pin(g->p, node);
     for (uint32_t i = 0; i < node->output_count; i++)

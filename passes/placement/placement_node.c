@@ -7,30 +7,11 @@
 #include "constants.h"
 #include "fused_ops.h"
 #include "op_facts.h"
+#include "op_record.h"
 #include "op_types.h"
 #include "peer_fault.h"
 #include "placement.h"
 #include "text_order.h"
-
-/* Operands that stay in fp32 although their type variable could go low: statistics, scales,
- * coordinates and counts, whose values a 16-bit type would spoil. */
-static const struct KeptVar {
-    const char *op, *var;
-    int32_t since, until;
-    bool bfloat16_only;
-    bool unless_exact; /* a number that the target holds exactly is not spoiled */
-} kept_vars[] = {
-    {"BatchNormalization", "U", 14, 14, false, false},
-    {"BatchNormalization", "T2", 15, INT32_MAX, false, false},
-    {"BatchNormalization", "T1", 15, INT32_MAX, true, false}, /* as MXNet's bfloat16 list has it */
-    {"Resize", "T2", 11, INT32_MAX, false, false},
-    {"GridSample", "T2", 16, INT32_MAX, false, false},
-    {"OneHot", "T1", 9, INT32_MAX, false, false},
-    {"OneHot", "T2", 9, INT32_MAX, false, false},
-    {"Pow", "T1", 12, INT32_MAX, false, true},
-    {"Dropout", "T1", 12, INT32_MAX, false, true},
-    {"LinearAttention", "S", 27, INT32_MAX, false, false},
-};
 
 typedef struct NodeBuild {
     Placement *p;
@@ -93,13 +74,18 @@ static bool is_exact_number(const Value *value, Dtype target) {
            dtype_to_double(target, bits, &rounded) && rounded == (double)number;
 }
 
+/* True for operands that a 16-bit type would spoil (KEEP of operators.def). */
 static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value) {
-    for (size_t i = 0; i < sizeof kept_vars / sizeof *kept_vars; i++)
-        if (text_equals(kept_vars[i].op, b->schema->name) && text_equals(kept_vars[i].var, var) &&
-            b->schema->domain[0] == '\0' && b->schema->since >= kept_vars[i].since &&
-            b->schema->since <= kept_vars[i].until &&
-            (!kept_vars[i].bfloat16_only || b->p->request.target == DTYPE_BFLOAT16))
-            return !kept_vars[i].unless_exact || !is_exact_number(value, b->p->request.target);
+    size_t count;
+    const OpKeep *rows = op_keeps_find(b->schema->domain, b->schema->name, &count);
+    Dtype target = b->p->request.target;
+    for (const OpKeep *row = rows; row < rows + count; row++) {
+        if (!text_equals(row->var, var) || b->schema->since < row->since ||
+            b->schema->since > row->until)
+            continue;
+        if (row->when == KEEP_INEXACT) return !is_exact_number(value, target);
+        if (row->when == KEEP_ALWAYS || target == DTYPE_BFLOAT16) return true;
+    }
     return false;
 }
 

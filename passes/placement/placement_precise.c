@@ -6,11 +6,11 @@
  *
  * MatMul is a 16-bit operator, and positions of 2,000 would leave the angle off by a radian. Cos
  * itself is an fp32 operator, but that comes too late. So what feeds such an operand alone
- * (precise_ops.def) stays fp32: arithmetic and data movement all the way back, and one product of
- * matrices, behind which there are a network's own values and no angles. Where a sigmoid or softmax
- * gives the operand, that alone stays. What feeds something else too (the waves that a layer adds to
- * its own input) is decided as ever; an output of the model and a look at the shape count for
- * nothing.
+ * (ASKS of operators.def) stays fp32: arithmetic and data movement all the way back, and one
+ * product of matrices, behind which there are a network's own values and no angles. Where a sigmoid
+ * or softmax gives the operand, that alone stays. What feeds something else too (the waves that a
+ * layer adds to its own input) is decided as ever; an output of the model and a look at the shape
+ * count for nothing.
  *
  * A decision belongs to a tie group (placement.h), and so does "alone": it holds of a group where
  * it holds of all that reads any of its values. That takes loops' states, branches and formals of
@@ -19,51 +19,14 @@
  */
 #include "constants.h"
 #include "op_facts.h"
+#include "op_record.h"
 #include "op_types.h"
 #include "placement.h"
 #include "text_order.h"
 
-/* What an operator is here; 0 where it was not looked up yet. */
-enum {
-    ROLE_KNOWN = 1,
-    ROLE_CARRIES = 2,
-    ROLE_PRODUCT = 4,
-    ROLE_ASKS = 8,
-    ROLE_ENDS = 16,
-};
-
-static const struct {
-    const char *name;
-    uint8_t role;
-} roles[] = {
-#define ASKS(name, operand, what)
-#define CARRIES(name) {name, ROLE_CARRIES},
-#define PRODUCT(name) {name, ROLE_PRODUCT},
-#define ENDS(name) {name, ROLE_ENDS},
-#include "precise_ops.def"
-#undef CARRIES
-#undef PRODUCT
-#undef ENDS
-#undef ASKS
-};
-
-static const struct Asks {
-    const char *name;
-    uint32_t operand;
-    const char *what;
-} asks[] = {
-#define ASKS(name, operand, what) {name, operand, what},
-#define CARRIES(name)
-#define PRODUCT(name)
-#define ENDS(name)
-#include "precise_ops.def"
-#undef CARRIES
-#undef PRODUCT
-#undef ENDS
-#undef ASKS
-};
-
-enum { ROLE_COUNT = sizeof roles / sizeof *roles, ASK_COUNT = sizeof asks / sizeof *asks };
+/* What an operator is here, of which the cache keeps a byte: 0 where it was not looked up yet, else
+ * ROLE_KNOWN, whether some operand asks, and its OpExact. */
+enum { ROLE_KNOWN = 1, ROLE_ASKS = 2, ROLE_EXACT = 4 };
 
 /* How far back an operand asks. */
 typedef enum Reach {
@@ -93,21 +56,16 @@ typedef struct Precise {
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
-static const struct Asks *find_asks(const OpSchema *schema, uint32_t operand) {
-    for (size_t i = 0; i < ASK_COUNT; i++)
-        if (asks[i].operand == operand && text_equals(asks[i].name, schema->name)) return &asks[i];
-    return NULL;
+static const OpRecord *find_asks(const OpSchema *schema, uint32_t operand) {
+    const OpRecord *record = op_record_find(schema->domain, schema->name);
+    return record && operand < 8 && (record->asks >> operand & 1) ? record : NULL;
 }
 
 static uint8_t find_roles(const OpSchema *schema) {
-    uint8_t found = ROLE_KNOWN;
-    if (schema->domain[0]) return found;
-    for (size_t i = 0; i < ROLE_COUNT; i++)
-        if (text_equals(roles[i].name, schema->name)) found |= roles[i].role;
-    for (size_t i = 0; i < ASK_COUNT; i++)
-        if (text_equals(asks[i].name, schema->name)) found |= ROLE_ASKS;
-    if (op_has_flags(schema, OP_MOVES)) found |= ROLE_CARRIES;
-    return found;
+    const OpRecord *record = op_record_find(schema->domain, schema->name);
+    uint8_t exact = record ? record->exact : (uint8_t)EXACT_NONE;
+    if (exact == EXACT_NONE && op_has_flags(schema, OP_MOVES)) exact = EXACT_CARRIES;
+    return (uint8_t)(ROLE_KNOWN | (record && record->asks ? ROLE_ASKS : 0) | ROLE_EXACT * exact);
 }
 
 /* Operators that the table of published ones lacks have no role. */
@@ -122,11 +80,8 @@ void placement_note_asking(Placement *p, const OpSchema *schema) {
     p->asks |= (roles_of(p, schema) & ROLE_ASKS) != 0;
 }
 
-PreciseRole placement_precise_role(Placement *p, const OpSchema *schema) {
-    uint8_t found = roles_of(p, schema);
-    if (found & ROLE_PRODUCT) return PRECISE_PRODUCT;
-    if (found & ROLE_ENDS) return PRECISE_ENDS;
-    return found & ROLE_CARRIES ? PRECISE_CARRIES : PRECISE_NONE;
+OpExact placement_precise_role(Placement *p, const OpSchema *schema) {
+    return (OpExact)(roles_of(p, schema) / ROLE_EXACT);
 }
 
 static bool holds_bodies(const Node *node) {
@@ -142,19 +97,19 @@ static bool casts_to_integer(const Node *node) {
 
 /* Why what is read here has to be exact; NULL where it does not, or where the user lets the reader
  * run in 16 bit itself. */
-static const struct Asks *asks_of(Precise *c, const Use *use, VarId reader) {
+static const OpRecord *asks_of(Precise *c, const Use *use, VarId reader) {
     const OpSchema *schema = use->node ? node_schema(use->node) : NULL;
     if (!(roles_of(c->p, schema) & ROLE_ASKS) || !c->p->vars.items[reader].pinned) return NULL;
-    const struct Asks *row = find_asks(schema, use->index);
+    const OpRecord *row = find_asks(schema, use->index);
     bool cast = row && text_equals(row->name, "Cast");
     return cast && !casts_to_integer(use->node) ? NULL : row;
 }
 
 /* ---- who reads what -------------------------------------------------------------------------- */
 
-static const char *reason_of(const Precise *c, const struct Asks *row) {
+static const char *reason_of(const Precise *c, const OpRecord *row) {
     return arena_printf(&c->p->model->arena, "feeds %s alone, and 16 bits are too few for %s",
-                        row->name, row->what);
+                        row->name, row->asks_for);
 }
 
 static bool is_model_output(const Use *use) {
@@ -177,9 +132,9 @@ static void take_use(Precise *c, const Use *use, VarId producer) {
     VarId var = placement_use_var(c->p, use);
     if (var == VAR_NONE || is_neutral(use)) return;
     VarId reader = placement_root(c->p, var);
-    const struct Asks *row = asks_of(c, use, reader);
+    const OpRecord *row = asks_of(c, use, reader);
     if (row) {
-        Reach reach = text_equals(row->what, "indices") ? REACH_NEAR : REACH_FAR;
+        Reach reach = text_equals(row->asks_for, "indices") ? REACH_NEAR : REACH_FAR;
         if (reach > c->reach[producer]) {
             c->reach[producer] = (uint8_t)reach;
             c->reasons[producer] = reason_of(c, row);
@@ -216,15 +171,15 @@ static bool node_squares(const Node *node) {
 static void take_node(Precise *c, const Node *node) {
     Placement *p = c->p;
     bool inside = holds_bodies(node) || model_find_function(p->model, node);
-    PreciseRole role = inside ? PRECISE_CARRIES : placement_precise_role(p, node_schema(node));
+    OpExact role = inside ? EXACT_CARRIES : placement_precise_role(p, node_schema(node));
     for (uint32_t i = 0; i < node->output_count; i++) {
         const Value *out = node->outputs[i];
         VarId var = out ? p->value_vars[out->id] : VAR_NONE;
         if (var == VAR_NONE) continue;
         VarId root = placement_root(p, var);
-        if (role == PRECISE_NONE || role == PRECISE_ENDS) c->stops[root] = true;
-        if (role == PRECISE_NONE) c->bars[root] = true;
-        if (role == PRECISE_PRODUCT) c->products[root] = true;
+        if (role == EXACT_NONE || role == EXACT_ENDS) c->stops[root] = true;
+        if (role == EXACT_NONE) c->bars[root] = true;
+        if (role == EXACT_PRODUCT) c->products[root] = true;
         if (node_squares(node)) c->squares[root] = true;
     }
 }

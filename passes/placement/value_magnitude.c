@@ -18,8 +18,8 @@
 
 #include "constants.h"
 #include "op_facts.h"
+#include "op_record.h"
 #include "op_types.h"
-#include "text_order.h"
 
 enum { RUN = 64, RUNS = 32, SAMPLES = RUN * RUNS };
 enum { DEEPEST = 2 }; /* products since the last normalisation; constant factors do not count */
@@ -28,32 +28,8 @@ static const double LARGEST_FLOAT16 = 65504;
 /* Constants beyond this are masks, not weights: nothing is estimated of them. */
 static const double LARGEST_WEIGHT = 4096;
 
-typedef enum Rule {
-    RULE_NONE,
-    RULE_MOVES,
-    RULE_SAME,
-    RULE_CLIP,
-    RULE_UNIT,
-    RULE_SUM,
-    RULE_PRODUCT,
-    RULE_QUOTIENT,
-    RULE_SQUARE,
-    RULE_ROOT,
-    RULE_INVERSE,
-    RULE_DOT,
-    RULE_NORM,
-    RULE_WEIGHTED,
-    RULE_UNASKED, /* not looked up yet */
-} Rule;
-
-static const struct {
-    const char *name;
-    Rule rule;
-} rules[] = {
-#define X(name, rule) {name, RULE_##rule},
-#include "magnitude_ops.def"
-#undef X
-};
+/* What an operator may do besides: it only moves data; or it was not looked up yet. */
+enum { MAGNITUDE_MOVES = UINT8_MAX - 1, MAGNITUDE_UNASKED = UINT8_MAX };
 
 typedef struct Magnitudes {
     Placement *p;
@@ -62,7 +38,7 @@ typedef struct Magnitudes {
     bool *deviation; /* [value_count]: a root of what was computed; dividing by it normalises */
     bool *inverse;   /* [value_count]: one over such */
     bool *shares;    /* [value_count]: of a softmax: a product with it is a mean */
-    uint8_t *rules;  /* [ops_count()] */
+    uint8_t *rules;  /* [ops_count()]: OpMagnitude, MAGNITUDE_MOVES or MAGNITUDE_UNASKED */
     Err *err;
     bool failed;
 } Magnitudes;
@@ -102,16 +78,15 @@ static double magnitude_of(Magnitudes *m, const Value *value) {
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static Rule rule_of(Magnitudes *m, const Node *node) {
+static uint8_t rule_of(Magnitudes *m, const Node *node) {
     const OpSchema *schema = node_schema(node);
     size_t place = schema ? (size_t)(schema - ops_at(0)) : ops_count();
-    if (!schema || schema < ops_at(0) || place >= ops_count()) return RULE_NONE;
-    if (m->rules[place] != RULE_UNASKED) return (Rule)m->rules[place];
-    Rule found = op_has_flags(schema, OP_MOVES) ? RULE_MOVES : RULE_NONE;
-    for (size_t i = 0; !schema->domain[0] && i < sizeof rules / sizeof *rules; i++)
-        if (text_equals(rules[i].name, schema->name)) found = rules[i].rule;
-    m->rules[place] = (uint8_t)found;
-    return found;
+    if (!schema || schema < ops_at(0) || place >= ops_count()) return MAGNITUDE_UNKNOWN;
+    if (m->rules[place] != MAGNITUDE_UNASKED) return m->rules[place];
+    const OpRecord *record = op_record_find(schema->domain, schema->name);
+    uint8_t found = record ? record->magnitude : (uint8_t)MAGNITUDE_UNKNOWN;
+    if (found <= MAGNITUDE_UNKNOWN && op_has_flags(schema, OP_MOVES)) found = MAGNITUDE_MOVES;
+    return m->rules[place] = found;
 }
 
 static const Value *input_of(const Node *node, uint32_t i) {
@@ -176,14 +151,15 @@ static uint32_t rank_of(const Value *value) {
 /* How many products a sum has; 0 where unknown. */
 static double sum_length(const Node *node) {
     const Value *a = input_of(node, 0), *w = input_of(node, 1);
-    if (sym_equals(node->op_type, "MatMul")) {
+    const OpRecord *record = node_record(node);
+    if (record && record->work == WORK_MATMUL) {
         uint32_t rank = rank_of(w), rank_a = rank_of(a);
         int64_t length = rank ? dim_of(w, rank > 1 ? rank - 2 : 0) : 0;
         return (double)(length || !rank_a ? length : dim_of(a, rank_a - 1));
     }
-    if (sym_equals(node->op_type, "Gemm"))
+    if (record && record->work == WORK_GEMM)
         return (double)dim_of(w, node_attr_int(node, "transB", 0) ? 1 : 0);
-    bool forward = sym_equals(node->op_type, "Conv");
+    bool forward = record && record->work == WORK_CONV;
     double length = forward ? (double)dim_of(w, 1) : (double)dim_of(w, 0);
     for (uint32_t i = 2; i < rank_of(w); i++) length *= (double)dim_of(w, i);
     return length;
@@ -233,35 +209,37 @@ static bool is_constant(const Node *node, uint32_t i) {
 }
 
 /* Bounded values are of no product, scaled ones of no further; a sum is of its terms' deepest. */
-static uint8_t depth_of(const Magnitudes *m, const Node *node, Rule rule) {
+static uint8_t depth_of(const Magnitudes *m, const Node *node, uint8_t rule) {
     uint8_t depth = 0;
-    if (rule == RULE_UNIT || rule == RULE_NORM) return 0;
+    if (rule == MAGNITUDE_UNIT || rule == MAGNITUDE_SHARES || rule == MAGNITUDE_NORM) return 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const Value *value = node->inputs[i].value;
         if (value && m->depth[value->id] > depth) depth = m->depth[value->id];
     }
-    bool scales = rule == RULE_PRODUCT && (is_constant(node, 0) || is_constant(node, 1));
-    bool deeper = rule == RULE_DOT || (rule == RULE_PRODUCT && !scales) || rule == RULE_SQUARE;
+    bool scales = rule == MAGNITUDE_PRODUCT && (is_constant(node, 0) || is_constant(node, 1));
+    bool deeper =
+        rule == MAGNITUDE_DOT || (rule == MAGNITUDE_PRODUCT && !scales) || rule == MAGNITUDE_SQUARE;
     return deeper && depth < UINT8_MAX ? depth + 1 : depth;
 }
 
-static double result_of(Magnitudes *m, const Node *node, Rule rule) {
-    switch (rule) {
-    case RULE_MOVES: return moved(m, node);
-    case RULE_SAME: return input_magnitude(m, node, 0);
-    case RULE_CLIP: return clip_of(m, node);
-    case RULE_UNIT: return 1;
-    case RULE_SUM: return sum_of(m, node);
-    case RULE_PRODUCT: return product_of(m, node);
-    case RULE_QUOTIENT: return quotient_of(m, node);
-    case RULE_SQUARE: return square_of(m, node);
-    case RULE_ROOT: return sqrt(input_magnitude(m, node, 0));
-    case RULE_DOT: return dot_of(m, node);
-    case RULE_NORM: return norm_of(m, node);
-    case RULE_WEIGHTED: return input_magnitude(m, node, 2);
-    case RULE_INVERSE:
-    case RULE_NONE:
-    case RULE_UNASKED: break;
+static double result_of(Magnitudes *m, const Node *node, uint8_t rule) {
+    if (rule == MAGNITUDE_MOVES) return moved(m, node);
+    switch ((OpMagnitude)rule) {
+    case MAGNITUDE_SAME: return input_magnitude(m, node, 0);
+    case MAGNITUDE_CLIP: return clip_of(m, node);
+    case MAGNITUDE_UNIT:
+    case MAGNITUDE_SHARES: return 1;
+    case MAGNITUDE_SUM: return sum_of(m, node);
+    case MAGNITUDE_PRODUCT: return product_of(m, node);
+    case MAGNITUDE_QUOTIENT: return quotient_of(m, node);
+    case MAGNITUDE_SQUARE: return square_of(m, node);
+    case MAGNITUDE_ROOT: return sqrt(input_magnitude(m, node, 0));
+    case MAGNITUDE_DOT: return dot_of(m, node);
+    case MAGNITUDE_NORM: return norm_of(m, node);
+    case MAGNITUDE_WEIGHTED: return input_magnitude(m, node, 2);
+    case MAGNITUDE_INVERSE:
+    case MAGNITUDE_UNSAID:
+    case MAGNITUDE_UNKNOWN: break;
     }
     return NAN;
 }
@@ -270,15 +248,15 @@ static void visit(Magnitudes *m, const Node *node) {
     const Value *out = node->output_count ? node->outputs[0] : NULL;
     if (!out || !is_real(type_dtype(out->type)) || value_is_constant(out)) return;
     if (model_find_function(node->graph->model, node)) return;
-    Rule rule = rule_of(m, node);
+    uint8_t rule = rule_of(m, node);
     const Value *in = input_of(node, 0);
-    m->deviation[out->id] = rule == RULE_ROOT && in && !value_is_constant(in);
-    m->inverse[out->id] = rule == RULE_INVERSE && in && m->deviation[in->id];
+    m->deviation[out->id] = rule == MAGNITUDE_ROOT && in && !value_is_constant(in);
+    m->inverse[out->id] = rule == MAGNITUDE_INVERSE && in && m->deviation[in->id];
     m->shares[out->id] =
-        sym_equals(node->op_type, "Softmax") || (rule == RULE_MOVES && in && m->shares[in->id]);
+        rule == MAGNITUDE_SHARES || (rule == MAGNITUDE_MOVES && in && m->shares[in->id]);
     uint8_t depth = depth_of(m, node, rule);
     double result = depth > DEEPEST ? NAN : result_of(m, node, rule);
-    for (uint32_t i = 0; i < (rule == RULE_MOVES ? node->output_count : 1); i++) {
+    for (uint32_t i = 0; i < (rule == MAGNITUDE_MOVES ? node->output_count : 1); i++) {
         if (!node->outputs[i]) continue;
         m->of[node->outputs[i]->id] = result;
         m->depth[node->outputs[i]->id] = depth;
@@ -306,7 +284,7 @@ bool value_magnitudes_pin(Placement *p, Err *err) {
     m.shares = ARENA_ARRAY(p->scratch, bool, p->value_count);
     m.rules = ARENA_ARRAY(p->scratch, uint8_t, ops_count());
     for (uint32_t i = 0; i < p->value_count; i++) m.of[i] = NAN;
-    for (size_t i = 0; i < ops_count(); i++) m.rules[i] = RULE_UNASKED;
+    for (size_t i = 0; i < ops_count(); i++) m.rules[i] = MAGNITUDE_UNASKED;
     for (size_t g = 0; g < p->graphs.count && !m.failed; g++)
         for (const Node *node = p->graphs.items[g]->first; node; node = node_after(node))
             visit(&m, node);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "constants.h"
+#include "op_types.h"
 #include "upgrade.h"
 
 /* ---- broadcasting before opset 7 ------------------------------------------------------------- */
@@ -135,15 +136,13 @@ void upgrade_apply_pad_value(Upgrade *upgrade, Node *node) {
 
 /* True where no index can be negative. */
 static bool indices_are_positive(Upgrade *upgrade, const Node *node) {
-    static const char *const makers[] = {"ArgMax", "ArgMin", "NonZero", "Shape", "Size"};
     Dtype dtype = upgrade_dtype(upgrade, node, 0);
     if (dtype == DTYPE_UINT8 || dtype == DTYPE_UINT16 || dtype == DTYPE_UINT32 ||
         dtype == DTYPE_UINT64)
         return true;
     const Value *value = upgrade_input(node, 0);
     const Node *maker = value ? value->producer : NULL;
-    for (size_t i = 0; maker && i < sizeof makers / sizeof *makers; i++)
-        if (domain_is_default(maker->domain) && sym_equals(maker->op_type, makers[i])) return true;
+    if (maker && op_record_has(node_record(maker), OP_NOT_NEGATIVE)) return true;
     int64_t *indices;
     uint64_t count;
     if (!upgrade_constant_ints(upgrade, node, 0, &indices, &count)) return false;

@@ -192,13 +192,11 @@ size_t op_body_state_count(const OpBodySlots *slots, size_t node_inputs, int64_t
 enum {
     OP_MOVES = 1,      /* every output element is an element of a moved input, or zero */
     OP_SHAPE_ONLY = 2, /* outputs depend on the inputs' shapes and types, not on their values */
-    OP_RANDOM = 4,     /* outputs differ from run to run, or depend on a seeded stream */
-    OP_RANDOM_TRAINING = 8, /* the same, in training mode only (Dropout) */
     /* Of OP_MOVES, where the definition says how many elements an output has, whatever the
      * shapes: */
-    OP_KEEPS_COUNT = 16, /* as many as the moved input */
-    OP_SHRINKS = 32,     /* at most as many as the moved input */
-    OP_GROWS = 64,       /* at least as many as each moved input */
+    OP_KEEPS_COUNT = 4, /* as many as the moved input */
+    OP_SHRINKS = 8,     /* at most as many as the moved input */
+    OP_GROWS = 16,      /* at least as many as each moved input */
 };
 
 typedef struct OpFlags {
@@ -209,7 +207,7 @@ typedef struct OpFlags {
                                 scatter that adds, a padding that is not zero); NULL: always */
 } OpFlags;
 
-/* The row of the operator, or NULL: it computes, deterministically. */
+/* The row of the operator, or NULL: it computes. */
 const OpFlags *op_flags(const OpSchema *schema);
 
 /* True where the operator has all of these flags; unless_attr is for the caller to look at. */

@@ -344,21 +344,16 @@ static void test_flags(void **state) {
         if (counts) assert_true((row->flags & OP_MOVES) && (counts & (counts - 1)) == 0);
         for (size_t i = 0; i < 8; i++)
             if (row->moved >> i & 1) assert_true(i < schema->input_count);
-        /* What the definitions call random and what the rows do must not contradict each other. */
-        bool random = (row->flags & (OP_RANDOM | OP_RANDOM_TRAINING)) != 0;
-        if (random) assert_int_equal(schema->determinism, OP_NONDETERMINISTIC);
     }
     assert_true(op_has_flags(op("Reshape", 5), OP_MOVES | OP_KEEPS_COUNT));
     assert_true(op_has_flags(op("Slice", 13), OP_MOVES | OP_SHRINKS));
     assert_true(op_has_flags(op("Expand", 13), OP_MOVES | OP_GROWS));
     assert_false(op_has_flags(op("Conv", 13), OP_MOVES));
-    assert_true(op_has_flags(op("RandomNormalLike", 22), OP_RANDOM | OP_SHAPE_ONLY));
-    assert_false(op_has_flags(op("RandomNormal", 22), OP_RANDOM | OP_SHAPE_ONLY));
+    assert_true(op_has_flags(op("RandomNormalLike", 22), OP_SHAPE_ONLY));
     assert_int_equal(op_flags(op("Where", 16))->moved, 6);
     assert_null(op_flags(op("ScatterND", 13))->unless_attr);
     assert_string_equal(op_flags(op("ScatterND", 16))->unless_attr, "reduction");
-    assert_null(op_flags(op("Dropout", 7)));
-    assert_true(op_has_flags(op("Dropout", 13), OP_RANDOM_TRAINING));
+    assert_null(op_flags(op("Dropout", 13)));
 }
 
 static void test_wrap(void **state) {

@@ -63,6 +63,11 @@ const OpSchema *node_schema(const Node *node) {
     return schema ? schema : declared_schema(node);
 }
 
+const OpRecord *node_record(const Node *node) {
+    const char *domain = domain_is_default(node->domain) ? "" : sym_text(node->domain);
+    return op_record_find(domain, sym_text(node->op_type));
+}
+
 bool node_is_cast(const Node *node) {
     return node && domain_is_default(node->domain) && sym_equals(node->op_type, "Cast") &&
            node->input_count == 1 && node->output_count == 1 && node->inputs[0].value &&

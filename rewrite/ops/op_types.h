@@ -4,6 +4,7 @@
 #define DEMI_OP_TYPES_H
 
 #include "graph.h"
+#include "op_record.h"
 #include "ops.h"
 
 /* A type of that kind and element type that keeps shapes, denotations and unknown fields of `known`
@@ -14,6 +15,10 @@ const Type *type_refine(Arena *arena, const Type *known, OpType type);
  * declared_ops have it; NULL for unknown operators and domains. Does not look for functions of the
  * model. */
 const OpSchema *node_schema(const Node *node);
+
+/* What the node's operator is (op_record.h), whatever its version; NULL for operators that are
+ * unknown or of the user's own. As node_schema, it looks for no functions. */
+const OpRecord *node_record(const Node *node);
 
 /* True for a Cast of one input to one output. NULL is none. */
 bool node_is_cast(const Node *node);

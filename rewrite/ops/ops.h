@@ -108,7 +108,7 @@ typedef enum OpBody {
 typedef enum OpDeterminism {
     OP_DETERMINISM_UNKNOWN, /* the definition does not say */
     OP_DETERMINISTIC,
-    OP_NONDETERMINISTIC, /* or may be, because of a subgraph; op_facts.h says which are random */
+    OP_NONDETERMINISTIC, /* or may be, because of a subgraph; op_record.h says which are random */
 } OpDeterminism;
 
 enum { OP_UNBOUNDED = 0xFFFF }; /* max_input, max_output: as many as one likes */

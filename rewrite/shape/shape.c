@@ -16,8 +16,7 @@
 static const ShapeRow rows[] = {
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
     {domain, name, since, variant, shape_##function, &shape_layout_##layout},
-#include "shape_functions.def"
-#undef SHAPE
+#include "operators.def"
 };
 
 size_t shape_row_count(void) {
@@ -45,6 +44,16 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) 
     }
     if (low == 0 || row_compare(&rows[low - 1], domain, name) != 0) return NULL;
     return &rows[low - 1];
+}
+
+bool shape_row_keeps(const ShapeRow *row) {
+    return row->function == shape_unary || row->function == shape_same ||
+           row->function == shape_cast || row->function == shape_cast_like ||
+           row->function == shape_batch_norm;
+}
+
+bool shape_row_broadcasts(const ShapeRow *row) {
+    return row->function == shape_broadcast;
 }
 
 static void output_clear(ShapeOperand *output) {

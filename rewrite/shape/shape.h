@@ -4,7 +4,7 @@
  * A shape function takes attributes (a plain struct), input shapes and, where they are known, the
  * contents of small tensors, and gives output shapes and contents; so Shape, Gather, Concat,
  * Reshape chains resolve. infer-shapes calls it with symbols, a runtime with numbers. Nothing here
- * knows graphs or models. shape_functions.def lists which function serves which operator.
+ * knows graphs or models. operators.def says which function serves which operator.
  *
  * What is not known stays unknown: no function ever guesses. Numbers come from files, so all
  * arithmetic is checked, and what no valid model can hold gives "invalid: reason", never a crash.
@@ -86,6 +86,11 @@ struct ShapeRow {
 /* The row in force at `opset`; NULL where the operator is not known or is newer. The domain is ""
  * for ai.onnx. */
 const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset);
+
+/* What follows from the operator alone: output 0 has the shape of input 0; or that of all inputs
+ * broadcast to each other. */
+bool shape_row_keeps(const ShapeRow *row);
+bool shape_row_broadcasts(const ShapeRow *row);
 
 /* Rows in table order, sorted by domain, name and since. */
 size_t shape_row_count(void);

@@ -13,8 +13,7 @@
 
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
     bool shape_##function(ShapeCall *call);
-#include "shape_functions.def"
-#undef SHAPE
+#include "operators.def"
 
 /* Variants: what one function distinguishes operators by. */
 typedef enum ShapeVariant {

@@ -79,6 +79,7 @@ foreach(part base shape rewrite proto passes runtime kernels)
 endforeach()
 demi_python_test(cycles cycles_test.py ARGS --self-test ${archives})
 demi_python_test(settings ../gen/gen_settings.py ARGS --check)
+demi_python_test(operator_names operator_names_test.py ARGS --self-test)
 demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}

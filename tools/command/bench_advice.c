@@ -3,7 +3,6 @@
  */
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_report.h"
 
@@ -21,15 +20,6 @@ typedef struct Shares {
     double slowest_seconds;
 } Shares;
 
-static bool only_moves(const char *op) {
-    static const char *const moving[] = {
-        "Cast",    "Concat", "Expand", "Gather", "Identity", "Pad",   "Reshape",   "Resize",
-        "Scatter", "Slice",  "Split",  "Tile",   "Where",    "Shape", "Transpose", NULL};
-    for (size_t i = 0; moving[i]; i++)
-        if (strncmp(op, moving[i], strlen(moving[i])) == 0) return true;
-    return false;
-}
-
 static Shares find_shares(const Bench *bench) {
     Shares shares = {.slowest = ""};
     for (size_t i = 0; i < bench->steps.count; i++) {
@@ -41,7 +31,7 @@ static Shares find_shares(const Bench *bench) {
             shares.arithmetic += step->seconds;
         else if (roof.bound == BOUND_MEMORY && roof.share >= near_peak)
             shares.memory += step->seconds;
-        else if (only_moves(step->op_type))
+        else if (step->moves)
             shares.moving += step->seconds;
         else if (step->cost.flops > 0 && roof.bound != BOUND_NONE && roof.share < far_from_peak) {
             shares.slow += step->seconds;

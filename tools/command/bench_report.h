@@ -15,6 +15,7 @@ typedef struct BenchStep {
     const char *name, *op_type, *kernel;
     double seconds; /* without those of steps inside it */
     StepCost cost;
+    bool moves; /* it only moves or converts data */
     uint64_t calls;
     size_t number;
 } BenchStep;

@@ -8,6 +8,7 @@
 
 #include "bench_report.h"
 #include "commands.h"
+#include "op_record.h"
 #include "report_out.h"
 #include "value_io.h"
 
@@ -142,6 +143,8 @@ static void after_step(void *user, const DemiStep *step) {
     if (!profile->calls++) {
         profile->name = arena_copy(job->bench.arena, step->name, strlen(step->name));
         profile->op_type = arena_copy(job->bench.arena, step->op_type, strlen(step->op_type));
+        const OpRecord *record = op_record_find(step->domain, step->op_type);
+        profile->moves = record && record->work == WORK_MOVES;
         profile->kernel = arena_copy(job->bench.arena, step->kernel, strlen(step->kernel));
     }
     double inside = job->inside[depth + 1];

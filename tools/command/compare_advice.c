@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "dtype.h"
-#include "input_use_rows.h"
 #include "judge.h"
 #include "keep_search.h"
 #include "node_pattern.h"
@@ -83,10 +82,7 @@ static bool is_cause(const AdviceCase *ac, const ComparedStep *step) {
 
 /* What comes out of it differs by no more than what goes in. */
 static bool keeps_distance(const ComparedStep *step) {
-    static const char *const names[] = {"Add", "Cast", "Clip", "Max", "Min", "Relu", "Sub", "Sum"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(step->op_type, names[i]) == 0) return true;
-    return input_use_moves(step->op_type, 0);
+    return op_record_has(step->record, OP_STEADY) || op_record_gives(step->record, 0);
 }
 
 /* A difference of large numbers is off by what those are off by, which is next to nothing of their

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "dtype.h"
-#include "input_use_rows.h"
 #include "value_io.h"
 
 void comparison_init(Comparison *c, Arena *arena, unsigned threads) {
@@ -120,7 +119,7 @@ static const uint32_t *names_of(Comparison *c, const char *const *names, size_t 
 static void note_types(Comparison *c, const DemiStep *step, ComparedStep *row) {
     bool cast = strcmp(step->op_type, "Cast") == 0;
     int32_t from = cast && step->input_count ? low_dtype(&step->inputs[0]) : 0;
-    bool moves = input_use_moves(step->op_type, 0) || strcmp(step->op_type, "TopK") == 0;
+    bool moves = op_record_gives(row->record, 0) || (row->record && row->record->pick == PICK_TOPK);
     if (!cast && step->input_count && moves) from = c->dtypes.items[row->inputs[0]];
     for (size_t i = 0; i < step->input_count; i++)
         row->low = row->low || (!cast && low_dtype(&step->inputs[i]));
@@ -137,6 +136,7 @@ static void compare_step(void *user, const DemiStep *step) {
     Comparison *c = user;
     ComparedStep row = {.name = arena_copy(c->arena, step->name, strlen(step->name)),
                         .op_type = arena_copy(c->arena, step->op_type, strlen(step->op_type)),
+                        .record = op_record_find(step->domain, step->op_type),
                         .depth = step->depth,
                         .inputs = names_of(c, step->input_names, step->input_count),
                         .outputs = names_of(c, step->output_names, step->output_count),

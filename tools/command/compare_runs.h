@@ -8,6 +8,7 @@
 #ifndef DEMI_COMPARE_RUNS_H
 #define DEMI_COMPARE_RUNS_H
 
+#include "op_record.h"
 #include "output_error.h"
 #include "picks.h"
 #include "session.h"
@@ -24,6 +25,7 @@ typedef struct ComparedValue {
 
 typedef struct ComparedStep {
     const char *name, *op_type;
+    const OpRecord *record; /* of its operator; NULL where there is none */
     uint32_t depth;
     const uint32_t *inputs, *outputs; /* names */
     size_t input_count, output_count;

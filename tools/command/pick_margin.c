@@ -224,6 +224,7 @@ static void compare_boxes(const PickCase *pc, PickRow *row) {
 
 void pick_margin(const PickCase *pc, PickRow *row) {
     switch (pc->kind) {
+    case PICK_NOTHING: break;
     case PICK_TOPK:
     case PICK_ARG: compare_slices(pc, row); break;
     case PICK_CAST:

@@ -3,19 +3,11 @@
 #ifndef DEMI_PICK_MARGIN_H
 #define DEMI_PICK_MARGIN_H
 
+#include "op_record.h"
 #include "picks.h"
 
-typedef enum PickKind {
-    PICK_TOPK,
-    PICK_ARG,
-    PICK_BOXES, /* NonMaxSuppression */
-    PICK_NONZERO,
-    PICK_CAST,
-    PICK_COMPARISON,
-} PickKind;
-
 typedef struct PickCase {
-    PickKind kind;
+    OpPick kind;
     const DemiStep *step;       /* of the model that is judged: its inputs are the scores */
     const DemiData *own, *pick; /* what it picked, and what the reference did */
     const DemiData *from;       /* [PICK_FROM]: what the reference picked from */

@@ -8,6 +8,7 @@
 
 #include "dtype.h"
 #include "exec.h"
+#include "op_record.h"
 #include "pick_margin.h"
 #include "step_replace.h"
 #include "value_io.h"
@@ -19,28 +20,10 @@ void picks_init(Picks *picks, Arena *arena) {
 
 /* ---- which steps pick ------------------------------------------------------------------------ */
 
-static const struct PickOp {
-    const char *op;
-    uint32_t output;
-    PickKind kind;
-} pick_ops[] = {
-    {"TopK", 1, PICK_TOPK},
-    {"ArgMax", 0, PICK_ARG},
-    {"ArgMin", 0, PICK_ARG},
-    {"NonMaxSuppression", 0, PICK_BOXES},
-    {"NonZero", 0, PICK_NONZERO},
-    {"Cast", 0, PICK_CAST},
-    {"Equal", 0, PICK_COMPARISON},
-    {"Greater", 0, PICK_COMPARISON},
-    {"GreaterOrEqual", 0, PICK_COMPARISON},
-    {"Less", 0, PICK_COMPARISON},
-    {"LessOrEqual", 0, PICK_COMPARISON},
-};
-
-static const struct PickOp *find_op(const char *domain, const char *op) {
-    for (size_t i = 0; !domain[0] && i < sizeof pick_ops / sizeof *pick_ops; i++)
-        if (strcmp(pick_ops[i].op, op) == 0) return &pick_ops[i];
-    return NULL;
+/* The operator's record where it picks, else NULL. */
+static const OpRecord *find_op(const char *domain, const char *op) {
+    const OpRecord *record = op_record_find(domain, op);
+    return record && record->pick ? record : NULL;
 }
 
 static bool is_whole(Dtype dtype) {
@@ -51,10 +34,10 @@ bool picks_are_made(const Session *s) {
     const LoadedPlan *loaded = demi_plan_loaded(s->plan);
     for (uint32_t i = 0; i < loaded->plan.step_count; i++) {
         const LoadedStep *step = &loaded->steps[i];
-        const struct PickOp *op = find_op(step->domain, step->op);
-        if (!op || step->plan->outputs.count <= op->output || step->plan->inputs.count == 0)
+        const OpRecord *op = find_op(step->domain, step->op);
+        if (!op || step->plan->outputs.count <= op->pick_out || step->plan->inputs.count == 0)
             continue;
-        uint32_t from = step->inputs[0], to = step->outputs[op->output];
+        uint32_t from = step->inputs[0], to = step->outputs[op->pick_out];
         if (from != PLAN_NONE && to != PLAN_NONE &&
             dtype_is_float((Dtype)loaded->plan.values[from].dtype) &&
             is_whole((Dtype)loaded->plan.values[to].dtype))
@@ -64,13 +47,13 @@ bool picks_are_made(const Session *s) {
 }
 
 /* The pick of a step that chooses by floats; NULL for others. */
-static const struct PickOp *op_of(const DemiStep *step) {
-    const struct PickOp *op = find_op(step->domain, step->op_type);
-    if (!op || op->output >= step->output_count || step->input_count == 0) return NULL;
-    const DemiData *from = &step->inputs[0], *to = &step->outputs[op->output];
+static const OpRecord *op_of(const DemiStep *step) {
+    const OpRecord *op = find_op(step->domain, step->op_type);
+    if (!op || op->pick_out >= step->output_count || step->input_count == 0) return NULL;
+    const DemiData *from = &step->inputs[0], *to = &step->outputs[op->pick_out];
     bool picks = from->kind == DEMI_DATA_TENSOR_KIND && to->kind == DEMI_DATA_TENSOR_KIND &&
                  dtype_is_float((Dtype)from->dtype) && is_whole((Dtype)to->dtype);
-    return picks && step->output_names[op->output][0] ? op : NULL;
+    return picks && step->output_names[op->pick_out][0] ? op : NULL;
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */
@@ -86,11 +69,11 @@ static uint32_t name_of(Picks *picks, const char *name) {
 }
 
 void picks_note(Picks *picks, const DemiStep *step) {
-    const struct PickOp *op = op_of(step);
+    const OpRecord *op = op_of(step);
     if (!op) return;
-    uint32_t name = name_of(picks, step->output_names[op->output]);
-    Pick pick = {.value = value_copy(picks->arena, &step->outputs[op->output])};
-    for (size_t i = 0; op->kind == PICK_BOXES && i < PICK_FROM && i < step->input_count; i++)
+    uint32_t name = name_of(picks, step->output_names[op->pick_out]);
+    Pick pick = {.value = value_copy(picks->arena, &step->outputs[op->pick_out])};
+    for (size_t i = 0; op->pick == PICK_BOXES && i < PICK_FROM && i < step->input_count; i++)
         pick.from[i] = value_copy(picks->arena, &step->inputs[i]);
     VEC_PUSH(picks->arena, &picks->items, pick);
     size_t number = picks->items.count;
@@ -123,8 +106,8 @@ static bool same_bytes(const DemiData *a, const DemiData *b) {
 }
 
 /* Only how many there are may differ, and that only where the data decide it. */
-static bool may_replace(const struct PickOp *op, const DemiData *own, const DemiData *pick) {
-    bool free = op->kind == PICK_BOXES || op->kind == PICK_NONZERO;
+static bool may_replace(const OpRecord *op, const DemiData *own, const DemiData *pick) {
+    bool free = op->pick == PICK_BOXES || op->pick == PICK_NONZERO;
     bool same = own->dtype == pick->dtype && own->rank == pick->rank;
     for (uint32_t i = 0; same && !free && i < own->rank; i++) same = own->dims[i] == pick->dims[i];
     return same;
@@ -147,31 +130,31 @@ static void add_row(Picks *picks, PickRows *rows, const DemiStep *step, const Pi
 
 bool picks_force(Picks *picks, Session *session, const DemiStep *step, PickRows *rows,
                  bool *replaced, Err *err) {
-    const struct PickOp *op = op_of(step);
+    const OpRecord *op = op_of(step);
     *replaced = false;
     if (!op) return true;
-    const DemiData *own = &step->outputs[op->output];
-    const Pick *pick = next_pick(picks, step->output_names[op->output]);
+    const DemiData *own = &step->outputs[op->pick_out];
+    const Pick *pick = next_pick(picks, step->output_names[op->pick_out]);
     if (!pick || !may_replace(op, own, &pick->value) || same_bytes(own, &pick->value)) return true;
     const LoadedStep *loaded = &demi_plan_loaded(session->plan)->steps[step->number];
     Arena scratch;
     arena_init(&scratch, picks->arena->trap);
-    PickCase pc = {.kind = op->kind,
+    PickCase pc = {.kind = (OpPick)op->pick,
                    .step = step,
                    .pick = &pick->value,
                    .own = own,
                    .from = pick->from,
                    .scratch = &scratch,
-                   .axis = exec_int_attr(loaded, "axis", op->kind == PICK_TOPK ? -1 : 0)};
+                   .axis = exec_int_attr(loaded, "axis", op->pick == PICK_TOPK ? -1 : 0)};
     PickRow row = {.margin = 0};
     pick_margin(&pc, &row);
     add_row(picks, rows, step, &row);
     *replaced = true;
     DemiData values = DEMI_DATA_INIT;
     bool ok = true;
-    if (op->kind == PICK_TOPK && pick_values(&pc, &values))
+    if (op->pick == PICK_TOPK && pick_values(&pc, &values))
         ok = step_replace(session->context, 0, &values, err);
-    ok = ok && step_replace(session->context, op->output, &pick->value, err);
+    ok = ok && step_replace(session->context, op->pick_out, &pick->value, err);
     arena_free(&scratch);
     return ok;
 }

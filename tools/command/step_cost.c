@@ -3,39 +3,9 @@
  * nothing worse. */
 #include "step_cost.h"
 
-#include <string.h>
-
 #include "dtype.h"
 #include "kernel.h"
-
-/* How operations follow from the shapes of operands. */
-typedef enum CostRule {
-    COST_CONV,      /* every output element: the weights of one output channel */
-    COST_DECONV,    /* every input element: the weights of one input channel */
-    COST_MATMUL,    /* every output element: the left operand's dim that is not the output's */
-    COST_GEMM,      /* every output element: what the left operand has for a row of the output */
-    COST_LAYER,     /* every step of time and sample: all weights */
-    COST_ATTENTION, /* every query element and output element: all keys, those of the past too */
-} CostRule;
-
-static const struct CostRow {
-    const char *op;
-    CostRule rule;
-    uint32_t left, weights; /* operands */
-} rows[] = {
-    {"Conv", COST_CONV, 0, 1},
-    {"ConvInteger", COST_CONV, 0, 1},
-    {"QLinearConv", COST_CONV, 0, 3},
-    {"ConvTranspose", COST_DECONV, 0, 1},
-    {"MatMul", COST_MATMUL, 0, 1},
-    {"MatMulInteger", COST_MATMUL, 0, 1},
-    {"QLinearMatMul", COST_MATMUL, 0, 3},
-    {"Gemm", COST_GEMM, 0, 1},
-    {"LSTM", COST_LAYER, 0, 1},
-    {"GRU", COST_LAYER, 0, 1},
-    {"RNN", COST_LAYER, 0, 1},
-    {"Attention", COST_ATTENTION, 0, 1},
-};
+#include "op_record.h"
 
 static double count_of(const DemiData *value, uint32_t from) {
     if (value->kind != DEMI_DATA_TENSOR_KIND) return 0;
@@ -73,21 +43,24 @@ static double key_count(const DemiStep *step) {
     return count;
 }
 
-static double multiplications(const DemiStep *step, const struct CostRow *row) {
-    if (step->input_count <= row->weights || step->output_count == 0) return 0;
-    const DemiData *left = &step->inputs[row->left], *weights = &step->inputs[row->weights];
+static double multiplications(const DemiStep *step, const OpRecord *record) {
+    if (step->input_count <= record->weights || step->output_count == 0) return 0;
+    const DemiData *left = &step->inputs[0], *weights = &step->inputs[record->weights];
     const DemiData *out = &step->outputs[0];
     if (left->kind != DEMI_DATA_TENSOR_KIND || weights->kind != DEMI_DATA_TENSOR_KIND) return 0;
     double results = count_of(out, 0);
-    switch (row->rule) {
-    case COST_CONV: return results * count_of(weights, 1);
-    case COST_DECONV: return count_of(left, 0) * count_of(weights, 1);
-    case COST_MATMUL: return results * inner_dim(left, out);
-    case COST_GEMM:
+    switch ((OpWork)record->work) {
+    case WORK_FEW:
+    case WORK_MOVES:
+    case WORK_OTHER: return 0;
+    case WORK_CONV: return results * count_of(weights, 1);
+    case WORK_DECONV: return count_of(left, 0) * count_of(weights, 1);
+    case WORK_MATMUL: return results * inner_dim(left, out);
+    case WORK_GEMM:
         return out->rank == 2 && out->dims[0] ? results * count_of(left, 0) / (double)out->dims[0]
                                               : 0;
-    case COST_ATTENTION: return (count_of(left, 0) + results) * key_count(step);
-    case COST_LAYER: {
+    case WORK_ATTENTION: return (count_of(left, 0) + results) * key_count(step);
+    case WORK_LAYER: {
         double all = count_of(weights, 0);
         if (step->input_count > 2) all += count_of(&step->inputs[2], 0);
         return left->rank == 3 ? (double)left->dims[0] * (double)left->dims[1] * all : 0;
@@ -100,8 +73,7 @@ StepCost step_cost(const DemiStep *step) {
     StepCost cost = {0, 0};
     for (size_t i = 0; i < step->input_count; i++) cost.bytes += bytes_of(&step->inputs[i]);
     for (size_t i = 0; i < step->output_count; i++) cost.bytes += bytes_of(&step->outputs[i]);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].op, step->op_type) == 0)
-            cost.flops = 2 * multiplications(step, &rows[i]);
+    const OpRecord *record = op_record_find(step->domain, step->op_type);
+    if (record) cost.flops = 2 * multiplications(step, record);
     return cost;
 }

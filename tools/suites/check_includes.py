@@ -73,6 +73,8 @@ EXTRA = {
     "passes/fusion": {"passes/passes.h"},
     "passes/upgrade": {"passes/passes.h", "passes/infer_dtypes.h"},
     "passes/lower_plan.c": {"runtime/plan.h"},
+    "passes/placement/operators_test.c": {"kernels/kernel.h", "rewrite/shape/shape.h",
+                                          "runtime/exec.h"},
     "tools/fuzz/hostile_commands.c": {"tools/command/commands.h", "tools/command/console.h",
                                       "tools/command/outputs.h"},
 }

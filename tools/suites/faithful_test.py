@@ -217,9 +217,9 @@ def one_node_models() -> list[tuple[pathlib.Path, onnx.NodeProto, int]]:
 
 
 def operators(to: str) -> set[str]:
-    """Operators of op_class.def that may take the type."""
-    table = ROOT / "passes/placement/op_class.def"
-    rows = re.findall(r'^X\("(.*?)", "(\w+)"', table.read_text(), re.M)
+    """Operators with a class in operators.def that may take the type."""
+    rows = re.findall(r'^OPERATOR\("(.*?)", "(\w+)", (?!CLASS\(NONE)',
+                      (ROOT / "rewrite/base/operators.def").read_text(), re.M)
     found = set()
     for domain, name in rows:
         node = onnx.NodeProto(op_type=name, domain=domain)

@@ -9,17 +9,9 @@
 #include "kernel_rows.h"
 
 const char *const activation_names[] = {
-    [ACTIVATION_NONE] = "",
-    [ACTIVATION_RELU] = "Relu",
-    [ACTIVATION_CLIP] = "Clip",
-    [ACTIVATION_LEAKY_RELU] = "LeakyRelu",
-    [ACTIVATION_SIGMOID] = "Sigmoid",
-    [ACTIVATION_TANH] = "Tanh",
-    [ACTIVATION_HARD_SIGMOID] = "HardSigmoid",
-    [ACTIVATION_HARD_SWISH] = "HardSwish",
-    [ACTIVATION_SILU] = "Silu",
-    [ACTIVATION_GELU] = "Gelu",
-    [ACTIVATION_GELU_TANH] = "GeluTanh",
+#define ACTIVATION(enumerator, name) [ACTIVATION_##enumerator] = (name),
+#include "activations.def"
+#undef ACTIVATION
     [ACTIVATION_COUNT] = NULL,
 };
 

@@ -10,19 +10,10 @@
 
 #include "kernel.h"
 
-/* The activations, with what their parameters are; p and q where absent have ONNX's defaults. */
 typedef enum Activation {
-    ACTIVATION_NONE,
-    ACTIVATION_RELU,
-    ACTIVATION_CLIP,         /* p <= y <= q; infinite where there is no bound */
-    ACTIVATION_LEAKY_RELU,   /* p: alpha */
-    ACTIVATION_SIGMOID,
-    ACTIVATION_TANH,
-    ACTIVATION_HARD_SIGMOID, /* p: alpha, q: beta */
-    ACTIVATION_HARD_SWISH,
-    ACTIVATION_SILU,         /* y sigmoid(y) */
-    ACTIVATION_GELU,         /* by erf */
-    ACTIVATION_GELU_TANH,
+#define ACTIVATION(enumerator, name) ACTIVATION_##enumerator,
+#include "activations.def"
+#undef ACTIVATION
     ACTIVATION_COUNT
 } Activation;
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is the reason that a report gives for each fp32 node there, and is it true?
 
-Judged against the source model, ONNX's own schemas, op_class.def and the report's other nodes; the
+Judged against the source model, ONNX's own schemas, operators.def and the report's other nodes; the
 cost that a "cheaper" reason claims is checked by placement_mincut_test.
 """
 
@@ -37,11 +37,12 @@ CONDITIONS = {
 
 
 def fp32_ops(policy: str) -> set[tuple[str, str]]:
-    """(domain, operator) of the FP32 rows of a policy's column."""
-    text = (ROOT / "passes/placement/op_class.def").read_text()
+    """(domain, operator) of those that a policy has in class FP32."""
+    text = (ROOT / "rewrite/base/operators.def").read_text()
     column = ("float16", "bfloat16", "fast").index(policy)
-    rows = re.findall(r'^X\("([^"]*)", "(\w+)", (\w+), (\w+), (\w+), (\w+)\)', text, re.M)
-    return {(r[0], r[1]) for r in rows if r[2 + column] == "FP32"}
+    rows = re.findall(r'^OPERATOR\("([^"]*)", "(\w+)", CLASS(?:ES)?\(([^)]*)\)', text, re.M)
+    return {(domain, name) for domain, name, classes in rows
+            if (classes.split(", ") * 3)[column] == "FP32"}
 
 
 FP32_OPS = {to: fp32_ops(to) for to in TARGET}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What every operator is, as far as it holds of all its versions: one record each, for whoever
+ * asks, from the passes to the runtime and the tools. The rows are operators.def, kept by hand: a
+ * list of operators' names stands nowhere else. A new fact is a member here, a macro in op_record.c
+ * and a word in the rows it holds of.
+ *
+ * What the published definitions say as data (operands, attributes, types of each version) is
+ * ops.h's, what they mean for types op_facts.h's; how a shape follows is shape.h's, what computes
+ * an operator kernel.h's.
+ */
+#ifndef DEMI_BASE_OP_RECORD_H
+#define DEMI_BASE_OP_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* In which precision a policy wants the operator, before legality, exclusions and neighbours have
+ * their say; op_class.h. */
+typedef enum OpClass {
+    CLASS_NONE,   /* takes and gives no floats, or is no operator demi knows: keeps its types */
+    CLASS_LOW,    /* runs low wherever that is legal */
+    CLASS_FP32,   /* stays in fp32 */
+    CLASS_FOLLOW, /* low where its data already is */
+    CLASS_WIDEST, /* low only where every float it reads is low */
+} OpClass;
+
+typedef enum Policy { POLICY_FLOAT16, POLICY_BFLOAT16, POLICY_FAST, POLICY_COUNT } Policy;
+
+/* What of a node may make its class another; op_class.c. */
+typedef enum OpUnless {
+    UNLESS_NOTHING,
+    UNLESS_POW,        /* low only for exponents that square */
+    UNLESS_DIV,        /* fp32 where the numerator is a constant */
+    UNLESS_SQUARE,     /* of Mul: a value times itself is as Pow to the exponent 2 */
+    UNLESS_SCATTER,    /* fp32 where the reduction accumulates */
+    UNLESS_CAST,       /* of Cast and CastLike: depends on the types they convert between */
+    UNLESS_DEQUANTIZE, /* fp32: what is quantized stays as it is */
+    UNLESS_ATTENTION,  /* fp32 where masked scores are an output */
+} OpUnless;
+
+/* What becomes of the typical magnitude (root mean square) of what is read; value_magnitude.c.
+ * Operators that only move data (op_facts.h) need none. */
+typedef enum OpMagnitude {
+    MAGNITUDE_UNSAID,   /* as MAGNITUDE_UNKNOWN */
+    MAGNITUDE_UNKNOWN,  /* nothing can be said of the result */
+    MAGNITUDE_SAME,     /* as the first operand, at most */
+    MAGNITUDE_CLIP,     /* and within its range */
+    MAGNITUDE_UNIT,     /* 1 at most */
+    MAGNITUDE_SHARES,   /* 1 at most, and each row adds up to 1: a product with it is a mean */
+    MAGNITUDE_SUM,      /* of uncorrelated operands */
+    MAGNITUDE_PRODUCT,  /* of uncorrelated operands */
+    MAGNITUDE_QUOTIENT, /* the first operand by the second */
+    MAGNITUDE_SQUARE,   /* where the exponent is 2 */
+    MAGNITUDE_ROOT,     /* square root */
+    MAGNITUDE_INVERSE,  /* one by it */
+    MAGNITUDE_DOT,      /* sums of products along the first operand's channels */
+    MAGNITUDE_NORM,     /* scale and shift are operands 1 and 2; what comes in does not count */
+    MAGNITUDE_WEIGHTED, /* as the third operand, of which it is a mean */
+} OpMagnitude;
+
+/* What an absolute error of what is read becomes; placement_precise.c. Operators that only move
+ * data carry it, and need no word. */
+typedef enum OpExact {
+    EXACT_NONE,
+    EXACT_CARRIES, /* arithmetic: an error of an operand is one of the result */
+    EXACT_ENDS, /* squashes into a bounded range: that is what has to be exact, not the operand. A
+                   sigmoid that a logarithm is taken of must not become 0 */
+    EXACT_PRODUCT, /* sums of products. Frequencies times positions is one; so is a layer of a
+                      network, behind which values are no coordinates */
+} OpExact;
+
+/* Where the time of a step goes, and how its multiplications follow from shapes; step_cost.c. */
+typedef enum OpWork {
+    WORK_FEW,       /* at most a few operations an element */
+    WORK_MOVES,     /* none: it moves or converts data */
+    WORK_CONV,      /* every output element: the weights of one output channel */
+    WORK_DECONV,    /* every input element: the weights of one input channel */
+    WORK_MATMUL,    /* every output element: the left operand's dim that is not the output's */
+    WORK_GEMM,      /* every output element: what the left operand has for a row of the output */
+    WORK_LAYER,     /* every step of time and sample: all weights */
+    WORK_ATTENTION, /* every query element and output element: all keys, those of the past too */
+    WORK_OTHER,     /* grows faster than its operands, in a way that nobody counts yet */
+} OpWork;
+
+/* How the operator hands back what is asked of its result to its operands; input_use.c. */
+typedef enum OpAnswers {
+    ANSWERS_NOTHING,
+    ANSWERS_SUM,
+    ANSWERS_PRODUCT,
+    ANSWERS_COMPARISON,
+    ANSWERS_CHOICE,
+    ANSWERS_LOGIC,
+} OpAnswers;
+
+/* What an operator that chooses by floats gives: places, or what a comparison says; picks.c. */
+typedef enum OpPick {
+    PICK_NOTHING,
+    PICK_TOPK,       /* places of the largest */
+    PICK_ARG,        /* the place of the largest, or smallest */
+    PICK_BOXES,      /* numbers of boxes */
+    PICK_NONZERO,    /* places that are not 0 */
+    PICK_CAST,       /* the integers below */
+    PICK_COMPARISON, /* which side of a threshold */
+} OpPick;
+
+enum OpTrait {
+    OP_RANDOM = 1,          /* outputs differ from run to run, or depend on a seeded stream */
+    OP_RANDOM_TRAINING = 2, /* the same, in training mode, which some versions have */
+    OP_LINEAR = 4,          /* what comes out is proportional to what goes in, or a sum with that */
+    OP_STEADY = 8,          /* what comes out differs by no more than what goes in */
+    OP_SELECTS = 16,        /* gives elements of operand 0, from places that others tell */
+    OP_TAKES_ROWS = 32,     /* rows of operand 0, and mostly few of many */
+    OP_NOT_NEGATIVE = 64,   /* output 0 is of places or counts: integers that are never negative */
+    OP_EPILOGUE = 128,      /* an activation without attributes that demi's own products take by the
+                               operator's name (fused_ops.def) */
+};
+
+typedef struct OpRecord {
+    const char *domain, *name;     /* "" for ai.onnx */
+    uint8_t classes[POLICY_COUNT]; /* OpClass by Policy */
+    uint8_t unless;                /* an OpUnless */
+    uint8_t magnitude;             /* an OpMagnitude */
+    uint8_t exact;                 /* an OpExact */
+    uint8_t asks;         /* bit i: an error of formal input i is an error of the result however
+                             large the operand is: rounding it to 16 bits makes mere noise */
+    const char *asks_for; /* what that operand is, as reports say it; NULL where there is none */
+    uint8_t work;         /* an OpWork */
+    uint8_t weights;      /* of OpWorks that count: the operand that is the weights, or the keys */
+    uint16_t gives;   /* bit i: elements of operand i come out as they are, if in other places, of
+                         another type or within bounds; the last bit is for all that follow too */
+    uint8_t answers;  /* an OpAnswers */
+    uint8_t pick;     /* an OpPick */
+    uint8_t pick_out; /* the output that is the pick */
+    uint8_t traits;   /* OpTraits */
+} OpRecord;
+
+/* The operator's record, or NULL. The domain is "" for ai.onnx. O(log operators). */
+const OpRecord *op_record_find(const char *domain, const char *name);
+
+/* All of them, sorted by domain and name; op_record_place is the reverse. */
+size_t op_record_count(void);
+const OpRecord *op_record_at(size_t place);
+size_t op_record_place(const OpRecord *record);
+
+/* Of NULL as of operators without: no trait, nothing given. */
+bool op_record_has(const OpRecord *record, unsigned traits); /* all of these */
+bool op_record_gives(const OpRecord *record, uint32_t operand);
+
+/* ---- rows of single operands ----------------------------------------------------------------- */
+
+/* What values an operand takes, for inputs that are made up; input_use.c. */
+typedef enum InputFact {
+    INPUT_FACT_INDEX,       /* into operand 0 along `axis`; number: where the attribute is absent */
+    INPUT_FACT_COORDINATES, /* into the leading sizes of operand 0, after batch_dims */
+    INPUT_FACT_POSITION,    /* into the table that operand 1 is, in order */
+    INPUT_FACT_DEPTH,       /* below operand 1 */
+    INPUT_FACT_FILL,        /* number serves whatever the rest is */
+    INPUT_FACT_DIVISOR,     /* not 0, of integers */
+    INPUT_FACT_CONDITION, /* of a branch: either will do, but of what is compared with a constant */
+    INPUT_FACT_ASCENDING, /* axes */
+    INPUT_FACT_RESHAPE,   /* a shape */
+    INPUT_FACT_LENGTHS,   /* at most what operand 0 has along its time axis */
+    INPUT_FACT_PARTS,     /* sizes that add up to what operand 0 has along `axis` */
+} InputFact;
+
+typedef struct OpInput {
+    const char *domain, *name;
+    uint32_t operand;
+    InputFact fact;
+    double number;
+} OpInput;
+
+/* The rows of an operator, which follow each other, `*count` of them; NULL and 0 where none. */
+const OpInput *op_inputs_find(const char *domain, const char *name, size_t *count);
+
+/* Operands that stay in fp32 although their type variable could go low: statistics, scales,
+ * coordinates and counts, whose values a 16-bit type would spoil. */
+typedef enum OpKeepWhen {
+    KEEP_ALWAYS,
+    KEEP_BFLOAT16, /* as MXNet's bfloat16 list has it */
+    KEEP_INEXACT,  /* but a number that the target holds exactly, which is not spoiled */
+} OpKeepWhen;
+
+typedef struct OpKeep {
+    const char *domain, *name;
+    int32_t since, until; /* of the operator's versions, both inclusive */
+    const char *var;      /* the type variable */
+    OpKeepWhen when;
+} OpKeep;
+
+/* As op_inputs_find; of all versions. */
+const OpKeep *op_keeps_find(const char *domain, const char *name, size_t *count);
+
+/* The operator of demi.fused that computes what this one does, and which of this one's operands
+ * each of its operands is, -1 none. */
+enum { FORM_OPERANDS = 4 };
+typedef struct OpForm {
+    const char *domain, *name;
+    const char *fused;
+    int8_t operands[FORM_OPERANDS];
+} OpForm;
+
+/* NULL where there is none. */
+const OpForm *op_form_find(const char *domain, const char *name);
+
+#endif
