@@ -52,9 +52,14 @@ const Model *demi_front_model(const DemiModel *model) {
     return model->model;
 }
 
+Model *demi_front_lend(DemiModel *model, MemTrap *trap) {
+    model->model->arena.trap = trap;
+    return model->model;
+}
+
 /* Lets the model's memory jump to this call's trap while it lasts. */
 static void call_lend(Call *call, DemiModel *model) {
-    model->model->arena.trap = &call->trap;
+    demi_front_lend(model, &call->trap);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -24,3 +24,24 @@ void error_fill(DemiError *error, DemiStatus status, const Err *err) {
     filled.size = error->size;
     memcpy(error, &filled, error->size < sizeof filled ? error->size : sizeof filled);
 }
+
+_Static_assert(sizeof((DemiError *)0)->file == sizeof((Err *)0)->file &&
+                   sizeof((DemiError *)0)->node == sizeof((Err *)0)->node &&
+                   sizeof((DemiError *)0)->what == sizeof((Err *)0)->what,
+               "the public error has the fields of the inner one");
+
+bool error_take(Err *err, DemiStatus status, const DemiError *error) {
+    if (status == DEMI_OK) return true;
+    if (err->code != ERR_NONE) return false;
+    *err = (Err){.code = status == DEMI_ERR_CANCELLED ? ERR_ENV : (ErrCode)status};
+    memcpy(err->file, error->file, sizeof err->file);
+    memcpy(err->graph, error->graph, sizeof err->graph);
+    memcpy(err->node, error->node, sizeof err->node);
+    memcpy(err->op_type, error->op_type, sizeof err->op_type);
+    memcpy(err->operand, error->operand, sizeof err->operand);
+    memcpy(err->what, error->what, sizeof err->what);
+    memcpy(err->expected, error->expected, sizeof err->expected);
+    memcpy(err->actual, error->actual, sizeof err->actual);
+    memcpy(err->hint, error->hint, sizeof err->hint);
+    return false;
+}

@@ -38,6 +38,8 @@ static inline void *vec_grow(Arena *arena, void *items, size_t *capacity, size_t
     return grown;
 }
 
+typedef VEC(const char *) Words;
+
 /* Bytes that someone else owns; what holds a Bytes says who. */
 typedef struct Bytes {
     const unsigned char *data;

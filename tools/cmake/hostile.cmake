@@ -6,8 +6,8 @@ list(FILTER command_sources EXCLUDE REGEX "/demi_main\\.c$")
 add_library(demi_commands OBJECT ${command_sources} tools/fuzz/hostile_commands.c
     tools/fuzz/fuzz_common.c)
 target_include_directories(demi_commands PUBLIC tools/command tools/fuzz)
-target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_passes demi_proto demi_runtime
-    demi_rewrite demi_shape demi_base ZLIB::ZLIB m)
+target_link_libraries(demi_commands PRIVATE demi_flags PUBLIC demi_trials demi_passes demi_proto
+    demi_runtime demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi_commands)
 
 add_executable(hostile_models tools/fuzz/hostile_models.c tools/fuzz/hostile_text.c)

@@ -9,6 +9,15 @@ foreach(test threads long_context)
     set_tests_properties(${test} PROPERTIES LABELS unit)
 endforeach()
 
+# What convert --verify, compare and diff do, asked of the library by its public headers alone.
+add_executable(client_verify tools/examples/client_verify.c)
+target_include_directories(client_verify PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
+target_link_libraries(client_verify PRIVATE demi_flags demi_trials)
+demi_use_onednn(client_verify)
+add_test(NAME client_verify COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/client_verify.sh
+    $<TARGET_FILE:client_verify> ${CMAKE_CURRENT_SOURCE_DIR}/testdata/models/conv_net.onnx)
+set_tests_properties(client_verify PROPERTIES LABELS unit)
+
 # The runtime without what reads and rewrites models: a program, and a library for plan_suite.py.
 add_executable(client_runtime tools/examples/client_runtime.c)
 target_include_directories(client_runtime PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/include)
@@ -17,7 +26,7 @@ add_library(demi_runtime_only SHARED runtime/demi_runtime.c)
 target_link_libraries(demi_runtime_only PRIVATE demi_flags demi_runtime)
 demi_use_onednn(demi_runtime_only)
 set(other_archives "")
-foreach(part demi_passes demi_proto demi_onnx_pb demi_rewrite)
+foreach(part demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite)
     list(APPEND other_archives $<TARGET_FILE:${part}>)
 endforeach()
 add_test(NAME runtime_only COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/tools/suites/runtime_only.sh

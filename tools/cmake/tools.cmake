@@ -16,19 +16,17 @@ add_custom_command(OUTPUT ${report_drawing}
             -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS tools/command/report_drawing.js tools/cmake/embed.cmake VERBATIM
     COMMENT "Embedding the report's drawing")
-set(ZLIB_USE_STATIC_LIBS ON)
-find_package(ZLIB REQUIRED) # numpy.savez_compressed's archives
 file(GLOB demi_command CONFIGURE_DEPENDS tools/command/*.c)
 add_executable(demi ${demi_command} ${report_page} ${report_drawing})
 target_include_directories(demi PRIVATE tools/command)
-target_link_libraries(demi PRIVATE demi_flags demi_passes demi_proto demi_runtime demi_rewrite demi_shape
-    demi_base ZLIB::ZLIB m)
+target_link_libraries(demi PRIVATE demi_flags demi_trials demi_passes demi_proto demi_runtime
+    demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
@@ -46,7 +44,7 @@ add_custom_command(OUTPUT ${demi_archive}
     COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdin=demi_no_stdin ${JANSSON_STATIC} ${jansson_copy}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${demi_object}
             -Wl,--whole-archive ${demi_part_files} -Wl,--no-whole-archive ${PROTOBUF_C_STATIC}
-            ${jansson_copy}
+            ${jansson_copy} ${ZLIB_LIBRARIES}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard "--keep-global-symbol=demi_*"
             ${demi_object}
     COMMAND ${CMAKE_COMMAND} -E rm -f ${demi_archive}
@@ -55,7 +53,7 @@ add_custom_command(OUTPUT ${demi_archive}
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/front/demi.h passes/front/demi_plugin.h rewrite/base/demi_dtype.h
-    rewrite/base/demi_error.h runtime/demi_runtime.h)
+    rewrite/base/demi_error.h runtime/demi_runtime.h trials/demi_trials.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

@@ -53,7 +53,7 @@ static bool compile_again(Program *program, const Parsed *parsed, const char *pa
         return false;
     DemiStatus status = demi_compile(model, &options, compare_piece, again, &error);
     demi_free(model);
-    if (err->code != ERR_NONE || !console_check(status, &error, err)) return false;
+    if (err->code != ERR_NONE || !error_take(err, status, &error)) return false;
     if (!again->differs && again->at == again->source->size) return true;
     err_set(err, ERR_MODEL, "'%s' is compiled to another plan", against);
     err_hint(err, "compile it again");
@@ -81,8 +81,8 @@ bool check_plan(Program *program, const Parsed *parsed, const char *path, Err *e
         err_hint(err, "--full goes with --against MODEL");
         return false;
     }
-    bool ok = console_check(demi_plan_load(path, &plan, &error), &error, err) &&
-              console_check(demi_plan_verify(plan, &error), &error, err) &&
+    bool ok = error_take(err, demi_plan_load(path, &plan, &error), &error) &&
+              error_take(err, demi_plan_verify(plan, &error), &error) &&
               (!against || check_source(program, plan, against, err));
     demi_plan_free(plan);
     return ok && (!full || compile_again(program, parsed, path, err));

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "op_record.h"
 #include "report_out.h"
+#include "run_options.h"
 #include "value_io.h"
 
 enum { MOST_RUNS = 1000000, PROFILE_RUNS = 10, LEAST_RUNS = 10, MOST_DEPTH = 256 };
@@ -21,7 +22,7 @@ static const ArgumentRow arguments[] = {
 };
 
 static const OptionRow options[] = {
-    SESSION_OPTIONS,
+    RUN_OPTIONS,
     {"warmup", 'w', OPTION_ROW_VALUE, "N", NULL,
      "Runs before measuring, at most a second of them; default 3."},
     {"runs", 'n', OPTION_ROW_VALUE, "N", NULL,
@@ -47,6 +48,7 @@ static const OptionRow options[] = {
 typedef struct Job {
     Program *program;
     const Parsed *parsed;
+    SessionOptions options;
     Bench bench;
     ReportPlan plan, trace; /* trace.file: NULL where there is none */
     uint64_t warmup, runs;
@@ -160,8 +162,8 @@ static void after_step(void *user, const DemiStep *step) {
 
 static bool watch(Job *job, DemiStepFn step, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    return console_check(demi_context_watch(job->bench.session.context, step, job, &error), &error,
-                         err);
+    return error_take(err, demi_context_watch(job->bench.session.context, step, job, &error),
+                      &error);
 }
 
 static bool profile(Job *job, Err *err) {
@@ -215,11 +217,11 @@ static void find_peak(Job *job) {
 static bool bench(Job *job, Err *err) {
     Words folders;
     Session *s = &job->bench.session;
-    if (!session_data_sets(s, job->program, parsed_value(job->parsed, "data"), &folders, err))
+    if (!session_data_sets(s, job->program->arena, job->options.inputs.data, &folders, err))
         return false;
-    const char *folder = folders.count ? folders.items[0] : NULL;
-    if (!session_find_inputs(s, job->program, job->parsed, folder, "0", err) ||
-        !session_bind(s, err) || !warm_up(job, err) || !measure(job, err) || !profile(job, err))
+    const SessionSet set = {.path = folders.count ? folders.items[0] : NULL, .random = true};
+    if (!session_find_inputs(s, job->program->arena, &set, err) || !session_bind(s, err) ||
+        !warm_up(job, err) || !measure(job, err) || !profile(job, err))
         return false;
     find_onednn(job);
     find_peak(job);
@@ -246,12 +248,15 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     job->parsed = parsed;
     job->bench.arena = program->arena;
     if (!path) return console_missing(parsed, "a model or plan to measure", err);
-    bool ok = session_number(parsed, "warmup", 0, &job->warmup, 3, err) &&
-              session_number(parsed, "runs", 1, &job->runs, 0, err) &&
-              session_number(parsed, "steps", 0, &job->bench.shown, 12, err) &&
-              session_real(parsed, "duration", &job->duration, 3, err) &&
-              open_outputs(job, err) &&
-              session_open(&job->bench.session, program, parsed, path, err) && bench(job, err);
+    bool ok = parsed_number(parsed, "warmup", 0, &job->warmup, 3, err) &&
+              parsed_number(parsed, "runs", 1, &job->runs, 0, err) &&
+              parsed_number(parsed, "steps", 0, &job->bench.shown, 12, err) &&
+              parsed_real(parsed, "duration", &job->duration, 3, err) && open_outputs(job, err);
+    ConsoleModel model = {program, parsed, path};
+    DemiSource source = run_source(&model);
+    job->bench.session.how = &job->options;
+    ok = ok && run_options_fill(&model, false, &job->options, err) &&
+         session_open(&job->bench.session, program->arena, &source, err) && bench(job, err);
     session_close(&job->bench.session);
     return ok;
 }

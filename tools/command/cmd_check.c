@@ -9,10 +9,9 @@
 #include "commands.h"
 #include "console.h"
 #include "convert_options.h"
-#include "demi_front.h"
-#include "model_against.h"
-#include "model_diff.h"
+#include "demi_trials.h"
 #include "report_out.h"
+#include "run_options.h"
 
 static const ArgumentRow arguments[] = {
     {"FILE", "The model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -23,10 +22,12 @@ static const OptionRow options[] = {
     {"against", 0, OPTION_ROW_VALUE, "REF", NULL,
      "Also compare with the model it was made from: the same inputs and outputs, nodes, shapes and "
      "metadata, casts apart; weights equal or rounded to nearest even; float as float16 or "
-     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form that "
+     "bfloat16 wherever a type is said; opsets may be raised, and operators then have the form "
+     "that "
      "'upgrade-opset' gives them."},
     {"full", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "With --against of a plan: compile REF again and compare every byte, which covers weights that "
+     "With --against of a plan: compile REF again and compare every byte, which covers weights "
+     "that "
      "REF has in other files, too."},
     {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
      "With --against: FILE must be what 'demi convert REF --policy FILE' makes; a file, or "
@@ -37,7 +38,7 @@ static const OptionRow options[] = {
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
      "16-bit values, else 1e-7."},
-    SESSION_OPTIONS,
+    RUN_OPTIONS,
     OPTION_JSON("Write the result as JSON too. Without FILE (as the last word, or before another "
                 "option) it goes to standard output and the text to standard error."),
     OPTION_QUIET,
@@ -51,7 +52,7 @@ typedef struct Result {
     const Err *fault;            /* code ERR_NONE: valid */
     const char *against;         /* or NULL */
     const Words *differences;    /* from it */
-    const CheckNumbers *numbers; /* NULL: not asked for */
+    const DemiVerdict *numbers;  /* NULL: not asked for */
 } Result;
 
 static void write_fault(const Err *fault, JsonWriter *json) {
@@ -91,123 +92,30 @@ typedef struct Job {
     const Parsed *parsed;
     const char *file, *against; /* against may be NULL */
     Words differences;
-    CheckNumbers numbers;
+    DemiVerdict *numbers; /* NULL: not asked for */
 } Job;
 
-static void take_difference(void *data, const char *line) {
+static bool take_difference(void *data, const char *line) {
     Job *job = data;
     Arena *arena = job->program->arena;
     const char *copy = arena_copy(arena, line, strlen(line));
     VEC_PUSH(arena, &job->differences, copy);
-}
-
-static bool make_types_exact(DemiModel *model, const char *file, Err *err) {
-    DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = demi_run_pipeline(model, "infer-dtypes", NULL, NULL, &error);
-    if (console_check(status, &error, err)) return true;
-    err_file(err, file);
-    return false;
-}
-
-/* "node 'n' (Conv) is added", "type 't' is changed, dtype: float16 -> float". */
-static void take_policy(void *data, const Difference *diff) {
-    static const char *const changes[] = {
-        [DIFF_REMOVED] = "is not there", [DIFF_ADDED] = "is added", [DIFF_CHANGED] = "is changed"};
-    Job *job = data;
-    Arena *arena = job->program->arena;
-    const char *where = diff->graph[0] ? arena_printf(arena, " in '%.60s'", diff->graph) : "";
-    const char *op = diff->op_type[0] ? arena_printf(arena, " (%s)", diff->op_type) : "";
-    const char *line =
-        arena_printf(arena, "by the policy: %s '%s'%s%s %s", diff_kind_name(diff->kind), diff->name,
-                     op, where, changes[diff->change]);
-    if (diff->what[0]) line = arena_printf(arena, "%s, %s", line, diff->what);
-    if (diff->a[0] || diff->b[0])
-        line = arena_printf(arena, "%s: %.60s -> %.60s", line, diff->a[0] ? diff->a : "none",
-                            diff->b[0] ? diff->b : "none");
-    VEC_PUSH(arena, &job->differences, line);
-}
-
-typedef struct ModelBytes {
-    Arena *arena;
-    VEC(char) items;
-} ModelBytes;
-
-static bool take_bytes(void *user, const void *bytes, size_t size) {
-    ModelBytes *all = user;
-    while (all->items.capacity - all->items.count < size)
-        all->items.items = vec_grow(all->arena, all->items.items, &all->items.capacity, 1);
-    memcpy(all->items.items + all->items.count, bytes, size);
-    all->items.count += size;
     return true;
-}
-
-/* The reference converted by the policy, as it is when written and read back: nodes without a name
- * are then called by what they give there. */
-static DemiModel *convert(Job *job, ModelBytes *bytes, Err *err) {
-    DemiModel *reference = NULL, *made = NULL;
-    DemiConvertOptions policy = DEMI_CONVERT_OPTIONS_INIT;
-    DemiError error = DEMI_ERROR_INIT;
-    if (!convert_options_policy(job->program->arena, job->parsed, &policy, err) ||
-        !console_load(job->program, job->parsed, job->against, &reference, err))
-        return NULL;
-    DemiStatus status = demi_convert(reference, &policy, NULL, &error);
-    if (status == DEMI_OK) status = demi_save_callback(reference, take_bytes, bytes, NULL, &error);
-    if (status == DEMI_OK)
-        status = demi_load_memory(bytes->items.items, bytes->items.count, NULL, &made, &error);
-    demi_free(reference);
-    if (!console_check(status, &error, err)) err_file(err, job->against);
-    return made;
-}
-
-/* The model must be what the policy makes of the reference. */
-static bool compare_policy(Job *job, DemiModel *model, Err *err) {
-    ModelBytes bytes = {.arena = job->program->arena};
-    DemiModel *made = convert(job, &bytes, err);
-    Arena scratch;
-    if (!made) return false;
-    arena_init(&scratch, job->program->arena->trap);
-    bool ok = model_diff(demi_front_model(made), demi_front_model(model), &scratch, take_policy,
-                         job, err);
-    arena_free(&scratch);
-    demi_free(made);
-    return ok;
-}
-
-/* The opset of the default domain that a model imports; 0: none. */
-static int64_t default_opset(const DemiModel *model) {
-    return opset_version(&demi_front_model(model)->opsets, NULL);
-}
-
-/* The reference at the opset that the model was raised to, where operators may have another form:
- * attributes that became inputs, say. One that can't be raised so is compared as it is. */
-static bool load_reference(Job *job, const DemiModel *model, DemiModel **reference, Err *err) {
-    Program *program = job->program;
-    int64_t wanted = default_opset(model);
-    if (!console_load(program, job->parsed, job->against, reference, err)) return false;
-    if (!default_opset(*reference) || wanted <= default_opset(*reference)) return true;
-    const char *pass = arena_printf(program->arena, "upgrade-opset{to=%lld}", (long long)wanted);
-    if (demi_run_pipeline(*reference, pass, NULL, NULL, NULL) == DEMI_OK) return true;
-    demi_free(*reference);
-    *reference = NULL;
-    return console_load(program, job->parsed, job->against, reference, err);
 }
 
 /* What differs from the reference goes to the job; false where that can't be told. */
 static bool compare(Job *job, DemiModel *model, Err *err) {
-    DemiModel *reference = NULL;
-    Arena scratch;
-    if (parsed_value(job->parsed, "policy") && !compare_policy(job, model, err)) return false;
-    if (!load_reference(job, model, &reference, err)) return false;
-    arena_init(&scratch, job->program->arena->trap);
-    bool ok = make_types_exact(model, job->file, err) &&
-              make_types_exact(reference, job->against, err) &&
-              model_against(demi_front_model(model), demi_front_model(reference), &scratch,
-                            take_difference, job, err);
-    arena_free(&scratch);
-    demi_free(reference);
-    CheckPair pair = {job->file, job->against};
-    return ok && (!check_numbers_asked(job->parsed) ||
-                  check_numbers_run(&job->numbers, job->program, job->parsed, &pair, err));
+    DemiError error = DEMI_ERROR_INIT;
+    DemiAgainstOptions how = DEMI_AGAINST_OPTIONS_INIT;
+    DemiConvertOptions policy = DEMI_CONVERT_OPTIONS_INIT;
+    ConsoleModel reference = {job->program, job->parsed, job->against};
+    DemiSource source = console_source(&reference);
+    if (parsed_value(job->parsed, "policy")) how.made_by = &policy;
+    if (!convert_options_policy(job->program->arena, job->parsed, &policy, err)) return false;
+    DemiStatus status = demi_against(model, &source, &how, take_difference, job, &error);
+    if (!error_take(err, status, &error)) return false;
+    const CheckPair pair = {{job->program, job->parsed, job->file}, reference};
+    return !check_numbers_asked(job->parsed) || check_numbers_run(&pair, &job->numbers, err);
 }
 
 /* Loads and checks; what is wrong with the model, or the comparison, goes to *fault. */
@@ -215,8 +123,8 @@ static void examine(Job *job, DemiReport **report, Err *fault) {
     DemiModel *model = NULL;
     DemiError error = DEMI_ERROR_INIT;
     if (!console_load(job->program, job->parsed, job->file, &model, fault)) return;
-    if (console_check(demi_describe(model, report, &error), &error, fault))
-        console_check(demi_check(model, &error), &error, fault);
+    if (error_take(fault, demi_describe(model, report, &error), &error))
+        error_take(fault, demi_check(model, &error), &error);
     if (fault->code != ERR_NONE)
         err_file(fault, job->file);
     else if (job->against)
@@ -264,7 +172,7 @@ static void print_result(const Job *job, const DemiReport *report, const ReportP
             console_paint(plan->color, PAINT_PLAIN));
     if (!job->against) return;
     print_differences(job, job->against, out);
-    if (job->numbers.sets) check_numbers_print(&job->numbers, job->program->arena, out);
+    if (job->numbers) check_numbers_print(job->numbers, job->program->arena, out);
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
@@ -294,15 +202,17 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
                      .fault = &fault,
                      .against = job.against,
                      .differences = &job.differences,
-                     .numbers = job.numbers.sets ? &job.numbers : NULL};
+                     .numbers = job.numbers};
     bool ok = true;
     if (fault.code == ERR_NONE && plan.text) print_result(&job, report, &plan);
-    if (job.differences.count || job.numbers.beyond) program->exit_code = 1;
+    bool beyond = job.numbers && demi_verdict_totals(job.numbers)->beyond;
+    if (job.differences.count || beyond) program->exit_code = 1;
     /* A file that is not there, or can't be read, has no result. */
     if (plan.json && fault.code <= ERR_MODEL)
         ok = report_json_to(program, &plan, fill_json, &result, err);
     if (fault.code <= ERR_MODEL) ok = ok && outputs_commit(program, NULL, err);
     demi_report_free(report);
+    demi_verdict_free(job.numbers);
     if (ok && fault.code != ERR_NONE) *err = fault;
     return err->code == ERR_NONE;
 }

@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "compare_advice.h"
 #include "dtype.h"
-#include "judge.h"
+#include "judge_text.h"
 #include "report_out.h"
-#include "value_io.h"
+#include "run_options.h"
+#include "value_write.h"
 
 enum { MOST_KEEP = 16 };
 
@@ -22,7 +22,7 @@ static const ArgumentRow arguments[] = {
 };
 
 static const OptionRow options[] = {
-    SESSION_OPTIONS,
+    RUN_OPTIONS,
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "The largest difference of a value that is fine, by the largest magnitude of the reference; "
      "default 0.02 where one of both has 16-bit values, else 1e-4."},
@@ -49,16 +49,12 @@ typedef struct Job {
     const Parsed *parsed;
     Arena *arena;
     const char *reference, *other;
-    Session a, b; /* a is not open where the reference is a folder */
-    bool folder;
-    Limit limit;
+    bool folder; /* the reference is one */
     uint64_t worst;
     ReportPlan plan;
-    Comparison comparison;
-    OutputErrors outputs;
-    PickRows picks;    /* those that differ */
-    Advice advice;     /* where an output is beyond the limit */
-    bool beyond;       /* one is */
+    DemiLimit limit; /* as the words say; then that which holds */
+    SessionOptions run;
+    DemiComparison *comparison;
     OutFile *keep_out; /* NULL: not asked for */
 } Job;
 
@@ -78,7 +74,7 @@ static const char *short_type(int32_t dtype) {
                                     : "";
 }
 
-static void print_diff(FILE *out, const ValueDiff *diff) {
+static void print_diff(FILE *out, const DemiDistance *diff) {
     if (diff->mismatch) {
         fprintf(out, "%66s", "not comparable");
         return;
@@ -97,50 +93,27 @@ static void print_name(FILE *out, const char *name) {
 }
 
 static int by_error(const void *a, const void *b) {
-    const ComparedValue *x = *(const ComparedValue *const *)a,
-                        *y = *(const ComparedValue *const *)b;
+    const DemiComparedValue *x = *(const DemiComparedValue *const *)a,
+                            *y = *(const DemiComparedValue *const *)b;
     double p = x->diff.mismatch ? INFINITY : x->diff.error;
     double q = y->diff.mismatch ? INFINITY : y->diff.error;
     if (p != q) return p > q ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-static const char *value_name(const Comparison *c, const ComparedValue *value) {
-    return c->names.names[value->name]->text;
-}
-
 static void print_worst(const Job *job, FILE *out) {
-    const Comparison *c = &job->comparison;
-    size_t count = c->values.count;
+    size_t count = demi_comparison_value_count(job->comparison);
     if (count == 0 || job->worst == 0) return;
-    const ComparedValue **sorted = ARENA_ARRAY(job->arena, const ComparedValue *, count);
-    for (size_t i = 0; i < count; i++) sorted[i] = &c->values.items[i];
+    const DemiComparedValue **sorted = ARENA_ARRAY(job->arena, const DemiComparedValue *, count);
+    for (size_t i = 0; i < count; i++) sorted[i] = demi_comparison_value(job->comparison, i);
     qsort(sorted, count, sizeof *sorted, by_error);
     fprintf(out, "\ninner values, furthest off first\n");
     print_header(out);
     for (size_t i = 0; i < count && i < job->worst; i++) {
         print_diff(out, &sorted[i]->diff);
-        print_name(out, value_name(c, sorted[i]));
+        print_name(out, sorted[i]->name);
         fprintf(out, " %s\n", sorted[i]->type);
     }
-}
-
-static size_t beyond_count(const Job *job) {
-    size_t count = 0;
-    for (size_t i = 0; i < job->comparison.values.count; i++)
-        count += limit_beyond(&job->limit, &job->comparison.values.items[i].diff);
-    return count;
-}
-
-static const ComparedValue *first_bad(const Job *job) {
-    for (size_t i = 0; i < job->comparison.values.count; i++)
-        if (limit_beyond(&job->limit, &job->comparison.values.items[i].diff))
-            return &job->comparison.values.items[i];
-    return NULL;
-}
-
-static const ComparedStep *maker_of(const Comparison *c, const ComparedValue *value) {
-    return &c->steps.items[c->steps.items[value->step].blamed];
 }
 
 /* For a shell: in single quotes. */
@@ -157,10 +130,11 @@ static const char *quoted(Arena *arena, const char *text) {
 
 static const char *keep_arguments(const Job *job) {
     const char *text = "";
-    const Words *keep = &job->advice.keep;
-    for (size_t i = 0; i < keep->count && i < MOST_KEEP; i++)
+    size_t count;
+    const char *const *keep = demi_comparison_keep(job->comparison, &count);
+    for (size_t i = 0; i < count && i < MOST_KEEP; i++)
         text = arena_printf(job->arena, "%s%s--keep %s", text, i ? " " : "",
-                            quoted(job->arena, keep->items[i]));
+                            quoted(job->arena, keep[i]));
     return text;
 }
 
@@ -169,40 +143,43 @@ static void put(FILE *out, const char *text) {
 }
 
 static void print_first(const Job *job, FILE *out) {
-    const ComparedValue *bad = first_bad(job);
-    fprintf(out, "\n%zu inner values compared, %zu beyond %g\n", job->comparison.values.count,
-            beyond_count(job), job->limit.error);
+    const DemiComparedValue *bad = demi_comparison_first(job->comparison);
+    fprintf(out, "\n%zu inner values compared, %zu beyond %g\n",
+            demi_comparison_value_count(job->comparison),
+            demi_comparison_totals(job->comparison)->values_beyond, job->limit.error);
     if (!bad) return;
-    const ComparedStep *step = maker_of(&job->comparison, bad);
     fprintf(out, "first beyond it: ");
-    put(out, value_name(&job->comparison, bad));
+    put(out, bad->name);
     fprintf(out, " %s, made by node ", bad->type);
-    put(out, step->name);
+    put(out, bad->node);
     fputs(" (", out);
-    put(out, step->op_type);
+    put(out, bad->op_type);
     fprintf(out, ")\n  %s\n", output_error_text(job->arena, &bad->diff));
 }
 
 static void print_picks(const Job *job, FILE *out) {
-    if (job->picks.count)
-        fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
-    for (size_t i = 0; i < job->picks.count; i++) {
+    size_t count = demi_comparison_pick_count(job->comparison);
+    if (count) fputs("\nwhat B picks otherwise; outputs and values are with A's picks\n", out);
+    for (size_t i = 0; i < count; i++) {
+        const DemiPick *pick = demi_comparison_pick(job->comparison, i);
         fputs("  ", out);
-        pick_print(&job->picks.items[i], out);
-        fputs(pick_beyond(&job->limit, &job->picks.items[i]) ? "  BEYOND\n" : "\n", out);
+        pick_print(pick, out);
+        fputs(demi_pick_beyond(&job->limit, pick) ? "  BEYOND\n" : "\n", out);
     }
 }
 
 static void print_trial(const Job *job, FILE *out) {
-    const Advice *advice = &job->advice;
+    const DemiAdvice *advice = demi_comparison_advice(job->comparison);
+    size_t count;
+    demi_comparison_keep(job->comparison, &count);
     switch (advice->state) {
-    case ADVICE_NONE: fputs("no node that runs in 16 bits brings it\n", out); return;
-    case ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
-    case ADVICE_REACHES:
+    case DEMI_ADVICE_NONE: fputs("no node that runs in 16 bits brings it\n", out); return;
+    case DEMI_ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
+    case DEMI_ADVICE_REACHES:
         fprintf(out,
                 "to keep in float, with which A converted anew is off by %.3g: ", advice->error);
         break;
-    case ADVICE_FAILS:
+    case DEMI_ADVICE_FAILS:
         fprintf(out,
                 "no choice of nodes was found with which A converted anew is within %g: inputs or "
                 "outputs in 16 bits, or constants that do not fit, may be the reason; to keep: ",
@@ -211,42 +188,44 @@ static void print_trial(const Job *job, FILE *out) {
     }
     put(out, keep_arguments(job));
     fputc('\n', out);
-    if (advice->keep.count > MOST_KEEP)
+    if (count > MOST_KEEP)
         fprintf(out,
                 "and %zu nodes more, which --keep-out FILE writes as a policy for 'demi convert "
                 "--policy FILE'\n",
-                advice->keep.count - MOST_KEEP);
+                count - MOST_KEEP);
 }
 
 static void print_advice(const Job *job, FILE *out) {
-    const AdviceFirst *first = &job->advice.first;
-    if (!job->beyond) return;
-    if (first->node) {
+    const DemiAdvice *advice = demi_comparison_advice(job->comparison);
+    if (!demi_comparison_totals(job->comparison)->beyond) return;
+    if (advice->node) {
         fputs("where it begins: node ", out);
-        put(out, first->node);
+        put(out, advice->node);
         fputs(" (", out);
-        put(out, first->op_type);
+        put(out, advice->op_type);
         fputs(") makes ", out);
-        put(out, first->value);
-        fprintf(out, " %s\n  %s; what it reads is off by %.3g\n", first->type,
-                output_error_text(job->arena, &first->diff), first->before);
+        put(out, advice->value);
+        fprintf(out, " %s\n  %s; what it reads is off by %.3g\n", advice->type,
+                output_error_text(job->arena, &advice->diff), advice->before);
     }
     print_trial(job, out);
 }
 
 static void print_report(const Job *job, FILE *out) {
+    const char *assumed = demi_comparison_totals(job->comparison)->assumed;
     fputs("reference ", out);
     report_puts(out, job->reference);
     fputs("\ncompared  ", out);
     report_puts(out, job->other);
-    report_puts(out, session_assumed(job->folder ? &job->b : &job->a));
+    if (assumed[0]) fputs("; sizes assumed: ", out);
+    report_puts(out, assumed);
     fputs("\n\noutputs\n", out);
     print_header(out);
-    for (size_t i = 0; i < job->outputs.count; i++) {
-        const OutputError *row = &job->outputs.items[i];
+    for (size_t i = 0; i < demi_comparison_output_count(job->comparison); i++) {
+        const DemiOutputError *row = demi_comparison_output(job->comparison, i);
         print_diff(out, &row->diff);
-        print_name(out, row->output);
-        if (limit_beyond(&job->limit, &row->diff))
+        print_name(out, row->name);
+        if (demi_limit_beyond(&job->limit, &row->diff))
             fprintf(out, "%s  BEYOND%s", console_paint(job->plan.color, PAINT_BAD),
                     console_paint(job->plan.color, PAINT_PLAIN));
         fputc('\n', out);
@@ -260,12 +239,11 @@ static void print_report(const Job *job, FILE *out) {
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_value(const Job *job, JsonWriter *json, const char *key,
-                       const ComparedValue *value) {
-    const ComparedStep *step = maker_of(&job->comparison, value);
+                       const DemiComparedValue *value) {
     json_open(json, key, '{');
-    json_text(json, "name", value_name(&job->comparison, value));
-    json_text(json, "node", step->name);
-    json_text(json, "op_type", step->op_type);
+    json_text(json, "name", value->name);
+    json_text(json, "node", value->node);
+    json_text(json, "op_type", value->op_type);
     json_text(json, "dtype", dtype_name((Dtype)value->dtype));
     json_text(json, "reference_dtype", dtype_name((Dtype)value->dtype_reference));
     output_error_json(json, &value->diff, &job->limit);
@@ -273,48 +251,60 @@ static void json_value(const Job *job, JsonWriter *json, const char *key,
 }
 
 static void json_advice(const Job *job, JsonWriter *json) {
-    static const char *const states[] = {[ADVICE_NONE] = "none",
-                                         [ADVICE_UNTRIED] = "untried",
-                                         [ADVICE_REACHES] = "reaches",
-                                         [ADVICE_FAILS] = "fails"};
-    const Advice *advice = &job->advice;
+    static const char *const states[] = {[DEMI_ADVICE_NONE] = "none",
+                                         [DEMI_ADVICE_UNTRIED] = "untried",
+                                         [DEMI_ADVICE_REACHES] = "reaches",
+                                         [DEMI_ADVICE_FAILS] = "fails"};
+    const DemiAdvice *advice = demi_comparison_advice(job->comparison);
+    size_t count;
+    const char *const *keep = demi_comparison_keep(job->comparison, &count);
     json_open(json, "keep", '[');
-    for (size_t i = 0; i < advice->keep.count; i++) json_text(json, NULL, advice->keep.items[i]);
+    for (size_t i = 0; i < count; i++) json_text(json, NULL, keep[i]);
     json_close(json, ']');
-    if (!job->beyond) return;
+    if (!demi_comparison_totals(job->comparison)->beyond) return;
     json_text(json, "advice", states[advice->state]);
-    if (advice->state == ADVICE_REACHES) json_number(json, "kept_error", advice->error);
-    if (!advice->first.node) return;
+    if (advice->state == DEMI_ADVICE_REACHES) json_number(json, "kept_error", advice->error);
+    if (!advice->node) return;
     json_open(json, "cause", '{');
-    json_text(json, "node", advice->first.node);
-    json_text(json, "op_type", advice->first.op_type);
-    json_text(json, "value", advice->first.value);
-    json_number(json, "error_before", advice->first.before);
+    json_text(json, "node", advice->node);
+    json_text(json, "op_type", advice->op_type);
+    json_text(json, "value", advice->value);
+    json_number(json, "error_before", advice->before);
     json_close(json, '}');
+}
+
+static void json_picks(const Job *job, JsonWriter *json) {
+    size_t count = demi_comparison_pick_count(job->comparison);
+    if (count == 0) return;
+    json_open(json, "picks", '[');
+    for (size_t i = 0; i < count; i++)
+        pick_json(json, demi_comparison_pick(job->comparison, i), &job->limit);
+    json_close(json, ']');
 }
 
 static void fill_json(JsonWriter *json, void *data) {
     const Job *job = data;
-    const ComparedValue *bad = first_bad(job);
+    const DemiComparedValue *bad = demi_comparison_first(job->comparison);
     json_open(json, NULL, '{');
     json_text(json, "reference", job->reference);
     json_text(json, "compared", job->other);
     json_number(json, "max_error", job->limit.error);
     json_number(json, "atol", job->limit.least);
     json_open(json, "outputs", '[');
-    for (size_t i = 0; i < job->outputs.count; i++) {
+    for (size_t i = 0; i < demi_comparison_output_count(job->comparison); i++) {
+        const DemiOutputError *row = demi_comparison_output(job->comparison, i);
         json_open(json, NULL, '{');
-        json_text(json, "name", job->outputs.items[i].output);
-        output_error_json(json, &job->outputs.items[i].diff, &job->limit);
+        json_text(json, "name", row->name);
+        output_error_json(json, &row->diff, &job->limit);
         json_close(json, '}');
     }
     json_close(json, ']');
-    picks_json(json, &job->picks, &job->limit);
+    json_picks(job, json);
     if (bad) json_value(job, json, "first_bad", bad);
     json_advice(job, json);
     json_open(json, "values", '[');
-    for (size_t i = 0; i < job->comparison.values.count; i++)
-        json_value(job, json, NULL, &job->comparison.values.items[i]);
+    for (size_t i = 0; i < demi_comparison_value_count(job->comparison); i++)
+        json_value(job, json, NULL, demi_comparison_value(job->comparison, i));
     json_close(json, ']');
     json_close(json, '}');
 }
@@ -322,7 +312,8 @@ static void fill_json(JsonWriter *json, void *data) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static void hint(const Job *job, Err *err) {
-    size_t count = job->advice.keep.count;
+    size_t count;
+    demi_comparison_keep(job->comparison, &count);
     if (count > MOST_KEEP)
         err_hint(err,
                  "--keep-out FILE writes the %zu nodes to keep, for 'demi convert --policy FILE'",
@@ -332,19 +323,19 @@ static void hint(const Job *job, Err *err) {
 }
 
 static bool judge(const Job *job, Err *err) {
-    for (size_t i = 0; i < job->outputs.count; i++) {
-        const OutputError *row = &job->outputs.items[i];
-        if (!limit_beyond(&job->limit, &row->diff)) continue;
+    for (size_t i = 0; i < demi_comparison_output_count(job->comparison); i++) {
+        const DemiOutputError *row = demi_comparison_output(job->comparison, i);
+        if (!demi_limit_beyond(&job->limit, &row->diff)) continue;
         err_set(err, ERR_MODEL, "it is beyond %g: %s", job->limit.error,
                 output_error_text(job->arena, &row->diff));
         err_file(err, job->other);
-        err_operand(err, "output '%s'", row->output);
+        err_operand(err, "output '%s'", row->name);
         hint(job, err);
         return false;
     }
-    for (size_t i = 0; i < job->picks.count; i++) {
-        const PickRow *row = &job->picks.items[i];
-        if (!pick_beyond(&job->limit, row)) continue;
+    for (size_t i = 0; i < demi_comparison_pick_count(job->comparison); i++) {
+        const DemiPick *row = demi_comparison_pick(job->comparison, i);
+        if (!demi_pick_beyond(&job->limit, row)) continue;
         err_set(err, ERR_MODEL,
                 "it picks otherwise where there is no tie: %llu of %llu are the same",
                 (unsigned long long)row->same, (unsigned long long)row->count);
@@ -357,89 +348,62 @@ static bool judge(const Job *job, Err *err) {
     return true;
 }
 
-static bool find_inputs(Job *job, Err *err) {
-    Words sets;
-    Session *first = job->folder ? &job->b : &job->a;
-    const char *save = parsed_value(job->parsed, "save-inputs");
-    if (!session_data_sets(first, job->program, parsed_value(job->parsed, "data"), &sets, err))
-        return false;
-    const char *set = sets.count ? sets.items[0] : NULL;
-    return session_find_inputs(first, job->program, job->parsed, set, "0", err) &&
-           (!save || session_save_inputs(first, job->program, save, err)) &&
-           (job->folder || (session_take_inputs(&job->b, job->program, &job->a, err) &&
-                            session_bind(&job->a, err))) &&
-           session_bind(&job->b, err);
+/* Writes the conversion that is advised as a policy, for convert --policy. */
+static bool write_policy(const Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    size_t size = demi_comparison_policy(job->comparison, NULL, 0, &error) + 1;
+    if (!error_take(err, error.status, &error)) return false;
+    char *text = arena_alloc(job->arena, size + 1);
+    demi_comparison_policy(job->comparison, text, size, NULL);
+    text[size - 1] = '\n';
+    return outfile_write(job->keep_out, text, size, err);
 }
 
-static bool is_beyond(const Job *job, const OutputErrors *rows, const PickRows *picks) {
-    bool beyond = false;
-    for (size_t i = 0; i < rows->count; i++)
-        beyond = beyond || limit_beyond(&job->limit, &rows->items[i].diff);
-    for (size_t i = 0; picks && i < picks->count; i++)
-        beyond = beyond || pick_beyond(&job->limit, &picks->items[i]);
-    return beyond;
+/* An end by Ctrl-C is none of the command: what was found by then is reported. */
+static bool advise(const Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    bool may_try = !parsed_flag(job->parsed, "no-trial") && strcmp(job->reference, "-") != 0;
+    if (!demi_comparison_totals(job->comparison)->beyond && !job->keep_out) return true;
+    DemiStatus status = demi_comparison_advise(job->comparison, may_try, &error);
+    if (status == DEMI_ERR_CANCELLED) status = DEMI_OK;
+    return error_take(err, status, &error) && (!job->keep_out || write_policy(job, err));
 }
 
-/* What B gives by its own picks is good enough where it is: what it picks does not matter then. */
-static bool compare_plainly(Job *job, const OutputReference *reference, Err *err) {
-    OutputErrors rows = {0};
-    if (!session_run(&job->b, err) || !output_errors(job->arena, reference, &job->b, &rows, err))
-        return false;
-    if (is_beyond(job, &rows, NULL)) return true;
-    job->outputs = rows;
-    job->picks.count = 0;
-    job->beyond = false;
-    return true;
+static bool save_inputs(const Job *job, Err *err) {
+    const char *folder = parsed_value(job->parsed, "save-inputs");
+    size_t count = demi_comparison_input_count(job->comparison);
+    SavedInput *inputs = ARENA_ARRAY(job->arena, SavedInput, count + 1);
+    for (size_t i = 0; i < count; i++)
+        inputs[i] = (SavedInput){demi_comparison_input(job->comparison, i),
+                                 demi_comparison_input_value(job->comparison, i)};
+    return !folder || inputs_save(&(SavedInputs){inputs, count}, job->program, folder, err);
 }
 
-/* Units in the last place are those of the type that an output had before a conversion's last
- * Cast. */
-static bool measure_outputs(Job *job, const OutputReference *reference, Err *err) {
-    if (!output_errors(job->arena, reference, &job->b, &job->outputs, err)) return false;
-    for (size_t i = 0; i < job->outputs.count; i++) {
-        OutputError *row = &job->outputs.items[i];
-        const ValueDiff *inner = comparison_output(&job->comparison, row->output);
-        if (inner && inner->ulp_of != row->diff.ulp_of && inner->count == row->diff.count) {
-            row->diff.ulp = inner->ulp;
-            row->diff.ulp_of = inner->ulp_of;
-        }
-    }
-    return true;
-}
-
-static bool run_both(Job *job, Err *err) {
-    Comparison *c = &job->comparison;
-    OutputReference reference = {job->reference, job->folder ? NULL : &job->a, NULL};
-    comparison_init(c, job->arena, job->b.threads);
-    if (job->folder) c->folder = job->reference;
-    if (!find_inputs(job, err)) return false;
-    if (!job->folder && !comparison_reference(c, &job->a, err)) return false;
-    if (!comparison_run(c, &job->b, err) || !measure_outputs(job, &reference, err) ||
-        !limit_find(job->parsed, c->low, &job->limit, err))
-        return false;
-    job->picks = c->picked;
-    job->beyond = is_beyond(job, &job->outputs, &job->picks);
-    comparison_judge(c, &job->limit);
-    return !job->beyond || job->picks.count == 0 || compare_plainly(job, &reference, err);
-}
-
-static bool advise(Job *job, Err *err) {
-    const AdviceCase ac = {.program = job->program,
-                           .parsed = job->parsed,
-                           .comparison = &job->comparison,
-                           .reference = &job->a,
-                           .other = &job->b,
-                           .limit = &job->limit,
-                           .beyond = job->beyond,
-                           .may_try = !job->folder && !job->a.is_plan && !job->b.is_plan &&
-                                      !parsed_flag(job->parsed, "no-trial") &&
-                                      strcmp(job->reference, "-") != 0};
-    if (job->beyond || job->keep_out) compare_advise(&ac, &job->advice);
-    return !job->keep_out || compare_write_policy(&ac, &job->advice, job->keep_out, err);
+static bool run_both(Job *job, RunProgress *progress, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiCompareOptions how = DEMI_COMPARE_OPTIONS_INIT;
+    ConsoleModel reference = {job->program, job->parsed, job->reference};
+    ConsoleModel other = {job->program, job->parsed, job->other};
+    DemiSource a = run_source(&reference), b = run_source(&other);
+    if (!run_options_fill(job->folder ? &other : &reference, true, &job->run, err)) return false;
+    if (job->folder) a.open = NULL;
+    how.inputs = &job->run.inputs;
+    how.compile = &job->run.compile;
+    how.context = &job->run.context;
+    how.limit = &job->limit;
+    how.progress = run_progress;
+    how.progress_user = progress;
+    DemiStatus status = demi_compare(&a, &b, &how, &job->comparison, &error);
+    if (!error_take(err, status, &error)) return false;
+    job->limit = demi_comparison_totals(job->comparison)->limit;
+    bool ok = save_inputs(job, err) && advise(job, err);
+    run_progress_end(progress);
+    return ok;
 }
 
 static bool compare(Job *job, Err *err) {
-    if (!run_both(job, err) || !advise(job, err)) return false;
+    RunProgress progress = {.program = job->program};
+    if (!run_both(job, &progress, err)) return false;
     if (job->plan.text) print_report(job, job->plan.text);
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
         return false;
@@ -476,18 +440,11 @@ static bool open_outputs(Job *job, Err *err) {
 }
 
 static bool run(Program *program, const Parsed *parsed, Err *err) {
-    Job *job = ARENA_NEW(program->arena, Job);
-    job->program = program;
-    job->parsed = parsed;
-    job->arena = program->arena;
-    job->a.judges = job->b.judges = true;
-    bool ok = find_files(job, err) &&
-              limit_find(parsed, false, &job->limit, err) && /* before anything runs, the words */
-              session_number(parsed, "worst", 0, &job->worst, 10, err) && open_outputs(job, err) &&
-              (job->folder || session_open(&job->a, program, parsed, job->reference, err)) &&
-              session_open(&job->b, program, parsed, job->other, err) && compare(job, err);
-    session_close(&job->a);
-    session_close(&job->b);
+    Job job = {.program = program, .parsed = parsed, .arena = program->arena};
+    bool ok = find_files(&job, err) && parsed_limit(parsed, &job.limit, err) &&
+              parsed_number(parsed, "worst", 0, &job.worst, 10, err) && open_outputs(&job, err) &&
+              compare(&job, err);
+    demi_comparison_free(job.comparison);
     return ok;
 }
 

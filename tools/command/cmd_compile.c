@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "demi_runtime.h"
 #include "report_out.h"
-#include "session.h"
+#include "run_options.h"
 
 static const ArgumentRow arguments[] = {
     {"IN", "The model: an ONNX file, text (.onnxtxt), or '-'."},
@@ -36,9 +36,22 @@ static bool verify(const OutFile *file, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     if (file->streaming) return true;
     snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
-    bool ok = console_check(demi_plan_load(path, &plan, &error), &error, err);
+    bool ok = error_take(err, demi_plan_load(path, &plan, &error), &error);
     demi_plan_free(plan);
     if (!ok) err_file(err, file->path);
+    return ok;
+}
+
+static bool compile(Program *program, const Parsed *parsed, const char *path, OutputFile *output,
+                    Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiCompileOptions how;
+    DemiModel *model = NULL;
+    if (!console_load(program, parsed, path, &model, err)) return false;
+    bool ok = run_options_compile(parsed, false, &how, err) &&
+              error_take(err, demi_compile(model, &how, outputs_write, output, &error), &error);
+    if (!ok) err_file(err, path);
+    demi_free(model);
     return ok;
 }
 
@@ -51,9 +64,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (!out) return console_missing(parsed, "an output, -o OUT.plan", err);
     OutputFile output = {report_open(program, "output", out, err), err};
     if (!output.file) return false;
-    bool ok =
-        session_compile(program, parsed, in, false, (SessionSink){outputs_write, &output}, err) &&
-        verify(output.file, err);
+    bool ok = compile(program, parsed, in, &output, err) && verify(output.file, err);
     if (!ok) return false;
     if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0) {
         report_puts(stdout, out);

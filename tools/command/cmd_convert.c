@@ -120,7 +120,7 @@ typedef size_t (*OptionsText)(const DemiConvertOptions *options, char *buffer, s
 static const char *options_text(const Job *job, OptionsText write, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     size_t size = write(&job->options, NULL, 0, &error) + 1;
-    if (!console_check(error.status, &error, err)) return NULL;
+    if (!error_take(err, error.status, &error)) return NULL;
     char *text = arena_alloc(job->program->arena, size);
     write(&job->options, text, size, NULL);
     return text;
@@ -233,7 +233,7 @@ static bool convert(Job *job, Err *err) {
     DemiReport **report = wants_report(job) ? &job->report : NULL;
     DemiStatus status = demi_convert(job->model, &job->options, report, &error);
     console_progress_end(job->program);
-    if (!console_check(status, &error, err)) {
+    if (!error_take(err, status, &error)) {
         err_file(err, job->input);
         Err unused = {.code = ERR_NONE};
         const char *pipeline = options_text(job, demi_convert_pipeline, &unused);
@@ -244,7 +244,7 @@ static bool convert(Job *job, Err *err) {
     if (!explain_nodes(job, err)) return false;
     /* What gives NaN for numbers is reported and not written: nobody wants such a file by accident,
      * and who does leaves --verify out. */
-    if (job->verified.result.broken && job->file) {
+    if (verify_broken(&job->verified) && job->file) {
         outputs_drop(job->program, job->file);
         job->file = NULL;
         job->output = NULL;
@@ -277,7 +277,8 @@ static bool run_job(Job *job, Err *err) {
         return print_options(job, demi_convert_pipeline, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
     if (!find_files(job, err) || !open_outputs(job, err)) return false;
-    return verify_run(job->program, parsed, job->input, &job->options, &job->verified, err) &&
+    const ConsoleModel model = {job->program, parsed, job->input};
+    return verify_run(&model, &job->options, &job->verified, err) &&
            console_load(job->program, parsed, job->input, &job->model, err) && convert(job, err);
 }
 
@@ -285,6 +286,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed};
     bool ok = fill_options(&job, err) && run_job(&job, err);
     demi_report_free(job.report);
+    demi_verdict_free(job.verified.verdict);
     demi_free(job.model);
     demi_passes_free(job.passes);
     return ok;

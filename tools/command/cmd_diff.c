@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "compare.h"
 #include "console.h"
-#include "demi_front.h"
-#include "model_diff.h"
+#include "demi_trials.h"
 #include "report_out.h"
 #include "shown.h"
 
@@ -32,6 +30,8 @@ static const OptionRow options[] = {
     {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
 };
 
+enum { DIFF_KIND_COUNT = DEMI_DIFF_FUNCTION + 1 };
+
 typedef struct Job {
     Program *program;
     const Parsed *parsed;
@@ -39,11 +39,10 @@ typedef struct Job {
     DemiModel *models[2];
     ReportPlan plan;
     uint64_t limit, count;
-    uint64_t kinds[DIFF_KINDS][3]; /* by DiffChange */
-    JsonWriter *json; /* where a walk writes to; else text */
-    Arena scratch;
+    uint64_t kinds[DIFF_KIND_COUNT][3]; /* by DemiDiffChange */
+    JsonWriter *json;                   /* where the second walk writes to */
     Err *err;
-    bool ok, strict_found; /* the one difference is strict's */
+    bool ok;
 } Job;
 
 static void put(FILE *out, const char *text) {
@@ -54,14 +53,15 @@ static void put(FILE *out, const char *text) {
 }
 
 /* "~ node 'n' (Conv), attribute pads: [0,0] -> [1,1]". */
-static void print_line(const Difference *diff, const ReportPlan *plan) {
-    static const char marks[] = {[DIFF_REMOVED] = '-', [DIFF_ADDED] = '+', [DIFF_CHANGED] = '~'};
-    static const Paint paints[] = {
-        [DIFF_REMOVED] = PAINT_BAD, [DIFF_ADDED] = PAINT_GOOD, [DIFF_CHANGED] = PAINT_NOTE};
+static void print_line(const DemiDifference *diff, const ReportPlan *plan) {
+    static const char marks[] = {
+        [DEMI_DIFF_REMOVED] = '-', [DEMI_DIFF_ADDED] = '+', [DEMI_DIFF_CHANGED] = '~'};
+    static const Paint paints[] = {[DEMI_DIFF_REMOVED] = PAINT_BAD,
+                                   [DEMI_DIFF_ADDED] = PAINT_GOOD,
+                                   [DEMI_DIFF_CHANGED] = PAINT_NOTE};
     FILE *out = plan->text;
-    fprintf(out, "%s%c%s %s", console_paint(plan->color, paints[diff->change]),
-            marks[diff->change], console_paint(plan->color, PAINT_PLAIN),
-            diff_kind_name(diff->kind));
+    fprintf(out, "%s%c%s %s", console_paint(plan->color, paints[diff->change]), marks[diff->change],
+            console_paint(plan->color, PAINT_PLAIN), demi_diff_kind_name(diff->kind));
     if (diff->name[0]) {
         fputs(" '", out);
         report_put(out, diff->name, strlen(diff->name));
@@ -83,27 +83,29 @@ static void print_line(const Difference *diff, const ReportPlan *plan) {
     }
     if (diff->a[0] || diff->b[0]) {
         fputs(": ", out);
-        put(out, diff->a[0] || diff->change != DIFF_CHANGED ? diff->a : "none");
-        if (diff->change == DIFF_CHANGED) fputs(" -> ", out);
-        put(out, diff->b[0] || diff->change != DIFF_CHANGED ? diff->b : "none");
+        put(out, diff->a[0] || diff->change != DEMI_DIFF_CHANGED ? diff->a : "none");
+        if (diff->change == DEMI_DIFF_CHANGED) fputs(" -> ", out);
+        put(out, diff->b[0] || diff->change != DEMI_DIFF_CHANGED ? diff->b : "none");
     }
     fputc('\n', out);
 }
 
-static void take_text(void *data, const Difference *diff) {
+static bool take_text(void *data, const DemiDifference *diff) {
     Job *job = data;
     job->kinds[diff->kind][diff->change]++;
     job->count++;
     if (job->plan.text && (!job->limit || job->count <= job->limit))
         print_line(diff, &job->plan);
+    return true;
 }
 
-static void take_json(void *data, const Difference *diff) {
-    static const char *const changes[] = {
-        [DIFF_REMOVED] = "removed", [DIFF_ADDED] = "added", [DIFF_CHANGED] = "changed"};
+static bool take_json(void *data, const DemiDifference *diff) {
+    static const char *const changes[] = {[DEMI_DIFF_REMOVED] = "removed",
+                                          [DEMI_DIFF_ADDED] = "added",
+                                          [DEMI_DIFF_CHANGED] = "changed"};
     Job *job = data;
     json_open(job->json, NULL, '{');
-    json_text(job->json, "kind", diff_kind_name(diff->kind));
+    json_text(job->json, "kind", demi_diff_kind_name(diff->kind));
     json_text(job->json, "change", changes[diff->change]);
     json_text(job->json, "name", diff->name);
     if (diff->op_type[0]) json_text(job->json, "op_type", diff->op_type);
@@ -112,38 +114,15 @@ static void take_json(void *data, const Difference *diff) {
     if (diff->a[0]) json_text(job->json, "a", diff->a);
     if (diff->b[0]) json_text(job->json, "b", diff->b);
     json_close(job->json, '}');
-}
-
-static bool walk(Job *job, DiffVisit visit) {
-    bool ok = model_diff(demi_front_model(job->models[0]), demi_front_model(job->models[1]),
-                         &job->scratch, visit, job, job->err);
-    arena_free(&job->scratch);
-    return ok;
-}
-
-/* What the walk by names does not look at. */
-static bool strictly_equal(Job *job) {
-    Err first = {0};
-    const Model *a = demi_front_model(job->models[0]), *b = demi_front_model(job->models[1]);
-    if (model_compare(a, b, NULL, &first)) return true;
-    if (first.code != ERR_MODEL) {
-        *job->err = first;
-        return false;
-    }
-    char line[1024];
-    err_format(&first, line, sizeof line);
-    Difference diff = {.kind = DIFF_MODEL, .change = DIFF_CHANGED, .graph = "", .name = "",
-                       .op_type = "", .what = line, .a = "", .b = ""};
-    job->strict_found = true;
-    if (job->json) take_json(job, &diff);
-    else take_text(job, &diff);
     return true;
 }
 
-static bool compare(Job *job) {
-    if (!walk(job, job->json ? take_json : take_text)) return false;
-    bool look = job->json ? job->strict_found : parsed_flag(job->parsed, "strict") && !job->count;
-    return !look || strictly_equal(job);
+static bool compare(Job *job, DemiDiffFn visit) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiDiffOptions how = DEMI_DIFF_OPTIONS_INIT;
+    how.strict = parsed_flag(job->parsed, "strict");
+    DemiStatus status = demi_diff(job->models[0], job->models[1], &how, visit, job, &error);
+    return error_take(job->err, status, &error);
 }
 
 static void fill_json(JsonWriter *json, void *data) {
@@ -155,7 +134,7 @@ static void fill_json(JsonWriter *json, void *data) {
     json_unsigned(json, "count", job->count);
     json_open(json, "differences", '[');
     job->json = json;
-    job->ok = compare(job);
+    job->ok = compare(job, take_json);
     json_close(json, ']');
     json_close(json, '}');
 }
@@ -170,12 +149,13 @@ static void print_summary(const Job *job, FILE *out) {
         fprintf(out, "(%" PRIu64 " more; --limit 0 prints all)\n", job->count - job->limit);
     fprintf(out, "%" PRIu64 " difference%s:", job->count, job->count == 1 ? "" : "s");
     bool first = true;
-    for (int kind = 0; kind < DIFF_KINDS; kind++)
+    for (int kind = 0; kind < DIFF_KIND_COUNT; kind++)
         for (int change = 0; change < 3; change++) {
             uint64_t count = job->kinds[kind][change];
             if (!count) continue;
             fprintf(out, "%s %" PRIu64 " %s%s %s", first ? "" : ",", count,
-                    diff_kind_name((DiffKind)kind), count == 1 ? "" : "s", changes[change]);
+                    demi_diff_kind_name((DemiDiffKind)kind), count == 1 ? "" : "s",
+                    changes[change]);
             first = false;
         }
     fputc('\n', out);
@@ -183,7 +163,7 @@ static void print_summary(const Job *job, FILE *out) {
 
 static bool diff(Job *job, Err *err) {
     job->err = err;
-    if (!compare(job)) return false;
+    if (!compare(job, take_text)) return false;
     if (job->plan.text) print_summary(job, job->plan.text);
     job->ok = true;
     if (job->plan.json && !report_json_to(job->program, &job->plan, fill_json, job, err))
@@ -214,7 +194,6 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (strcmp(job.files[0], "-") == 0 && strcmp(job.files[1], "-") == 0)
         return err_set(err, ERR_USAGE, "only one model can come from standard input");
     if (!read_limit(&job, err) || !report_plan(program, false, &job.plan, err)) return false;
-    arena_init(&job.scratch, program->arena->trap);
     bool ok = console_load(program, parsed, job.files[0], &job.models[0], err) &&
               console_load(program, parsed, job.files[1], &job.models[1], err) && diff(&job, err);
     demi_free(job.models[0]);

@@ -88,7 +88,7 @@ static bool rewrite(Job *job, Err *err) {
     run.passes = job->passes;
     DemiStatus status = demi_run_pipeline(job->model, job->pipeline, &run, &job->report, &error);
     console_progress_end(job->program);
-    if (!console_check(status, &error, err)) {
+    if (!error_take(err, status, &error)) {
         if (err->code != ERR_USAGE) err_file(err, job->input);
         reproducer_write(job->program, job->parsed, job->pipeline, err);
         return false;

@@ -8,9 +8,10 @@
 #include "commands.h"
 #include "dtype.h"
 #include "report_out.h"
-#include "session.h"
+#include "run_options.h"
 #include "value_compare.h"
 #include "value_io.h"
+#include "value_write.h"
 
 enum { SHOWN_VALUES = 8 };
 
@@ -20,7 +21,7 @@ static const ArgumentRow arguments[] = {
 };
 
 static const OptionRow options[] = {
-    SESSION_OPTIONS,
+    RUN_OPTIONS,
     {"rtol", 0, OPTION_ROW_VALUE, "X", NULL,
      "With --data: how far an output may be from what is expected, relative to it; default 1e-3. "
      "Without --rtol and --atol, integers must be equal."},
@@ -40,7 +41,7 @@ static const OptionRow options[] = {
 typedef struct Output {
     DemiData value;
     bool expected; /* there was something to compare with */
-    ValueDiff diff;
+    DemiDistance diff;
 } Output;
 
 typedef struct Run {
@@ -57,6 +58,7 @@ typedef struct Job {
     Session session;
     Tolerance tolerance;
     ReportPlan plan;
+    SessionOptions options;
     Words folders;
     Run *runs;
     size_t run_count;
@@ -112,14 +114,23 @@ static bool write_outputs(Job *job, const Run *run, const char *folder, Err *err
     return true;
 }
 
+static bool save_inputs(Job *job, const char *folder, Err *err) {
+    const Session *s = &job->session;
+    SavedInput *inputs = ARENA_ARRAY(job->arena, SavedInput, s->input_count + 1);
+    for (size_t i = 0; i < s->input_count; i++)
+        inputs[i] = (SavedInput){&s->inputs[i], s->given[i] ? &s->values[i] : NULL};
+    return inputs_save(&(SavedInputs){inputs, s->input_count}, job->program, folder, err);
+}
+
 static bool run_once(Job *job, Run *run, Err *err) {
     Session *s = &job->session;
     const char *inputs = parsed_value(job->parsed, "save-inputs");
     const char *outputs = parsed_value(job->parsed, "output-dir");
-    if (!session_find_inputs(s, job->program, job->parsed, run->folder, NULL, err)) return false;
+    const SessionSet set = {.path = run->folder, .random = job->options.inputs.random};
+    if (!session_find_inputs(s, job->arena, &set, err)) return false;
     if (inputs) inputs = folder_for(job, run, inputs, err);
     if (err->code != ERR_NONE) return false;
-    if (inputs && !session_save_inputs(s, job->program, inputs, err)) return false;
+    if (inputs && !save_inputs(job, inputs, err)) return false;
     if (!session_bind(s, err)) return false;
     double start = console_seconds();
     if (!session_run(s, err)) return false;
@@ -163,7 +174,7 @@ static void print_value(Job *job, const DemiData *value, FILE *out) {
     if (stats.inf) fprintf(out, ", %llu infinite", (unsigned long long)stats.inf);
 }
 
-static const char *diff_text(Arena *arena, const ValueDiff *diff) {
+static const char *diff_text(Arena *arena, const DemiDistance *diff) {
     if (diff->mismatch) return arena_printf(arena, "it is %s", diff->mismatch);
     return arena_printf(arena,
                         "%llu of %llu elements beyond tolerance, worst at %llu: %.6g, "
@@ -280,8 +291,7 @@ static bool make_folders(Job *job, Err *err) {
 }
 
 static bool run_all(Job *job, Err *err) {
-    if (!session_data_sets(&job->session, job->program, parsed_value(job->parsed, "data"),
-                           &job->folders, err))
+    if (!session_data_sets(&job->session, job->arena, job->options.inputs.data, &job->folders, err))
         return false;
     job->run_count = job->folders.count ? job->folders.count : 1;
     job->runs = ARENA_ARRAY(job->arena, Run, job->run_count);
@@ -300,10 +310,14 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     const char *path = parsed_argument(parsed, 0);
     if (!path) return console_missing(parsed, "a model or plan to run", err);
     job.tolerance.exact_integers = !parsed_flag(parsed, "rtol") && !parsed_flag(parsed, "atol");
-    bool ok = session_real(parsed, "rtol", &job.tolerance.relative, 1e-3, err) &&
-              session_real(parsed, "atol", &job.tolerance.absolute, 1e-7, err) &&
-              report_plan(program, false, &job.plan, err) && make_folders(&job, err) &&
-              session_open(&job.session, program, parsed, path, err) && run_all(&job, err);
+    bool ok = parsed_real(parsed, "rtol", &job.tolerance.relative, 1e-3, err) &&
+              parsed_real(parsed, "atol", &job.tolerance.absolute, 1e-7, err) &&
+              report_plan(program, false, &job.plan, err) && make_folders(&job, err);
+    ConsoleModel model = {program, parsed, path};
+    DemiSource source = run_source(&model);
+    job.session.how = &job.options;
+    ok = ok && run_options_fill(&model, false, &job.options, err) &&
+         session_open(&job.session, program->arena, &source, err) && run_all(&job, err);
     session_close(&job.session);
     return ok;
 }

@@ -57,7 +57,7 @@ static bool show_text(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     bool full = strcmp(parsed_value(job->parsed, "text"), "full") == 0;
     DemiWriteFn write = job->plan.text == stdout ? console_write : console_write_error;
-    return console_check(demi_print(job->model, full, write, job->program, &error), &error, err);
+    return error_take(err, demi_print(job->model, full, write, job->program, &error), &error);
 }
 
 static bool is_shown_whole(const char *text) {
@@ -70,7 +70,7 @@ static bool show_names(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     const DemiReport *report;
     bool operators = strcmp(parsed_value(job->parsed, "names"), "operators") == 0;
-    if (!console_check(demi_describe(job->model, &job->report, &error), &error, err)) return false;
+    if (!error_take(err, demi_describe(job->model, &job->report, &error), &error)) return false;
     report = job->report;
     size_t count = operators ? demi_report_row_count(report, DEMI_REPORT_OPERATORS)
                              : demi_report_node_count(report);
@@ -91,7 +91,7 @@ static bool show(Job *job, Err *err) {
     bool stats = parsed_flag(parsed, "stats") ||
                  !(parsed_flag(parsed, "text") || parsed_flag(parsed, "dot") || job->plan.json);
     if (!stats && !job->plan.json) return outputs_commit(job->program, NULL, err);
-    if (!console_check(demi_describe(job->model, &job->report, &error), &error, err)) return false;
+    if (!error_take(err, demi_describe(job->model, &job->report, &error), &error)) return false;
     if (stats) report_print_stats(job->report, job->file, job->plan.text);
     return (!job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err)) &&
            outputs_commit(job->program, NULL, err);

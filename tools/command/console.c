@@ -21,27 +21,6 @@ double console_seconds(void) {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-_Static_assert(sizeof((DemiError *)0)->file == sizeof((Err *)0)->file &&
-                   sizeof((DemiError *)0)->node == sizeof((Err *)0)->node &&
-                   sizeof((DemiError *)0)->what == sizeof((Err *)0)->what,
-               "the public error has the fields of the inner one");
-
-bool console_check(DemiStatus status, const DemiError *error, Err *err) {
-    if (status == DEMI_OK) return true;
-    if (err->code != ERR_NONE) return false;
-    *err = (Err){.code = status == DEMI_ERR_CANCELLED ? ERR_ENV : (ErrCode)status};
-    memcpy(err->file, error->file, sizeof err->file);
-    memcpy(err->graph, error->graph, sizeof err->graph);
-    memcpy(err->node, error->node, sizeof err->node);
-    memcpy(err->op_type, error->op_type, sizeof err->op_type);
-    memcpy(err->operand, error->operand, sizeof err->operand);
-    memcpy(err->what, error->what, sizeof err->what);
-    memcpy(err->expected, error->expected, sizeof err->expected);
-    memcpy(err->actual, error->actual, sizeof err->actual);
-    memcpy(err->hint, error->hint, sizeof err->hint);
-    return false;
-}
-
 bool console_has_color(const Program *program, FILE *stream) {
     const Parsed *parsed = program->parsed;
     const char *when =
@@ -180,10 +159,26 @@ bool console_load(Program *program, const Parsed *parsed, const char *path, Demi
     options.name = standard ? "standard input" : path;
     DemiStatus status = standard ? demi_load_fd(STDIN_FILENO, &options, model, &error)
                                  : demi_load_file(path, &options, model, &error);
-    if (console_check(status, &error, err))
+    if (error_take(err, status, &error))
         return outputs_read_model(program, *model, options.name, err);
     err_file(err, options.name);
     return false;
+}
+
+static DemiStatus open_model(void *user, DemiModel **model, DemiError *error) {
+    const ConsoleModel *wanted = user;
+    Err err = {.code = ERR_NONE};
+    console_load(wanted->program, wanted->parsed, wanted->path, model, &err);
+    if (err.code != ERR_NONE) error_fill(error, (DemiStatus)err.code, &err);
+    return (DemiStatus)err.code;
+}
+
+DemiSource console_source(ConsoleModel *model) {
+    DemiSource source = DEMI_SOURCE_INIT;
+    source.path = model->path;
+    source.open = open_model;
+    source.open_user = model;
+    return source;
 }
 
 bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
@@ -193,7 +188,7 @@ bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err) {
     DemiStatus status = demi_passes_new(passes, &error);
     for (size_t i = 0; i < files->count && status == DEMI_OK; i++)
         status = demi_passes_load(*passes, files->items[i], &error);
-    return console_check(status, &error, err);
+    return error_take(err, status, &error);
 }
 
 OutFile *console_open_model(Program *program, const char *path, Err *err) {
@@ -217,7 +212,7 @@ bool console_write_model(Program *program, DemiModel *model, OutFile *file, Mode
         DemiError error = DEMI_ERROR_INIT;
         OutputFile output = {file, err};
         DemiStatus status = demi_print(model, true, outputs_write, &output, &error);
-        return console_check(status, &error, err);
+        return error_take(err, status, &error);
     }
     Arena *arena = arena_child(program->arena); /* its end waits for who still reads the file */
     *save = model_save_write(demi_front_model(model), file, false, arena, err);

@@ -13,8 +13,9 @@
 #include <stdio.h>
 
 #include "arena.h"
-#include "demi.h"
+#include "demi_trials.h"
 #include "err.h"
+#include "error_fill.h"
 #include "model_save.h"
 #include "options.h"
 #include "outfile.h"
@@ -33,9 +34,6 @@ struct Program {
 
 /* Seconds of a clock that only runs forward. */
 double console_seconds(void);
-
-/* Copies a library call's error; true where status is DEMI_OK. */
-bool console_check(DemiStatus status, const DemiError *error, Err *err);
 
 /* A DemiWriteFn to standard output; user is the Program. */
 bool console_write(void *program, const void *bytes, size_t size);
@@ -72,6 +70,16 @@ bool console_finish(Program *program, bool *gone, Err *err);
  * --allow-hardlinks of the command. */
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err);
+
+/* A model that the library opens for itself, as console_load does; `path` is no stream where it is
+ * opened several times. */
+typedef struct ConsoleModel {
+    Program *program;
+    const Parsed *parsed;
+    const char *path;
+} ConsoleModel;
+/* *model must live as long as the source is used. */
+DemiSource console_source(ConsoleModel *model);
 
 /* The passes with those of --load-pass, to be freed with demi_passes_free; *passes stays NULL where
  * the option is not given. */

@@ -4,53 +4,108 @@
 
 #include <string.h>
 
-#include "keep_search.h"
+#include "judge_text.h"
 #include "report_out.h"
+#include "run_options.h"
 
-static bool calibrate(Program *program, const Parsed *parsed, const char *path,
-                      DemiConvertOptions *options, Verified *verified, Err *err) {
-    Trials trials;
-    Words ranges = {0};
-    const TrialInputs inputs = {parsed_value(parsed, "calibrate"), verified->sets};
-    for (size_t i = 0; i < options->range_count; i++)
-        VEC_PUSH(program->arena, &ranges, options->ranges[i]);
-    /* Names that the user gave must match; what was measured may be gone once the opset is
-     * raised. */
-    bool ok = trials_open(&trials, program, parsed, path, &inputs, err) &&
-              trials_try(&trials, options, err) && trials_ranges(&trials, &ranges, err);
-    console_progress_end(program);
-    options->allow_unmatched = true;
-    verified->calibrated = trials.count;
-    verified->ranges = ranges.count - options->range_count;
-    trials_close(&trials);
-    options->ranges = ranges.items;
-    options->range_count = ranges.count;
+typedef struct Job {
+    Program *program;
+    ConsoleModel model;
+    SessionOptions run;
+    RunProgress progress;
+} Job;
+
+/* The trials on what an option says: a folder of data, or the word "random". */
+static bool open_trials(Job *job, const char *from, size_t sets, DemiTrials **trials, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiTrialOptions options = DEMI_TRIAL_OPTIONS_INIT;
+    DemiSource source = console_source(&job->model);
+    DemiInputOptions inputs = job->run.inputs;
+    inputs.data = strcmp(from, "random") == 0 ? NULL : from;
+    inputs.sets = sets;
+    options.inputs = &inputs;
+    options.compile = &job->run.compile;
+    options.context = &job->run.context;
+    options.progress = run_progress;
+    options.progress_user = &job->progress;
+    if (strcmp(job->model.path, "-") == 0)
+        return err_set(err, ERR_USAGE,
+                       "a model that is run has to be a file: it is read several times");
+    return error_take(err, demi_trials_new(&source, &options, trials, &error), &error);
+}
+
+/* Converts so, for what is wrong with the options, and runs nothing. */
+static bool try_options(Job *job, const DemiConvertOptions *options, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiModel *model = NULL;
+    DemiConvertOptions quiet = *options;
+    DemiRunOptions run = *options->run;
+    run.text = NULL;
+    run.progress = NULL;
+    quiet.run = &run;
+    if (!console_load(job->program, job->model.parsed, job->model.path, &model, err)) return false;
+    bool ok = error_take(err, demi_convert(model, &quiet, NULL, &error), &error);
+    if (!ok) err_file(err, job->model.path);
+    demi_free(model);
     return ok;
 }
 
-static bool measure(Trials *trials, DemiConvertOptions *options, Verified *verified, Err *err) {
-    KeptNodes kept = {.stopped = false};
-    bool ok = verified->bounded ? keep_search(trials, options, verified->most, &kept, err)
-                                : trials_run(trials, options, &kept.result, err);
-    console_progress_end(trials->program);
-    verified->result = kept.result.judgement;
-    verified->kept = kept.nodes;
-    verified->stopped = kept.stopped;
-    verified->trials = trials->done;
-    verified->sets = trials->count;
-    verified->assumed = trials_assumed(trials);
-    if (!ok || !verified->result.broken) return ok;
-    ok = trials_find_broken(trials, options, &verified->broken, err);
-    verified->broken_text = nonfinite_text(trials->program->arena, &verified->broken);
+/* Adds what was measured to the ranges that the user gave. */
+static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRanges *found) {
+    size_t given = options->range_count, count = demi_ranges_count(found);
+    const char **ranges = ARENA_ARRAY(arena, const char *, given + count + 1);
+    for (size_t i = 0; i < given; i++) ranges[i] = options->ranges[i];
+    for (size_t i = 0; i < count; i++) {
+        const char *text = demi_ranges_texts(found)[i];
+        ranges[given + i] = arena_copy(arena, text, strlen(text));
+    }
+    options->ranges = ranges;
+    options->range_count = given + count;
+}
+
+static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiTrials *trials = NULL;
+    DemiRanges *ranges = NULL;
+    const char *from = parsed_value(job->model.parsed, "calibrate");
+    /* Names that the user gave must match; what was measured may be gone once the opset is
+     * raised. */
+    bool ok = open_trials(job, from, verified->sets, &trials, err) &&
+              try_options(job, options, err) &&
+              error_take(err, demi_trials_calibrate(trials, &ranges, &error), &error);
+    run_progress_end(&job->progress);
+    if (ok) {
+        verified->calibrated = demi_trials_set_count(trials);
+        verified->ranges = demi_ranges_count(ranges);
+        add_ranges(job->program->arena, options, ranges);
+        options->allow_unmatched = true;
+    }
+    demi_ranges_free(ranges);
+    demi_trials_free(trials);
     return ok;
+}
+
+static bool measure(Job *job, DemiTrials *trials, DemiConvertOptions *options, Verified *verified,
+                    Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiVerdict **verdict = &verified->verdict;
+    DemiStatus status = verified->bounded
+                            ? demi_trials_search(trials, options, verified->most, verdict, &error)
+                            : demi_trials_run(trials, options, verdict, &error);
+    run_progress_end(&job->progress);
+    if (status == DEMI_ERR_CANCELLED) {
+        err_set(err, ERR_ENV, "interrupted");
+        err_hint(err, "%s", error.hint);
+    }
+    return error_take(err, status, &error);
 }
 
 static bool read_options(const Parsed *parsed, Verified *verified, Err *err) {
     enum { SETS = 4 };
     uint64_t sets;
     verified->bounded = parsed_flag(parsed, "max-error");
-    if (!session_real(parsed, "max-error", &verified->most, 0, err) ||
-        !session_number(parsed, "sets", 1, &sets, SETS, err))
+    if (!parsed_real(parsed, "max-error", &verified->most, 0, err) ||
+        !parsed_number(parsed, "sets", 1, &sets, SETS, err))
         return false;
     verified->sets = sets < 10000 ? (size_t)sets : 10000;
     if (!verified->bounded || parsed_value(parsed, "verify")) return true;
@@ -59,36 +114,51 @@ static bool read_options(const Parsed *parsed, Verified *verified, Err *err) {
     return false;
 }
 
-bool verify_run(Program *program, const Parsed *parsed, const char *path,
-                DemiConvertOptions *options, Verified *verified, Err *err) {
-    Trials trials;
-    if (!read_options(parsed, verified, err) ||
-        (parsed_flag(parsed, "calibrate") &&
-         !calibrate(program, parsed, path, options, verified, err)))
+/* The nodes that were found, for the conversion that is written. */
+static void keep_found(const DemiVerdict *verdict, DemiConvertOptions *options) {
+    if (!demi_verdict_kept_count(verdict)) return;
+    options->keep = demi_verdict_keep(verdict, &options->keep_count);
+    options->allow_unmatched = true;
+}
+
+bool verify_run(const ConsoleModel *model, DemiConvertOptions *options, Verified *verified,
+                Err *err) {
+    const Parsed *parsed = model->parsed;
+    DemiTrials *trials = NULL;
+    Job job = {.program = model->program, .model = *model, .progress = {.program = model->program}};
+    const char *from = parsed_value(parsed, "verify");
+    bool calibrates = parsed_flag(parsed, "calibrate");
+    if (!read_options(parsed, verified, err) || (!from && !calibrates))
+        return err->code == ERR_NONE;
+    if (!run_options_fill(model, true, &job.run, err) ||
+        (calibrates && !calibrate(&job, options, verified, err)))
         return false;
-    const TrialInputs inputs = {parsed_value(parsed, "verify"), verified->sets};
-    verified->sets = 0;
-    if (!inputs.from) return true;
-    verified->random = strcmp(inputs.from, "random") == 0;
-    bool ok = trials_open(&trials, program, parsed, path, &inputs, err) &&
-              measure(&trials, options, verified, err);
-    trials_close(&trials);
+    if (!from) return true;
+    verified->random = strcmp(from, "random") == 0;
+    bool ok = open_trials(&job, from, verified->sets, &trials, err) &&
+              measure(&job, trials, options, verified, err);
+    demi_trials_free(trials);
+    if (ok) keep_found(verified->verdict, options);
     return ok;
 }
 
+bool verify_broken(const Verified *v) {
+    return v->verdict && demi_verdict_totals(v->verdict)->broken;
+}
+
 bool verify_judge(const Verified *v, const char *path, Err *err) {
-    if (!v->result.broken || !v->sets) return true;
-    const Nonfinite *b = &v->broken;
-    if (b->node) {
+    if (!verify_broken(v)) return true;
+    const DemiBroken *b = demi_verdict_broken(v->verdict);
+    if (b) {
         err_set(err, ERR_MODEL, "%s; outputs are NaN or infinite that the source has as numbers",
-                v->broken_text);
+                b->text);
         snprintf(err->node, sizeof err->node, "%s", b->node);
         snprintf(err->op_type, sizeof err->op_type, "%s", b->op_type);
     } else {
         err_set(err, ERR_MODEL, "outputs are NaN or infinite that the source has as numbers");
     }
     err_file(err, path);
-    if (b->dtype == DEMI_BFLOAT16)
+    if (b && b->dtype == DEMI_BFLOAT16)
         err_hint(err, "nothing was written; --calibrate DIR (inputs as the model will see them) "
                       "keeps in float what it takes");
     else
@@ -107,9 +177,9 @@ static void put(FILE *out, const char *text) {
     report_put(out, text, strlen(text));
 }
 
-static void print_output(const OutputError *row, FILE *out) {
+static void print_output(const DemiOutputError *row, FILE *out) {
     fputs("verified ", out);
-    put(out, row->output);
+    put(out, row->name);
     if (row->diff.mismatch) {
         fprintf(out, ": %s\n", row->diff.mismatch);
         return;
@@ -124,56 +194,58 @@ static void print_output(const OutputError *row, FILE *out) {
 }
 
 /* All of them have one reason, so only their names are told. */
-static void print_kept(const Verified *v, FILE *out) {
+static void print_kept(const DemiVerdict *verdict, FILE *out) {
     enum { MOST = 24, WIDTH = 78 };
-    size_t column = 0, shown = v->kept.count <= MOST ? v->kept.count : MOST;
+    size_t count = demi_verdict_kept_count(verdict), column = 0;
+    size_t shown = count <= MOST ? count : MOST;
     for (size_t i = 0; i < shown; i++) {
-        size_t length = strlen(v->kept.items[i]);
+        const char *name = demi_verdict_kept(verdict, i);
+        size_t length = strlen(name);
         if (column == 0 || column + length > WIDTH) {
             fputs(column ? ",\n         " : "         ", out);
             column = 0;
         } else {
             fputs(", ", out);
         }
-        put(out, v->kept.items[i]);
+        put(out, name);
         column += length + 2;
     }
     if (shown) fputc('\n', out);
-    if (shown < v->kept.count)
-        fprintf(out, "         and %zu more, which --json lists\n", v->kept.count - shown);
+    if (shown < count) fprintf(out, "         and %zu more, which --json lists\n", count - shown);
 }
 
 static void print_bound(const Verified *v, FILE *out) {
-    const char *stopped = v->stopped ? "; interrupted, fewer may do" : "";
-    if (v->kept.count == 0)
+    const DemiVerdictTotals *totals = demi_verdict_totals(v->verdict);
+    const char *stopped = totals->stopped ? "; interrupted, fewer may do" : "";
+    size_t kept = demi_verdict_kept_count(v->verdict);
+    if (kept == 0)
         fprintf(out, "         within %g without keeping any node float\n", v->most);
     else
         fprintf(out, "         %zu node%s kept float for --max-error %g, found in %zu trial%s%s:\n",
-                v->kept.count, plural(v->kept.count), v->most, v->trials, plural(v->trials),
-                stopped);
-    print_kept(v, out);
+                kept, plural(kept), v->most, totals->trials, plural(totals->trials), stopped);
+    print_kept(v->verdict, out);
 }
 
-static void print_picks(const Verified *v, FILE *out) {
-    for (size_t i = 0; i < v->result.picks.count; i++) {
-        const PickRow *row = &v->result.picks.items[i];
+static void print_picks(const DemiVerdict *verdict, FILE *out) {
+    size_t count = demi_verdict_pick_count(verdict);
+    for (size_t i = 0; i < count; i++) {
         fputs("         ", out);
-        pick_print(row, out);
+        pick_print(demi_verdict_pick(verdict, i), out);
         fputc('\n', out);
     }
-    if (v->result.picks.count)
-        fputs("         outputs are compared with what the source picked\n", out);
+    if (count) fputs("         outputs are compared with what the source picked\n", out);
 }
 
 static void print_verified(const Verified *v, FILE *out) {
-    for (size_t i = 0; i < v->result.outputs.count; i++)
-        print_output(&v->result.outputs.items[i], out);
-    print_picks(v, out);
-    fprintf(out, "         on %zu set%s of %sinputs", v->sets, plural(v->sets),
+    const DemiVerdictTotals *totals = demi_verdict_totals(v->verdict);
+    for (size_t i = 0; i < demi_verdict_output_count(v->verdict); i++)
+        print_output(demi_verdict_output(v->verdict, i), out);
+    print_picks(v->verdict, out);
+    fprintf(out, "         on %zu set%s of %sinputs", totals->sets, plural(totals->sets),
             v->random ? "random " : "");
-    if (v->assumed[0]) {
+    if (totals->assumed[0]) {
         fputs("; sizes assumed: ", out);
-        put(out, v->assumed);
+        put(out, totals->assumed);
     }
     fputc('\n', out);
     if (v->bounded) print_bound(v, out);
@@ -183,62 +255,63 @@ void verify_print(const Verified *v, FILE *out) {
     if (v->calibrated)
         fprintf(out, "measured the range of %zu values on %zu set%s of inputs\n", v->ranges,
                 v->calibrated, plural(v->calibrated));
-    if (v->sets) print_verified(v, out);
+    if (v->verdict) print_verified(v, out);
 }
 
 void verify_advise(const Verified *v, FILE *out) {
-    if (!v->sets)
+    if (!v->verdict)
         fputs(
             "note: no output was verified: --verify random runs both models, --verify DIR on your "
             "inputs\n",
             out);
 }
 
-static void json_broken(const Verified *v, JsonWriter *json) {
-    if (!v->broken.node) return;
+static void json_broken(const DemiBroken *broken, JsonWriter *json) {
+    if (!broken) return;
     json_open(json, "broken", '{');
-    json_text(json, "node", v->broken.node);
-    json_text(json, "op_type", v->broken.op_type);
-    json_text(json, "value", v->broken.value);
-    json_boolean(json, "nan", v->broken.nan);
+    json_text(json, "node", broken->node);
+    json_text(json, "op_type", broken->op_type);
+    json_text(json, "value", broken->value);
+    json_boolean(json, "nan", broken->nan);
     json_close(json, '}');
 }
 
 static void json_bound(const Verified *v, JsonWriter *json) {
+    size_t kept = demi_verdict_kept_count(v->verdict);
     if (!v->bounded) return;
     json_number(json, "max_error", v->most);
-    json_unsigned(json, "kept", v->kept.count);
-    json_boolean(json, "interrupted", v->stopped);
+    json_unsigned(json, "kept", kept);
+    json_boolean(json, "interrupted", demi_verdict_totals(v->verdict)->stopped);
     json_open(json, "kept_nodes", '[');
-    for (size_t i = 0; i < v->kept.count; i++) json_text(json, NULL, v->kept.items[i]);
+    for (size_t i = 0; i < kept; i++) json_text(json, NULL, demi_verdict_kept(v->verdict, i));
     json_close(json, ']');
 }
 
 void verify_json(const Verified *v, JsonWriter *json) {
-    const Limit limit = {v->bounded ? v->most : 0, 0};
     if (v->calibrated) {
         json_open(json, "calibration", '{');
         json_unsigned(json, "sets", v->calibrated);
         json_unsigned(json, "values", v->ranges);
         json_close(json, '}');
     }
-    if (!v->sets) return;
+    if (!v->verdict) return;
+    const DemiVerdictTotals *totals = demi_verdict_totals(v->verdict);
     json_open(json, "verification", '{');
-    json_unsigned(json, "sets", v->sets);
-    json_unsigned(json, "trials", v->trials);
-    if (v->assumed[0]) json_text(json, "assumed_sizes", v->assumed);
+    json_unsigned(json, "sets", totals->sets);
+    json_unsigned(json, "trials", totals->trials);
+    if (totals->assumed[0]) json_text(json, "assumed_sizes", totals->assumed);
     json_bound(v, json);
-    json_number(json, "error", v->result.error);
+    json_number(json, "error", totals->error);
     json_open(json, "outputs", '[');
-    for (size_t i = 0; i < v->result.outputs.count; i++) {
-        const OutputError *row = &v->result.outputs.items[i];
+    for (size_t i = 0; i < demi_verdict_output_count(v->verdict); i++) {
+        const DemiOutputError *row = demi_verdict_output(v->verdict, i);
         json_open(json, NULL, '{');
-        json_text(json, "name", row->output);
-        output_error_json(json, &row->diff, &limit);
+        json_text(json, "name", row->name);
+        output_error_json(json, &row->diff, &totals->limit);
         json_close(json, '}');
     }
     json_close(json, ']');
-    picks_json(json, &v->result.picks, &limit);
-    json_broken(v, json);
+    picks_json(json, v->verdict, &totals->limit);
+    json_broken(demi_verdict_broken(v->verdict), json);
     json_close(json, '}');
 }

@@ -4,23 +4,22 @@
 #ifndef DEMI_CONVERT_VERIFY_H
 #define DEMI_CONVERT_VERIFY_H
 
-#include "trial.h"
+#include <stdio.h>
+
+#include "console.h"
+#include "json_write.h"
+#include "run_options.h"
 
 /* What was found; all zero where nothing was asked for. */
 typedef struct Verified {
-    size_t calibrated; /* sets of inputs that ranges were measured on */
-    size_t ranges;     /* values that were measured */
-    size_t sets;       /* of inputs that it was verified on; 0: it was not */
-    bool random;       /* they are */
-    const char *assumed; /* their sizes, where some were assumed; else "" */
-    size_t trials;     /* conversions that were run */
-    bool bounded;      /* --max-error: */
-    double most;       /* what it may be off by */
-    bool stopped;      /* the search for nodes to keep was interrupted */
-    Words kept;        /* names of nodes that stay float for it */
-    Judgement result;
-    Nonfinite broken; /* where an output has NaN or Inf that the source has not: node is not NULL */
-    const char *broken_text; /* that, as a phrase */
+    size_t calibrated;    /* sets of inputs that ranges were measured on */
+    size_t ranges;        /* values that were measured */
+    size_t sets;          /* of random inputs */
+    bool random;          /* it was verified on these */
+    bool bounded;         /* --max-error: */
+    double most;          /* what it may be off by */
+    DemiVerdict *verdict; /* NULL: it was not verified. The caller frees it, after what it
+                             gave to the options was used */
 } Verified;
 
 /* Options of convert. */
@@ -54,11 +53,12 @@ typedef struct Verified {
     {"calibration-data", 0, OPTION_ROW_ALIAS, "calibrate", NULL, "Model-Optimizer"}
 // clang-format on
 
-/* Runs what the options ask for and adds ranges and kept nodes to *options. `path` is the
- * model's. */
-bool verify_run(Program *program, const Parsed *parsed, const char *path,
-                DemiConvertOptions *options, Verified *verified, Err *err);
+/* Runs what the words ask for and adds ranges and kept nodes to *options. */
+bool verify_run(const ConsoleModel *model, DemiConvertOptions *options, Verified *verified,
+                Err *err);
 
+/* Does the conversion break an output? */
+bool verify_broken(const Verified *verified);
 /* The error of a conversion that breaks an output; false, with it set, where it does. */
 bool verify_judge(const Verified *verified, const char *path, Err *err);
 

@@ -57,8 +57,6 @@ typedef struct Command {
     bool (*run)(Program *program, const Parsed *parsed, Err *err); /* false: err is set */
 } Command;
 
-typedef VEC(const char *) Words;
-
 struct Parsed {
     const Command *command;
     Words arguments;

@@ -33,7 +33,7 @@ static void put_pipeline(OutputFile *output, const char *pipeline) {
 static bool is_small(DemiModel *model, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiReport *report = NULL;
-    if (!console_check(demi_describe(model, &report, &error), &error, err)) return false;
+    if (!error_take(err, demi_describe(model, &report, &error), &error)) return false;
     uint64_t bytes = demi_report_totals(report)->bytes_before;
     demi_report_free(report);
     if (bytes <= MOST_BYTES) return true;
@@ -52,7 +52,7 @@ static bool write_file(Program *program, DemiModel *model, const char *path, con
     put(&output, head, strlen(head));
     put_pipeline(&output, pipeline);
     DemiStatus status = demi_print(model, true, outputs_write, &output, &error);
-    if (err->code != ERR_NONE || !console_check(status, &error, err)) return false;
+    if (err->code != ERR_NONE || !error_take(err, status, &error)) return false;
     return outfile_commit(output.file, err);
 }
 

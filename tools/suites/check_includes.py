@@ -5,6 +5,7 @@ and that what a model may leave out is read through functions that say so.
     tools -> everything            passes -> rewrite (passes/front also proto; lower_plan.c also
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
+    trials -> passes/front, runtime, kernels, rewrite
     .cu files include kernel.h alone
 
 A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
@@ -12,8 +13,8 @@ there is a family of operators: loops and the contract, nothing else. Tests may 
 their own top folder and what any room of it may.
 
 Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/, jansson in
-passes/front/policy.c, zlib in tools/command, oneDNN in kernels/cpu/onednn, cmocka in tests, none in
-a public header. Every header of ours is included by its bare name. Attributes' values are read by
+passes/front/policy.c, zlib in trials/values/npz.c, oneDNN in kernels/cpu/onednn, cmocka in tests,
+none in a public header. Every header of ours is included by its bare name. Attributes' values are read by
 attr_tensor and the like (graph.h), values' types by value_type: no pass can take a union for
 another of its members, or follow a type that is not known. `--self-test` shows that each rule can
 fail. Exit 1 names every breach.
@@ -26,12 +27,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "tools")
+TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "tools", "trials")
 BASE = {"rewrite/base"}
 SHAPE = BASE | {"rewrite/shape"}
 GRAPH = BASE | {"rewrite", "rewrite/ops"}
 LIBRARIES = SHAPE | GRAPH | {"rewrite/text", "proto", "kernels", "runtime", "passes",
-                             "passes/front", "passes/placement", "passes/check"}
+                             "passes/front", "passes/placement", "passes/check", "trials",
+                             "trials/diff", "trials/sessions", "trials/values"}
 FAMILY = SHAPE | {"kernels", "kernels/cpu/loops"}
 PRODUCTS = FAMILY | {"kernels/cpu/gemm"}
 # The rooms that each room may include beside itself.
@@ -60,6 +62,11 @@ ROOMS = {
     "kernels/cpu/quantized": PRODUCTS | {"kernels/cpu/window"},
     "kernels/cpu/onednn": PRODUCTS | {"kernels/cpu/product", "kernels/cpu/quantized"},
     "runtime": SHAPE | {"kernels"},
+    "trials": SHAPE | GRAPH | {"kernels", "runtime", "passes/front", "passes/placement",
+                               "trials/diff", "trials/sessions", "trials/values"},
+    "trials/diff": GRAPH,
+    "trials/sessions": SHAPE | {"kernels", "runtime", "trials/values"},
+    "trials/values": SHAPE | {"kernels", "runtime"},
     "tools/command": LIBRARIES,
     "tools/examples": set(),
     "tools/fuzz": LIBRARIES,
@@ -75,6 +82,10 @@ EXTRA = {
     "passes/lower_plan.c": {"runtime/plan.h"},
     "passes/placement/operators_test.c": {"kernels/kernel.h", "rewrite/shape/shape.h",
                                           "runtime/exec.h"},
+    "trials/diff": {"trials/demi_trials.h"},
+    "trials/sessions": {"trials/demi_trials.h"},
+    "trials/values": {"trials/demi_trials.h"},
+    "trials/values/value_pb.c": {"proto/onnx_import.h", "proto/wire_read.h", "rewrite/graph.h"},
     "tools/fuzz/hostile_commands.c": {"tools/command/commands.h", "tools/command/console.h",
                                       "tools/command/outputs.h"},
 }
@@ -83,13 +94,13 @@ THIRD_PARTY = [
     (r"protobuf-c/.*|.*\.pb-c\.h", r"proto/.*|tools/.*"),
     (r"jansson\.h", r"passes/front/policy(_test)?\.c"),
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
-    (r"zlib\.h", r"tools/command/.*"),
+    (r"zlib\.h", r"trials/values/npz\.c"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/onednn/.*"),
     (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
 ]
 PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
-                  "runtime/demi_runtime.h"}
+                  "runtime/demi_runtime.h", "trials/demi_trials.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/examples/[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}
@@ -108,9 +119,9 @@ ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|s
                          r"strings|tensors|graphs|sparses|types)\b")
 ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite/text/text_print.c",
               "rewrite/text/text_parse_attr.c", "rewrite/test_model.h", "proto/import_node.c",
-              "proto/export_node.c", "tools/command/diff_text.c", "tools/command/model_diff.c",
-              "tools/command/model_against.c", "tools/command/show_json.c"}
-ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/")
+              "proto/export_node.c", "trials/diff/diff_text.c", "trials/diff/model_diff.c",
+              "trials/diff/model_against.c", "tools/command/show_json.c"}
+ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/", "trials/")
 ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
 TYPE_MEMBER = re.compile(r"->type->\w+")
 # Files that need not be unique: one per folder by convention.
@@ -262,6 +273,9 @@ CASES = [  # (file, text, must be found or None)
     ("runtime/r.c", '#include "a.h"\n#include "kernel.h"\n', None),
     ("runtime/r2.c", '#include "rows.h"\n', "runtime must not include kernels/cpu/loops/rows.h"),
     ("kernels/cuda/k2.cu", '#include "a.h"\n', "a .cu file includes"),
+    ("trials/t8.c", '#include "kernel.h"\n#include "g.h"\n#include "demi.h"\n', None),
+    ("trials/t9.c", '#include "w.h"\n', "trials must not include proto/w.h"),
+    ("runtime/r2.c", '#include "trials.h"\n', "runtime must not include trials/trials.h"),
     ("tools/command/t.c", '#include "w.h"\n#include "a.h"\n', None),
     ("tools/fuzz/z.c", '#include "cmd.h"\n', "tools/fuzz must not include tools/command/cmd.h"),
     ("tools/examples/e.c", '#include "demi/demi.h"\n', None),
@@ -281,7 +295,7 @@ CASES = [  # (file, text, must be found or None)
 
 SMALL_TREE = ("rewrite/base/a.h", "rewrite/base/a.c", "rewrite/g.h", "rewrite/graph.h", "proto/w.h",
               "kernels/kernel.h", "kernels/cpu/loops/rows.h", "kernels/cpu/gemm/gemm.h",
-              "kernels/cpu/window/win.h", "passes/passes.h", "passes/placement/place.h",
+              "kernels/cpu/window/win.h", "trials/trials.h", "passes/passes.h", "passes/placement/place.h",
               "passes/front/demi.h", "tools/command/cmd.h")
 
 

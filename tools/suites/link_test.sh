@@ -11,6 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 client=$source/tools/examples/client_example.c
 pipeline_client=$source/tools/examples/client_pipeline.c
+verify_client=$source/tools/examples/client_verify.c
 
 fail() {
     echo "link_test: $*" >&2
@@ -28,7 +29,8 @@ run_client() {
 # The names a library exports must be those that the headers declare as functions.
 check_exports() {
     nm "$@" --defined-only --extern-only | awk 'NF == 3 {print $3}' | sort -u >"$work/have"
-    cat "$source/passes/front/demi.h" "$source/runtime/demi_runtime.h" | tr '\n' ' ' |
+    cat "$source/passes/front/demi.h" "$source/runtime/demi_runtime.h" \
+        "$source/trials/demi_trials.h" | tr '\n' ' ' |
         grep -o 'DEMI_API [^;]*' |
         grep -o 'demi_[a-z_]*(' | tr -d '(' | sort -u >"$work/want"
     [ -s "$work/want" ] || fail "no functions found in the headers"
@@ -59,7 +61,7 @@ END
 }
 
 cpp_client() {
-    printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_runtime.h>' \
+    printf '%s\n' '#include <demi/demi_plugin.h>' '#include <demi/demi_trials.h>' \
         'int main() { return demi_version() ? 0 : 1; }' \
         >"$work/client.cpp"
     # shellcheck disable=SC2086
@@ -96,6 +98,11 @@ try() {
     # shellcheck disable=SC2086
     $cc -std=c11 -Wall -Wextra -Werror -o "$work/pipeline" "$pipeline_client" $flags \
         "-Wl,-rpath,$libdir"
+    # shellcheck disable=SC2086
+    $cc -std=c11 -Wall -Wextra -Werror -o "$work/verify" "$verify_client" $flags \
+        "-Wl,-rpath,$libdir"
+    "$source/tools/suites/client_verify.sh" "$work/verify" \
+        "$source/testdata/models/conv_net.onnx" || fail "client_verify failed"
     # shellcheck disable=SC2046
     $cc -shared -fPIC -o "$work/plugin.so" "$source/tools/examples/plugin_example.c" \
         $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags demi)
@@ -108,8 +115,9 @@ try() {
 }
 
 cmake --install "$build" --prefix "$work/first" >"$work/install.log"
-for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h share/man/man1/demi.1 \
-    share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 share/man/man7/demi-pipeline.7; do
+for file in bin/demi include/demi/demi.h include/demi/demi_plugin.h include/demi/demi_trials.h \
+    share/man/man1/demi.1 share/man/man1/demi-convert.1 share/man/man5/demi-policy.5 \
+    share/man/man7/demi-pipeline.7; do
     [ -s "$work/first/$file" ] || fail "$file is not installed"
 done
 check_exports "$(find "$work/first" -name libdemi.a)"

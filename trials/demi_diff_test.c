@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi_diff and demi_against as a program calls them: differences as items, cancelling, models of a
+ * callback, and errors that say which file is meant. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "demi_trials.h"
+
+static const char net[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                          "g (float[2] x) => (float[2] y) { h = Abs (x) y = Neg (h) }";
+static const char other[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                            "g (float[2] x) => (float[2] y) { h = Exp (x) y = Neg (h) }";
+
+static DemiModel *load(const char *text) {
+    DemiModel *model = NULL;
+    assert_int_equal(demi_load_memory(text, strlen(text), NULL, &model, NULL), DEMI_OK);
+    return model;
+}
+
+static DemiStatus open_text(void *text, DemiModel **model, DemiError *error) {
+    return demi_load_memory(text, strlen(text), NULL, model, error);
+}
+
+typedef struct Seen {
+    unsigned count, most; /* most: cancelled then; 0: never */
+    char first[200];
+} Seen;
+
+static bool count_difference(void *user, const DemiDifference *difference) {
+    Seen *seen = user;
+    if (!seen->count++)
+        snprintf(seen->first, sizeof seen->first, "%s %s %s %s>%s",
+                 demi_diff_kind_name(difference->kind), difference->name, difference->what,
+                 difference->a, difference->b);
+    return seen->count != seen->most;
+}
+
+static bool count_line(void *user, const char *line) {
+    Seen *seen = user;
+    if (!seen->count++) snprintf(seen->first, sizeof seen->first, "%s", line);
+    return seen->count != seen->most;
+}
+
+static void test_differences(void **state) {
+    (void)state;
+    DemiModel *a = load(net), *b = load(other);
+    DemiError error = DEMI_ERROR_INIT;
+    Seen seen = {0};
+    assert_int_equal(demi_diff(a, b, NULL, count_difference, &seen, &error), DEMI_OK);
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.first, "node h operator Abs>Exp");
+    seen = (Seen){0};
+    assert_int_equal(demi_diff(a, a, NULL, count_difference, &seen, &error), DEMI_OK);
+    assert_int_equal(seen.count, 0);
+    seen = (Seen){.most = 1};
+    assert_int_equal(demi_diff(a, b, NULL, count_difference, &seen, &error), DEMI_ERR_CANCELLED);
+    assert_int_equal(error.status, DEMI_ERR_CANCELLED);
+    demi_free(a);
+    demi_free(b);
+}
+
+/* What a walk by names does not see is found by `strict` alone. */
+static void test_strict(void **state) {
+    (void)state;
+    static const char renamed[] = "<ir_version: 8, opset_import: [\"\" : 17]>\n"
+                                  "f (float[2] x) => (float[2] y) { h = Abs (x) y = Neg (h) }";
+    DemiModel *a = load(net), *b = load(renamed);
+    DemiDiffOptions strict = DEMI_DIFF_OPTIONS_INIT;
+    Seen seen = {0};
+    assert_int_equal(demi_diff(a, b, &strict, count_difference, &seen, NULL), DEMI_OK);
+    assert_int_equal(seen.count, 0);
+    strict.strict = true;
+    assert_int_equal(demi_diff(a, b, &strict, count_difference, &seen, NULL), DEMI_OK);
+    assert_int_equal(seen.count, 1);
+    demi_free(a);
+    demi_free(b);
+}
+
+static void test_against(void **state) {
+    (void)state;
+    DemiSource source = DEMI_SOURCE_INIT;
+    DemiModel *converted = load(net), *wrong = load(other);
+    DemiError error = DEMI_ERROR_INIT;
+    Seen seen = {0};
+    char text[sizeof net];
+    memcpy(text, net, sizeof net);
+    source.open = open_text;
+    source.open_user = text;
+    assert_int_equal(demi_convert(converted, NULL, NULL, &error), DEMI_OK);
+    assert_int_equal(demi_against(converted, &source, NULL, count_line, &seen, &error), DEMI_OK);
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(demi_against(wrong, &source, NULL, count_line, &seen, &error), DEMI_OK);
+    assert_int_equal(seen.count, 3);
+    assert_string_equal(seen.first, "node 'h' (Abs) of the reference is missing");
+    seen = (Seen){.most = 1};
+    assert_int_equal(demi_against(wrong, &source, NULL, count_line, &seen, &error),
+                     DEMI_ERR_CANCELLED);
+    assert_int_equal(seen.count, 1);
+    demi_free(converted);
+    demi_free(wrong);
+}
+
+static void test_made_by(void **state) {
+    (void)state;
+    DemiSource source = DEMI_SOURCE_INIT;
+    DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
+    DemiAgainstOptions options = DEMI_AGAINST_OPTIONS_INIT;
+    DemiModel *model = load(net);
+    Seen seen = {0};
+    char text[sizeof net];
+    memcpy(text, net, sizeof net);
+    source.open = open_text;
+    source.open_user = text;
+    options.made_by = &convert;
+    const char *const low[] = {"+Abs", "+Neg"};
+    convert.low_ops = low;
+    convert.low_op_count = 2;
+    assert_int_equal(demi_against(model, &source, &options, count_line, &seen, NULL), DEMI_OK);
+    assert_true(seen.count > 0); /* the model was not converted */
+    assert_memory_equal(seen.first, "by the policy: ", 15);
+    demi_free(model);
+}
+
+static void test_errors(void **state) {
+    (void)state;
+    DemiSource source = DEMI_SOURCE_INIT;
+    DemiModel *model = load(net);
+    DemiError error = DEMI_ERROR_INIT;
+    Seen seen = {0};
+    assert_int_equal(demi_against(model, &source, NULL, count_line, &seen, &error), DEMI_ERR_USAGE);
+    source.path = "/nowhere.onnx";
+    error = (DemiError)DEMI_ERROR_INIT;
+    assert_int_equal(demi_against(model, &source, NULL, count_line, &seen, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.file, "/nowhere.onnx");
+    source.size = 0;
+    error = (DemiError)DEMI_ERROR_INIT;
+    assert_int_equal(demi_against(model, &source, NULL, count_line, &seen, &error), DEMI_ERR_USAGE);
+    assert_string_equal(error.what, "options without a size: use the INIT macro");
+    assert_int_equal(seen.count, 0);
+    demi_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_against),     cmocka_unit_test(test_made_by),
+        cmocka_unit_test(test_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

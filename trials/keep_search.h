@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The search for nodes to keep (convert --max-error): which nodes have to stay float for the
+ * outputs to be near enough, by trial.
+ *
+ * Nodes that would run low are cut into runs of neighbours, and it is measured what each run alone
+ * does to the outputs. Those that do most stay float, as many as it takes; then halves of what
+ * stayed are given back, and halves of halves, as long as the error allows. What comes out was
+ * measured itself: no error is predicted. The number of trials is bounded, whatever the model's
+ * size. Cancelled, the search ends with the best that was found by then. */
+#ifndef DEMI_KEEP_SEARCH_H
+#define DEMI_KEEP_SEARCH_H
+
+#include "trial.h"
+
+enum { KEEP_TRIALS = 64 }; /* the most */
+
+typedef struct KeptNodes {
+    Words nodes;        /* names of those that stay float for the bound */
+    bool stopped;       /* the search was cancelled: there may be fewer to keep */
+    TrialResult result; /* of the conversion with them */
+} KeptNodes;
+
+/* Adds to options->keep what must stay float for the error to be at most `most`; all of it lies in
+ * kept->result.arena, which is set. ERR_MODEL where
+ * even without any node that runs low it is larger: with inputs or outputs that are low, or
+ * constants that do not fit. ERR_ENV where it was cancelled too early. */
+bool keep_search(Trials *trials, DemiConvertOptions *options, double most, KeptNodes *kept,
+                 Err *err);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening and running of models and plans; see session.h. Their inputs are in session_inputs.c. */
+#include "session.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "byte_buffer.h"
+#include "error_fill.h"
+#include "model_source.h"
+#include "plan.h"
+#include "processors.h"
+#include "source.h"
+#include "value_io.h"
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool make_plan(Session *s, Arena *arena, DemiModel *model, Err *err) {
+    ByteBuffer room = {.arena = arena};
+    DemiError error = DEMI_ERROR_INIT;
+    static const char gap[PLAN_ALIGN]; /* for the plan to begin in, where that is aligned */
+    bool made = byte_buffer_write(&room, gap, sizeof gap);
+    DemiStatus status = demi_compile(model, &s->how->compile, byte_buffer_write, &room, &error);
+    byte_buffer_end(&room);
+    if (!made || !error_take(err, status, &error)) return false;
+    char *start = room.bytes.items;
+    size_t at = (size_t)(-(uintptr_t)start % PLAN_ALIGN), size = room.bytes.count - sizeof gap;
+    if (at)
+        memmove(start + at, start + sizeof gap, size);
+    else
+        at = sizeof gap; /* where it is */
+    status = demi_plan_from_memory(start + at, size, &s->plan, &error);
+    return error_take(err, status, &error);
+}
+
+bool session_is_plan(Arena *arena, const char *path) {
+    char magic[sizeof PLAN_MAGIC - 1];
+    Err ignored = {.code = ERR_NONE};
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false; /* a pipe is read once */
+    Source *source = source_open(arena, path, 0, &ignored);
+    return source && source->size >= sizeof magic &&
+           source_read(source, 0, magic, sizeof magic, &ignored) &&
+           memcmp(magic, PLAN_MAGIC, sizeof magic) == 0;
+}
+
+static void find_ios(Session *s, Arena *arena) {
+    s->input_count = demi_plan_input_count(s->plan);
+    s->output_count = demi_plan_output_count(s->plan);
+    s->inputs = ARENA_ARRAY(arena, DemiPlanIo, s->input_count + 1);
+    s->outputs = ARENA_ARRAY(arena, DemiPlanIo, s->output_count + 1);
+    s->values = ARENA_ARRAY(arena, DemiData, s->input_count + 1);
+    s->given = ARENA_ARRAY(arena, bool, s->input_count + 1);
+    for (size_t i = 0; i < s->input_count; i++) {
+        s->inputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
+        demi_plan_input(s->plan, i, &s->inputs[i]);
+    }
+    s->declared = arena_copy(arena, s->inputs, s->input_count * sizeof *s->inputs);
+    s->uses = input_uses(s->plan, arena);
+    input_sizes_find(&s->sizes, s->declared, s->input_count, arena);
+    for (size_t i = 0; i < s->output_count; i++) {
+        s->outputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
+        demi_plan_output(s->plan, i, &s->outputs[i]);
+    }
+}
+
+static bool make_context(Session *s, Arena *arena, Err *err) {
+    enum { MOST_THREADS = 1024 };
+    DemiError error = DEMI_ERROR_INIT;
+    uint32_t threads = s->how->context.threads;
+    if (!threads) threads = processors_usable();
+    s->options = s->how->context;
+    s->threads = s->options.threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    DemiStatus status = demi_context_new(s->plan, &s->options, &s->context, &error);
+    if (!error_take(err, status, &error)) return false;
+    find_ios(s, arena);
+    return true;
+}
+
+static void close_session(void *session) {
+    session_close(session);
+}
+
+Session *session_new(Arena *arena, const SessionOptions *how) {
+    Session *s = ARENA_NEW(arena, Session);
+    s->how = how;
+    arena_defer(arena, close_session, s);
+    return s;
+}
+
+bool session_open_model(Session *s, Arena *arena, DemiModel *model, Err *err) {
+    bool ok = make_plan(s, arena, model, err) && make_context(s, arena, err);
+    if (!ok && s->path) err_file(err, s->path);
+    return ok;
+}
+
+static bool open_model(Session *s, Arena *arena, const DemiSource *source, Err *err) {
+    DemiModel **model = model_hold(arena);
+    bool ok = model_open(source, model, err) && session_open_model(s, arena, *model, err);
+    model_drop(model);
+    return ok;
+}
+
+bool session_open(Session *s, Arena *arena, const DemiSource *source, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    *s = (Session){.path = source->path ? source->path : "model", .how = s->how};
+    s->is_plan = !source->open && source->path && session_is_plan(arena, source->path);
+    if (!s->is_plan) return open_model(s, arena, source, err);
+    bool ok = error_take(err, demi_plan_load(s->path, &s->plan, &error), &error) &&
+              make_context(s, arena, err);
+    if (!ok) err_file(err, s->path);
+    return ok;
+}
+
+void session_close(Session *s) {
+    demi_context_free(s->context);
+    demi_plan_free(s->plan);
+    s->context = NULL;
+    s->plan = NULL;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+bool session_bind(Session *s, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    for (size_t i = 0; i < s->input_count; i++) {
+        if (!s->given[i]) continue;
+        DemiStatus status =
+            demi_context_set_input(s->context, s->inputs[i].name, &s->values[i], &error);
+        if (error_take(err, status, &error)) continue;
+        err_file(err, s->path);
+        return false;
+    }
+    return true;
+}
+
+const char *session_assumed(const Session *s) {
+    const char *text = input_sizes_text(&s->sizes, s->declared);
+    return text[0] ? arena_printf(s->sizes.arena, "; sizes assumed: %s", text) : "";
+}
+
+bool session_probe(const Session *s) {
+    DemiError ignored = DEMI_ERROR_INIT;
+    DemiContext *context = NULL;
+    bool ok = demi_context_new(s->plan, &s->options, &context, &ignored) == DEMI_OK;
+    for (size_t i = 0; ok && i < s->input_count; i++)
+        ok = !s->given[i] || demi_context_borrow_input(context, s->inputs[i].name, &s->values[i],
+                                                       &ignored) == DEMI_OK;
+    ok = ok && demi_context_run(context, &ignored) == DEMI_OK;
+    demi_context_free(context);
+    return ok;
+}
+
+/* The options' way to give inputs, with an input's name for the word NAME. */
+static const char *way_to_give(const Session *s, const char *input) {
+    const char *way = s->how->inputs.hint ? s->how->inputs.hint : "give inputs of your own";
+    const char *name = strstr(way, "NAME");
+    if (!name) return way;
+    return arena_printf(s->sizes.arena, "%.*s%s%s", (int)(name - way), way, input, name + 4);
+}
+
+/* A model that can't work with what was drawn for it: which inputs that concerns, and what gives
+ * them values of one's own. */
+static void hint_at_inputs(const Session *s, Err *err) {
+    enum { MOST = 3 };
+    size_t found[MOST], count;
+    Arena *arena = s->sizes.arena;
+    const char *names = "", *assumed = input_sizes_text(&s->sizes, s->inputs);
+    count = input_use_of_step(s->plan, err->node, arena, found, MOST);
+    for (size_t i = 0; i < count; i++)
+        names = arena_printf(arena, "%s%s'%s' (%s)", names, i ? ", " : "", s->inputs[found[i]].name,
+                             value_io_text(arena, &s->inputs[found[i]]));
+    const char *way = way_to_give(s, count ? s->inputs[found[0]].name : "NAME");
+    if (assumed[0])
+        err_hint(err, "sizes were assumed, %s: --dim NAME=N says them; its random inputs: %s; %s",
+                 assumed, names[0] ? names : "see --help", way);
+    else
+        err_hint(err, "its inputs were random: %s; %s", names[0] ? names : "all", way);
+}
+
+bool session_run(Session *s, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    if (error_take(err, demi_context_run(s->context, &error), &error)) return true;
+    err_file(err, s->path);
+    if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
+    return false;
+}
+
+const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count) {
+    const char *text = count ? "" : "none";
+    for (size_t i = 0; i < count && strlen(text) < 2000; i++)
+        text = arena_printf(arena, "%s%s%s %s", text, i ? ", " : "", ios[i].name,
+                            value_io_text(arena, &ios[i]));
+    return text;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A model or plan that is run, and the values it runs on: what trials, comparisons, and the
+ * commands run and bench share.
+ *
+ * A file that begins like a plan is mapped; any other one is a model, compiled in memory. Inputs
+ * come, each from the first that has it, from files, a set of values or of --data, and random ones.
+ */
+#ifndef DEMI_SESSION_H
+#define DEMI_SESSION_H
+
+#include "demi_trials.h"
+#include "err.h"
+#include "input_sizes.h"
+#include "input_use.h"
+#include "vec.h"
+
+typedef struct SessionOptions {
+    DemiCompileOptions compile;
+    DemiContextOptions context; /* no more than 1024 threads are used */
+    DemiInputOptions inputs;
+} SessionOptions;
+
+typedef struct Session {
+    const char *path;
+    const SessionOptions *how; /* set before session_open */
+    bool is_plan;
+    DemiPlan *plan;
+    DemiContext *context;
+    unsigned threads;
+    size_t input_count, output_count;
+    DemiPlanIo *declared;         /* [input_count], as the model has them */
+    DemiPlanIo *inputs, *outputs; /* sizes that are known by now are in */
+    DemiData *values;             /* [input_count] */
+    bool *given;                  /* [input_count] */
+    const InputUse *uses;         /* [input_count]: which values they may have */
+    InputSizes sizes;
+    DemiContextOptions options; /* of the context */
+    unsigned set;               /* of random inputs: each set has a seed and sizes of its own */
+    unsigned attempt; /* of sizes that are assumed (input_sizes.h): the first that the model took */
+    bool made;        /* an input is random */
+} Session;
+
+/* Faithful, with every value kept: what models are judged by. */
+#define SESSION_OPTIONS_JUDGED                                                                     \
+    {                                                                                              \
+        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0}, DEMI_CONTEXT_OPTIONS_INIT,  \
+            DEMI_INPUT_OPTIONS_INIT                                                                \
+    }
+
+/* A session that is closed when the arena ends, if not before. */
+Session *session_new(Arena *arena, const SessionOptions *how);
+
+/* Opens the source's model, or the plan at its path. session_close also after a failure. */
+bool session_open(Session *session, Arena *arena, const DemiSource *source, Err *err);
+void session_close(Session *session);
+
+/* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before
+ * and for messages. */
+bool session_open_model(Session *session, Arena *arena, DemiModel *model, Err *err);
+
+/* Does the file begin like a plan? */
+bool session_is_plan(Arena *arena, const char *path);
+
+/* The sets of inputs that `data` means (DemiInputOptions): files and folders, each one set; none
+ * where it is NULL. ERR_USAGE where there is none of either. */
+bool session_data_sets(const Session *session, Arena *arena, const char *data, Words *sets,
+                       Err *err);
+/* What a set is called: the last part of its path, without an ending. */
+const char *session_set_name(Arena *arena, const char *set);
+
+/* One set of inputs. */
+typedef struct SessionSet {
+    const char *path;     /* of files; NULL: none */
+    const size_t *values; /* its number in the options' values; NULL: none */
+    bool random;          /* what nothing gives is random, of `session->set`; else an error that
+                                  lists the inputs */
+} SessionSet;
+
+/* Fills `values` from the options and the set. Where sizes have to be assumed, the model is run to
+ * see which it takes. */
+bool session_find_inputs(Session *session, Arena *arena, const SessionSet *set, Err *err);
+
+/* The values of another session's inputs of the same names, floats rounded to this one's types. */
+bool session_take_inputs(Session *session, Arena *arena, const Session *from, Err *err);
+
+/* Gives the context its inputs. */
+bool session_bind(Session *session, Err *err);
+/* Runs it once. */
+bool session_run(Session *session, Err *err);
+
+/* "; sizes assumed: seq_len 16, batch 1" where some were; else "". */
+const char *session_assumed(const Session *session);
+
+/* A run of the inputs that are set, on a context of its own: does the model take them? */
+bool session_probe(const Session *session);
+
+/* Gives input i what a file holds. */
+bool session_read_input(Session *session, Arena *arena, size_t i, const char *path, Err *err);
+/* Gives the inputs what an archive has arrays of; one that is neither input nor, where `outputs`,
+ * output is an error. */
+bool session_read_archive(Session *session, Arena *arena, const char *path, bool outputs, Err *err);
+/* Gives the inputs what a set of files holds. */
+bool session_read_set(Session *session, Arena *arena, const char *set, Err *err);
+/* The input of that name; input_count where there is none. */
+size_t session_input(const Session *session, const char *name);
+/* ERR_USAGE for a name that an option (NULL: a value of the caller's) has and the model lacks, with
+ * the nearest as hint. */
+bool session_no_input(const Session *session, Arena *arena, const char *name, const char *option,
+                      Err *err);
+/* Says in the error which input it is about, and which there are. Returns false. */
+bool session_blame(const Session *session, Arena *arena, size_t input, Err *err);
+
+/* "x float[1,3], y int64[]". */
+const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count);
+
+#endif

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Converting and running, again and again; see trial.h. What is measured of the model itself for
+ * calibration is in trial_ranges.c. */
+#include "trial.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "error_fill.h"
+#include "kernel.h"
+#include "model_source.h"
+#include "value_io.h"
+
+/* Most bytes of inputs and outputs that are kept from one trial to the next. */
+enum { MOST_KEPT = 512 << 20 };
+
+/* ---- the model itself ------------------------------------------------------------------------ */
+
+static size_t sets_of_values(const DemiInputOptions *inputs) {
+    size_t count = 0;
+    for (size_t i = 0; i < inputs->value_count; i++)
+        if (inputs->values[i].set >= count) count = inputs->values[i].set + 1;
+    return count;
+}
+
+static bool find_sets(Trials *t, Err *err) {
+    const DemiInputOptions *inputs = &t->how.inputs;
+    Words paths = {0};
+    bool values = inputs->value_count != 0;
+    if (values && inputs->data)
+        return err_set(err, ERR_USAGE, "inputs are either values or files of `data`");
+    if (!session_data_sets(t->reference, t->arena, inputs->data, &paths, err)) return false;
+    t->count = values         ? sets_of_values(inputs)
+               : inputs->data ? paths.count
+               : inputs->sets ? inputs->sets
+                              : 1;
+    t->sets = ARENA_ARRAY(t->arena, TrialSet, t->count);
+    for (size_t i = 0; i < t->count; i++) {
+        SessionSet *set = &t->sets[i].from;
+        set->random = inputs->random || (!values && !inputs->data);
+        if (inputs->data) set->path = paths.items[i];
+        if (values) set->values = arena_copy(t->arena, &i, sizeof i);
+    }
+    return true;
+}
+
+bool trials_open(Trials *t, Err *err) {
+    t->path = t->source.path ? t->source.path : "model";
+    t->reference = session_new(t->arena, &t->how);
+    if (!session_open(t->reference, t->arena, &t->source, err) || !find_sets(t, err)) return false;
+    t->picks = picks_are_made(t->reference);
+    return true;
+}
+
+void trials_lend(Trials *t, MemTrap *trap) {
+    t->arena->trap = trap;
+    t->progress.cancelled = t->searching = false;
+    t->enough = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (t->sets[i].arena) t->sets[i].arena->trap = trap;
+    if (t->reference) demi_context_watch(t->reference->context, NULL, NULL, NULL);
+}
+
+static size_t bytes_of(const DemiData *values, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind == DEMI_DATA_TENSOR_KIND)
+            bytes += value_count(&values[i]) * kernel_element_size((Dtype)values[i].dtype);
+        else
+            bytes += bytes_of(values[i].items, values[i].count);
+    }
+    return bytes;
+}
+
+static size_t set_bytes(const Trials *t, const TrialSet *set) {
+    return bytes_of(set->values, t->reference->input_count) +
+           bytes_of(set->outputs, t->reference->output_count);
+}
+
+static void let_go(TrialSet *set) {
+    if (set->arena) arena_free(set->arena);
+    set->arena = NULL;
+}
+
+static void note_assumed(Trials *t, TrialSet *set) {
+    const InputSizes *sizes = &t->reference->sizes;
+    if (!set->assumed) set->assumed = ARENA_ARRAY(t->arena, int64_t, sizes->items.count + 1);
+    for (size_t i = 0; i < sizes->items.count; i++) {
+        const InputSize *size = &sizes->items.items[i];
+        set->assumed[i] = size->state == INPUT_SIZE_ASSUMED ? size->size : -1;
+    }
+}
+
+static bool find_inputs(Trials *t, size_t i, Err *err) {
+    Session *s = t->reference;
+    TrialSet *set = &t->sets[i];
+    bool random = !set->from.path && !set->from.values;
+    s->values = set->values;
+    s->given = set->given;
+    s->set = random ? (unsigned)i : 0;
+    if (!session_find_inputs(s, set->arena, &set->from, err)) return false;
+    note_assumed(t, set);
+    return session_bind(s, err);
+}
+
+static bool make_set(Trials *t, size_t i, Err *err) {
+    Session *s = t->reference;
+    TrialSet *set = &t->sets[i];
+    set->arena = arena_child(t->arena);
+    set->values = ARENA_ARRAY(set->arena, DemiData, s->input_count + 1);
+    set->given = ARENA_ARRAY(set->arena, bool, s->input_count + 1);
+    set->outputs = ARENA_ARRAY(set->arena, DemiData, s->output_count + 1);
+    picks_init(&set->picks, set->arena);
+    if (!find_inputs(t, i, err)) return false;
+    if (!(t->picks ? picks_run_reference(&set->picks, s, err) : session_run(s, err))) return false;
+    for (size_t k = 0; k < s->output_count; k++)
+        set->outputs[k] = value_copy(set->arena, demi_context_output(s->context, k));
+    return true;
+}
+
+/* Has the reference run on set i; its values are the set's then. */
+static bool run_reference(Trials *t, size_t i, Err *err) {
+    if (t->sets[i].arena || make_set(t, i, err)) return true;
+    let_go(&t->sets[i]);
+    return false;
+}
+
+/* Of many and large sets the last are run anew each time. */
+static void end_set(Trials *t, TrialSet *set) {
+    size_t bytes = set_bytes(t, set);
+    if (set->counted) return;
+    set->counted = t->kept + bytes <= MOST_KEPT;
+    if (set->counted)
+        t->kept += bytes;
+    else
+        let_go(set);
+}
+
+bool trials_watch_set(Trials *t, size_t i, Err *err) {
+    bool picks = t->picks;
+    let_go(&t->sets[i]);
+    t->picks = false; /* they are watched for, too */
+    bool ok = run_reference(t, i, err);
+    t->picks = picks;
+    let_go(&t->sets[i]);
+    return ok;
+}
+
+/* ---- a conversion ---------------------------------------------------------------------------- */
+
+/* Texts outlive the trial. */
+static const char *text_copy(Arena *arena, const char *text) {
+    return arena_copy(arena, text, strlen(text) + 1);
+}
+
+/* By type, and not by the one that options name: a policy may name another. */
+static void list_low(const DemiReport *report, TrialResult *result) {
+    for (size_t i = 0; i < demi_report_node_count(report); i++) {
+        const DemiReportNode *node = demi_report_node(report, i);
+        if (strcmp(node->dtype, "float16") == 0 || strcmp(node->dtype, "bfloat16") == 0)
+            VEC_PUSH(result->arena, &result->low, text_copy(result->arena, node->name));
+    }
+}
+
+static void free_report(void *report) {
+    demi_report_free(*(DemiReport **)report);
+}
+
+static bool convert(Trials *t, Arena *within, const DemiConvertOptions *options, DemiModel **model,
+                    TrialResult *result, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiReport **report = ARENA_NEW(within, DemiReport *);
+    DemiConvertOptions quiet = *options;
+    DemiRunOptions run = options->run ? *options->run : (DemiRunOptions)DEMI_RUN_OPTIONS_INIT;
+    arena_defer(within, free_report, report);
+    run.text = NULL;
+    run.progress = NULL;
+    quiet.run = &run;
+    if (!model_open(&t->source, model, err)) return false;
+    DemiStatus status =
+        demi_convert(*model, &quiet, result && result->nodes ? report : NULL, &error);
+    if (!error_take(err, status, &error)) {
+        err_file(err, t->path);
+        return false;
+    }
+    if (*report) list_low(*report, result);
+    return true;
+}
+
+static bool open_conversion(Trials *t, Arena *within, const DemiConvertOptions *options,
+                            Session *session, TrialResult *result, Err *err) {
+    DemiModel **model = model_hold(within);
+    session->path = t->path;
+    bool ok = convert(t, within, options, model, result, err) &&
+              session_open_model(session, within, *model, err);
+    model_drop(model);
+    return ok;
+}
+
+/* The set's inputs as the other session takes them. */
+static bool bind_set(Trials *t, size_t i, Arena *within, Session *session, Err *err) {
+    t->reference->values = t->sets[i].values;
+    t->reference->given = t->sets[i].given;
+    return session_take_inputs(session, within, t->reference, err) && session_bind(session, err);
+}
+
+static bool run_set(Trials *t, Arena *within, Session *session, size_t i, TrialResult *result,
+                    Err *err) {
+    if (!run_reference(t, i, err) || !bind_set(t, i, within, session, err)) return false;
+    TrialSet *set = &t->sets[i];
+    const Judge judge = {.arena = within,
+                         .reference = {t->path, t->reference, set->outputs},
+                         .picks = t->picks ? &set->picks : NULL,
+                         .enough = t->enough};
+    Judgement judgement;
+    if (!judge_run(&judge, session, &judgement, err)) return false;
+    const char *path = set->from.path ? text_copy(result->arena, set->from.path) : "";
+    judgement_add(result->arena, &result->judgement, &judgement, path);
+    end_set(t, set);
+    return true;
+}
+
+/* A search says itself how far it is. */
+static bool tell_verifying(Trials *t, size_t i, Err *err) {
+    return t->searching || progress_tell(&t->progress, "verifying", i, t->count, err);
+}
+
+bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *result, Err *err) {
+    Arena *within = arena_child(result->arena);
+    Session *session = session_new(within, &t->how);
+    bool ok = open_conversion(t, within, options, session, result, err);
+    for (size_t i = 0; ok && i < t->count; i++) {
+        ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
+        if (t->enough > 0 && result->judgement.error > t->enough) break;
+    }
+    t->done++;
+    arena_free(within);
+    return ok;
+}
+
+/* ---- another model --------------------------------------------------------------------------- */
+
+static void note_types(void *user, const DemiStep *step) {
+    bool *low = user;
+    for (size_t i = 0; i < step->output_count; i++) {
+        Dtype dtype = (Dtype)step->outputs[i].dtype;
+        *low = *low || (step->outputs[i].kind == DEMI_DATA_TENSOR_KIND && dtype_is_float(dtype) &&
+                        dtype_bits(dtype) < 32);
+    }
+}
+
+static bool watch_types(Session *session, bool *low, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiStatus status = demi_context_watch(session->context, note_types, low, &error);
+    bool ok = error_take(err, status, &error) && session_run(session, err);
+    demi_context_watch(session->context, NULL, NULL, &error);
+    return ok;
+}
+
+/* Types differ not from set to set: the first tells them. */
+static bool settle_limit(Trials *t, Arena *within, Session *session, DemiLimit *limit, Err *err) {
+    bool low = false;
+    if (limit->error >= 0 && limit->least >= 0) return true;
+    if (!run_reference(t, 0, err) || !bind_set(t, 0, within, session, err) ||
+        !session_bind(t->reference, err) || !watch_types(t->reference, &low, err) ||
+        !watch_types(session, &low, err))
+        return false;
+    limit_settle(limit, low);
+    return true;
+}
+
+bool trials_judge(Trials *t, const DemiSource *model, DemiLimit *limit, TrialResult *result,
+                  Err *err) {
+    Arena *within = arena_child(result->arena);
+    Session *session = session_new(within, &t->how);
+    bool ok =
+        session_open(session, within, model, err) && settle_limit(t, within, session, limit, err);
+    t->enough = limit->error;
+    for (size_t i = 0; ok && i < t->count; i++)
+        ok = tell_verifying(t, i, err) && run_set(t, within, session, i, result, err);
+    t->enough = 0;
+    t->done++;
+    arena_free(within);
+    return ok;
+}
+
+/* ---- what breaks ----------------------------------------------------------------------------- */
+
+bool trials_find_broken(Trials *t, const DemiConvertOptions *options, Arena *arena,
+                        DemiBroken *found, Err *err) {
+    Arena *within = arena_child(arena);
+    Session *session = session_new(within, &t->how);
+    DemiBroken first = {.node = NULL};
+    bool ok = open_conversion(t, within, options, session, NULL, err);
+    for (size_t i = 0; ok && !first.node && i < t->count; i++)
+        ok = run_reference(t, i, err) && bind_set(t, i, within, session, err) &&
+             session_bind(t->reference, err) &&
+             nonfinite_find(within, t->reference, session, &first, err);
+    *found = first;
+    if (first.node) nonfinite_copy(arena, &first, found);
+    arena_free(within);
+    return ok;
+}
+
+/* ---- saying it ------------------------------------------------------------------------------- */
+
+/* One size over the sets: "16", or "16, 24, 7, 33" where they differ; NULL where it was given. */
+static const char *size_text(const Trials *t, Arena *arena, size_t size) {
+    const char *all = NULL;
+    bool same = true;
+    int64_t first = -1;
+    for (size_t i = 0; i < t->count; i++) {
+        int64_t assumed = t->sets[i].assumed ? t->sets[i].assumed[size] : -1;
+        if (assumed < 0) continue;
+        same = same && (first < 0 || first == assumed);
+        first = first < 0 ? assumed : first;
+        all = arena_printf(arena, "%s%s%" PRId64, all ? all : "", all ? ", " : "", assumed);
+    }
+    return all && same ? arena_printf(arena, "%" PRId64, first) : all;
+}
+
+const char *trials_assumed(const Trials *t, Arena *arena) {
+    const InputSizes *sizes = &t->reference->sizes;
+    const char *text = "";
+    for (size_t k = 0; k < sizes->items.count; k++) {
+        const InputSize *size = &sizes->items.items[k];
+        const char *is = size_text(t, arena, k);
+        if (!is) continue;
+        const char *name = size->name[0] ? size->name
+                                         : arena_printf(arena, "axis %u of %s", size->axis,
+                                                        t->reference->declared[size->input].name);
+        text = arena_printf(arena, "%s%s%s %s", text, text[0] ? "; " : "", name, is);
+    }
+    return text;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trials: conversions of a model, each run beside the model itself on the same inputs. They are
+ * what convert's --calibrate and --verify measure with, and --max-error searches (keep_search.h).
+ *
+ * Nothing is written; what a trial needed is gone when it ends. What the model itself made of a set
+ * of inputs is kept for the next trial, as far as memory goes.
+ */
+#ifndef DEMI_TRIAL_H
+#define DEMI_TRIAL_H
+
+#include "judge.h"
+#include "nonfinite.h"
+#include "progress.h"
+
+typedef struct TrialSet {
+    SessionSet from;
+    Arena *arena;     /* of what follows; NULL: not run yet, or let go */
+    DemiData *values; /* of the inputs */
+    bool *given;
+    DemiData *outputs;
+    Picks picks;
+    bool counted;     /* in Trials.kept: it stays */
+    int64_t *assumed; /* sizes, as the session's input_sizes have them: -1 where not assumed */
+} TrialSet;
+
+typedef struct Trials {
+    Arena *arena;       /* of what lives as long as the trials do */
+    SessionOptions how; /* of all runs */
+    DemiSource source;  /* of the model: opened for each trial */
+    const char *path;   /* what messages call it */
+    Progress progress;
+    TrialSet *sets; /* [count] */
+    size_t count;
+    Session *reference; /* the model itself */
+    bool picks;         /* it picks something (picks.h) */
+    size_t done;        /* trials */
+    size_t kept;        /* bytes of sets */
+    double enough;      /* what is off by no more is not run again with the model's picks; a
+                             conversion that is off by more ends its trial, if not 0 */
+    bool searching;     /* which says itself how far it is */
+} Trials;
+
+/* What a conversion's outputs are off by at worst, over all sets. */
+typedef struct TrialResult {
+    Arena *arena; /* where it lies */
+    Judgement judgement;
+    Words low; /* nodes that run in the new type; asked for where `nodes` is set */
+    bool nodes;
+} TrialResult;
+
+/* Opens the model and finds the inputs. `arena`, `how`, `source` and `progress` are set. */
+bool trials_open(Trials *trials, Err *err);
+
+/* Begins a call: all memory of the trials jumps to this trap, and what an earlier call did not come
+ * to an end of is forgotten. */
+void trials_lend(Trials *trials, MemTrap *trap);
+
+/* Converts so and runs. */
+bool trials_run(Trials *trials, const DemiConvertOptions *options, TrialResult *result, Err *err);
+
+/* Runs another model. What the limit leaves to the types is settled with the first set. */
+bool trials_judge(Trials *trials, const DemiSource *model, DemiLimit *limit, TrialResult *result,
+                  Err *err);
+
+/* Where a conversion that breaks an output begins to; what is found lies in `arena`. */
+bool trials_find_broken(Trials *trials, const DemiConvertOptions *options, Arena *arena,
+                        DemiBroken *found, Err *err);
+
+/* Runs the reference on set i, whose values are the reference's then, and lets go what it kept of
+ * it: for who watches it. */
+bool trials_watch_set(Trials *trials, size_t i, Err *err);
+
+typedef VEC(DemiRange) RangeList;
+
+/* The largest magnitude of each float value over all sets; of those that reach 64. */
+bool trials_ranges(Trials *trials, Arena *arena, RangeList *ranges, Err *err);
+
+/* "seq_len 16, 24, 7, 33; batch 1": the sizes that were assumed; "" where none was. */
+const char *trials_assumed(const Trials *trials, Arena *arena);
+
+#endif
