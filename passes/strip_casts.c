@@ -19,6 +19,7 @@
 #include "compare.h"
 #include "constants.h"
 #include "infer_dtypes.h"
+#include "op_facts.h"
 #include "op_types.h"
 #include "passes.h"
 #include "strict_types.h"
@@ -100,6 +101,17 @@ static KeyValue **find_was(KeyValue **at) {
     return at;
 }
 
+/* May insert-casts have written this entry? Only attributes that say a type are changed, and only
+ * those are added that a node can do without; anybody may write entries. */
+static bool is_own_mark(const Node *node, const char *name, bool absent) {
+    const OpSchema *schema = node_schema(node);
+    const OpAttr *formal = schema ? op_schema_attr(schema, name) : NULL;
+    if (!formal || model_find_function(node->graph->model, node)) return false;
+    OpAttrRole role = op_attr_role(schema, name);
+    if (role != OP_ATTR_OUTPUT && role != OP_ATTR_COMPUTE) return false;
+    return !absent || (!formal->required && !sym_equals(node->op_type, "Constant"));
+}
+
 /* demi.was entries: NAME, NAME= where the attribute was absent, or NAME and the number it held. */
 static void restore_attrs(PassCtx *ctx, Node *node) {
     for (KeyValue **at = find_was(&node->metadata); *at; at = find_was(at)) {
@@ -107,6 +119,11 @@ static void restore_attrs(PassCtx *ctx, Node *node) {
         size_t length = entry->value->length;
         bool absent = length && entry->value->text[length - 1] == '=';
         char *name = arena_copy(ctx->scratch, entry->value->text, absent ? length - 1 : length);
+        const char *bare = arena_copy(ctx->scratch, name, strcspn(name, "#~"));
+        if (!is_own_mark(node, bare, absent)) {
+            at = &(*at)->next;
+            continue;
+        }
         if (absent)
             node_remove_attr(node, name);
         else
