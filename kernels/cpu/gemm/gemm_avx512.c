@@ -100,7 +100,7 @@ CASES(TILE_CASE)
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
+TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile, uint32_t row,
                                                                 uint32_t column,
                                                                 const uint32_t rows,
                                                                 const uint32_t columns) {
@@ -140,11 +140,11 @@ TARGET static void turned_columns(const GemmTile *tile) {
     uint32_t r = 0;
     for (; r + 8 <= tile->rows; r += 8) {
         uint32_t j = 0;
-        for (; j + 3 <= tile->columns; j += 3) turned(tile, r, j, 8, 3);
-        for (; j < tile->columns; j++) turned(tile, r, j, 8, 1);
+        for (; j + 3 <= tile->columns; j += 3) transposed(tile, r, j, 8, 3);
+        for (; j < tile->columns; j++) transposed(tile, r, j, 8, 1);
     }
     for (; r < tile->rows; r++)
-        for (uint32_t j = 0; j < tile->columns; j++) turned(tile, r, j, 1, 1);
+        for (uint32_t j = 0; j < tile->columns; j++) transposed(tile, r, j, 1, 1);
 }
 
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
@@ -231,7 +231,7 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
     }
 }
 
-TARGET static void sweep(float *y, const float *matrix, uint64_t row, const float *x,
+TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x,
                          uint64_t depth, uint64_t columns) {
     uint64_t k = 0;
     for (; depth - k >= 4; k += 4, matrix += 4 * row) {
@@ -259,7 +259,7 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep};
+    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, gemv};
     return &table;
 }
 
