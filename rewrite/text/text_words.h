@@ -21,7 +21,7 @@ extern const TextWord text_attr_types[];
 /* TensorStorage of the typed fields by the field's name: "float_data" … "string_data". */
 extern const TextWord text_storages[];
 
-/* TypeKind of the words that begin a type which is not a plain tensor: "seq", "map", … */
+/* TypeKind of the words that begin a type that is not a plain tensor: "seq", "map", … */
 extern const TextWord text_type_kinds[];
 
 /* Fields in the headers of models and functions. */

@@ -71,8 +71,8 @@ bool console_finish(Program *program, bool *gone, Err *err);
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err);
 
-/* A model that the library opens for itself, as console_load does; `path` is no stream where it is
- * opened several times. */
+/* A model that the library opens for itself, as console_load does; `path` is not a stream where it
+ * is opened several times. */
 typedef struct ConsoleModel {
     Program *program;
     const Parsed *parsed;

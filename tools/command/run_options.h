@@ -51,7 +51,7 @@
 /* What the words say of how models are compiled and run, and of their inputs; lists are parsed's,
  * and the model is the one that errors name. `judged`: without --numerics models are compiled
  * faithful, with every value kept. Where oneDNN is asked for and can't be had, a line says so, and
- * demi's own kernels run. ERR_USAGE where a word is no number. */
+ * demi's own kernels run. ERR_USAGE where a word is not a number. */
 bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *options, Err *err);
 /* Those of compiling alone. */
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err);
