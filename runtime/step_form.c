@@ -62,7 +62,8 @@ static bool takes(const KernelRow *row, Dtype dtype) {
     return row->types >> dtype & 1;
 }
 
-Dtype step_given(const KernelRow *row, Dtype dtype) {
+/* What the row takes instead of the dtype. */
+static Dtype step_given(const KernelRow *row, Dtype dtype) {
     return takes(row, dtype) || row->flags & KERNEL_BYTES ? dtype : element_wide(dtype);
 }
 

@@ -30,7 +30,4 @@ bool step_shapes(Exec *exec, const LoadedStep *step, KernelCall *call, FormConte
 /* True where a shape function is told what the tensor holds. */
 bool step_shapes_looks(const KernelTensor *tensor, FormContents contents);
 
-/* What the row takes instead of the dtype. */
-Dtype step_given(const KernelRow *row, Dtype dtype);
-
 #endif

@@ -78,6 +78,8 @@ foreach(part base shape rewrite proto passes runtime kernels)
     list(APPEND archives $<TARGET_FILE:demi_${part}>)
 endforeach()
 demi_python_test(cycles cycles_test.py ARGS --self-test ${archives})
+demi_python_test(unused unused_test.py ARGS --self-test --build ${CMAKE_CURRENT_BINARY_DIR}
+    ${archives} $<TARGET_FILE:demi_trials>)
 demi_python_test(settings ../gen/gen_settings.py ARGS --check)
 demi_python_test(operator_names operator_names_test.py ARGS --self-test)
 demi_python_test(suite_test suite_test.py)

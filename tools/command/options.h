@@ -129,9 +129,6 @@ bool option_is_alias(const OptionRow *row);
 /* An option of ours, for help and completions. */
 bool option_is_own(const OptionRow *row);
 
-/* The row that an alias means; the row itself otherwise. */
-const OptionRow *option_target(const Command *command, const OptionRow *row);
-
 /* The command of that name, or NULL. */
 const Command *command_find(const CommandTable *table, const char *name);
 

@@ -75,8 +75,6 @@ void run_progress_end(RunProgress *progress);
 /* The whole number that an option has, from `least` on; `otherwise` where it is not given. */
 bool parsed_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
                    uint64_t otherwise, Err *err);
-/* Bytes: a whole number, with K, M or G for powers of 1024; 0 where the option is not given. */
-bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err);
 /* A number that is not negative. */
 bool parsed_real(const Parsed *parsed, const char *option, double *number, double otherwise,
                  Err *err);

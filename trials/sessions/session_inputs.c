@@ -19,7 +19,8 @@ typedef struct Finder {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
+/* Says in the error which input it is about, and which there are. Returns false. */
+static bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
     err_operand(err, "input '%s'", s->inputs[input].name);
     err_hint(err, "the inputs are: %s", session_list(arena, s->inputs, s->input_count));
     return false;

@@ -36,7 +36,7 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
     return true;
 }
 
-bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
+static bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
     const ConvAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
