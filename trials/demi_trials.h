@@ -251,7 +251,8 @@ typedef struct DemiVerdict DemiVerdict;
 /* Converts the model so and runs that on each set, as what is later written of it would run on a
  * device that accumulates in float: every 16-bit result is rounded once. *verdict is NULL on error:
  * those of demi_convert, of compiling and of runs; DEMI_ERR_CANCELLED. The trials can go on after
- * any error. Progress and text of convert->run are not used. */
+ * an error; after DEMI_ERR_ENV for want of memory they are good only for demi_trials_free. Progress
+ * and text of convert->run are not used. */
 DEMI_API DemiStatus demi_trials_run(DemiTrials *trials, const DemiConvertOptions *convert,
                                     DemiVerdict **verdict, DemiError *error);
 
@@ -279,11 +280,11 @@ typedef struct DemiVerdictTotals {
                            compared */
     bool broken;         /* an output has NaN or Inf where the reference has a number */
     bool stopped;        /* a search was cancelled: there may be fewer nodes to keep */
-    DemiLimit limit;     /* of demi_trials_judge and demi_trials_search; else zeros */
-    size_t beyond;       /* outputs and picks that are beyond it */
+    size_t beyond;       /* outputs and picks that are beyond the limit */
     size_t sets;         /* of inputs */
     size_t trials;       /* that these trials have run by now */
     const char *assumed; /* "seq_len 16, 24; batch 1": sizes of inputs that nobody said; else "" */
+    DemiLimit limit;     /* of demi_trials_judge and demi_trials_search; else zeros */
 } DemiVerdictTotals;
 DEMI_API const DemiVerdictTotals *demi_verdict_totals(const DemiVerdict *verdict);
 
@@ -377,10 +378,10 @@ DEMI_API void demi_comparison_free(DemiComparison *comparison);
 /* Structures below are made by the library, belong to the comparison, and may get more fields at
  * their ends; item i is NULL from the count on. */
 typedef struct DemiComparisonTotals {
-    DemiLimit limit;      /* that holds */
-    bool beyond;          /* an output or pick is beyond it */
+    bool beyond;          /* an output or pick is beyond the limit */
     size_t values_beyond; /* how many values are */
     const char *assumed;  /* "seq_len 16, batch 1": sizes of inputs that nobody said; else "" */
+    DemiLimit limit;      /* that holds */
 } DemiComparisonTotals;
 DEMI_API const DemiComparisonTotals *demi_comparison_totals(const DemiComparison *comparison);
 
@@ -430,8 +431,8 @@ typedef struct DemiAdvice {
     /* The first node, in order of execution, that brings an error; NULL where there is none: */
     const char *node, *op_type;
     const char *value, *type; /* what it makes */
-    DemiDistance diff;        /* of that */
     double before;            /* the largest error of what it reads, by scale */
+    DemiDistance diff;        /* of what it makes */
 } DemiAdvice;
 /* Before demi_comparison_advise: of state NONE, without a node. */
 DEMI_API const DemiAdvice *demi_comparison_advice(const DemiComparison *comparison);

@@ -261,6 +261,26 @@ static void test_cancelling(void **state) {
     demi_trials_free(trials);
 }
 
+/* A source by its path; options of loading need not stay. */
+static void test_path(void **state) {
+    (void)state;
+    DemiSource source = DEMI_SOURCE_INIT;
+    DemiLoadOptions load = DEMI_LOAD_OPTIONS_INIT;
+    DemiTrials *trials = NULL;
+    DemiVerdict *verdict = NULL;
+    char path[] = DEMI_TESTDATA "/models/conv_net.onnx";
+    source.path = path;
+    source.load = &load;
+    assert_int_equal(demi_trials_new(&source, NULL, &trials, NULL), DEMI_OK);
+    load.size = 0;
+    path[0] = '?';
+    assert_int_equal(demi_trials_run(trials, NULL, &verdict, NULL), DEMI_OK);
+    assert_true(demi_verdict_totals(verdict)->error > 0);
+    assert_string_equal(demi_verdict_totals(verdict)->assumed, "N 1");
+    demi_verdict_free(verdict);
+    demi_trials_free(trials);
+}
+
 /* Random sets differ, and their open sizes do. */
 static void test_random_sets(void **state) {
     (void)state;
@@ -370,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_another_model),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_cancelling),
+        cmocka_unit_test(test_path),
         cmocka_unit_test(test_random_sets),
         cmocka_unit_test(test_comparison),
         cmocka_unit_test(test_advice),

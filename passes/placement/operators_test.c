@@ -150,9 +150,28 @@ static void check_types(const OpSchema *op) {
         if (!is_bound(op, &op->outputs[i]) && count == 0)
             lacks(op, "op_facts.def", "OUTPUT(...): no input has the type of each of its outputs");
     }
-    for (size_t i = 0; i < op->attr_count; i++)
-        if (op->attrs[i].type == ATTR_GRAPH && !op_body_slots(op, op->attrs[i].name))
+}
+
+/* Attributes that hold an element type, by their names, as op_facts_test has them. */
+static bool names_dtype(const char *attr) {
+    return strcmp(attr, "to") == 0 || strstr(attr, "dtype") || strstr(attr, "datatype") ||
+           strstr(attr, "precision") || strstr(attr, "stash");
+}
+
+static void check_attrs(const OpSchema *op) {
+    for (size_t i = 0; i < op->attr_count; i++) {
+        const OpAttr *attr = &op->attrs[i];
+        bool untyped = strstr(attr->name, "_as_tensor") || strcmp(attr->name, "nodes_modes") == 0;
+        if (attr->type == ATTR_GRAPH && !op_body_slots(op, attr->name))
             lacks(op, "op_facts.def", "BODY(...): what its subgraph is bound to");
+        if ((attr->type == ATTR_TENSOR || attr->type == ATTR_SPARSE_TENSOR) && !untyped &&
+            !op_tensor_attr_var(op, attr->name))
+            lacks(op, "op_facts.def", "TENSOR_ATTR(...): whose type the tensor in it has");
+        if ((names_dtype(attr->name) || attr->type == ATTR_TYPE) &&
+            op_attr_role(op, attr->name) == OP_ATTR_PLAIN)
+            lacks(op, "op_facts.def",
+                  "OUTPUT(...) or COMPUTE_ATTR(...): what the type in an attribute is for");
+    }
 }
 
 static void check_shape(const OpSchema *op) {
@@ -228,6 +247,7 @@ static const char *read_formulas(void) {
 static void check_operator(const OpSchema *op, const char *formulas) {
     if (op->until == INT32_MAX) check_record(op);
     check_types(op);
+    check_attrs(op);
     check_shape(op);
     check_kernel(op);
     check_formula(op, formulas);

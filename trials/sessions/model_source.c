@@ -44,6 +44,7 @@ const char *const *texts_copy(Arena *arena, const char *const *texts, size_t cou
 
 void source_copy(Arena *arena, DemiSource *source) {
     source->path = text_copy(arena, source->path);
+    if (source->load) source->load = arena_copy(arena, source->load, source->load->size);
 }
 
 void inputs_copy(Arena *arena, DemiInputOptions *inputs) {

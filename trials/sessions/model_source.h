@@ -15,7 +15,7 @@ DemiModel **model_hold(Arena *arena);
 void model_drop(DemiModel **held);
 
 /* Takes copies of what the caller's options hold that is used after the call: texts and lists. What
- * values point at is borrowed. */
+ * values and options of loading point at is borrowed. */
 const char *const *texts_copy(Arena *arena, const char *const *texts, size_t count);
 void source_copy(Arena *arena, DemiSource *source);
 void inputs_copy(Arena *arena, DemiInputOptions *inputs);
