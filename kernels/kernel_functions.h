@@ -21,15 +21,20 @@ extern const AttrLayout kernel_layout_none;
 /* Rows of a family's layouts: LAYOUT(name, Struct, INT(Struct, member, "attribute", otherwise), …).
  */
 #define KERNEL_INT(Struct, member, text, absent)                                                   \
-    {.name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member), .otherwise = absent}
+    {                                                                                              \
+        .name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member),                  \
+        .otherwise = absent                                                                        \
+    }
 #define KERNEL_REAL(Struct, member, text, absent)                                                  \
-    {.name = text, .kind = ATTR_FIELD_REAL, .offset = offsetof(Struct, member), .real = absent}
+    { .name = text, .kind = ATTR_FIELD_REAL, .offset = offsetof(Struct, member), .real = absent }
 #define KERNEL_CHOICE(Struct, member, text, list, absent)                                          \
-    {.name = text, .kind = ATTR_FIELD_CHOICE, .offset = offsetof(Struct, member),                  \
-     .otherwise = absent, .choices = list}
+    {                                                                                              \
+        .name = text, .kind = ATTR_FIELD_CHOICE, .offset = offsetof(Struct, member),               \
+        .otherwise = absent, .choices = list                                                       \
+    }
 /* what: INTS, FLOATS, FLOAT, TEXT, TEXTS, TENSOR */
 #define KERNEL_FIELD(Struct, member, text, what)                                                   \
-    {.name = text, .kind = ATTR_FIELD_##what, .offset = offsetof(Struct, member)}
+    { .name = text, .kind = ATTR_FIELD_##what, .offset = offsetof(Struct, member) }
 #define KERNEL_LAYOUT(id, Struct, ...)                                                             \
     static const AttrField id##_fields[] = {__VA_ARGS__, {.name = NULL}};                          \
     const AttrLayout kernel_layout_##id = {sizeof(Struct), id##_fields}

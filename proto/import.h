@@ -57,7 +57,7 @@ typedef struct Import {
 /* What a model is read from: path or memory. */
 typedef struct ImportFrom {
     const char *path;
-    const Source *source; /* of path, where it is open already; borrowed. Else NULL */
+    const Source *source;       /* of path, where it is open already; borrowed. Else NULL */
     const WrittenFile *written; /* of path, where it was just written. Else NULL */
     const ImportBytes *memory;
 } ImportFrom;

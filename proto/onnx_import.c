@@ -215,4 +215,3 @@ Model *onnx_import_memory(const ImportBytes *input, const ImportOptions *options
                           Err *err) {
     return import_from(&(ImportFrom){.memory = input}, options, trap, err);
 }
-

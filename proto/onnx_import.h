@@ -42,10 +42,10 @@ Model *onnx_import_memory(const ImportBytes *input, const ImportOptions *options
                           Err *err);
 
 typedef struct WrittenFile {
-    const char *path; /* its folder is where external data lies */
+    const char *path;      /* its folder is where external data lies */
     const char *data_name; /* NULL, or data that the model names, and what the file is called yet */
     const char *data_file;
-    Source *source;   /* the file, where it is open, perhaps still being written (source_growing);
+    Source *source; /* the file, where it is open, perhaps still being written (source_growing);
                          NULL: it is opened */
 } WrittenFile;
 

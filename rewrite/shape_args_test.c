@@ -37,15 +37,14 @@ static void test_layouts_match_schemas(void **state) {
             for (const AttrField *f = row->layout->fields; f->name; f++) {
                 const OpAttr *attr = op_schema_attr(op, f->name);
                 static const uint8_t types[] = {
-                    [ATTR_FIELD_INT] = ATTR_INT,       [ATTR_FIELD_INTS] = ATTR_INTS,
-                    [ATTR_FIELD_REAL] = ATTR_FLOAT,    [ATTR_FIELD_FLOAT] = ATTR_FLOAT,
-                    [ATTR_FIELD_FLOATS] = ATTR_FLOATS, [ATTR_FIELD_TEXT] = ATTR_STRING,
-                    [ATTR_FIELD_TEXTS] = ATTR_STRINGS, [ATTR_FIELD_CHOICE] = ATTR_STRING,
+                    [ATTR_FIELD_INT] = ATTR_INT,         [ATTR_FIELD_INTS] = ATTR_INTS,
+                    [ATTR_FIELD_REAL] = ATTR_FLOAT,      [ATTR_FIELD_FLOAT] = ATTR_FLOAT,
+                    [ATTR_FIELD_FLOATS] = ATTR_FLOATS,   [ATTR_FIELD_TEXT] = ATTR_STRING,
+                    [ATTR_FIELD_TEXTS] = ATTR_STRINGS,   [ATTR_FIELD_CHOICE] = ATTR_STRING,
                     [ATTR_FIELD_STRINGS] = ATTR_STRINGS, [ATTR_FIELD_GRAPH] = ATTR_GRAPH};
                 if (!attr || f->kind == ATTR_FIELD_TENSOR) continue;
                 if (attr->type != types[f->kind]) fail_msg("%s.%s", op->name, f->name);
-                if (f->kind == ATTR_FIELD_INT && attr->has_default &&
-                    attr->value.i != f->otherwise)
+                if (f->kind == ATTR_FIELD_INT && attr->has_default && attr->value.i != f->otherwise)
                     fail_msg("%s-%d.%s defaults to %lld", op->name, op->since, f->name,
                              (long long)attr->value.i);
             }

@@ -28,8 +28,10 @@ static bool scalar_value(Exec *exec, Dtype dtype, int64_t number, RtValue *value
     RtTensor *tensor = rt_tensor_new(&exec->pool, dtype, 0, NULL, exec->err);
     *value = tensor_value(tensor);
     if (!tensor) return false;
-    if (dtype == DTYPE_BOOL) *(uint8_t *)tensor->tensor.data = number != 0;
-    else *(int64_t *)tensor->tensor.data = number;
+    if (dtype == DTYPE_BOOL)
+        *(uint8_t *)tensor->tensor.data = number != 0;
+    else
+        *(int64_t *)tensor->tensor.data = number;
     return true;
 }
 
@@ -125,7 +127,7 @@ typedef struct Loop {
     Exec *exec;
     const LoadedStep *step;
     uint32_t body, carried, scans;
-    int64_t trips; /* -1: no limit */
+    int64_t trips;  /* -1: no limit */
     Slices *slices; /* [scans], in a pool buffer */
 } Loop;
 
@@ -134,8 +136,8 @@ static bool loop_start(Loop *loop, bool *going) {
     RtValue *trips = exec_input(exec, loop->step, 0), *condition = exec_input(exec, loop->step, 1);
     loop->trips = -1;
     *going = true;
-    if (trips && (trips->state != RT_TENSOR ||
-                  !exec_scalar(exec, loop->step, trips->tensor, &loop->trips)))
+    if (trips &&
+        (trips->state != RT_TENSOR || !exec_scalar(exec, loop->step, trips->tensor, &loop->trips)))
         return exec_fail(exec, loop->step, "the trip count is not an integer");
     if (trips && loop->trips < 0) loop->trips = 0;
     if (condition && !truth(exec, loop->step, condition, going)) return false;
@@ -217,9 +219,9 @@ typedef struct Scan {
     const LoadedStep *step;
     uint32_t body, first; /* the first state operand: 1 in opset 8, behind sequence_lens */
     uint32_t states, inputs, outputs;
-    int64_t batch;   /* the item of opset 8's batch axis; -1 where there is none */
+    int64_t batch; /* the item of opset 8's batch axis; -1 where there is none */
     int64_t length;
-    Slices *slices;  /* [outputs] */
+    Slices *slices; /* [outputs] */
 } Scan;
 
 static int64_t item_of(const LoadedStep *step, const char *name, uint32_t i, int64_t otherwise) {
@@ -401,8 +403,11 @@ static bool scan_fits(Scan *scan) {
 
 bool exec_scan(Exec *exec, const LoadedStep *step) {
     bool old = step->opset < 9;
-    Scan scan = {.exec = exec, .step = step, .body = exec_graph_attr(step, "body"),
-                 .first = old, .batch = old ? 0 : -1};
+    Scan scan = {.exec = exec,
+                 .step = step,
+                 .body = exec_graph_attr(step, "body"),
+                 .first = old,
+                 .batch = old ? 0 : -1};
     if (scan.body == PLAN_NONE) return exec_fail(exec, step, "it has no body");
     if (!scan_fits(&scan) || !scan_lengths(&scan)) return false;
     uint32_t total = scan.states + scan.outputs;
@@ -415,8 +420,10 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
     scan.slices = batches + total;
     bool ok = old ? scan_batch(&scan, results, batches) : scan_sequence(&scan, results);
     for (uint32_t i = 0; i < total; i++) {
-        if (ok) exec_output(exec, step, i, results[i]);
-        else rt_value_clear(&exec->pool, &results[i]);
+        if (ok)
+            exec_output(exec, step, i, results[i]);
+        else
+            rt_value_clear(&exec->pool, &results[i]);
         drop(exec, &batches[i]);
         drop(exec, &scan.slices[i]);
     }

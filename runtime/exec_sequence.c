@@ -125,8 +125,7 @@ static const int64_t *piece_lengths(Exec *exec, const LoadedStep *step, int64_t 
         *count = (uint32_t)split->tensor->tensor.count;
         return kernel_ints(&call, &split->tensor->tensor);
     }
-    if (split && (split->state != RT_TENSOR ||
-                  !exec_scalar(exec, step, split->tensor, &length)))
+    if (split && (split->state != RT_TENSOR || !exec_scalar(exec, step, split->tensor, &length)))
         return NULL;
     if (length < 1 || size / length >= UINT32_MAX) {
         exec_fail(exec, step, "pieces of length %lld", (long long)length);

@@ -271,7 +271,7 @@ static void pass_sum(Walk *w, const LoadedStep *step, const InputUse *use) {
         if (!(fabs(c) < countable)) continue;
         if (use->kind == INPUT_FILL)
             ask_fill(w, input_of(step, i),
-                     negated  ? c - use->fill
+                     negated ? c - use->fill
                      : minus ? use->fill + c
                              : use->fill - c);
         else if (!negated && is_integer(w, input_of(step, i)))

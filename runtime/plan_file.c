@@ -43,8 +43,8 @@ static bool find_split(int fd, const PlanFile *file, bool copy, size_t *split, E
 static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     size_t split;
     if (!find_split(fd, file, copy, &split, err)) return false;
-    void *all = mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                     0);
+    void *all =
+        mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return err_errno(err, errno, "can't be mapped");
     file->bytes = all;
     if (mprotect(all, split, PROT_READ | PROT_WRITE) != 0)

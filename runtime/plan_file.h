@@ -17,7 +17,7 @@
 enum { PLAN_FILE_SMALL = 4 << 20 };
 
 typedef struct PlanFile {
-    void *bytes; /* page-aligned; NULL: nothing is open */
+    void *bytes;         /* page-aligned; NULL: nothing is open */
     size_t size, mapped; /* of all; behind the first size - mapped, which were read */
 } PlanFile;
 

@@ -434,8 +434,7 @@ static bool check_results(const StrictTypes *s, const Node *node, Err *err) {
 static bool check_fill(const Node *node, Err *err) {
     const Attr *attr = node_attr(node, "value");
     bool fills = domain_is_default(node->domain) && sym_equals(node->op_type, "ConstantOfShape");
-    if (!fills || !attr_tensor(attr) || attr_tensor(attr)->rank == 1)
-        return true;
+    if (!fills || !attr_tensor(attr) || attr_tensor(attr)->rank == 1) return true;
     node_error(node, err, ERR_MODEL, "the value is not a list");
     err_operand(err, "attribute 'value'");
     err_expected(err, "rank 1");

@@ -8,9 +8,9 @@
 #include "placement.h"
 
 typedef struct ValueRanges {
-    PassStrings items;     /* "NAME=MAX": the largest magnitude measured of the values so called */
-    int64_t margin;        /* how many times larger unseen data may be; at least 1 */
-    bool allow_unmatched;  /* a NAME that no value has is not an error */
+    PassStrings items;    /* "NAME=MAX": the largest magnitude measured of the values so called */
+    int64_t margin;       /* how many times larger unseen data may be; at least 1 */
+    bool allow_unmatched; /* a NAME that no value has is not an error */
 } ValueRanges;
 
 /* Pins producers and readers of values with MAX * margin beyond the target's largest finite number.

@@ -45,10 +45,10 @@ typedef struct OutFile {
     const char *folder_path; /* of that file; NULL when streaming */
     int folder;              /* descriptor of the folder both files lie in; -1 when streaming */
     uint64_t folder_device, folder_inode; /* its identity */
-    int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
-    int lock;      /* keeps the temporary locked once fd is closed; -1: none */
+    int fd;   /* read and write; write only when streaming; -1 once committed or aborted */
+    int lock; /* keeps the temporary locked once fd is closed; -1: none */
     LiveTemp *live;
-    uint64_t size; /* bytes that outfile_write appended so far */
+    uint64_t size;    /* bytes that outfile_write appended so far */
     uint64_t started; /* bytes that are on their way to the device, or there */
     bool streaming;
     bool synced;   /* nothing was written since outfile_sync */

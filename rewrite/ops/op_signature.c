@@ -43,8 +43,8 @@ static bool accept(Parser *p, const char *token) {
 static const char *parse_name(Parser *p) {
     skip_spaces(p);
     const char *start = p->at;
-    while (isalnum((unsigned char)*p->at) || *p->at == '_' ||
-           (*p->at == '-' && p->at[1] != '>') || (*p->at == '.' && p->at[1] != '.'))
+    while (isalnum((unsigned char)*p->at) || *p->at == '_' || (*p->at == '-' && p->at[1] != '>') ||
+           (*p->at == '.' && p->at[1] != '.'))
         p->at++;
     return arena_copy(p->arena, start, (size_t)(p->at - start));
 }

@@ -39,8 +39,7 @@ static const Type *type_new(Arena *arena, OpType type) {
 
 const Type *type_refine(Arena *arena, const Type *known, OpType type) {
     OpType old;
-    if (!known || !op_type_from(known, &old) || old.kind != type.kind)
-        return type_new(arena, type);
+    if (!known || !op_type_from(known, &old) || old.kind != type.kind) return type_new(arena, type);
     if (old.dtype == type.dtype) return known;
     if (type.kind >= OPTYPE_MAP_INT64) return type_new(arena, type);
     return type_with_dtype(arena, known, type.dtype);

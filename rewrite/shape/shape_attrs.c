@@ -7,21 +7,21 @@
 
 #define INT(Struct, member, text, absent)                                                          \
     {                                                                                              \
-        .name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member),                 \
+        .name = text, .kind = ATTR_FIELD_INT, .offset = offsetof(Struct, member),                  \
         .otherwise = absent                                                                        \
     }
 #define FIELD(Struct, member, text, what)                                                          \
     { .name = text, .kind = ATTR_FIELD_##what, .offset = offsetof(Struct, member) }
 #define CHOICE(Struct, member, text, list, absent)                                                 \
     {                                                                                              \
-        .name = text, .kind = ATTR_FIELD_CHOICE, .offset = offsetof(Struct, member),              \
+        .name = text, .kind = ATTR_FIELD_CHOICE, .offset = offsetof(Struct, member),               \
         .otherwise = absent, .choices = list                                                       \
     }
 #define END                                                                                        \
     { .name = NULL }
 
 #define LAYOUT(id, Struct, ...)                                                                    \
-    static const AttrField id##_fields[] = {__VA_ARGS__};                                         \
+    static const AttrField id##_fields[] = {__VA_ARGS__};                                          \
     const AttrLayout shape_layout_##id = {sizeof(Struct), id##_fields}
 
 static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};

@@ -40,7 +40,7 @@ typedef struct Job {
     const Parsed *parsed;
     const char *input, *output, *pipeline;
     const DemiPasses *passes; /* with those of --load-pass */
-    OutFile *file; /* of OUT; NULL: none */
+    OutFile *file;            /* of OUT; NULL: none */
     ReportPlan plan;
     DemiModel *model;
     DemiReport *report;

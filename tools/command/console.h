@@ -23,13 +23,13 @@
 struct Program {
     Arena *arena; /* lives as long as the command */
     const CommandTable *commands;
-    const Parsed *parsed; /* its words; NULL before they are parsed */
+    const Parsed *parsed;    /* its words; NULL before they are parsed */
     struct Outputs *outputs; /* the files it writes: outputs.h */
-    int output_error; /* errno of the first write to standard output that failed, else 0 */
-    int exit_code; /* of a command that succeeded: diff's answer */
+    int output_error;        /* errno of the first write to standard output that failed, else 0 */
+    int exit_code;           /* of a command that succeeded: diff's answer */
     bool progress_shown;
     bool inputs_found; /* all files that the words name were there */
-    double started; /* seconds, console_seconds' clock */
+    double started;    /* seconds, console_seconds' clock */
 };
 
 /* Seconds of a clock that only runs forward. */

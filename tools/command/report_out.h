@@ -12,10 +12,10 @@
 
 /* What a finished conversion was, beside its report. */
 typedef struct ReportTitle {
-    const char *input, *output; /* output: NULL where nothing is written */
-    double seconds;             /* from start to end, reading and writing included */
-    bool color;                 /* of the table */
-    const DemiModel *model;     /* converted: for the page's drawing; NULL: none */
+    const char *input, *output;      /* output: NULL where nothing is written */
+    double seconds;                  /* from start to end, reading and writing included */
+    bool color;                      /* of the table */
+    const DemiModel *model;          /* converted: for the page's drawing; NULL: none */
     const struct Verified *verified; /* NULL, or what running it has shown */
 } ReportTitle;
 

@@ -24,8 +24,10 @@ static void put_pipeline(OutputFile *output, const char *pipeline) {
     for (const char *c = pipeline; *c; c++) {
         if (*c == '"') quoted = !quoted;
         if (*c == '\\' && c[1]) put(output, c++, 1);
-        if (*c == '\n') put(output, quoted ? "\\n" : " ", quoted ? 2 : 1);
-        else put(output, c, 1);
+        if (*c == '\n')
+            put(output, quoted ? "\\n" : " ", quoted ? 2 : 1);
+        else
+            put(output, c, 1);
     }
     put(output, "\n", 1);
 }

@@ -66,7 +66,7 @@ typedef struct GemmLoops {
                  uint64_t count);
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
     void (*gemv)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                  uint64_t columns);
+                 uint64_t columns);
 } GemmLoops;
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */

@@ -174,8 +174,8 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
     }
 }
 
-TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x,
-                         uint64_t depth, uint64_t columns) {
+TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                        uint64_t columns) {
     uint64_t whole = columns & ~UINT64_C(7), k = 0;
     for (; depth - k >= 4; k += 4, matrix += 4 * row) {
         __m256 v[4];
@@ -201,10 +201,10 @@ TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile, uint32_t row,
-                                                                uint32_t column,
-                                                                const uint32_t rows,
-                                                                const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile,
+                                                                    uint32_t row, uint32_t column,
+                                                                    const uint32_t rows,
+                                                                    const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m256 acc[4][3];

@@ -14,8 +14,9 @@
     X(1, 2)                                                                                        \
     X(1, 3)                                                                                        \
     X(2, 1)                                                                                        \
-    X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3)        \
-        X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+    X(2, 2)                                                                                        \
+    X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3) X(6, 1)        \
+        X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
 #define TABLE(f, turned_tiles, turned_columns)                                                     \
     {                                                                                              \
         8, 3, 16,                                                                                  \
@@ -100,10 +101,10 @@ CASES(TILE_CASE)
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile, uint32_t row,
-                                                                uint32_t column,
-                                                                const uint32_t rows,
-                                                                const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile,
+                                                                    uint32_t row, uint32_t column,
+                                                                    const uint32_t rows,
+                                                                    const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m512 acc[8][3];
@@ -231,8 +232,8 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
     }
 }
 
-TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x,
-                         uint64_t depth, uint64_t columns) {
+TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                        uint64_t columns) {
     uint64_t k = 0;
     for (; depth - k >= 4; k += 4, matrix += 4 * row) {
         __m512 x0 = _mm512_set1_ps(x[k]), x1 = _mm512_set1_ps(x[k + 1]);

@@ -188,8 +188,8 @@ static void pack_b(Strip *strip, const GemmBlock *block) {
     if (!strip->rest) return;
     uint64_t panel = strip->columns - 1 - in_panel, lane = in_panel + 1 - rest;
     part->loops->transpose((float *)strip->last, block->depth,
-                          (const float *)strip->b + panel * block->depth + lane, part->width,
-                          block->depth, rest);
+                           (const float *)strip->b + panel * block->depth + lane, part->width,
+                           block->depth, rest);
 }
 
 /* What is done to some rows of a strip when their sums are made. */
@@ -269,7 +269,8 @@ static void run_share(const Partition *part, unsigned share, uint32_t *buffer) {
         uint64_t unit = first % part->in_batch;
         count = least(last - first, part->in_batch - unit);
         uint64_t from = unit * part->unit, to = (unit + count) * part->unit;
-        Strip s = {.part = part, .batch = first / part->in_batch, .row_end = g->m, .column_end = g->n};
+        Strip s = {
+            .part = part, .batch = first / part->in_batch, .row_end = g->m, .column_end = g->n};
         if (part->by_rows)
             s.row = from, s.row_end = least(to, g->m);
         else

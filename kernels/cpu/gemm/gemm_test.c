@@ -32,7 +32,8 @@ static float *floats(Arena *arena, uint64_t count) {
 }
 
 static GemmMatrix matrix(const float *data, bool transposed, uint64_t rows, uint64_t columns) {
-    return (GemmMatrix){.data = data, .row = transposed ? 1 : columns, .column = transposed ? rows : 1};
+    return (GemmMatrix){
+        .data = data, .row = transposed ? 1 : columns, .column = transposed ? rows : 1};
 }
 
 static const uint64_t *offsets(Arena *arena, uint64_t count, uint64_t step) {

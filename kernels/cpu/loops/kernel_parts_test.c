@@ -53,8 +53,12 @@ static void test_threads(void **state) {
         uint32_t inputs;
         const int64_t *dims;
     } cases[] = {
-        {"Add", 2, same},     {"Relu", 1, same},        {"Erf", 1, same},
-        {"Softmax", 1, same}, {"Transpose", 1, transposed}, {"LayerNormalization", 2, same},
+        {"Add", 2, same},
+        {"Relu", 1, same},
+        {"Erf", 1, same},
+        {"Softmax", 1, same},
+        {"Transpose", 1, transposed},
+        {"LayerNormalization", 2, same},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

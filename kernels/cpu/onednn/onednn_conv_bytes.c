@@ -275,12 +275,13 @@ static void transpose_filters(const Transpose *t, uint64_t image, uint64_t first
     for (uint64_t i = 0; i < conv->columns; i += TRANSPOSE_COLUMNS) {
         uint64_t columns = least(conv->columns - i, TRANSPOSE_COLUMNS);
         float part[TRANSPOSE_COLUMNS * TRANSPOSE_FILTERS + GEMM_SLACK];
-        t->loops->transpose(part, TRANSPOSE_COLUMNS, from + i * conv->filters, conv->filters, columns,
-                            count);
+        t->loops->transpose(part, TRANSPOSE_COLUMNS, from + i * conv->filters, conv->filters,
+                            columns, count);
         for (uint64_t f = 0; f < count; f++) {
             uint32_t add = t->bias ? (uint32_t)t->bias[first + f] : 0;
             uint32_t *row = (uint32_t *)(void *)(to + f * conv->columns + i);
-            const uint32_t *transposed = (const uint32_t *)(const void *)(part + f * TRANSPOSE_COLUMNS);
+            const uint32_t *transposed =
+                (const uint32_t *)(const void *)(part + f * TRANSPOSE_COLUMNS);
             add -= t->zero * (uint32_t)sums[first + f];
             for (uint64_t k = 0; k < columns; k++) row[k] = transposed[k] + add;
         }
@@ -322,11 +323,11 @@ static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t 
     onednn_set(chain, conv->w, conv->packed);
     if (!onednn_chain_run(call, chain, workspace)) return false;
     const Transpose t = {.conv = conv,
-                    .loops = gemm_loops(isa_best()),
-                    .from = onednn_at(chain, conv->y, workspace),
-                    .to = (float *)(void *)sums,
-                    .bias = bias,
-                    .zero = (uint32_t)zero};
+                         .loops = gemm_loops(isa_best()),
+                         .from = onednn_at(chain, conv->y, workspace),
+                         .to = (float *)(void *)sums,
+                         .bias = bias,
+                         .zero = (uint32_t)zero};
     transpose(call, &t);
     return true;
 }

@@ -90,14 +90,15 @@ static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epil
     if (transpose_b) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
     if (!matmul_batches(call, &a, &b, y, &s)) return false;
     if (y->count == 0) return true;
-    const GemmMatrices g = {.batches = s.batches,
-                            .m = s.m,
-                            .n = s.n,
-                            .k = s.k,
-                            .a = {a.data, s.a, transpose_a ? 1 : s.k, transpose_a ? s.m : 1, DTYPE_UNDEFINED},
-                            .b = {b.data, s.b, transpose_b ? 1 : s.n, transpose_b ? s.k : 1, gemm_narrow(&b)},
-                            .c = y->data,
-                            .epilogue = attrs->alpha == 1 ? epilogue : NULL};
+    const GemmMatrices g = {
+        .batches = s.batches,
+        .m = s.m,
+        .n = s.n,
+        .k = s.k,
+        .a = {a.data, s.a, transpose_a ? 1 : s.k, transpose_a ? s.m : 1, DTYPE_UNDEFINED},
+        .b = {b.data, s.b, transpose_b ? 1 : s.n, transpose_b ? s.k : 1, gemm_narrow(&b)},
+        .c = y->data,
+        .epilogue = attrs->alpha == 1 ? epilogue : NULL};
     if (!gemm_matrices(call, &g)) return false;
     if (attrs->alpha == 1) return true;
     scale(y->data, y->count, attrs->alpha);

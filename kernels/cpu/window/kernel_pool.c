@@ -234,8 +234,8 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
             y[o] = best;                                                                           \
             if (where < 0) where = 0;                                                              \
             if (indices)                                                                           \
-                indices[o] =                                                                       \
-                    (int64_t)(plane * w->in) + (pool->column_major ? column_major_at(w, where) : where);    \
+                indices[o] = (int64_t)(plane * w->in) +                                            \
+                             (pool->column_major ? column_major_at(w, where) : where);             \
         }                                                                                          \
     }
 #define NEVER(x) ((void)(x), false) /* integers are no NaN */
