@@ -238,7 +238,7 @@ static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {
 }
 
 /* For `make`: input i with its elements, which are widened now where they need to be;
- * NULL where it is no constant, or with the error set past the memory budget. Valid until make
+ * NULL where it is not a constant, or with the error set past the memory budget. Valid until make
  * returns. */
 const KernelTensor *kernel_constant(KernelCall *call, uint32_t i);
 

@@ -32,8 +32,7 @@ static inline bool case_output(KernelCall *call, uint32_t i, uint32_t rank, cons
 }
 
 /* Begins a case of the operator's first row in force at `opset`, all attributes absent. */
-static inline void case_begin_in(KernelCase *c, const char *domain, const char *op,
-                                 int64_t opset) {
+static inline void case_begin_in(KernelCase *c, const char *domain, const char *op, int64_t opset) {
     size_t count;
     memset(c, 0, sizeof *c);
     if (setjmp(c->trap.env)) fail_msg("out of memory");

@@ -22,7 +22,7 @@ void index_advance(uint32_t rank, const int64_t *dims, int64_t *at);
 /* GatherElements and ScatterElements: which element of `data` each element of `indices` names,
  * whose position it has but along one axis. By rows of the last axis. */
 typedef struct IndexRows {
-    const int64_t *index, *dims; /* checked indices; dims of the indices */
+    const int64_t *index, *dims;  /* checked indices; dims of the indices */
     int64_t *steps, *at, *places; /* places: [row], of the row at hand */
     uint32_t axis, rank;
     uint64_t row; /* elements of a row */

@@ -25,12 +25,15 @@ const char *kernel_signature_find(const char *domain, const char *op, int64_t op
         size_t middle = low + (high - low) / 2;
         int order = strcmp(domain, rows[middle].domain);
         if (order == 0) order = strcmp(op, rows[middle].op);
-        if (order > 0) low = middle + 1;
-        else high = middle;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     const char *found = NULL;
     for (; low < ROW_COUNT && strcmp(domain, rows[low].domain) == 0 &&
-           strcmp(op, rows[low].op) == 0 && rows[low].since <= opset; low++)
+           strcmp(op, rows[low].op) == 0 && rows[low].since <= opset;
+         low++)
         found = rows[low].types;
     return found;
 }

@@ -27,8 +27,10 @@ const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, 
     size_t low = 0, high = ROW_COUNT;
     while (low < high) { /* the first row of the operator */
         size_t middle = low + (high - low) / 2;
-        if (compare(domain, op, &rows[middle]) > 0) low = middle + 1;
-        else high = middle;
+        if (compare(domain, op, &rows[middle]) > 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     size_t best = ROW_COUNT;
     for (size_t i = low; i < ROW_COUNT && compare(domain, op, &rows[i]) == 0; i++) {
@@ -43,8 +45,12 @@ const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, 
     return &rows[best];
 }
 
-size_t kernel_row_count(void) { return ROW_COUNT; }
-const KernelRow *kernel_row(size_t index) { return index < ROW_COUNT ? &rows[index] : NULL; }
+size_t kernel_row_count(void) {
+    return ROW_COUNT;
+}
+const KernelRow *kernel_row(size_t index) {
+    return index < ROW_COUNT ? &rows[index] : NULL;
+}
 
 /* FNV-1a over what rows mean to a plan: which operators there are, and from which version. */
 uint64_t kernel_table_version(void) {

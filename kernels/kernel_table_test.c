@@ -33,7 +33,7 @@ static void test_rows(void **state) {
         const KernelRow *found = kernel_find(row->domain, row->op, row->since, &count);
         assert_true(found <= row && row < found + count);
         if (!kernel_signature_find(row->domain, row->op, row->since))
-            fail_msg("%s since %d is no operator", row->op, row->since);
+            fail_msg("%s since %d is not an operator", row->op, row->since);
         if (found->layout != row->layout)
             fail_msg("rows of %s since %d differ in their attributes", row->op, row->since);
         for (size_t k = 0; k < count; k++)

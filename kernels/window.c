@@ -91,7 +91,8 @@ void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first,
     if (*first > *last) *first = *last;
 }
 
-void window_outputs(const WindowAxis *axis, int64_t t, int64_t *first, int64_t *last) {
+/* Outputs [*first, *last) whose tap t is inside the input. */
+static void window_outputs(const WindowAxis *axis, int64_t t, int64_t *first, int64_t *last) {
     int64_t at = t * axis->dilation - axis->begin;
     *first = ceil_div(-at, axis->stride);
     *last = ceil_div(axis->in - at, axis->stride);

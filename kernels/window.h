@@ -31,9 +31,6 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
 /* Taps [*first, *last) of output o are those inside the input, or inside input and padding. */
 void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first, int64_t *last);
 
-/* Outputs [*first, *last) whose tap t is inside the input. */
-void window_outputs(const WindowAxis *axis, int64_t t, int64_t *first, int64_t *last);
-
 /* Steps the last index of `index` [rank] within the sizes `axes[i].out` (or .taps); false after the
  * last one. */
 bool window_next_output(const Window *window, int64_t *index);

@@ -2,8 +2,8 @@
 /* fuse-gelu: GELU in its parts becomes one node, demi.fused.Gelu.
  *
  *   x (1 + Erf(x / sqrt 2)) / 2
- *   x (1 + Tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2           or the same with x taken out of the
- * sum
+ *   x (1 + Tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+ *   x (1 + Tanh(sqrt(2 / pi) x (1 + 0.044715 x^2))) / 2
  *
  * Products may be associated and ordered in any way, powers be products or Pow, divisions products;
  * numbers are constants within some roundings of their type. Products between are read once. Not in

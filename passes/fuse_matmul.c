@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuse-matmul: what follows a matrix product goes into its kernel.
  *
- *   act(Add(Add(MatMul(A, B), bias), Z))  ->  demi.fused.MatMul(A, B, bias, Z) {activation}
- *   act(Add(Gemm(A, B, C), Z))            ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB,
- * …} act(Reshape(Gemm(A, B, C), shape))    ->  Reshape(demi.fused.MatMul(A, B, C) {activation},
- * shape)
+ *   act(Add(Add(MatMul(A, B), bias), Z))
+ *     ->  demi.fused.MatMul(A, B, bias, Z) {activation}
+ *   act(Add(Gemm(A, B, C), Z))
+ *     ->  demi.fused.MatMul(A, B, C, Z) {alpha, transA, transB, activation}
+ *   act(Reshape(Gemm(A, B, C), shape))
+ *     ->  Reshape(demi.fused.MatMul(A, B, C) {activation}, shape)
  *
  * Each part may be absent; the adds come in any order. `bias` has one element a column (all other
- * dims 1), B is no vector then; Z has exactly the result's shape; C is either of both, with beta 1.
- * The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
- * alone.
- */
+ * dims 1), B is not a vector then; Z has exactly the result's shape; C is either of both, with beta
+ * 1. The activations are fuse_activation.c's. Faithful: an activation of a float32 result without C
+ * alone. */
 #include "fuse_graph.h"
 
 typedef struct Chain {

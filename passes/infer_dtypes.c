@@ -112,8 +112,7 @@ static Dtype dtype_from_attr(Infer *infer, const Node *node, const OpSchema *sch
     if (attr_int(attr, &number)) return dtype_of_number(number);
     if (attr_string(attr, &text)) return dtype_of_text(text.data, text.size);
     const OpAttr *formal = op_schema_attr(schema, name);
-    if (attr || !formal || !formal->has_default || formal->type != ATTR_INT)
-        return DTYPE_UNDEFINED;
+    if (attr || !formal || !formal->has_default || formal->type != ATTR_INT) return DTYPE_UNDEFINED;
     return dtype_of_number(formal->value.i);
 }
 
@@ -193,8 +192,8 @@ static bool infer_bodies(Infer *infer, const Node *node, const OpSchema *schema)
 }
 
 /* The type of node output `index` as the graph in attribute `name` gives it. */
-static bool type_from_body(const Node *node, const OpSchema *schema, const char *name,
-                           size_t index, OpType *type) {
+static bool type_from_body(const Node *node, const OpSchema *schema, const char *name, size_t index,
+                           OpType *type) {
     const OpBodySlots *slots = op_body_slots(schema, name);
     const Graph *body = attr_graph(node_attr(node, name));
     if (!slots || slots->node_output < 0 || !body) return false;
@@ -209,7 +208,7 @@ static bool type_from_body(const Node *node, const OpSchema *schema, const char 
 typedef struct NodeView {
     const Node *node;
     const OpSchema *schema;
-    OpType *bound; /* by type variable */
+    OpType *bound;            /* by type variable */
     bool *is_bound, *is_open; /* open: an operand is there, but of no known type */
 } NodeView;
 
@@ -222,13 +221,14 @@ static bool type_from_groups(const Node *node, const OpOutputRule *rule, size_t 
     size_t members = (node->input_count - rule->input) / groups;
     if (!members || index / members >= strlen(split + 1)) return false;
     const char *letter = memchr(rule->text, split[1 + index / members], groups);
-    return letter && input_type(node, rule->input + (size_t)(letter - rule->text) * members +
-                                          index % members, type);
+    return letter &&
+           input_type(node, rule->input + (size_t)(letter - rule->text) * members + index % members,
+                      type);
 }
 
 /* True where the rule applies; *known says whether it gave a type. */
-static bool rule_applies(Infer *infer, const NodeView *view, const OpOutputRule *rule,
-                         size_t index, OpType *type) {
+static bool rule_applies(Infer *infer, const NodeView *view, const OpOutputRule *rule, size_t index,
+                         OpType *type) {
     const Node *node = view->node;
     const Attr *attr = rule->attr ? attr_of(infer, node, rule->attr) : NULL;
     *type = (OpType){OPTYPE_TENSOR, (Dtype)rule->dtype};
@@ -271,8 +271,7 @@ static bool output_type(Infer *infer, const NodeView *view, size_t index, OpType
     }
     if (shared && view->is_open[param->var]) return false; /* as that operand is */
     size_t count;
-    const OpOutputRule *rules =
-        op_output_rules(schema, (size_t)(param - schema->outputs), &count);
+    const OpOutputRule *rules = op_output_rules(schema, (size_t)(param - schema->outputs), &count);
     for (size_t i = 0; i < count; i++)
         if (rule_applies(infer, view, &rules[i], index, type))
             return op_type_wrap((OpWrap)rules[i].wrap, *type, type);
@@ -359,8 +358,7 @@ static void set_formals(Infer *infer, const Signature *signature, const Graph *b
     for (size_t i = 0; i < body->inputs.count; i++) {
         OpType type;
         bool known = signature->inputs[i] && op_type_from(signature->inputs[i], &type);
-        value_set_type(body->inputs.items[i],
-                       known ? type_refine(infer->arena, NULL, type) : NULL);
+        value_set_type(body->inputs.items[i], known ? type_refine(infer->arena, NULL, type) : NULL);
     }
 }
 
@@ -392,8 +390,7 @@ static const Signature *infer_function_body(Infer *infer, const Function *functi
 
 static bool infer_call(Infer *infer, Node *node, const Function *function) {
     FunctionState *state = &infer->functions[function->index];
-    if (state->running)
-        return node_error(node, infer->err, ERR_MODEL, "function calls itself");
+    if (state->running) return node_error(node, infer->err, ERR_MODEL, "function calls itself");
     const Signature *signature = find_signature(state, function, node);
     if (!signature && state->signatures) {
         uint64_t cost = function->body->node_count + 1u;

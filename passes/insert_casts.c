@@ -57,14 +57,16 @@ typedef struct Realise {
     Dtype target;
     TypeMemo types;
     ConstantStore store;
-    Node *last_cast[2];       /* to float and to the target: others share its attributes */
+    Node *last_cast[2];        /* to float and to the target: others share its attributes */
     const NodeNote *notes[64]; /* some of those given last, by reason */
 } Realise;
 
 /* ---- casts ----------------------------------------------------------------------------------- */
 
 /* The outputs of the main graph and of functions have names that others know. */
-static bool is_named_output(const Use *use) { return !use->node && !use_graph(use)->owner; }
+static bool is_named_output(const Use *use) {
+    return !use->node && !use_graph(use)->owner;
+}
 
 static Value *insert_cast(Realise *r, Value *value, Dtype to) {
     Arena *arena = &value->graph->model->arena;
@@ -180,8 +182,7 @@ static void lower_value(Realise *r, Value *value) {
     if (value->input) {
         value_declare_input(value, r->target);
         mark_interface(value->graph, value->input);
-        if (value->init)
-            value_set_init(value, tensor_new_cast(arena, value->init, r->target));
+        if (value->init) value_set_init(value, tensor_new_cast(arena, value->init, r->target));
     }
 }
 
@@ -367,22 +368,26 @@ static void solve(Placement *p, const InsertCastsOptions *options) {
     _Static_assert(CHOICE_COUNT(PLACEMENT) == 2, "a solver a choice");
     Arena *scratch = p->scratch;
     p->scratch = arena_child(scratch); /* what a solver needs is gone before casts come */
-    if (options->placement == 0) placement_solve_mincut(p);
-    else placement_solve_greedy(p);
+    if (options->placement == 0)
+        placement_solve_mincut(p);
+    else
+        placement_solve_greedy(p);
     arena_free(p->scratch);
     p->scratch = scratch;
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const InsertCastsOptions *options = opts;
-    Placement p = {.model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts,
-                   .census = ctx->census};
+    Placement p = {
+        .model = ctx->model, .scratch = ctx->scratch, .counts = ctx->counts, .census = ctx->census};
     if (!make_request(ctx, options, &p.request, err) || !placement_build(&p, err) ||
         !pin_ranges(&p, options, err))
         return false;
     solve(&p, options);
     if (!placement_guard_refuse(&p, err)) return false;
-    Realise r = {.ctx = ctx, .p = &p, .target = p.request.target,
+    Realise r = {.ctx = ctx,
+                 .p = &p,
+                 .target = p.request.target,
                  .store = {.ctx = ctx, .clamp = p.request.guard == GUARD_CLAMP}};
     note_nodes(&r, options->placement == 0);
     bool any = false;

@@ -32,8 +32,8 @@ typedef struct Lower {
     PassCtx *ctx;
     Model *model;
     PlanBuilder b;
-    uint32_t *value_of; /* by value id: the plan's value; PLAN_NONE where there is none yet */
-    uint32_t *constant_of; /* the same of constants, which functions' calls share */
+    uint32_t *value_of;     /* by value id: the plan's value; PLAN_NONE where there is none yet */
+    uint32_t *constant_of;  /* the same of constants, which functions' calls share */
     const CallFrame *frame; /* of the body that is being lowered, or NULL */
     InferCalls *calls;
     unsigned depth; /* of graphs and calls that are being lowered */
@@ -74,7 +74,9 @@ static void set_dims(Lower *l, PlanValue *value, const Type *type) {
 
 static uint32_t add_value(Lower *l, Sym name, const Type *type) {
     Dtype dtype = type_dtype(type);
-    PlanValue value = {.name = sym_of(l, name), .kind = kind_of(type), .dtype = (uint8_t)dtype,
+    PlanValue value = {.name = sym_of(l, name),
+                       .kind = kind_of(type),
+                       .dtype = (uint8_t)dtype,
                        .data = PLAN_NO_DATA};
     set_dims(l, &value, type);
     VEC_PUSH(l->ctx->scratch, &l->b.values, value);
@@ -117,8 +119,10 @@ static bool read_memory(void *data, uint64_t offset, void *buffer, uint64_t size
 /* The plan's value for data of these dims, which stand in memory. */
 static uint32_t add_memory(Lower *l, Dtype dtype, const int64_t *dims, uint32_t rank, void *bytes,
                            uint64_t size) {
-    PlanValue value = {.dtype = (uint8_t)dtype, .rank = rank,
-                       .dims = plan_add_numbers(&l->b, dims, rank), .data = PLAN_NO_DATA};
+    PlanValue value = {.dtype = (uint8_t)dtype,
+                       .rank = rank,
+                       .dims = plan_add_numbers(&l->b, dims, rank),
+                       .data = PLAN_NO_DATA};
     VEC_PUSH(l->ctx->scratch, &l->b.values, value);
     uint32_t number = (uint32_t)l->b.values.count - 1;
     plan_set_data(&l->b, number, size, read_memory, bytes);
@@ -161,7 +165,8 @@ static bool add_tensor(Lower *l, const Tensor *tensor, bool again, uint32_t *num
         return true;
     }
     if (dtype_bits(dtype) < 8) return add_narrow(l, tensor, count, number);
-    PlanValue value = {.dtype = (uint8_t)dtype, .rank = tensor->rank,
+    PlanValue value = {.dtype = (uint8_t)dtype,
+                       .rank = tensor->rank,
                        .dims = plan_add_numbers(&l->b, tensor->dims, tensor->rank),
                        .data = PLAN_NO_DATA};
     VEC_PUSH(l->ctx->scratch, &l->b.values, value);
@@ -330,8 +335,7 @@ static bool lower_attrs(Lower *l, const Node *node, PlanSpan *span) {
             return false;
     }
     *span = (PlanSpan){(uint32_t)l->b.attrs.count, (uint32_t)attrs.count};
-    for (size_t i = 0; i < attrs.count; i++)
-        VEC_PUSH(l->ctx->scratch, &l->b.attrs, attrs.items[i]);
+    for (size_t i = 0; i < attrs.count; i++) VEC_PUSH(l->ctx->scratch, &l->b.attrs, attrs.items[i]);
     return true;
 }
 
@@ -545,8 +549,7 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
     if (*number == 0 && !lower_defaults(l, graph, &lowered)) return false;
     if (!lower_nodes(l, graph, &steps) || !lower_outputs(l, graph, &lowered)) return false;
     lowered.steps = (PlanSpan){(uint32_t)l->b.steps.count, (uint32_t)steps.count};
-    for (size_t i = 0; i < steps.count; i++)
-        VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
+    for (size_t i = 0; i < steps.count; i++) VEC_PUSH(l->ctx->scratch, &l->b.steps, steps.items[i]);
     l->b.graphs.items[*number] = lowered;
     l->depth--;
     return true;

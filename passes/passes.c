@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The table of the passes that demi ships, made of passes.def. */
 #include "passes.h"
 
 #define X(symbol) &symbol##_pass,

@@ -198,7 +198,8 @@ static void correct_shapes(Upgrade *upgrade) {
                              upgrade->wrong.count == 1 ? "it" : "them"));
 }
 
-bool upgrade_check(Upgrade *upgrade, Err *err) {
+/* Checks all nodes; ERR_MODEL naming the first that can't go to upgrade->to. */
+static bool upgrade_check(Upgrade *upgrade, Err *err) {
     GraphList graphs = model_graphs(upgrade->model, upgrade->ctx->scratch);
     for (size_t i = 0; i < graphs.count; i++) {
         int64_t from = raised_from(upgrade, graphs.items[i]->opsets);
@@ -231,7 +232,8 @@ static void raise_ir(Upgrade *upgrade) {
     model_touch(model);
 }
 
-void upgrade_apply(Upgrade *upgrade) {
+/* Rewrites all nodes and raises imports and IR version. upgrade_check must have agreed. */
+static void upgrade_apply(Upgrade *upgrade) {
     Model *model = upgrade->model;
     upgrade->applying = true;
     correct_shapes(upgrade);

@@ -80,7 +80,7 @@ static bool function_has_form(ExportPlan *plan, const Function *function) {
     return false;
 }
 
-void put_function(ExportPlan *plan, uint32_t number, const Function *function) {
+static void put_function(ExportPlan *plan, uint32_t number, const Function *function) {
     WireWriter *w = &plan->w;
     const Graph *body = function->body;
     if (!function_has_form(plan, function)) return;

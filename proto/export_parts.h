@@ -87,7 +87,6 @@ void put_attr(ExportPlan *plan, uint32_t number, const Attr *attr);
 
 /* export_graph.c */
 void put_graph(ExportPlan *plan, uint32_t number, const Graph *graph);
-void put_function(ExportPlan *plan, uint32_t number, const Function *function);
 void put_model(ExportPlan *plan);
 
 #endif

@@ -119,8 +119,10 @@ static void take_chunk(Stream *s, unsigned number) {
 static void stream_task(void *data, unsigned task, unsigned lane) {
     Stream *s = data;
     (void)lane;
-    if (task == 0 && s->writes) write_piece(s);
-    else take_chunk(s, task - s->writes);
+    if (task == 0 && s->writes)
+        write_piece(s);
+    else
+        take_chunk(s, task - s->writes);
 }
 
 static bool stream_pieces(Stream *s) {

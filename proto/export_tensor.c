@@ -174,9 +174,9 @@ static Spilled spill(ExportPlan *plan, const Tensor *tensor, uint64_t size) {
     if (!plan_counts(plan)) return plan->spilled.items[plan->next_spilled++];
     Spilled spilled = {.tensor = tensor, .size = size};
     uint64_t end = plan->data_size;
-    bool placed = size == 0 ||
-                  (checked_align(plan->data_size, offset_alignment(size), &spilled.offset) &&
-                   checked_add(spilled.offset, size, &end) && end <= INT64_MAX);
+    bool placed =
+        size == 0 || (checked_align(plan->data_size, offset_alignment(size), &spilled.offset) &&
+                      checked_add(spilled.offset, size, &end) && end <= INT64_MAX);
     if (!placed) {
         err_set(plan->w.err, ERR_MODEL, "the data of all tensors passes 2^63 - 1 bytes");
         plan->w.failed = true;

@@ -222,7 +222,7 @@ static const Source *source_at(ExternalData *external, Sym location, Err *err) {
         return NULL;
     }
     if (!location_is_inside(location)) {
-        err_set(err, ERR_MODEL, "external data '%s' is no path inside the model's folder",
+        err_set(err, ERR_MODEL, "external data '%s' is not a path inside the model's folder",
                 location->text);
         return NULL;
     }

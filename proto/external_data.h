@@ -21,9 +21,9 @@ typedef struct ExternalOptions {
     const char *folder;     /* data lies in here; NULL: there is no folder, all data is refused */
     const char *model_path; /* whose real path's folder links may lead to; NULL: `folder` alone */
     bool allow_hardlinks;
-    const char *written; /* NULL, or a location whose file is still called `written_as` */
+    const char *written;    /* NULL, or a location whose file is still called `written_as` */
     const char *written_as; /* a name in `folder` */
-    bool without_openat2; /* resolve component by component, as on kernels before 5.6 */
+    bool without_openat2;   /* resolve component by component, as on kernels before 5.6 */
 } ExternalOptions;
 
 typedef struct ExternalRange {

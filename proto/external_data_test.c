@@ -164,7 +164,7 @@ static void test_name_with_nul(void **state) {
     end(fixture);
 }
 
-/* A model that is no link has its own folder only. */
+/* A model that is not a link has its own folder only. */
 static void test_links_of_a_plain_model(void **state) {
     (void)state;
     Fixture *fixture = begin();
@@ -288,11 +288,15 @@ static void test_one_source_for_a_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),         cmocka_unit_test(test_paths_without_openat2),
-        cmocka_unit_test(test_name_with_nul), cmocka_unit_test(test_links_of_a_plain_model),
-        cmocka_unit_test(test_hard_links),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_paths_without_openat2),
+        cmocka_unit_test(test_name_with_nul),
+        cmocka_unit_test(test_links_of_a_plain_model),
+        cmocka_unit_test(test_hard_links),
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_size_of_the_tensor),
-        cmocka_unit_test(test_entries),       cmocka_unit_test(test_one_source_for_a_file),
+        cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_one_source_for_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

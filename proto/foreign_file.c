@@ -200,7 +200,7 @@ static const Kind *kind_of(const Look *look) {
 /* ---- cut models ------------------------------------------------------------------------------ */
 
 /* The offset at which the fields of the outermost message end, as far as they say: beyond the
- * file's end where it was cut. 0 where this is no message of that kind. */
+ * file's end where it was cut. 0 where this is not a message of that kind. */
 static uint64_t end_of_model(const Source *source) {
     enum { FIELD = 2 * WIRE_VARINT_MAX, MOST_FIELDS = 1 << 16 };
     uint64_t at = 0;

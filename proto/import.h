@@ -54,13 +54,12 @@ typedef struct Import {
     VEC(ShadowPiece) unmodelled; /* pieces of the record being read that go to its rest */
 } Import;
 
-/* What a model is read from: one of path, memory, fd. */
+/* What a model is read from: path or memory. */
 typedef struct ImportFrom {
     const char *path;
-    const Source *source; /* of path, where it is open already; borrowed. Else NULL */
+    const Source *source;       /* of path, where it is open already; borrowed. Else NULL */
     const WrittenFile *written; /* of path, where it was just written. Else NULL */
     const ImportBytes *memory;
-    const ImportFd *fd;
 } ImportFrom;
 
 /* ---- onnx_import.c --------------------------------------------------------------------------- */

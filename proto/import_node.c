@@ -243,8 +243,8 @@ static void look_up(Import *import, NodeAhead *ahead, ProtobufCBinaryData name) 
 }
 
 bool import_node_ahead(Import *import, NodeAhead *ahead, ShadowPiece piece) {
-    ahead->proto = (Onnx__NodeProto *)import_unpack_with(
-        import, ahead->unpacker, &onnx__node_proto__descriptor, piece);
+    ahead->proto = (Onnx__NodeProto *)import_unpack_with(import, ahead->unpacker,
+                                                         &onnx__node_proto__descriptor, piece);
     if (!ahead->proto) return false;
     ahead->names.count = 0;
     look_up(import, ahead, ahead->proto->name);
@@ -275,8 +275,7 @@ static bool import_outputs(Import *import, const NodeAhead *ahead, Scope *scope,
     return true;
 }
 
-static void import_inputs(Import *import, const NodeAhead *ahead, const Scope *scope,
-                          Node *node) {
+static void import_inputs(Import *import, const NodeAhead *ahead, const Scope *scope, Node *node) {
     const Onnx__NodeProto *proto = ahead->proto;
     node_resize_inputs(node, (uint32_t)proto->n_input);
     for (uint32_t i = 0; i < node->input_count; i++) {

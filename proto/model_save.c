@@ -285,8 +285,7 @@ static int keep_lock(const Save *save, const OutFileList *all) {
 bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
     OutFileList all = {0};
     save->err = err;
-    for (size_t i = 0; with && i < with->count; i++)
-        VEC_PUSH(save->scratch, &all, with->items[i]);
+    for (size_t i = 0; with && i < with->count; i++) VEC_PUSH(save->scratch, &all, with->items[i]);
     if (save->data) VEC_PUSH(save->scratch, &all, save->data);
     VEC_PUSH(save->scratch, &all, save->out);
     /* One save at a time from here on, of those that share the folder. */
@@ -301,9 +300,9 @@ bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
     return ok;
 }
 
-const OutFile *model_save_out(const ModelSave *save) { return save->out; }
-
-const SaveInfo *model_save_info(const ModelSave *save) { return &save->info; }
+const OutFile *model_save_out(const ModelSave *save) {
+    return save->out;
+}
 
 static bool save_to(const Model *model, const char *path, const SaveOptions *options,
                     Arena *scratch, Err *err) {

@@ -57,6 +57,5 @@ bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err);
 
 /* What was written, and to where; valid as long as the save's arena. */
 const OutFile *model_save_out(const ModelSave *save);
-const SaveInfo *model_save_info(const ModelSave *save);
 
 #endif

@@ -158,12 +158,9 @@ bool import_open(Import *import, const ImportFrom *from) {
             external.folder = folder_of(arena, from->path);
             external.model_path = arena_copy(arena, from->path, strlen(from->path));
         }
-    } else if (from->memory) {
-        model->source =
-            source_from_memory(arena, from->memory->bytes, from->memory->size, from->memory->name);
     } else {
         model->source =
-            source_read_all(arena, from->fd->fd, from->fd->name, WIRE_SIZE_MAX, import->err);
+            source_from_memory(arena, from->memory->bytes, from->memory->size, from->memory->name);
     }
     import->external = external_data_new(arena, &external);
     return model->source != NULL;
@@ -217,9 +214,4 @@ Model *onnx_import_file(const char *path, const ImportOptions *options, MemTrap 
 Model *onnx_import_memory(const ImportBytes *input, const ImportOptions *options, MemTrap *trap,
                           Err *err) {
     return import_from(&(ImportFrom){.memory = input}, options, trap, err);
-}
-
-Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap,
-                      Err *err) {
-    return import_from(&(ImportFrom){.fd = input}, options, trap, err);
 }

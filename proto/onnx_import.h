@@ -22,7 +22,7 @@
 
 typedef struct ImportOptions {
     const char *data_root;  /* folder that external data is confined to; NULL: the model file's own,
-                               or none where the model is no file */
+                               or none where the model is not a file */
     bool allow_hardlinks;   /* of external data files */
     uint64_t memory_budget; /* as in GuardInput; 0: the default */
 } ImportOptions;
@@ -41,18 +41,11 @@ typedef struct ImportBytes {
 Model *onnx_import_memory(const ImportBytes *input, const ImportOptions *options, MemTrap *trap,
                           Err *err);
 
-typedef struct ImportFd {
-    int fd;           /* read to its end; stays open */
-    const char *name; /* for messages, e.g. "stdin" */
-} ImportFd;
-
-Model *onnx_import_fd(const ImportFd *input, const ImportOptions *options, MemTrap *trap, Err *err);
-
 typedef struct WrittenFile {
-    const char *path; /* its folder is where external data lies */
+    const char *path;      /* its folder is where external data lies */
     const char *data_name; /* NULL, or data that the model names, and what the file is called yet */
     const char *data_file;
-    Source *source;   /* the file, where it is open, perhaps still being written (source_growing);
+    Source *source; /* the file, where it is open, perhaps still being written (source_growing);
                          NULL: it is opened */
 } WrittenFile;
 

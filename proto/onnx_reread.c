@@ -85,10 +85,8 @@ static bool reread_trapped(Reread *r) {
 bool onnx_compare_file(const Model *model, const WrittenFile *file, const CompareOptions *options,
                        Err *err) {
     Err own = {.code = ERR_NONE}; /* the importer asks it whether something failed */
-    Reread r = {.model = model,
-                .file = file,
-                .from = {.path = file->path, .written = file},
-                .err = &own};
+    Reread r = {
+        .model = model, .file = file, .from = {.path = file->path, .written = file}, .err = &own};
     if (options) r.compare = *options;
     r.compare.compared = NULL;
     bool same = reread_trapped(&r);

@@ -75,12 +75,14 @@ static int teardown(void **state) {
 
 static void expect_same(Fixture *f) {
     Err err = {0};
-    if (!onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, &err)) fail_msg("%s", err.what);
+    if (!onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, &err))
+        fail_msg("%s", err.what);
 }
 
 static void expect_different(Fixture *f, const char *what) {
     Err err = {0};
-    if (onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, &err)) fail_msg("not seen: %s", what);
+    if (onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, &err))
+        fail_msg("not seen: %s", what);
     assert_int_equal(err.code, ERR_MODEL);
     if (strcmp(err.what, what)) fail_msg("'%s' instead of '%s'", err.what, what);
 }
@@ -183,7 +185,9 @@ static void test_bytes(void **state) {
             assert_int_equal(fseek(file, at, SEEK_SET), 0);
             assert_true(fputc(byte ^ (i == 0), file) >= 0);
             assert_int_equal(fflush(file), 0);
-            if (i == 0) assert_false(onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, NULL));
+            if (i == 0)
+                assert_false(
+                    onnx_compare_file(f->model, &(WrittenFile){.path = f->path}, NULL, NULL));
         }
     }
     fclose(file);
@@ -193,7 +197,8 @@ static void test_bytes(void **state) {
 static void test_no_file(void **state) {
     Fixture *f = *state;
     Err err = {0};
-    assert_false(onnx_compare_file(f->model, &(WrittenFile){.path = "/nowhere/at/all"}, NULL, &err));
+    assert_false(
+        onnx_compare_file(f->model, &(WrittenFile){.path = "/nowhere/at/all"}, NULL, &err));
     assert_int_equal(err.code, ERR_USAGE);
 }
 

@@ -27,9 +27,9 @@ typedef struct Frame {
     ShadowRecord *record; /* of a container; of its parent where the frame is a piece's root */
     bool container, root; /* root: the frame is a whole piece */
     unsigned level;
-    uint32_t field;   /* in the parent */
-    size_t length_at; /* where its length is to be patched */
-    uint64_t seen;    /* singular submessages so far, by index of their field */
+    uint32_t field;                       /* in the parent */
+    size_t length_at;                     /* where its length is to be patched */
+    uint64_t seen;                        /* singular submessages so far, by index of their field */
     const ProtobufCFieldDescriptor *last; /* met in this message; NULL: none yet */
     struct {
         uint32_t field;
@@ -45,10 +45,10 @@ typedef struct Guard {
     uint64_t cost, budget; /* estimated bytes of objects */
     const GuardInput *input;
     struct {
-        uint64_t cost;                     /* when it began */
+        uint64_t cost;                      /* when it began */
         ShadowPosition writers[LEVELS_MAX]; /* likewise */
-    } part;                                /* of the main graph, to be given away */
-    unsigned depth;        /* index of the innermost frame */
+    } part;                                 /* of the main graph, to be given away */
+    unsigned depth;                         /* index of the innermost frame */
     Frame frames[WIRE_DEPTH_MAX + 1];
     ShadowWriter writers[LEVELS_MAX];
 } Guard;
@@ -109,8 +109,7 @@ static bool part_end(Guard *guard) {
     ShadowRecord *graph = guard->frames[1].record;
     if (!guard->input->take(guard->input->data, guard->shadow, graph)) return false;
     graph->pieces.count = 0;
-    for (int i = 0; i < LEVELS_MAX; i++)
-        shadow_rewind(&guard->writers[i], guard->part.writers[i]);
+    for (int i = 0; i < LEVELS_MAX; i++) shadow_rewind(&guard->writers[i], guard->part.writers[i]);
     part_begin(guard);
     return true;
 }
@@ -148,7 +147,7 @@ static bool copy_bytes(Guard *guard, uint64_t size) {
     return refuse(guard, "it can't be read"); /* err is set by the reader: the first one stays */
 }
 
-/* Copies the value of a field that is no group; the tag was written. */
+/* Copies the value of a field that is not a group; the tag was written. */
 static bool copy_value(Guard *guard, WireType type) {
     ShadowWriter *writer = writer_of(guard, top(guard));
     uint64_t value;
@@ -272,7 +271,7 @@ static bool copy_packed(Guard *guard, const ProtobufCFieldDescriptor *field, uin
     return true;
 }
 
-/* A field of the schema that is no submessage. */
+/* A field of the schema that is not a submessage. */
 static bool copy_known(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     enum { FIELD_COST = 16, ITEM_COST = 96 };
     const Frame *frame = top(guard);
@@ -413,7 +412,7 @@ static bool field_accepts(const ProtobufCFieldDescriptor *field, WireType type) 
     return type == WIRE_BYTES && field->label == PROTOBUF_C_LABEL_REPEATED; /* packed */
 }
 
-/* A field that is no submessage, in a container: it joins the record's remainder. */
+/* A field that is not a submessage, in a container: it joins the record's remainder. */
 static bool container_field(Guard *guard, const ProtobufCFieldDescriptor *field, uint64_t tag) {
     Frame *frame = top(guard);
     ShadowWriter *writer = writer_of(guard, frame);

@@ -18,7 +18,9 @@ void reader_init(WireReader *reader, Arena *arena, const Source *source, Err *er
     reader->next = reader->end = reader->buffer;
 }
 
-bool reader_fill(WireReader *reader, size_t size) {
+/* Makes the window hold at least `size` (below 256 KiB) unread bytes, or all that are left. False
+ * where reading fails. */
+static bool reader_fill(WireReader *reader, size_t size) {
     size_t held = (size_t)(reader->end - reader->next);
     if (held >= size || reader->window_end == reader->source->size) return true;
     uint64_t left = reader->source->size - reader->window_end;

@@ -42,10 +42,6 @@ static inline uint64_t reader_position(const WireReader *reader) {
     return reader->window_end - (uint64_t)(reader->end - reader->next);
 }
 
-/* Makes the window hold at least `size` (below 256 KiB) unread bytes, or all that are left. False
- * where reading fails. */
-bool reader_fill(WireReader *reader, size_t size);
-
 /* reader_varint where the next byte is not all of it. */
 bool reader_varint_slow(WireReader *reader, uint64_t *value);
 

@@ -147,7 +147,7 @@ static bool rest_is_dropped(const WireFrame *frame, uint64_t number) {
 }
 
 static void rest_malformed(WireWriter *w) {
-    err_set(w->err, ERR_MODEL, "kept bytes of unknown fields are no protobuf fields");
+    err_set(w->err, ERR_MODEL, "kept bytes of unknown fields are not protobuf fields");
     w->failed = true;
 }
 

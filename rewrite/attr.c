@@ -88,11 +88,6 @@ const SparseTensor *const *attr_sparses(const Attr *attr, uint32_t *count) {
     return *count ? attr->v.sparses : NULL;
 }
 
-const Type *const *attr_types(const Attr *attr, uint32_t *count) {
-    *count = items(attr, ATTR_TYPES);
-    return *count ? attr->v.types : NULL;
-}
-
 static bool same_bytes(Bytes a, const void *data, size_t size) {
     return a.size == size && (size == 0 || memcmp(a.data, data, size) == 0);
 }

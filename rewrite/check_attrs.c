@@ -76,7 +76,8 @@ static bool attr_is_whole(const Node *node, const Attr *attr, Err *err) {
     return false;
 }
 
-bool attrs_are_whole(const Node *node, const Attr *attrs, Err *err) {
+/* All of a list are whole; `node` is for messages. */
+static bool attrs_are_whole(const Node *node, const Attr *attrs, Err *err) {
     for (const Attr *attr = attrs; attr; attr = attr->next)
         if (!attr_is_whole(node, attr, err)) return false;
     return true;

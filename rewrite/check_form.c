@@ -113,7 +113,7 @@ static bool check_interface(Form *f, const Graph *graph) {
 static const char *sparse_fault(const SparseTensor *sparse, Arena *scratch) {
     const Tensor *values = sparse->values, *indices = sparse->indices;
     if (!values || !tensor_check(values, NULL)) return "a sparse tensor without values";
-    if (values->rank != 1) return "values of a sparse tensor are no list";
+    if (values->rank != 1) return "values of a sparse tensor are not a list";
     if (!sparse->rank) return "a sparse tensor of rank 0";
     uint64_t size = 1;
     for (uint32_t i = 0; i < sparse->rank; i++) {
@@ -123,7 +123,7 @@ static const char *sparse_fault(const SparseTensor *sparse, Arena *scratch) {
     uint64_t count = (uint64_t)values->dims[0], items = 0;
     if (!indices) return count ? "a sparse tensor without indices" : NULL;
     if (!tensor_check(indices, NULL) || indices->dtype != DTYPE_INT64)
-        return "indices of a sparse tensor are no int64";
+        return "indices of a sparse tensor are not int64";
     if (indices->rank != 1 && indices->rank != 2)
         return "indices of a sparse tensor have no rank 1 or 2";
     if ((uint64_t)indices->dims[0] != count)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Constants of initializers and Constant nodes alike; see constants.h. */
 #include "constants.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants wherever they are: an initializer that is no graph input, or the output of a Constant
- * node, in any graph. Real exports keep weights in Constant nodes as often as in initializers, so
- * every pass asks here instead of looking at initializers alone. */
+/* Constants wherever they are: an initializer that is not a graph input, or the output of a
+ * Constant node, in any graph. Real exports keep weights in Constant nodes as often as in
+ * initializers, so every pass asks here instead of looking at initializers alone. */
 #ifndef DEMI_CONSTANTS_H
 #define DEMI_CONSTANTS_H
 

@@ -8,8 +8,10 @@
 static void use_unlink(Use *use) {
     Value *value = use->value;
     if (!value) return;
-    if (use->prev) use->prev->next = use->next;
-    else value->uses = use->next;
+    if (use->prev)
+        use->prev->next = use->next;
+    else
+        value->uses = use->next;
     if (use->next) use->next->prev = use->prev;
     use->prev = use->next = NULL;
     use->value = NULL;
@@ -57,8 +59,10 @@ void use_set(Use *use, Value *value) {
 /* A Use moved in memory: its neighbours must point at the new place. */
 static void use_relocated(Use *use) {
     if (!use->value) return;
-    if (use->prev) use->prev->next = use;
-    else use->value->uses = use;
+    if (use->prev)
+        use->prev->next = use;
+    else
+        use->value->uses = use;
     if (use->next) use->next->prev = use;
 }
 
@@ -85,19 +89,27 @@ static void node_link(Node *node, Node *before) {
     Graph *graph = node->graph;
     node->next = before;
     node->prev = before ? before->prev : graph->last;
-    if (node->prev) node->prev->next = node;
-    else graph->first = node;
-    if (before) before->prev = node;
-    else graph->last = node;
+    if (node->prev)
+        node->prev->next = node;
+    else
+        graph->first = node;
+    if (before)
+        before->prev = node;
+    else
+        graph->last = node;
     graph->node_count++;
 }
 
 static void node_unlink(Node *node) {
     Graph *graph = node->graph;
-    if (node->prev) node->prev->next = node->next;
-    else graph->first = node->next;
-    if (node->next) node->next->prev = node->prev;
-    else graph->last = node->prev;
+    if (node->prev)
+        node->prev->next = node->next;
+    else
+        graph->first = node->next;
+    if (node->next)
+        node->next->prev = node->prev;
+    else
+        graph->last = node->prev;
     node->prev = node->next = NULL;
     graph->node_count--;
 }
@@ -143,15 +155,16 @@ void node_resize_outputs(Node *node, uint32_t count) {
     if (count > node->output_count) {
         Value **grown =
             arena_pool_array(&model->arena, &model->pools.outputs, count, sizeof *grown);
-        if (node->output_count)
-            memcpy(grown, node->outputs, node->output_count * sizeof *grown);
+        if (node->output_count) memcpy(grown, node->outputs, node->output_count * sizeof *grown);
         node->outputs = grown;
     }
     node->output_count = count;
     model_touch(model);
 }
 
-void node_set_input(Node *node, uint32_t i, Value *value) { use_set(&node->inputs[i], value); }
+void node_set_input(Node *node, uint32_t i, Value *value) {
+    use_set(&node->inputs[i], value);
+}
 
 void node_set_output(Node *node, uint32_t i, Value *value) {
     if (node->outputs[i]) node->outputs[i]->producer = NULL;
@@ -180,7 +193,9 @@ void value_swap_names(Value *a, Value *b) {
     model_touch(a->graph->model);
 }
 
-void value_set_type(Value *value, const Type *type) { value->type = type; }
+void value_set_type(Value *value, const Type *type) {
+    value->type = type;
+}
 
 void value_sync_info(Value *value) {
     ValueDecl *info = value->info;

@@ -54,8 +54,8 @@ typedef struct DimExtra {
 
 typedef struct Dim {
     DimKind kind;
-    int64_t size; /* KNOWN; as in the file, so check for negative ones */
-    Sym symbol;   /* SYMBOL */
+    int64_t size;          /* KNOWN; as in the file, so check for negative ones */
+    Sym symbol;            /* SYMBOL */
     const DimExtra *extra; /* NULL mostly */
 } Dim;
 
@@ -79,11 +79,11 @@ typedef struct TypeExtra {
 /* Immutable. */
 typedef struct Type {
     TypeKind kind;
-    int32_t dtype; /* TENSOR, SPARSE_TENSOR: element; MAP: key */
+    int32_t dtype;  /* TENSOR, SPARSE_TENSOR: element; MAP: key */
     bool has_dtype; /* the field is present on the wire */
     bool has_shape; /* TENSOR, SPARSE_TENSOR: the rank is known */
     uint32_t rank;
-    const Dim *dims; /* [rank] */
+    const Dim *dims;         /* [rank] */
     const struct Type *elem; /* SEQUENCE, OPTIONAL, MAP; NULL where absent */
     const TypeExtra *extra;  /* NULL mostly */
 } Type;
@@ -129,10 +129,10 @@ typedef struct ValueDecl {
 /* ---- values and uses ------------------------------------------------------------------------- */
 
 typedef struct Use {
-    Value *value;    /* what is read; NULL: an omitted input */
-    Node *node;      /* the reader, or NULL for a graph output; use_graph knows its graph */
-    uint32_t index;  /* input index of node, or output index of graph */
-    uint32_t id;     /* < model->use_count; dense, for side tables of passes: a node's inputs have
+    Value *value;   /* what is read; NULL: an omitted input */
+    Node *node;     /* the reader, or NULL for a graph output; use_graph knows its graph */
+    uint32_t index; /* input index of node, or output index of graph */
+    uint32_t id;    /* < model->use_count; dense, for side tables of passes: a node's inputs have
                         numbers in a row */
     struct Use *prev, *next; /* among the value's uses */
 } Use;
@@ -145,19 +145,19 @@ typedef struct SparseTensor {
 } SparseTensor;
 
 struct Value {
-    Sym name; /* unique among what its graph defines; never NULL, empty only in invalid models */
+    Sym name;    /* unique among what its graph defines; never NULL, empty only in invalid models */
     uint32_t id; /* < model->value_count; dense, for side tables of passes */
     uint32_t output_index; /* of the producer's outputs */
-    Graph *graph;  /* where it is defined */
-    Node *producer; /* NULL for inputs, initializers and undefined names */
-    Use *uses; /* in no promised order: sort by node where it matters */
+    Graph *graph;          /* where it is defined */
+    Node *producer;        /* NULL for inputs, initializers and undefined names */
+    Use *uses;             /* in no promised order: sort by node where it matters */
     uint32_t use_count;
-    bool referenced;  /* named by a binding or a quantization annotation: must not disappear */
-    const Type *type; /* what is known: declared by the file, then made exact by infer-dtypes and
+    bool referenced;    /* named by a binding or a quantization annotation: must not disappear */
+    const Type *type;   /* what is known: declared by the file, then made exact by infer-dtypes and
                          refined by infer-shapes; NULL where unknown */
-    const Tensor *init;        /* an initializer's data (an input may have one too: a default) */
+    const Tensor *init; /* an initializer's data (an input may have one too: a default) */
     const SparseTensor *sparse_init;
-    ValueDecl *input; /* the graph-input declaration, NULL where it is no input */
+    ValueDecl *input; /* the graph-input declaration, NULL where it is not an input */
     ValueDecl *info;  /* the value_info entry, NULL where there is none */
 };
 
@@ -254,9 +254,9 @@ typedef enum NoteKind {
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports
  * (passes/placement/node_note.h has the words). */
 typedef struct NodeNote {
-    Dtype dtype;        /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
+    Dtype dtype; /* precision it was given: DTYPE_FLOAT, FLOAT16, BFLOAT16 */
     NoteKind kind;
-    const char *label;  /* of a node without a name: node_label before outputs were renamed, which
+    const char *label;   /* of a node without a name: node_label before outputs were renamed, which
                            is what its author calls it. NULL: node_label says it still */
     const char *subject; /* of a TIED note, a node's label; of FOLLOWS and READS, a value's name */
     const char *reason; /* one phrase, static or in the model's arena; NULL where `kind` says all */
@@ -284,7 +284,7 @@ struct Node {
     Value **outputs; /* [output_count]; NULL where omitted */
     Attr *attrs;
     KeyValue *metadata;
-    const NodeNote *note; /* NULL until decided */
+    const NodeNote *note;   /* NULL until decided */
     const NodeExtra *extra; /* NULL mostly: ask node_extra */
 };
 
@@ -339,18 +339,18 @@ typedef VEC(OpsetImport) OpsetImports;
 
 struct Graph {
     Model *model;
-    uint32_t id; /* < model->graph_count; dense, for side tables of passes */
-    Graph *parent;      /* whose values it may capture; NULL: the main graph, functions' bodies */
-    Node *owner;        /* the node that holds it as an attribute; NULL otherwise */
-    Function *function; /* the function it is the body of, or NULL (also in nested graphs) */
+    uint32_t id;          /* < model->graph_count; dense, for side tables of passes */
+    Graph *parent;        /* whose values it may capture; NULL: the main graph, functions' bodies */
+    Node *owner;          /* the node that holds it as an attribute; NULL otherwise */
+    Function *function;   /* the function it is the body of, or NULL (also in nested graphs) */
     OpsetImports *opsets; /* of the model, or of the function it lies in */
     Sym name, doc;
     VEC(Value *) inputs;
     VEC(GraphOutput *) outputs; /* each allocated alone, so that its Use stays in place */
-    VEC(Value *) initializers; /* values with init, in file order */
+    VEC(Value *) initializers;  /* values with init, in file order */
     VEC(Value *) sparse_initializers;
     VEC(Value *) infos; /* values with info, in file order; also of what is nowhere (mentions.h) */
-    bool unswept; /* there are values without info among them: graph_sweep */
+    bool unswept;       /* there are values without info among them: graph_sweep */
     VEC(Value *) undefined; /* names that are read but defined nowhere in scope */
     VEC(QuantAnnotation) annotations;
     Node *first, *last;
@@ -361,9 +361,9 @@ struct Graph {
 
 struct Function {
     Sym name, domain, overload, doc; /* the first three stay as they were when it was added */
-    uint32_t index; /* in model->functions */
-    Graph *body; /* its inputs have declarations without type; its name is absent */
-    VEC(Sym) attributes; /* parameters without default */
+    uint32_t index;                  /* in model->functions */
+    Graph *body;            /* its inputs have declarations without type; its name is absent */
+    VEC(Sym) attributes;    /* parameters without default */
     Attr *attribute_protos; /* parameters with default */
     OpsetImports opsets;
     KeyValue *metadata;
@@ -389,9 +389,9 @@ struct Model {
     } pools;
     SymTable syms;
     uint32_t value_count, node_count, use_count, graph_count; /* ids given out so far */
-    uint64_t edits;                   /* changes made since it was read */
+    uint64_t edits;                                           /* changes made since it was read */
     bool mentions; /* there may be value_info entries of no value of their graph: mentions.h */
-    const Source *source; /* the file it was read from; NULL where made or read as text */
+    const Source *source;           /* the file it was read from; NULL where made or read as text */
     VEC(const Source *) data_files; /* that its external data lie in */
     int64_t ir_version;
     bool has_ir_version;
@@ -399,7 +399,7 @@ struct Model {
     bool has_model_version;
     OpsetImports opsets;
     Sym producer_name, producer_version, domain, doc;
-    Graph *graph; /* never NULL */
+    Graph *graph;              /* never NULL */
     VEC(Function *) functions; /* grown by model_add_function alone */
     Function **function_slots; /* by what calls name them; open addressing, a power of two */
     size_t function_capacity;
@@ -535,7 +535,6 @@ const Bytes *attr_strings(const Attr *attr, uint32_t *count);
 const Tensor *const *attr_tensors(const Attr *attr, uint32_t *count);
 Graph *const *attr_graphs(const Attr *attr, uint32_t *count);
 const SparseTensor *const *attr_sparses(const Attr *attr, uint32_t *count);
-const Type *const *attr_types(const Attr *attr, uint32_t *count);
 /* True of a STRING that is `text`. */
 bool attr_is_text(const Attr *attr, const char *text);
 /* True of two STRINGs of the same bytes. */

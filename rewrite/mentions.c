@@ -23,7 +23,9 @@ typedef struct Mentions {
     NamedList mentions, definitions;
 } Mentions;
 
-static int compare_number(uint32_t a, uint32_t b) { return (a > b) - (a < b); }
+static int compare_number(uint32_t a, uint32_t b) {
+    return (a > b) - (a < b);
+}
 
 static int compare_named(const void *left, const void *right) {
     const Named *a = left, *b = right;
@@ -89,8 +91,10 @@ static size_t first_from(const Mentions *m, Sym name, uint32_t order) {
         const Named *item = &m->definitions.items[middle];
         int by_name = compare_number(item->value->name->number, name->number);
         bool before = by_name ? by_name < 0 : item->order < order;
-        if (before) low = middle + 1;
-        else high = middle;
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }

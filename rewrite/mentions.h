@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Mentions: value_info entries that are no entry of a value that their graph defines.
+/* Mentions: value_info entries that are not the entry of a value that their graph defines.
  *
  * A file may repeat an entry, give a branch one for a value that it captures, or the main graph one
  * for a value of a branch. ONNX's inference takes each at its word wherever the name is visible, so

@@ -21,8 +21,10 @@ void pass_note_loss(PassCounts *counts, Arena *arena, TensorLoss loss) {
     TensorLoss *copy = ARENA_NEW(arena, TensorLoss);
     *copy = loss;
     copy->next = NULL;
-    if (counts->last_loss) counts->last_loss->next = copy;
-    else counts->losses = copy;
+    if (counts->last_loss)
+        counts->last_loss->next = copy;
+    else
+        counts->losses = copy;
     counts->last_loss = copy;
 }
 
@@ -47,8 +49,7 @@ bool pipeline_check(const Pipeline *pipeline, Err *err) {
         uint32_t missing = pass->needs & ~given;
         if (missing) {
             err_set(err, ERR_USAGE, "pass '%s' needs %s, which %s", pass->name, fact_name(missing),
-                    missing & broken ? "an earlier pass has invalidated"
-                                     : "no earlier pass gives");
+                    missing & broken ? "an earlier pass has invalidated" : "no earlier pass gives");
             err_hint(err, "put %s before it", fact_giver(missing));
             return false;
         }

@@ -32,7 +32,7 @@ typedef enum PassFact {
     FACT_SHAPES = 1 << 1, /* shapes are as exact as infer-shapes can make them */
 } PassFact;
 
-/* Where a pass's text goes: `print` only. */
+/* Where the text goes that a pass writes: `print`, and passes of plug-ins. */
 typedef struct TextSink {
     void (*write)(void *data, const char *text, size_t size);
     void *data;
@@ -59,7 +59,7 @@ typedef struct PassRemark {
 } PassRemark;
 
 typedef struct PassCounts {
-    uint64_t rewrites;                      /* by the pass that runs; pipelines read and reset it */
+    uint64_t rewrites; /* by the pass that runs; pipelines read and reset it */
     uint64_t casts_added, casts_removed, casts_fused; /* over the whole pipeline */
     uint64_t overflow, underflow, subnormal; /* values of constants that the target can't hold */
     TensorLoss *losses, *last_loss;          /* by constant, in the order they were met */
@@ -82,11 +82,11 @@ typedef struct ArtifactSink {
 
 typedef struct PassCtx {
     Model *model;
-    Arena *scratch;  /* freed after each pass */
-    const TextSink *text; /* NULL: text is dropped */
+    Arena *scratch;               /* freed after each pass */
+    const TextSink *text;         /* NULL: text is dropped */
     const ArtifactSink *artifact; /* NULL: it is dropped */
     PassCounts *counts;
-    CensusMemo *census; /* of the model's tensors; what passes that narrow them ask */
+    CensusMemo *census;          /* of the model's tensors; what passes that narrow them ask */
     const struct PassInfo *pass; /* the one that runs; pipelines set it */
     uint32_t facts;              /* PassFact bits that hold before it; pipelines keep them */
 } PassCtx;

@@ -38,7 +38,9 @@ static bool accept(Parser *p, char c) {
     return true;
 }
 
-static bool is_word_char(char c) { return c && !strchr(",{}[]=\" \t\r\n", c); }
+static bool is_word_char(char c) {
+    return c && !strchr(",{}[]=\" \t\r\n", c);
+}
 
 static const char *parse_word(Parser *p) {
     skip_spaces(p);
@@ -146,8 +148,7 @@ static bool set_choice(Parser *p, const PassOption *option, const char *text, vo
 static bool set_scalar(Parser *p, const PassOption *option, const char *text, void *field) {
     if (option->kind == OPTION_BOOL) {
         bool on = strcmp(text, "true") == 0;
-        if (!on && strcmp(text, "false") != 0)
-            return option_fail(p, option, "true or false", text);
+        if (!on && strcmp(text, "false") != 0) return option_fail(p, option, "true or false", text);
         *(bool *)field = on;
     } else if (option->kind == OPTION_INT) {
         char *end;

@@ -39,7 +39,9 @@ static const ShapeOperand *tensor_operand(const Attr *attr, Arena *arena) {
     return operand;
 }
 
-bool shape_args_plain(const Attr *attr, Arena *arena, PlainAttr *plain) {
+/* One attribute as plain data: lists are borrowed from it, of strings there is only the number, of
+ * a tensor only its shape and small contents. False for graphs, types, and lists of these. */
+static bool shape_args_plain(const Attr *attr, Arena *arena, PlainAttr *plain) {
     Bytes text;
     *plain = (PlainAttr){.name = {true, attr->name ? attr->name->length : 0, sym_text(attr->name)},
                          .count = attr->count};

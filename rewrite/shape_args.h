@@ -21,10 +21,6 @@ const ShapeRow *shape_args_row(const Node *node);
  * of the function the node lies in: its value is not known. */
 const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena);
 
-/* One attribute as plain data: lists are borrowed from it, of strings there is only the number, of
- * a tensor only its shape and small contents. False for graphs, types, and lists of these. */
-bool shape_args_plain(const Attr *attr, Arena *arena, PlainAttr *plain);
-
 /* What a type says: of its innermost tensor, for sequences and optionals. Negative and nameless
  * dims are unknown. Dims are allocated in `arena`. */
 ShapeOperand shape_args_of_type(const Type *type, Arena *arena);

@@ -22,7 +22,7 @@ static void test_every_operator_has_a_row(void **state) {
     }
     for (size_t i = 0; i < shape_row_count(); i++)
         if (!ops_exists(shape_row(i)->domain, shape_row(i)->name))
-            fail_msg("%s is no operator", shape_row(i)->name);
+            fail_msg("%s is not an operator", shape_row(i)->name);
 }
 
 typedef struct Fixture {

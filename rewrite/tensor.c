@@ -182,8 +182,10 @@ static bool read_cast(const Tensor *tensor, uint64_t offset, void *buffer, uint6
         uint64_t now = count < WINDOW ? count : WINDOW;
         if (!tensor_read_floats(tensor->cast_of, first, now, window, err)) return false;
         if (tensor->clamped) clamp_floats(window, now, dtype_of(tensor));
-        if (dtype_of(tensor) == DTYPE_FLOAT16) half_convert_from_float(to, window, now);
-        else bfloat_convert_from_float(to, window, now);
+        if (dtype_of(tensor) == DTYPE_FLOAT16)
+            half_convert_from_float(to, window, now);
+        else
+            bfloat_convert_from_float(to, window, now);
         to += now;
         first += now;
         count -= now;
@@ -211,8 +213,10 @@ bool tensor_read_floats(const Tensor *tensor, uint64_t first, uint64_t count, fl
     while (count > 0) {
         uint64_t now = count < WINDOW ? count : WINDOW;
         if (!tensor_read_raw(tensor, first * 2, window, now * 2, err)) return false;
-        if (dtype == DTYPE_FLOAT16) half_convert_to_float(out, window, now);
-        else bfloat_convert_to_float(out, window, now);
+        if (dtype == DTYPE_FLOAT16)
+            half_convert_to_float(out, window, now);
+        else
+            bfloat_convert_to_float(out, window, now);
         out += now;
         first += now;
         count -= now;
@@ -238,8 +242,8 @@ bool tensor_read_ints(const Tensor *tensor, Arena *scratch, uint64_t most, int64
     uint64_t size = tensor_raw_size(tensor);
     unsigned char *bytes = arena_alloc(scratch, size);
     if (!tensor_read_raw(tensor, 0, bytes, size, NULL)) return false;
-    bool is_signed = dtype == DTYPE_INT8 || dtype == DTYPE_INT16 || dtype == DTYPE_INT32 ||
-                     dtype == DTYPE_INT64;
+    bool is_signed =
+        dtype == DTYPE_INT8 || dtype == DTYPE_INT16 || dtype == DTYPE_INT32 || dtype == DTYPE_INT64;
     *count = tensor_count(tensor);
     *values = ARENA_ARRAY(scratch, int64_t, *count);
     for (uint64_t i = 0; i < *count; i++)

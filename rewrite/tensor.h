@@ -47,7 +47,7 @@ typedef struct Tensor {
     Sym name;       /* NULL where absent; of an initializer the owning Value's name counts */
     int32_t dtype;  /* a Dtype, or a number this version does not know */
     bool has_dtype; /* data_type is present on the wire */
-    bool clamped; /* cast_of to 16 bit: finite elements past the largest finite one become that */
+    bool clamped;   /* cast_of to 16 bit: finite elements past the largest finite one become that */
     TensorStorage storage;
     uint32_t rank;
     const int64_t *dims; /* [rank]; any numbers: check with tensor_check before use */

@@ -28,7 +28,7 @@ struct CensusMemo {
     Arena *arena;
     Workers *workers; /* NULL until something is counted */
     Lane *lanes;      /* [workers_lanes] */
-    Entry *entries; /* open addressing, a power of two, at most half full */
+    Entry *entries;   /* open addressing, a power of two, at most half full */
     size_t capacity, count;
 };
 

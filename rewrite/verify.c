@@ -10,7 +10,7 @@
 typedef struct Verify {
     const Model *model;
     Arena *scratch;
-    bool *defined; /* [value_count]: visible and computed before the current node */
+    bool *defined;   /* [value_count]: visible and computed before the current node */
     uint32_t *named; /* by the name's number: id + 1 of the graph that last defined it */
     Err *err;
 } Verify;
@@ -55,8 +55,7 @@ static bool check_unique(Verify *v, const Graph *graph) {
     for (size_t i = 0; i < graph->inputs.count; i++)
         if (!check_name(v, graph->inputs.items[i])) return false;
     for (size_t i = 0; i < graph->initializers.count; i++)
-        if (!graph->initializers.items[i]->input &&
-            !check_name(v, graph->initializers.items[i]))
+        if (!graph->initializers.items[i]->input && !check_name(v, graph->initializers.items[i]))
             return false;
     for (size_t i = 0; i < graph->sparse_initializers.count; i++)
         if (!graph->sparse_initializers.items[i]->input &&
@@ -128,7 +127,8 @@ static void verify_nested(Graph *graph, void *data) {
     if (graph->owner != nested->node || graph->parent != nested->node->graph)
         nested->ok = node_error(nested->node, nested->v->err, ERR_MODEL,
                                 "internal: subgraph has the wrong owner");
-    else nested->ok = verify_graph(nested->v, graph);
+    else
+        nested->ok = verify_graph(nested->v, graph);
 }
 
 static bool verify_node(Verify *v, const Node *node) {

@@ -36,8 +36,6 @@ bool model_check_form(const Model *model, Arena *scratch, Err *err);
  * operator's definition has, and those that it requires are there; one of the default domain has an
  * opset. */
 bool node_attrs_check(const Node *node, Err *err);
-/* The first half of that of any list; `node` is for messages. */
-bool attrs_are_whole(const Node *node, const Attr *attrs, Err *err);
 
 /* "int", "tensor", ... "unknown" for a number that is none. */
 const char *attr_type_name(AttrType type);

@@ -33,15 +33,15 @@ struct DemiContext {
     const DemiPlan *plan;
     Arena arena;
     Exec exec;
-    RtValue *inputs;    /* [input_count] */
-    RtValue *used;      /* [input_count]: those of the last run that outputs may point into */
+    RtValue *inputs;   /* [input_count] */
+    RtValue *used;     /* [input_count]: those of the last run that outputs may point into */
     DemiData *outputs; /* [output_count], of the last run */
     uint32_t output_count;
-    Arena result; /* what outputs point to beside tensors */
+    Arena result;       /* what outputs point to beside tensors */
     const char **names; /* [value_count], made when somebody first watches */
     DemiStepFn watch;
     void *watch_user;
-    double time_limit; /* seconds, 0: none */
+    double time_limit;         /* seconds, 0: none */
     const LoadedStep *watched; /* the step that it is called for */
     Err err;
 };
@@ -69,8 +69,7 @@ static DemiPlanIo io_of(DemiPlan *plan, uint32_t number) {
     for (uint32_t i = 0; i < value->rank; i++) {
         int64_t dim = view->numbers[value->dims + i];
         dims[i] = dim < 0 ? -1 : dim;
-        const char *name =
-            dim <= -2 ? plan_text(view, (uint32_t)(-2 - dim), &plan->arena) : "";
+        const char *name = dim <= -2 ? plan_text(view, (uint32_t)(-2 - dim), &plan->arena) : "";
         if (name[0]) names[i] = name;
     }
     io.dim_names = names;
@@ -140,8 +139,10 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
         made->file = *file;
     else if (file)
         plan_file_close(file);
-    if (err->code == ERR_NONE) *plan = made;
-    else demi_plan_free(made);
+    if (err->code == ERR_NONE)
+        *plan = made;
+    else
+        demi_plan_free(made);
     return end(err, error);
 }
 
@@ -186,8 +187,12 @@ void demi_plan_source(const DemiPlan *plan, uint64_t hash[2]) {
     for (int i = 0; i < 2; i++) hash[i] = plan->loaded.plan.header->source[i];
 }
 
-size_t demi_plan_input_count(const DemiPlan *plan) { return plan->input_count; }
-size_t demi_plan_output_count(const DemiPlan *plan) { return plan->output_count; }
+size_t demi_plan_input_count(const DemiPlan *plan) {
+    return plan->input_count;
+}
+size_t demi_plan_output_count(const DemiPlan *plan) {
+    return plan->output_count;
+}
 
 static bool give_io(const DemiPlanIo *list, size_t count, size_t i, DemiPlanIo *io) {
     if (i >= count) return false;
@@ -204,7 +209,9 @@ bool demi_plan_output(const DemiPlan *plan, size_t i, DemiPlanIo *io) {
     return give_io(plan->outputs, plan->output_count, i, io);
 }
 
-const LoadedPlan *demi_plan_loaded(const DemiPlan *plan) { return &plan->loaded; }
+const LoadedPlan *demi_plan_loaded(const DemiPlan *plan) {
+    return &plan->loaded;
+}
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
@@ -218,8 +225,8 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     Exec *exec = &context->exec;
     uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
     if (!exec_init(exec, &context->plan->loaded, budget, &context->arena, &context->err)) return;
-    exec->options.workers = workers_new(&context->arena,
-                                options->threads ? options->threads : processors_usable());
+    exec->options.workers =
+        workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
     exec->progress.seed = options->seed;
     if (options->step_limit) exec->options.step_limit = options->step_limit;
@@ -266,8 +273,10 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
         context_fill(made, &options);
     }
     err = made->err;
-    if (err.code == ERR_NONE) *context = made;
-    else demi_context_free(made);
+    if (err.code == ERR_NONE)
+        *context = made;
+    else
+        demi_context_free(made);
     return end(&err, error);
 }
 
@@ -298,7 +307,7 @@ static bool items_fit(const DemiPlanIo *io, const DemiData *value, Err *err) {
 static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
     if (value->kind == DEMI_DATA_NONE) {
         if (io->optional) return true;
-        return err_set(err, ERR_USAGE, "it is no optional, so it needs a value");
+        return err_set(err, ERR_USAGE, "it is not an optional, so it needs a value");
     }
     if (value->kind != io->kind) {
         err_set(err, ERR_USAGE, "wrong kind of value");
@@ -336,7 +345,10 @@ static RtTensor *copy_strings(Pool *pool, const KernelTensor *from, Err *err) {
 static RtTensor *take_tensor(DemiContext *context, const DemiData *value, bool borrow, Err *err) {
     Dtype dtype = (Dtype)value->dtype;
     Pool *pool = &context->exec.pool;
-    KernelTensor view = {.present = true, .dtype = dtype, .rank = value->rank, .dims = value->dims,
+    KernelTensor view = {.present = true,
+                         .dtype = dtype,
+                         .rank = value->rank,
+                         .dims = value->dims,
                          .data = (void *)(uintptr_t)value->data};
     if (!kernel_element_size(dtype) || !checked_count(value->dims, value->rank, &view.count)) {
         err_set(err, ERR_USAGE, "a tensor of impossible type or shape");
@@ -367,7 +379,7 @@ static bool take_value(DemiContext *context, const DemiData *value, bool borrow,
     for (uint32_t i = 0; i < list->count; i++) {
         const DemiData *item = &value->items[i];
         if (item->kind != DEMI_DATA_TENSOR_KIND)
-            return err_set(err, ERR_USAGE, "item %u of the sequence is no tensor", i);
+            return err_set(err, ERR_USAGE, "item %u of the sequence is not a tensor", i);
         RtTensor *tensor = take_tensor(context, item, borrow, err);
         if (!tensor) return false;
         list->items[i] = (RtValue){.state = RT_TENSOR, .tensor = tensor};
@@ -399,8 +411,8 @@ DemiStatus demi_context_set_input(DemiContext *context, const char *name, const 
     return set_input(context, name, value, false, error);
 }
 
-DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
-                                     const DemiData *value, DemiError *error) {
+DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, const DemiData *value,
+                                     DemiError *error) {
     return set_input(context, name, value, true, error);
 }
 
@@ -516,7 +528,9 @@ const DemiData *demi_context_output(const DemiContext *context, size_t i) {
     return i < context->output_count ? &context->outputs[i] : NULL;
 }
 
-uint64_t demi_context_peak(const DemiContext *context) { return context->exec.pool.peak; }
+uint64_t demi_context_peak(const DemiContext *context) {
+    return context->exec.pool.peak;
+}
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
@@ -544,12 +558,21 @@ static void after_step(void *data, const LoadedStep *loaded, double start, doubl
     const LoadedPlan *plan = context->exec.loaded;
     Watched in = watched(context, loaded->inputs, loaded->plan->inputs.count);
     Watched out = watched(context, loaded->outputs, loaded->plan->outputs.count);
-    DemiStep step = {.size = sizeof step, .number = (uint32_t)(loaded - plan->steps),
-                     .depth = context->exec.progress.depth - 1, .name = loaded->name,
-                     .domain = loaded->domain, .op_type = loaded->op, .kernel = "",
-                     .start = start, .seconds = seconds, .input_count = in.count,
-                     .output_count = out.count, .input_names = in.names, .inputs = in.values,
-                     .output_names = out.names, .outputs = out.values};
+    DemiStep step = {.size = sizeof step,
+                     .number = (uint32_t)(loaded - plan->steps),
+                     .depth = context->exec.progress.depth - 1,
+                     .name = loaded->name,
+                     .domain = loaded->domain,
+                     .op_type = loaded->op,
+                     .kernel = "",
+                     .start = start,
+                     .seconds = seconds,
+                     .input_count = in.count,
+                     .output_count = out.count,
+                     .input_names = in.names,
+                     .inputs = in.values,
+                     .output_names = out.names,
+                     .outputs = out.values};
     if (!loaded->exec && context->exec.progress.row) step.kernel = context->exec.progress.row->name;
     context->watched = loaded;
     context->watch(context->watch_user, &step);
@@ -577,8 +600,7 @@ static void make_names(DemiContext *context) {
     context->names = names;
 }
 
-DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
-                              DemiError *error) {
+DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user, DemiError *error) {
     Err err = {0};
     MemTrap trap;
     exec_memory_forget(&context->exec); /* watched steps never work in place */

@@ -62,15 +62,16 @@ typedef struct DemiData {
     const int64_t *dims; /* [rank] */
     const void *data;    /* row-major; a byte for each element of less than a byte, in its low bits;
                             DemiString for strings */
-    size_t count;                  /* of a sequence */
+    size_t count;        /* of a sequence */
     const struct DemiData *items; /* [count] */
 } DemiData;
 
-#define DEMI_DATA_TENSOR(dtype, rank, dims, data)                                                 \
-    {sizeof(DemiData), DEMI_DATA_TENSOR_KIND, dtype, rank, dims, data, 0, NULL}
-#define DEMI_DATA_SEQUENCE(count, items)                                                          \
-    {sizeof(DemiData), DEMI_DATA_SEQUENCE_KIND, 0, 0, NULL, NULL, count, items}
-#define DEMI_DATA_INIT {sizeof(DemiData), DEMI_DATA_NONE, 0, 0, NULL, NULL, 0, NULL}
+#define DEMI_DATA_TENSOR(dtype, rank, dims, data)                                                  \
+    { sizeof(DemiData), DEMI_DATA_TENSOR_KIND, dtype, rank, dims, data, 0, NULL }
+#define DEMI_DATA_SEQUENCE(count, items)                                                           \
+    { sizeof(DemiData), DEMI_DATA_SEQUENCE_KIND, 0, 0, NULL, NULL, count, items }
+#define DEMI_DATA_INIT                                                                             \
+    { sizeof(DemiData), DEMI_DATA_NONE, 0, 0, NULL, NULL, 0, NULL }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -78,7 +79,7 @@ typedef struct DemiPlan DemiPlan;
 
 /* Opens a plan file: tables and small constants are read, weights are mapped and never copied.
  * Makes a plan in *plan, to be freed with demi_plan_free when all contexts of it are; on error
- * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is no plan,
+ * *plan is NULL. DEMI_ERR_USAGE where there is no such file; DEMI_ERR_MODEL where it is not a plan,
  * damaged, made by another version, or has an operator that demi has no kernel for; DEMI_ERR_ENV
  * where it can't be read.
  *
@@ -113,13 +114,13 @@ typedef struct DemiPlanIo {
     int32_t dtype;
     bool has_rank;
     uint32_t rank;
-    const int64_t *dims; /* [rank]; -1 where a size is open */
-    bool has_default;    /* an input that need not be set */
+    const int64_t *dims;          /* [rank]; -1 where a size is open */
+    bool has_default;             /* an input that need not be set */
     const char *const *dim_names; /* [rank]: what the model calls an open size; NULL for others */
 } DemiPlanIo;
 
 #define DEMI_PLAN_IO_INIT                                                                          \
-    {sizeof(DemiPlanIo), NULL, DEMI_DATA_NONE, false, 0, false, 0, NULL, false, NULL}
+    { sizeof(DemiPlanIo), NULL, DEMI_DATA_NONE, false, 0, false, 0, NULL, false, NULL }
 
 DEMI_API size_t demi_plan_input_count(const DemiPlan *plan);
 DEMI_API size_t demi_plan_output_count(const DemiPlan *plan);
@@ -200,9 +201,9 @@ typedef struct DemiStep {
     uint32_t depth;   /* 0 in the main graph, one more in each body of If, Loop, Scan, … */
     const char *name; /* the node's, or that of its first output */
     const char *domain, *op_type; /* domain: "" for ai.onnx */
-    const char *kernel; /* what computed it; "" where the runtime itself did */
-    double start;       /* seconds, of a clock that only runs forward */
-    double seconds;     /* with those of steps inside it */
+    const char *kernel;           /* what computed it; "" where the runtime itself did */
+    double start;                 /* seconds, of a clock that only runs forward */
+    double seconds;               /* with those of steps inside it */
     size_t input_count, output_count;
     const char *const *input_names, *const *output_names;
     const DemiData *inputs, *outputs; /* DEMI_DATA_NONE where omitted */

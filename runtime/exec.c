@@ -45,8 +45,7 @@ static bool check_sizes(Exec *exec) {
     for (uint32_t i = steps.first; i < steps.first + steps.count; i++) {
         const LoadedStep *step = &exec->loaded->steps[i];
         for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
-            if (step->outputs[k] == PLAN_NONE ||
-                value_fits(exec, &plan->values[step->outputs[k]]))
+            if (step->outputs[k] == PLAN_NONE || value_fits(exec, &plan->values[step->outputs[k]]))
                 continue;
             err_set(exec->err, ERR_ENV,
                     "more memory is needed than the budget of %llu bytes allows",

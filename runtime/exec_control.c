@@ -28,15 +28,17 @@ static bool scalar_value(Exec *exec, Dtype dtype, int64_t number, RtValue *value
     RtTensor *tensor = rt_tensor_new(&exec->pool, dtype, 0, NULL, exec->err);
     *value = tensor_value(tensor);
     if (!tensor) return false;
-    if (dtype == DTYPE_BOOL) *(uint8_t *)tensor->tensor.data = number != 0;
-    else *(int64_t *)tensor->tensor.data = number;
+    if (dtype == DTYPE_BOOL)
+        *(uint8_t *)tensor->tensor.data = number != 0;
+    else
+        *(int64_t *)tensor->tensor.data = number;
     return true;
 }
 
 static bool truth(Exec *exec, const LoadedStep *step, const RtValue *value, bool *result) {
     int64_t number;
     if (!value || value->state != RT_TENSOR || value->tensor->tensor.dtype != DTYPE_BOOL)
-        return exec_fail(exec, step, "a condition is no bool");
+        return exec_fail(exec, step, "a condition is not a bool");
     if (!exec_scalar(exec, step, value->tensor, &number)) return false;
     *result = number != 0;
     return true;
@@ -111,7 +113,7 @@ static bool join(Exec *exec, const LoadedStep *step, const Slices *slices, uint3
     RtTensor **parts = ARENA_ARRAY(&exec->scratch, RtTensor *, slices->count);
     for (uint32_t i = 0; i < slices->count; i++) {
         if (slices->list->items[i].state != RT_TENSOR)
-            return exec_fail(exec, step, "a scan output is no tensor");
+            return exec_fail(exec, step, "a scan output is not a tensor");
         parts[i] = slices->list->items[i].tensor;
     }
     if (axis > parts[0]->tensor.rank) return exec_fail(exec, step, "a scan axis is out of range");
@@ -125,7 +127,7 @@ typedef struct Loop {
     Exec *exec;
     const LoadedStep *step;
     uint32_t body, carried, scans;
-    int64_t trips; /* -1: no limit */
+    int64_t trips;  /* -1: no limit */
     Slices *slices; /* [scans], in a pool buffer */
 } Loop;
 
@@ -134,9 +136,9 @@ static bool loop_start(Loop *loop, bool *going) {
     RtValue *trips = exec_input(exec, loop->step, 0), *condition = exec_input(exec, loop->step, 1);
     loop->trips = -1;
     *going = true;
-    if (trips && (trips->state != RT_TENSOR ||
-                  !exec_scalar(exec, loop->step, trips->tensor, &loop->trips)))
-        return exec_fail(exec, loop->step, "the trip count is no integer");
+    if (trips &&
+        (trips->state != RT_TENSOR || !exec_scalar(exec, loop->step, trips->tensor, &loop->trips)))
+        return exec_fail(exec, loop->step, "the trip count is not an integer");
     if (trips && loop->trips < 0) loop->trips = 0;
     if (condition && !truth(exec, loop->step, condition, going)) return false;
     for (uint32_t i = 0; i < loop->carried; i++) {
@@ -217,9 +219,9 @@ typedef struct Scan {
     const LoadedStep *step;
     uint32_t body, first; /* the first state operand: 1 in opset 8, behind sequence_lens */
     uint32_t states, inputs, outputs;
-    int64_t batch;   /* the item of opset 8's batch axis; -1 where there is none */
+    int64_t batch; /* the item of opset 8's batch axis; -1 where there is none */
     int64_t length;
-    Slices *slices;  /* [outputs] */
+    Slices *slices; /* [outputs] */
 } Scan;
 
 static int64_t item_of(const LoadedStep *step, const char *name, uint32_t i, int64_t otherwise) {
@@ -321,7 +323,7 @@ static bool scan_join(Scan *scan, uint32_t i, RtTensor **joined) {
         return *joined;
     }
     if (slices->list->items[0].state != RT_TENSOR)
-        return exec_fail(scan->exec, scan->step, "scan output %u is no tensor", i);
+        return exec_fail(scan->exec, scan->step, "scan output %u is not a tensor", i);
     if (is_reversed(scan, "scan_output_directions", i)) reverse(slices);
     uint32_t rank = slices->list->items[0].tensor->tensor.rank + 1;
     return scan_axis(scan, "scan_output_axes", i, rank, &axis) &&
@@ -401,8 +403,11 @@ static bool scan_fits(Scan *scan) {
 
 bool exec_scan(Exec *exec, const LoadedStep *step) {
     bool old = step->opset < 9;
-    Scan scan = {.exec = exec, .step = step, .body = exec_graph_attr(step, "body"),
-                 .first = old, .batch = old ? 0 : -1};
+    Scan scan = {.exec = exec,
+                 .step = step,
+                 .body = exec_graph_attr(step, "body"),
+                 .first = old,
+                 .batch = old ? 0 : -1};
     if (scan.body == PLAN_NONE) return exec_fail(exec, step, "it has no body");
     if (!scan_fits(&scan) || !scan_lengths(&scan)) return false;
     uint32_t total = scan.states + scan.outputs;
@@ -415,8 +420,10 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
     scan.slices = batches + total;
     bool ok = old ? scan_batch(&scan, results, batches) : scan_sequence(&scan, results);
     for (uint32_t i = 0; i < total; i++) {
-        if (ok) exec_output(exec, step, i, results[i]);
-        else rt_value_clear(&exec->pool, &results[i]);
+        if (ok)
+            exec_output(exec, step, i, results[i]);
+        else
+            rt_value_clear(&exec->pool, &results[i]);
         drop(exec, &batches[i]);
         drop(exec, &scan.slices[i]);
     }

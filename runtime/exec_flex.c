@@ -83,7 +83,7 @@ static bool find_precision(Flex *flex, Dtype q) {
                                   q == DTYPE_DOUBLE ? DTYPE_DOUBLE : DTYPE_FLOAT);
     if (asked != DTYPE_FLOAT && asked != DTYPE_DOUBLE && asked != DTYPE_FLOAT16 &&
         asked != DTYPE_BFLOAT16)
-        return exec_fail(flex->exec, flex->step, "softmax_precision is no float type");
+        return exec_fail(flex->exec, flex->step, "softmax_precision is not a float type");
     flex->precision = (Dtype)asked;
     bool wide = asked == DTYPE_DOUBLE || q == DTYPE_DOUBLE;
     flex->wide = wide ? DTYPE_DOUBLE : DTYPE_FLOAT;

@@ -8,7 +8,7 @@
 static RtList *list_input(Exec *exec, const LoadedStep *step, uint32_t i) {
     RtValue *value = exec_input(exec, step, i);
     if (value && value->state == RT_LIST) return value->list;
-    exec_fail(exec, step, "input %u is no sequence", i);
+    exec_fail(exec, step, "input %u is not a sequence", i);
     return NULL;
 }
 
@@ -30,7 +30,7 @@ static bool position(Exec *exec, const LoadedStep *step, uint32_t i, uint32_t co
     int64_t given = otherwise;
     RtValue *value = exec_input(exec, step, i);
     if (value && (value->state != RT_TENSOR || !exec_scalar(exec, step, value->tensor, &given)))
-        return exec_fail(exec, step, "its position is no integer");
+        return exec_fail(exec, step, "its position is not an integer");
     if (given < 0) given += count;
     /* inserting behind the last item is fine, the other operators look again */
     if (given < 0 || given > count)
@@ -104,7 +104,7 @@ bool exec_concat_from_sequence(Exec *exec, const LoadedStep *step) {
     RtTensor **parts = ARENA_ARRAY(&exec->scratch, RtTensor *, list->count);
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->items[i].state != RT_TENSOR)
-            return exec_fail(exec, step, "item %u is no tensor", i);
+            return exec_fail(exec, step, "item %u is not a tensor", i);
         parts[i] = list->items[i].tensor;
     }
     bool fresh = exec_int_attr(step, "new_axis", 0) != 0;
@@ -125,8 +125,7 @@ static const int64_t *piece_lengths(Exec *exec, const LoadedStep *step, int64_t 
         *count = (uint32_t)split->tensor->tensor.count;
         return kernel_ints(&call, &split->tensor->tensor);
     }
-    if (split && (split->state != RT_TENSOR ||
-                  !exec_scalar(exec, step, split->tensor, &length)))
+    if (split && (split->state != RT_TENSOR || !exec_scalar(exec, step, split->tensor, &length)))
         return NULL;
     if (length < 1 || size / length >= UINT32_MAX) {
         exec_fail(exec, step, "pieces of length %lld", (long long)length);

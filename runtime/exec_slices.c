@@ -75,8 +75,8 @@ RtTensor *exec_join(Exec *exec, const LoadedStep *step, RtTensor *const *parts, 
         const KernelTensor *part = &parts[p]->tensor;
         uint64_t chunk = blocks.inner * (fresh ? 1 : (uint64_t)part->dims[axis]);
         for (uint64_t i = 0; chunk && i < blocks.outer; i++)
-            memcpy((char *)result->tensor.data + i * row + at,
-                   (const char *)part->data + i * chunk, chunk);
+            memcpy((char *)result->tensor.data + i * row + at, (const char *)part->data + i * chunk,
+                   chunk);
         at += chunk;
     }
     return result;

@@ -42,7 +42,7 @@ void exec_output(Exec *exec, const LoadedStep *step, uint32_t i, RtValue value) 
 RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i) {
     RtValue *value = exec_input(exec, step, i);
     if (value && value->state == RT_TENSOR) return value->tensor;
-    exec_fail(exec, step, "input %u is no tensor", i);
+    exec_fail(exec, step, "input %u is not a tensor", i);
     return NULL;
 }
 

@@ -15,7 +15,7 @@
 
 enum { DEPTH_MOST = 64 };
 
-/* Constants beyond it are no counts or shifts. */
+/* Constants beyond it are not counts or shifts. */
 static const double countable = 1e15;
 
 /* A constant that is as low closes what it is added to, or put in the place of. */
@@ -267,14 +267,14 @@ static void pass_sum(Walk *w, const LoadedStep *step, const InputUse *use) {
     bool minus = is_op(step, "Sub");
     for (uint32_t i = 0; i < 2; i++) {
         double c = known_of(w, step, 1 - i);
-        bool turned = minus && i == 1;
+        bool negated = minus && i == 1;
         if (!(fabs(c) < countable)) continue;
         if (use->kind == INPUT_FILL)
             ask_fill(w, input_of(step, i),
-                     turned  ? c - use->fill
+                     negated ? c - use->fill
                      : minus ? use->fill + c
                              : use->fill - c);
-        else if (!turned && is_integer(w, input_of(step, i)))
+        else if (!negated && is_integer(w, input_of(step, i)))
             ask(w, input_of(step, i), shift_bounds(use, minus ? (int64_t)c : -(int64_t)c));
     }
 }

@@ -36,7 +36,7 @@ enum {
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
 };
-#define PLAN_NONE UINT32_MAX    /* no value, no rank, no text */
+#define PLAN_NONE    UINT32_MAX /* no value, no rank, no text */
 #define PLAN_NO_DATA UINT64_MAX /* no constant */
 
 typedef enum PlanSectionKind {
@@ -63,7 +63,7 @@ typedef struct PlanSection {
 } PlanSection;
 
 typedef struct PlanHeader {
-    char magic[8]; /* PLAN_MAGIC */
+    char magic[8];              /* PLAN_MAGIC */
     uint16_t version, numerics; /* numerics: a PlanNumerics */
     uint32_t header_size;
     uint64_t file_size;
@@ -103,8 +103,8 @@ typedef struct PlanValue {
     uint32_t name;
     uint8_t kind, dtype;
     uint16_t zero;
-    uint32_t rank; /* PLAN_NONE where unknown */
-    uint32_t dims; /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
+    uint32_t rank;       /* PLAN_NONE where unknown */
+    uint32_t dims;       /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
     uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
 } PlanValue;
 
@@ -153,7 +153,7 @@ typedef struct Plan {
 
 /* Checks every offset, index and count, that values are defined once and before they are used, and
  * that sizes fit dims and dtypes. `bytes` must be 8-byte aligned. Tables go to scratch. ERR_MODEL
- * where the bytes are no plan, damaged, or made for another version ("recompile"). */
+ * where the bytes are not a plan, damaged, or made for another version ("recompile"). */
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err);
 
 /* The text that element i of a constant of strings is: some text, whatever its data became since it

@@ -28,21 +28,27 @@ static bool span_ok(const Check *c, PlanSpan span, PlanSectionKind kind) {
     return (uint64_t)span.first + span.count <= c->counts[kind];
 }
 
-static bool text_ok(const Check *c, uint32_t text) { return text < c->counts[PLAN_TEXTS]; }
+static bool text_ok(const Check *c, uint32_t text) {
+    return text < c->counts[PLAN_TEXTS];
+}
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
 static bool check_header(Check *c, const void *bytes, uint64_t size) {
-    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {
-        [PLAN_OPS] = sizeof(PlanOp),      [PLAN_VALUES] = sizeof(PlanValue),
-        [PLAN_GRAPHS] = sizeof(PlanGraph), [PLAN_STEPS] = sizeof(PlanStep),
-        [PLAN_ATTRS] = sizeof(PlanAttr),  [PLAN_OPERANDS] = sizeof(uint32_t),
-        [PLAN_NUMBERS] = sizeof(int64_t), [PLAN_FLOATS] = sizeof(float),
-        [PLAN_TEXTS] = sizeof(PlanSpan),  [PLAN_CHARS] = 1,
-        [PLAN_DATA] = 1};
+    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {[PLAN_OPS] = sizeof(PlanOp),
+                                                            [PLAN_VALUES] = sizeof(PlanValue),
+                                                            [PLAN_GRAPHS] = sizeof(PlanGraph),
+                                                            [PLAN_STEPS] = sizeof(PlanStep),
+                                                            [PLAN_ATTRS] = sizeof(PlanAttr),
+                                                            [PLAN_OPERANDS] = sizeof(uint32_t),
+                                                            [PLAN_NUMBERS] = sizeof(int64_t),
+                                                            [PLAN_FLOATS] = sizeof(float),
+                                                            [PLAN_TEXTS] = sizeof(PlanSpan),
+                                                            [PLAN_CHARS] = 1,
+                                                            [PLAN_DATA] = 1};
     const PlanHeader *header = bytes;
     if (size < sizeof *header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
-        return err_set(c->err, ERR_MODEL, "this is no plan");
+        return err_set(c->err, ERR_MODEL, "this is not a plan");
     if (header->version != PLAN_VERSION || header->header_size != sizeof *header) {
         err_set(c->err, ERR_MODEL, "the plan has format version %u", header->version);
         err_expected(c->err, "%d", PLAN_VERSION);
@@ -57,8 +63,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         uint64_t bytes_of;
         if (section->offset % PLAN_ALIGN || section->offset < end || section->offset > size ||
             !checked_mul(section->count, item_sizes[i], &bytes_of) ||
-            bytes_of > size - section->offset ||
-            (i != PLAN_DATA && section->count >= UINT32_MAX))
+            bytes_of > size - section->offset || (i != PLAN_DATA && section->count >= UINT32_MAX))
             return damaged(c, "section", (uint64_t)i);
         end = section->offset + bytes_of;
         c->counts[i] = section->count;
@@ -119,8 +124,8 @@ static bool check_constant(Check *c, const PlanValue *value) {
 static bool check_values(Check *c) {
     for (uint32_t i = 0; i < c->plan->value_count; i++) {
         const PlanValue *value = &c->plan->values[i];
-        bool ok = text_ok(c, value->name) && value->kind < PLAN_KIND_COUNT &&
-                  value->dtype < DTYPE_COUNT;
+        bool ok =
+            text_ok(c, value->name) && value->kind < PLAN_KIND_COUNT && value->dtype < DTYPE_COUNT;
         if (ok && value->rank != PLAN_NONE) {
             ok = value->rank <= PLAN_RANK_LIMIT &&
                  span_ok(c, (PlanSpan){value->dims, value->rank}, PLAN_NUMBERS);
@@ -153,8 +158,7 @@ static bool check_attr(Check *c, const PlanAttr *attr) {
         for (uint32_t i = 0; i < list.count; i++)
             if (!text_ok(c, c->plan->operands[list.first + i])) return false;
         return true;
-    case PLAIN_TENSOR:
-        return at < c->plan->value_count && c->plan->values[at].data != PLAN_NO_DATA;
+    case PLAIN_TENSOR: return at < c->plan->value_count && c->plan->values[at].data != PLAN_NO_DATA;
     case PLAIN_GRAPH:
         if (at == 0 || at >= c->plan->graph_count || c->held[at]) return false;
         c->held[at] = true;
@@ -171,8 +175,7 @@ static bool check_uses(Check *c, PlanSpan span, bool may_be_none) {
     if (!span_ok(c, span, PLAN_OPERANDS)) return false;
     for (uint32_t i = 0; i < span.count; i++) {
         uint32_t value = c->plan->operands[span.first + i];
-        if (value == PLAN_NONE ? !may_be_none
-                               : value >= c->plan->value_count || !c->defined[value])
+        if (value == PLAN_NONE ? !may_be_none : value >= c->plan->value_count || !c->defined[value])
             return false;
     }
     return true;
@@ -183,8 +186,8 @@ static bool check_defaults(Check *c, const PlanGraph *graph) {
     if (graph->defaults.count && graph->defaults.count != graph->inputs.count) return false;
     for (uint32_t i = 0; i < graph->defaults.count; i++) {
         uint32_t value = c->plan->operands[graph->defaults.first + i];
-        if (value != PLAN_NONE && (value >= c->plan->value_count ||
-                                   c->plan->values[value].data == PLAN_NO_DATA))
+        if (value != PLAN_NONE &&
+            (value >= c->plan->value_count || c->plan->values[value].data == PLAN_NO_DATA))
             return false;
     }
     return true;

@@ -30,10 +30,10 @@ static bool read_whole(int fd, void *bytes, size_t size, Err *err) {
 static bool find_split(int fd, const PlanFile *file, bool copy, size_t *split, Err *err) {
     PlanHeader header = {.magic = ""};
     *split = file->size;
-    if (file->size < sizeof header) return err_set(err, ERR_MODEL, "this is no plan");
+    if (file->size < sizeof header) return err_set(err, ERR_MODEL, "this is not a plan");
     if (!read_whole(fd, &header, sizeof header, err)) return false;
     if (memcmp(header.magic, PLAN_MAGIC, sizeof header.magic) != 0)
-        return err_set(err, ERR_MODEL, "this is no plan");
+        return err_set(err, ERR_MODEL, "this is not a plan");
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), data = header.sections[PLAN_DATA].offset;
     if (!copy && file->size > PLAN_FILE_SMALL && data < file->size - page)
         *split = (size_t)((data + page - 1) / page * page);
@@ -43,8 +43,8 @@ static bool find_split(int fd, const PlanFile *file, bool copy, size_t *split, E
 static bool fill(int fd, PlanFile *file, bool copy, Err *err) {
     size_t split;
     if (!find_split(fd, file, copy, &split, err)) return false;
-    void *all = mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                     0);
+    void *all =
+        mmap(NULL, file->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return err_errno(err, errno, "can't be mapped");
     file->bytes = all;
     if (mprotect(all, split, PROT_READ | PROT_WRITE) != 0)
@@ -66,7 +66,7 @@ bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
         return errno == ENOENT ? err_set(err, ERR_USAGE, "no such file")
                                : err_errno(err, errno, "can't be opened");
     bool ok = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
-    if (!ok) err_set(err, ERR_MODEL, "this is no plan");
+    if (!ok) err_set(err, ERR_MODEL, "this is not a plan");
     if (ok) file->size = (size_t)status.st_size;
     ok = ok && fill(fd, file, copy, err);
     close(fd);

@@ -17,11 +17,11 @@
 enum { PLAN_FILE_SMALL = 4 << 20 };
 
 typedef struct PlanFile {
-    void *bytes; /* page-aligned; NULL: nothing is open */
+    void *bytes;         /* page-aligned; NULL: nothing is open */
     size_t size, mapped; /* of all; behind the first size - mapped, which were read */
 } PlanFile;
 
-/* Reads the file, all of it where `copy`. ERR_MODEL where there is none, or it is no plan by its
+/* Reads the file, all of it where `copy`. ERR_MODEL where there is none, or it is not a plan by its
  * first bytes; ERR_ENV where it can't be read. */
 bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err);
 void plan_file_close(PlanFile *file);

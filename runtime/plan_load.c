@@ -52,11 +52,15 @@ static void load_constants(Loader *l) {
         const PlanValue *value = &plan->values[i];
         KernelTensor *tensor = &l->loaded->constants[i];
         if (value->data == PLAN_NO_DATA) continue;
-        *tensor = (KernelTensor){.present = true, .dtype = value->dtype, .rank = value->rank,
+        *tensor = (KernelTensor){.present = true,
+                                 .dtype = value->dtype,
+                                 .rank = value->rank,
                                  .dims = plan->numbers + value->dims};
         checked_count(tensor->dims, tensor->rank, &tensor->count); /* plan_check has */
-        if (value->dtype == DTYPE_STRING) load_strings(l, value, tensor);
-        else tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
+        if (value->dtype == DTYPE_STRING)
+            load_strings(l, value, tensor);
+        else
+            tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
         if (l->loaded->changes && value->dtype != DTYPE_STRING && is_index(value))
             tensor->data = copy_data(l, tensor->data, value->size);
     }
@@ -69,16 +73,19 @@ static ShapeOperand *shape_of(Loader *l, const KernelTensor *tensor) {
     ShapeNum *dims = ARENA_ARRAY(l->arena, ShapeNum, tensor->rank);
     for (uint32_t i = 0; i < tensor->rank; i++)
         dims[i] = (ShapeNum){SHAPE_KNOWN, {tensor->dims[i]}};
-    *operand = (ShapeOperand){.present = true, .has_rank = true, .dtype = tensor->dtype,
-                              .rank = tensor->rank, .dims = dims};
+    *operand = (ShapeOperand){.present = true,
+                              .has_rank = true,
+                              .dtype = tensor->dtype,
+                              .rank = tensor->rank,
+                              .dims = dims};
     return operand;
 }
 
 static void load_attr(Loader *l, const PlanAttr *from, PlainAttr *to) {
     const Plan *plan = &l->loaded->plan;
     uint32_t at = (uint32_t)from->value, bits = at;
-    *to = (PlainAttr){.name = view_of(plan, from->name), .kind = (PlainAttrKind)from->kind,
-                      .count = from->count};
+    *to = (PlainAttr){
+        .name = view_of(plan, from->name), .kind = (PlainAttrKind)from->kind, .count = from->count};
     switch (to->kind) {
     case PLAIN_INT: to->v.i = from->value; break;
     case PLAIN_FLOAT: memcpy(&to->v.f, &bits, sizeof bits); break;
@@ -87,8 +94,7 @@ static void load_attr(Loader *l, const PlanAttr *from, PlainAttr *to) {
     case PLAIN_FLOATS: to->v.floats = plan->floats + at; break;
     case PLAIN_TEXTS: {
         AttrText *texts = ARENA_ARRAY(l->arena, AttrText, from->count);
-        for (uint32_t i = 0; i < from->count; i++)
-            texts[i] = view_of(plan, plan->operands[at + i]);
+        for (uint32_t i = 0; i < from->count; i++) texts[i] = view_of(plan, plan->operands[at + i]);
         to->v.texts = texts;
         break;
     }
@@ -186,8 +192,8 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
 /* The last step of a value's own graph that reads it, itself or in a graph it holds. A body of a
  * loop reads an outer value each time, so the use counts where the loop is. */
 typedef struct Lifetimes {
-    uint32_t *graph_of;  /* [value_count] */
-    uint32_t *last;      /* [value_count]: PLAN_NONE where nobody reads it */
+    uint32_t *graph_of;       /* [value_count] */
+    uint32_t *last;           /* [value_count]: PLAN_NONE where nobody reads it */
     uint32_t *parent, *owner; /* [graph_count]: the graph around, and the step that holds it */
 } Lifetimes;
 
@@ -235,7 +241,8 @@ static void find_lifetimes(Loader *l, Lifetimes *t) {
             }
         for (uint32_t i = 0; i < outputs.count; i++) {
             uint32_t value = plan->operands[outputs.first + i];
-            if (t->graph_of[value] == g) l->loaded->kept[value] = true;
+            if (t->graph_of[value] == g)
+                l->loaded->kept[value] = true;
             else if (t->graph_of[value] != PLAN_NONE && t->parent[g] != PLAN_NONE)
                 note_use(t, value, t->parent[g], t->owner[g]);
         }

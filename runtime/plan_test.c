@@ -7,8 +7,8 @@
 #include "demi_runtime.h"
 
 static PlanAttr graph_attr(PlanBuilder *b, const char *name, int64_t graph) {
-    return (PlanAttr){.name = plan_add_text(b, name, strlen(name)), .kind = PLAIN_GRAPH,
-                      .value = graph};
+    return (PlanAttr){
+        .name = plan_add_text(b, name, strlen(name)), .kind = PLAIN_GRAPH, .value = graph};
 }
 
 /* main(float[2,3] x, bool c): r = Reshape(x, {3, 2}); y = If(c) { Reshape(r, {6}) } else { r } */
@@ -50,7 +50,7 @@ static DemiStatus run(const void *data, size_t size, bool condition, uint32_t *r
     DemiError error = DEMI_ERROR_INIT;
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
     DemiData inputs[] = {DEMI_DATA_TENSOR(DEMI_FLOAT, 2, dims, x),
-                          DEMI_DATA_TENSOR(DEMI_BOOL, 0, NULL, &c)};
+                         DEMI_DATA_TENSOR(DEMI_BOOL, 0, NULL, &c)};
     DemiPlan *plan = NULL;
     DemiContext *context = NULL;
     options.memory_budget = 1 << 20;
@@ -106,8 +106,8 @@ static void test_every_cut(void **state) {
 }
 
 static void test_every_word(void **state) {
-    static const uint64_t words[] = {0, 1, 2, 3, 7, 64, 0x7fffffff, 0x80000000, 0xfffffffe,
-                                     0xffffffff};
+    static const uint64_t words[] = {0,  1,          2,          3,          7,
+                                     64, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
     (void)state;
     Image bytes = make();
     uint32_t rank;

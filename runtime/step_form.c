@@ -62,7 +62,8 @@ static bool takes(const KernelRow *row, Dtype dtype) {
     return row->types >> dtype & 1;
 }
 
-Dtype step_given(const KernelRow *row, Dtype dtype) {
+/* What the row takes instead of the dtype. */
+static Dtype step_given(const KernelRow *row, Dtype dtype) {
     return takes(row, dtype) || row->flags & KERNEL_BYTES ? dtype : element_wide(dtype);
 }
 
@@ -119,7 +120,7 @@ static bool collect(Draft *d) {
     for (uint32_t i = 0; i < in; i++) {
         RtValue *value = exec_input(exec, step, i);
         if (!value) continue;
-        if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is no tensor", i);
+        if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is not a tensor", i);
         inputs[i] = value->tensor->tensor;
     }
     for (uint32_t i = 0; i < out; i++) {

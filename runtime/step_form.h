@@ -3,7 +3,7 @@
  * dims its outputs have, what is to be widened. It is found once and kept for the next run: of each
  * step a context keeps the forms that were used last.
  *
- * A form may be used where the operands that are no constants have the dtypes and dims it was made
+ * A form may be used where the operands that are not constants have the dtypes and dims it was made
  * for. Where output dims depend on what small operands hold (the target of a Reshape), it was made
  * for their contents, too: shape functions are asked without contents first, and only if dims stay
  * open with them. So a form is never stale.
@@ -29,8 +29,5 @@ bool step_shapes(Exec *exec, const LoadedStep *step, KernelCall *call, FormConte
                  bool *open);
 /* True where a shape function is told what the tensor holds. */
 bool step_shapes_looks(const KernelTensor *tensor, FormContents contents);
-
-/* What the row takes instead of the dtype. */
-Dtype step_given(const KernelRow *row, Dtype dtype);
 
 #endif

@@ -295,10 +295,9 @@ static void test_budget(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_the_budget),
-        cmocka_unit_test(test_made_once), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_fails),     cmocka_unit_test(test_jumps),
-        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_half_the_budget), cmocka_unit_test(test_made_once),
+        cmocka_unit_test(test_bounded),         cmocka_unit_test(test_fails),
+        cmocka_unit_test(test_jumps),           cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,7 +222,7 @@ void rt_value_clear(Pool *pool, RtValue *value) {
         buffer_unref(pool, old.tensor->self);
     }
     if (old.state == RT_LIST && --old.list->refs == 0) {
-        /* items are tensors: a sequence of sequences is no type of ONNX's operators */
+        /* items are tensors: a sequence of sequences is not a type of ONNX's operators */
         for (uint32_t i = 0; i < old.list->count; i++) rt_value_clear(pool, &old.list->items[i]);
         buffer_unref(pool, old.list->self);
     }

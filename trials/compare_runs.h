@@ -31,7 +31,7 @@ typedef struct ComparedStep {
     size_t input_count, output_count;
     size_t first, count; /* in `values` */
     size_t blamed; /* the step itself; of a Cast of what is not compared, the one that made that */
-    bool low;      /* it reads or makes 16-bit floats, and is no Cast */
+    bool low;      /* it reads or makes 16-bit floats, and is not a Cast */
     bool bad; /* a value of its is beyond the tolerance, or follows from one and is not compared */
     bool origin;                /* that began here: nothing it read was bad */
     double error, error_before; /* the largest of what it makes, by scale; of what it reads */

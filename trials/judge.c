@@ -45,7 +45,8 @@ static const char *text_copy(Arena *arena, const char *text) {
     return text ? arena_copy(arena, text, strlen(text)) : NULL;
 }
 
-void picks_add(Arena *arena, PickRows *rows, const DemiPick *other) {
+/* Adds a pick to those of other runs. */
+static void picks_add(Arena *arena, PickRows *rows, const DemiPick *other) {
     for (size_t i = 0; i < rows->count; i++) {
         DemiPick *row = &rows->items[i];
         if (strcmp(row->node, other->node) != 0) continue;

@@ -28,7 +28,4 @@ bool judge_run(const Judge *judge, Session *session, Judgement *judgement, Err *
  * `set` is the path of the inputs of `other`, or "". */
 void judgement_add(Arena *arena, Judgement *worst, const Judgement *other, const char *set);
 
-/* Adds a pick to those of other runs. */
-void picks_add(Arena *arena, PickRows *rows, const DemiPick *other);
-
 #endif

@@ -54,8 +54,7 @@ bool output_errors(Arena *arena, const OutputReference *reference, const Session
     for (size_t i = 0; i < session->output_count; i++) {
         const DemiPlanIo *io = &session->outputs[i];
         DemiData value;
-        const DemiData *want =
-            reference->session ? find_output(reference, session, i) : &value;
+        const DemiData *want = reference->session ? find_output(reference, session, i) : &value;
         bool found = want != NULL;
         DemiOutputError row = {.name = io->name, .set = ""};
         if (!reference->session && !read_output(arena, reference->name, io, i, &value, &found, err))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Margins of picks; see pick_margin.h. Scores that are no numbers, or infinite, make no tie. */
+/* Margins of picks; see pick_margin.h. Scores that are not numbers, or infinite, make no tie. */
 #include "pick_margin.h"
 
 #include <math.h>

@@ -43,12 +43,14 @@ bool move_plan_is_shared_cast(const MovePlan *plan, const Node *cast) {
     return is_pair_cast(plan, cast) && !is_pair_cast(plan, cast->inputs[0].value->producer);
 }
 
-Value *move_plan_origin(const MovePlan *plan, Value *value) {
+/* The value that this one is a shared cast of, or itself. */
+static Value *move_plan_origin(const MovePlan *plan, Value *value) {
     bool cast = move_plan_is_shared_cast(plan, value->producer);
     return cast ? value->producer->inputs[0].value : value;
 }
 
-bool move_site_moves(const MoveSite *site, uint32_t i) {
+/* True where input i of the site is moved. */
+static bool move_site_moves(const MoveSite *site, uint32_t i) {
     return site->moved >> (i < MOVED_BITS ? i : MOVED_BITS - 1) & 1;
 }
 

@@ -59,13 +59,7 @@ typedef struct MoveReaders {
 /* Plans for the pair. False where nothing is to be gained. */
 bool move_plan_make(MovePlan *plan);
 
-/* The value that this one is a shared cast of, or itself. */
-Value *move_plan_origin(const MovePlan *plan, Value *value);
-
 /* True for a cast between the two types that demi put beside its operand, which is no such cast. */
 bool move_plan_is_shared_cast(const MovePlan *plan, const Node *cast);
-
-/* True where input i of the site is moved. */
-bool move_site_moves(const MoveSite *site, uint32_t i);
 
 #endif

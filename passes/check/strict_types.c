@@ -108,7 +108,7 @@ static bool value_error(const Value *value, const char *what, Err *err) {
     return false;
 }
 
-/* Kinds and element types; what one of both does not say is no contradiction. */
+/* Kinds and element types; what one of both does not say is not a contradiction. */
 static bool compare_types(const Value *value, const Type *is, const Type *declared, Err *err) {
     for (; is && declared; is = is->elem, declared = declared->elem) {
         if (is->kind == TYPE_NONE || declared->kind == TYPE_NONE) return true;
@@ -434,9 +434,8 @@ static bool check_results(const StrictTypes *s, const Node *node, Err *err) {
 static bool check_fill(const Node *node, Err *err) {
     const Attr *attr = node_attr(node, "value");
     bool fills = domain_is_default(node->domain) && sym_equals(node->op_type, "ConstantOfShape");
-    if (!fills || !attr_tensor(attr) || attr_tensor(attr)->rank == 1)
-        return true;
-    node_error(node, err, ERR_MODEL, "the value is no list");
+    if (!fills || !attr_tensor(attr) || attr_tensor(attr)->rank == 1) return true;
+    node_error(node, err, ERR_MODEL, "the value is not a list");
     err_operand(err, "attribute 'value'");
     err_expected(err, "rank 1");
     err_actual(err, "%u", attr_tensor(attr)->rank);

@@ -385,7 +385,7 @@ static bool prints_after(const RunArgs *args, const char *pass) {
     return wanted && args->options.text && (!strcmp(wanted, "all") || !strcmp(wanted, pass));
 }
 
-/* A name that is no pass of the pipeline would print nothing, silently. */
+/* A name that is not a pass of the pipeline would print nothing, silently. */
 static bool print_after_is_known(const RunArgs *args, Err *err) {
     const char *wanted = args->options.print_after;
     if (!wanted || !strcmp(wanted, "all")) return true;
@@ -594,8 +594,8 @@ static const char *convert_text(const DemiConvertOptions *options, Arena *arena,
     if (!policy_from_options(&policy, options, arena, err)) return NULL;
     const char *before = options->before ? options->before : "";
     const char *after = options->after ? options->after : "";
-    return arena_printf(arena, "%s%s%s%s%s", before, before[0] ? "," : "",
-                        policy_pipeline(&policy), after[0] ? "," : "", after);
+    return arena_printf(arena, "%s%s%s%s%s", before, before[0] ? "," : "", policy_pipeline(&policy),
+                        after[0] ? "," : "", after);
 }
 
 typedef struct ConvertArgs {
@@ -644,7 +644,8 @@ static void options_text_body(Call *call, void *data) {
     TextArgs *args = data;
     ConvertPolicy policy;
     const char *text = NULL;
-    if (!args->json) text = convert_text(&args->options, &call->scratch, &call->err);
+    if (!args->json)
+        text = convert_text(&args->options, &call->scratch, &call->err);
     else if (policy_from_options(&policy, &args->options, &call->scratch, &call->err))
         text = policy_write_json(&policy, &call->err);
     if (!text) return;

@@ -74,7 +74,8 @@ typedef struct DemiLoadOptions {
     const char *name;      /* what to call the input in messages; NULL: its path, or "model" */
 } DemiLoadOptions;
 
-#define DEMI_LOAD_OPTIONS_INIT {sizeof(DemiLoadOptions), false, NULL, NULL}
+#define DEMI_LOAD_OPTIONS_INIT                                                                     \
+    { sizeof(DemiLoadOptions), false, NULL, NULL }
 
 /* Reads `size` bytes at most into buffer; returns the number read, 0 at the end, -1 on error. */
 typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
@@ -82,7 +83,7 @@ typedef int64_t (*DemiReadFn)(void *user, void *buffer, size_t size);
 /* Each makes a model in *model, to be freed with demi_free; on error *model is NULL. ONNX protobuf
  * files and text (".onnxtxt") are told apart by their contents. Weights of files are read when they
  * are needed, so the files must not change until demi_free.
- * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is no valid model,
+ * Errors: DEMI_ERR_USAGE where there is no such file, DEMI_ERR_MODEL where it is not a valid model,
  * DEMI_ERR_ENV where it can't be read. */
 DEMI_API DemiStatus demi_load_file(const char *path, const DemiLoadOptions *options,
                                    DemiModel **model, DemiError *error);
@@ -111,7 +112,8 @@ typedef struct DemiSaveOptions {
     DemiFormat format;
 } DemiSaveOptions;
 
-#define DEMI_SAVE_OPTIONS_INIT {sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME}
+#define DEMI_SAVE_OPTIONS_INIT                                                                     \
+    { sizeof(DemiSaveOptions), DEMI_FORMAT_BY_NAME }
 
 /* Takes `size` bytes; returns false on error, which ends the writing. Called in the thread that
  * called the library, which it must return to: no longjmp, no exception. */
@@ -148,8 +150,8 @@ DEMI_API DemiStatus demi_passes_new(DemiPasses **passes, DemiError *error);
 DEMI_API void demi_passes_free(DemiPasses *passes);
 
 /* Adds the passes of a shared object, whose code runs with the program's rights. On an error the
- * set is as it was: DEMI_ERR_USAGE where the file is no plug-in, was made for another version, or
- * has a pass of a name that is taken. */
+ * set is as it was: DEMI_ERR_USAGE where the file is not a plug-in, was made for another version,
+ * or has a pass of a name that is taken. */
 DEMI_API DemiStatus demi_passes_load(DemiPasses *passes, const char *path, DemiError *error);
 
 #ifdef DEMI_EXPERIMENTAL
@@ -177,7 +179,8 @@ typedef struct DemiPassOption {
     char takes[128];
 } DemiPassOption;
 
-#define DEMI_PASS_OPTION_INIT {sizeof(DemiPassOption), NULL, NULL, NULL, ""}
+#define DEMI_PASS_OPTION_INIT                                                                      \
+    { sizeof(DemiPassOption), NULL, NULL, NULL, "" }
 
 DEMI_API bool demi_pass_option(const DemiPasses *passes, size_t i, size_t j,
                                DemiPassOption *option);
@@ -198,8 +201,8 @@ typedef bool (*DemiProgressFn)(void *user, const char *pass, size_t done, size_t
 
 typedef struct DemiRunOptions {
     uint32_t size;
-    bool verify_each;     /* check the model's structure after every pass */
-    DemiWriteFn text;     /* where the `print` pass writes; NULL: dropped */
+    bool verify_each; /* check the model's structure after every pass */
+    DemiWriteFn text; /* where the `print` pass writes; NULL: dropped */
     void *text_user;
     DemiProgressFn progress; /* may be NULL */
     void *progress_user;
@@ -211,7 +214,7 @@ typedef struct DemiRunOptions {
 } DemiRunOptions;
 
 #define DEMI_RUN_OPTIONS_INIT                                                                      \
-    {sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    { sizeof(DemiRunOptions), false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* Runs a pipeline such as "infer-dtypes,insert-casts{to=float16},fuse-casts". *report (may be NULL)
  * is freed with demi_report_free; it is NULL on error. After an error while a pass runs the model
@@ -303,39 +306,39 @@ typedef struct DemiConvertOptions {
     uint32_t size;
     DemiTarget to;
     DemiIo io;
-    bool allow_unmatched;            /* a pattern that matches nothing is no error */
+    bool allow_unmatched; /* a pattern that matches nothing is not an error */
     /* [keep_count] patterns of nodes that stay fp32: each a node's name, which is its first
      * output's where it has none; a glob of * and ?; "name:NAME", exactly that; "re:REGEX", of the
      * whole name; "out:NAME", what makes a value; or "from:A,to:B", all between two values. */
     const char *const *keep;
     size_t keep_count;
-    const char *const *keep_ops;     /* [keep_op_count] operators that stay fp32 */
+    const char *const *keep_ops; /* [keep_op_count] operators that stay fp32 */
     size_t keep_op_count;
     const char *const *input_dtypes; /* [input_dtype_count] "NAME=DTYPE", where a file lacks them */
     size_t input_dtype_count;
-    const DemiRunOptions *run;       /* NULL: defaults */
+    const DemiRunOptions *run; /* NULL: defaults */
     /* "float16", "bfloat16" or "fast", or a policy as JSON, which the options beside it add to or
      * override. NULL: that of the target type. */
     const char *policy;
     DemiParameters parameters;
     DemiOverflow overflow;
-    const char *const *only;         /* [only_count] patterns: nothing else is converted */
+    const char *const *only; /* [only_count] patterns: nothing else is converted */
     size_t only_count;
     /* Operators by class: NAMEs replace the policy's list, +NAME moves one to it, -NAME takes one
      * out of it. A name may be DOMAIN.OPERATOR. */
-    const char *const *low_ops;      /* run in the target type */
+    const char *const *low_ops; /* run in the target type */
     size_t low_op_count;
-    const char *const *fp32_ops;     /* stay fp32 */
+    const char *const *fp32_ops; /* stay fp32 */
     size_t fp32_op_count;
-    const char *const *follow_ops;   /* take the target type where an input has it */
+    const char *const *follow_ops; /* take the target type where an input has it */
     size_t follow_op_count;
-    const char *const *widest_ops;   /* take it where all inputs have it */
+    const char *const *widest_ops; /* take it where all inputs have it */
     size_t widest_op_count;
-    const char *const *fp32_when;    /* [fp32_when_count] "OPERATOR.ATTRIBUTE=VALUE": stay fp32 */
+    const char *const *fp32_when; /* [fp32_when_count] "OPERATOR.ATTRIBUTE=VALUE": stay fp32 */
     size_t fp32_when_count;
-    const char *const *low_inputs;   /* [low_input_count] graph inputs that take the target type */
+    const char *const *low_inputs; /* [low_input_count] graph inputs that take the target type */
     size_t low_input_count;
-    const char *const *low_outputs;  /* [low_output_count] graph outputs likewise */
+    const char *const *low_outputs; /* [low_output_count] graph outputs likewise */
     size_t low_output_count;
     /* [declared_op_count] types of custom operators: "com.x.Op(T, T?) -> T; T = float|float16" */
     const char *const *declared_ops;
@@ -353,10 +356,12 @@ typedef struct DemiConvertOptions {
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
-    {sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0, NULL,  \
-     0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, NULL, 0,     \
-     NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,                     \
-     DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL}
+    {                                                                                              \
+        sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0,     \
+            NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
+            NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
+            DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL                                         \
+    }
 
 /* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
@@ -390,11 +395,11 @@ typedef struct DemiReportTotals {
     uint64_t nodes_before, nodes_after; /* in all graphs and functions */
     uint64_t bytes_before, bytes_after; /* of weights: initializers and constants everywhere */
     uint64_t casts_added, casts_removed, casts_fused;
-    uint64_t casts_remaining;           /* inserted casts in the model as it is now */
+    uint64_t casts_remaining;                /* inserted casts in the model as it is now */
     uint64_t overflow, underflow, subnormal; /* values of constants the target can't hold */
-    uint64_t rewrites;                  /* made by all passes */
-    double seconds;                     /* of all passes */
-    int64_t ir_before, ir_after;        /* IR version; 0 where the file has none */
+    uint64_t rewrites;                       /* made by all passes */
+    double seconds;                          /* of all passes */
+    int64_t ir_before, ir_after;             /* IR version; 0 where the file has none */
     /* What a run of the model as it is now costs: bytes that inserted casts read and write; bytes
      * of the float32 values that other nodes give and constants hold; and what placement=mincut
      * makes least: the bytes converted, 4096 for each cast, those of constants, and an eighth of the
@@ -407,13 +412,13 @@ DEMI_API const DemiReportTotals *demi_report_totals(const DemiReport *report);
 
 /* One node of the model as it is now; casts that demi inserted are not listed. */
 typedef struct DemiReportNode {
-    const char *name;    /* or its first output's */
+    const char *name; /* or its first output's */
     const char *op_type;
-    const char *domain;  /* "" for ai.onnx */
-    const char *graph;   /* path; "" for the main graph */
-    const char *dtype;   /* precision it was given, or its first output's type; "" if unknown */
-    const char *reason;  /* why it has that precision; "" where no pass decided */
-    const char *kind;    /* which sort of reason: low, policy, excluded, illegal, value, unknown,
+    const char *domain; /* "" for ai.onnx */
+    const char *graph;  /* path; "" for the main graph */
+    const char *dtype;  /* precision it was given, or its first output's type; "" if unknown */
+    const char *reason; /* why it has that precision; "" where no pass decided */
+    const char *kind;   /* which sort of reason: low, policy, excluded, illegal, value, unknown,
                             fixed, follows, reads, tied, cheaper, moved, constant, "no float"; ""
                             where no pass decided */
 } DemiReportNode;
@@ -431,7 +436,7 @@ typedef struct DemiReportTensor {
     const char *name;
     DemiTensorFate fate;
     uint64_t count, overflow, underflow, subnormal; /* values */
-    double max_abs, min_abs; /* of the finite values that are not 0 */
+    double max_abs, min_abs;                        /* of the finite values that are not 0 */
 } DemiReportTensor;
 DEMI_API size_t demi_report_tensor_count(const DemiReport *report);
 DEMI_API const DemiReportTensor *demi_report_tensor(const DemiReport *report, size_t i);

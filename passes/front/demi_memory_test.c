@@ -42,8 +42,8 @@ static bool plugin_run(const DemiApi *api, DemiPassRun *run, DemiGraph *graph) {
     plugin_frames++;
     const DemiTensor *tensor = api->tensor_new(run, DEMI_FLOAT, NULL, 0, &one);
     DemiValue *made = api->initializer_new(run, graph, "made", tensor);
-    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Abs",    .inputs = &made,
-                      .input_count = 1,   .output_count = 1};
+    DemiNewNode of = {DEMI_NEW_NODE_INIT, .op_type = "Abs", .inputs = &made, .input_count = 1,
+                      .output_count = 1};
     DemiNode *node = made ? api->node_new(run, graph, &of) : NULL;
     api->value_set_type(run, api->node_output(node, 0),
                         api->type_tensor(run, DEMI_FLOAT, NULL, NULL, 0));

@@ -88,7 +88,7 @@ static const char *node_fault(const Graph *graph, const DemiNewNode *of) {
     const Node *before = of->before ? node_of(of->before) : NULL;
     if (!of->op_type || !of->op_type[0]) return "op_type is missing";
     if (before && (!node_is_live(before) || before->graph != graph))
-        return "`before` is no node of the graph";
+        return "`before` is not a node of the graph";
     if (of->input_count && !of->inputs) return "inputs are missing";
     if (of->input_count > UINT16_MAX || of->output_count > UINT16_MAX) return "too many operands";
     for (size_t i = 0; i < of->input_count; i++)
@@ -195,7 +195,7 @@ static bool api_node_move(DemiPassRun *run, DemiNode *handle, DemiNode *before) 
     Node *node = node_in(handle);
     if (!node_is_live(node)) return MISUSE(run, no_node);
     if (before && (!node_is_live(node_of(before)) || node_of(before)->graph != node->graph))
-        return MISUSE(run, "`before` is no node of the same graph");
+        return MISUSE(run, "`before` is not a node of the same graph");
     ENTER(run, false);
     node_move_before(node, node_in(before));
     return true;
@@ -425,7 +425,7 @@ static DemiValue *api_initializer_new(DemiPassRun *run, DemiGraph *graph, const 
 static bool api_constant_set(DemiPassRun *run, DemiValue *handle, const DemiTensor *tensor) {
     Value *value = value_in(handle);
     if (!value || !tensor) return MISUSE(run, "value or tensor is NULL");
-    if (!value_is_constant(value)) return MISUSE(run, "the value is no constant");
+    if (!value_is_constant(value)) return MISUSE(run, "the value is not a constant");
     ENTER(run, false);
     const Type *type = type_of_tensor(run, tensor_of(tensor));
     constant_replace(value, tensor_of(tensor));
@@ -437,7 +437,7 @@ static bool api_constant_set(DemiPassRun *run, DemiValue *handle, const DemiTens
 static bool api_initializer_remove(DemiPassRun *run, DemiValue *handle) {
     Value *value = value_in(handle);
     if (!value || (!value->init && !value->sparse_init))
-        return MISUSE(run, "the value is no initializer");
+        return MISUSE(run, "the value is not an initializer");
     const char *needed = value->input ? NULL : value_is_needed(value);
     if (needed) return MISUSE(run, needed);
     ENTER(run, false);

@@ -279,7 +279,7 @@ static json_t *dtypes_json(Arena *arena, const PolicyNames *names) {
     return inputs;
 }
 
-/* NULL with *err set where an option's text is no range. */
+/* NULL with *err set where an option's text is not a range. */
 static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
     json_t *ranges = json_object();
     arena_defer(arena, free_json, json_incref(ranges));

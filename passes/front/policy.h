@@ -36,7 +36,7 @@ typedef VEC(const char *) PolicyNames;
 /* By SettingId: choices are demi.h's constants, 0 is "not said"; lists are as the passes' options
  * have them. */
 typedef struct ConvertPolicy {
-    Arena *arena; /* of all text */
+    Arena *arena;                  /* of all text */
     int64_t values[SETTING_COUNT]; /* [SETTING_BASE]: 1 + a Policy of op_class.h */
     PolicyNames lists[SETTING_COUNT];
 } ConvertPolicy;

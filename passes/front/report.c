@@ -217,8 +217,8 @@ static void count_operator(DemiReport *report, const Node *node, Column column) 
 }
 
 /* The precision a node was given. A constant's is that of its data: it is decided with its readers,
- * by later passes. A call of a function without inputs is no constant where one of its outputs is
- * low. */
+ * by later passes. A call of a function without inputs is not a constant where one of its outputs
+ * is low. */
 static Dtype node_dtype(const Node *node) {
     bool typed = node->output_count > 0 && node->outputs[0];
     Dtype dtype = typed ? type_dtype(node->outputs[0]->type) : DTYPE_UNDEFINED;

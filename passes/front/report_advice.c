@@ -4,13 +4,10 @@
 
 #include <stddef.h>
 
+#include "isa.h"
 #include "op_class.h"
 #include "op_types.h"
 #include "peer_fault.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 /* Where a model's arithmetic is: the operators whose work grows faster than their operands, in
  * floats that a policy may lower. */
@@ -36,27 +33,6 @@ void advice_take_node(AdviceFacts *facts, const Node *node) {
     }
 }
 
-#if defined(__x86_64__)
-/* CPUID leaf 7: subleaf 0 EDX bit 23 is AVX512-FP16, bit 22 AMX-BF16; subleaf 1 EAX bit 5 is
- * AVX512-BF16, bit 21 AMX-FP16 (Intel's and AMD's manuals). */
-static bool has_native(bool bfloat16) {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    bool fp16 = d & (1u << 23), bf16 = d & (1u << 22);
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) {
-        bf16 = bf16 || (a & (1u << 5));
-        fp16 = fp16 || (a & (1u << 21));
-    }
-    return bfloat16 ? bf16 : fp16;
-}
-#else
-/* Unknown: then nothing is claimed. */
-static bool has_native(bool bfloat16) {
-    (void)bfloat16;
-    return true;
-}
-#endif
-
 const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
     bool bfloat16 = facts->bfloat16 > facts->float16;
     const char *name = bfloat16 ? "bfloat16" : "float16";
@@ -76,7 +52,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         return arena_printf(arena, "%llu casts for %llu %s nodes: they may cost what is gained",
                             (unsigned long long)facts->casts, (unsigned long long)facts->low, name);
     case ADVICE_PROCESSOR:
-        if (!facts->low || has_native(bfloat16)) return NULL;
+        if (!facts->low || (bfloat16 ? isa_has_bfloat16() : isa_has_float16())) return NULL;
         return arena_printf(arena,
                             "this machine's processor has no %s arithmetic: here the model is "
                             "smaller, not faster",

@@ -5,8 +5,8 @@
  *     Gelu (also demi.fused's), Swish with alpha 1
  *     Mul (x, Sigmoid (x))                          Silu
  *     Mul (x, HardSigmoid <1/6, 1/2> (x))           HardSwish
- *     Mul (x, Clip (x + 3, 0, 6)) / 6               the same, with the division, or a product with
- * 1/6, on either side of the product
+ *     Mul (x, Clip (x + 3, 0, 6)) / 6               HardSwish; the division, or a product with 1/6,
+ *                                                   may be on either side of the product
  */
 #include <float.h>
 #include <math.h>
@@ -37,7 +37,7 @@ static bool read_hard_sigmoid(const Node *node, FuseActivation *found) {
            fuse_attr_float(node, "beta", 0.5f, &found->params[1]);
 }
 
-/* What the node itself is; its parameters go to *found. NULL where it is no activation. */
+/* What the node itself is; its parameters go to *found. NULL where it is not an activation. */
 static const char *name_of(const Node *node, FuseActivation *found) {
     float alpha;
     const OpRecord *record = fuse_record(node);

@@ -3,9 +3,9 @@
  * the domain demi.fused (rewrite/ops/fused_ops.h) in their place. They run for plans only.
  *
  * What holds for all of them: a value between fused nodes is read once, by the next one of them, in
- * the same graph; it is no graph's output, and nothing refers to it by name. Shapes that a kernel
- * relies on follow from the graph. Bodies of functions are left alone, as their types are some
- * call's.
+ * the same graph; it is not a graph's output, and nothing refers to it by name. Shapes that a
+ * kernel relies on follow from the graph. Bodies of functions are left alone, as their types are
+ * some call's.
  *
  * Faithful plans round every operator's 16-bit result and sum in the operators' order, so there
  * only what gives the same bits is fused: activations of float32 values, and casts that are exact.

@@ -9,7 +9,9 @@ void flow_init(FlowNetwork *f, Arena *arena) {
     *f = (FlowNetwork){.arena = arena, .node_count = 2};
 }
 
-uint32_t flow_add_node(FlowNetwork *f) { return f->node_count++; }
+uint32_t flow_add_node(FlowNetwork *f) {
+    return f->node_count++;
+}
 
 void flow_add_arc(FlowNetwork *f, uint32_t from, uint32_t to, int64_t forward, int64_t backward) {
     if (from == to) return;
@@ -159,4 +161,6 @@ void flow_solve(FlowNetwork *f) {
     for (uint32_t v = 0; v < n; v++) f->reaches_sink[v] = f->label[v] < n;
 }
 
-bool flow_on_source_side(const FlowNetwork *f, uint32_t node) { return !f->reaches_sink[node]; }
+bool flow_on_source_side(const FlowNetwork *f, uint32_t node) {
+    return !f->reaches_sink[node];
+}

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Reasons of nodes that PATTERNs keep in fp32; see node_exclude.h. Matching is node_pattern.c's;
+ * here matches become words, which nodes that match alike share. */
 #include "node_exclude.h"
 
 #include "text_distance.h"

@@ -12,7 +12,7 @@
 const char **node_exclusions(Model *model, const NodePatterns *patterns, Arena *scratch, Err *err);
 
 /* For each input (outputs: output) of the main graph whether it is named; in `scratch`. NULL with
- * ERR_USAGE, naming the nearest, where a name is no input's. */
+ * ERR_USAGE, naming the nearest, where a name is not an input's. */
 bool *node_named_io(const Model *model, const PassStrings *names, bool outputs, Arena *scratch,
                     Err *err);
 

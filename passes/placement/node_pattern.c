@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Matching of PATTERNs with the nodes of all graphs; see node_pattern.h for what they look like.
+ * Names that a converted model's casts took over count as they did before. */
 #include "node_pattern.h"
 
 #include <string.h>

@@ -166,10 +166,10 @@ static void test_patterns(void **state) {
 static void test_exact(void **state) {
     (void)state;
     static const char *const exact[][2] = {
-        {"/a/Conv", "/a/Conv"},   {"", ""},
-        {"name", "name"},         {"a:re:b", "a:re:b"},
-        {"/a/C*", "name:/a/C*"},  {"wh?t", "name:wh?t"},
-        {"re:.*", "name:re:.*"},  {"out:p", "name:out:p"},
+        {"/a/Conv", "/a/Conv"},    {"", ""},
+        {"name", "name"},          {"a:re:b", "a:re:b"},
+        {"/a/C*", "name:/a/C*"},   {"wh?t", "name:wh?t"},
+        {"re:.*", "name:re:.*"},   {"out:p", "name:out:p"},
         {"name:r", "name:name:r"}, {"from:x,to:y", "name:from:x,to:y"},
     };
     Arena arena;

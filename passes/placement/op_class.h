@@ -19,7 +19,7 @@ typedef struct OpClassAnswer {
  * no list, unless another one has it), -* takes out all. */
 typedef struct OpClassLists {
     PassStrings low, fp32, follow, widest;
-    PassStrings fp32_when; /* op_condition.h: nodes with that attribute stay fp32 */
+    PassStrings fp32_when;           /* op_condition.h: nodes with that attribute stay fp32 */
     const OpSchema *const *declared; /* [declared_count]: operators of the user's own */
     size_t declared_count;
 } OpClassLists;

@@ -95,8 +95,7 @@ static const struct ConditionRow {
     {"g (float[1,2,3,4] x) => (float[1,2,3,4] y) { y, , , s = Attention <is_causal = 1, "
      "qk_matmul_output_mode = 1> (x, x, x) }",
      ALL(LOW)},
-    {"g (float x) => (float y) { y = Mul (x, x) }",
-     {CLASS_FP32, CLASS_WIDEST, CLASS_WIDEST}},
+    {"g (float x) => (float y) { y = Mul (x, x) }", {CLASS_FP32, CLASS_WIDEST, CLASS_WIDEST}},
     {"g (float x, float z) => (float y) { y = Mul (x, z) }", ALL(WIDEST)},
     {"g (float x) => (float y) { y = com.x.Conv (x) }", ALL(NONE)},
     {"g (float x) => (float y) { y = ai.onnx.Sqrt (x) }", ALL(FOLLOW)},

@@ -31,7 +31,9 @@ static VarId io_var(Placement *p, const Value *value, const bool *low) {
     return var;
 }
 
-static void note_value(Placement *p, Value *value) { p->values[value->id] = value; }
+static void note_value(Placement *p, Value *value) {
+    p->values[value->id] = value;
+}
 
 static void build_values(Placement *p, Graph *graph) {
     for (size_t i = 0; i < graph->inputs.count; i++) note_value(p, graph->inputs.items[i]);
@@ -67,8 +69,7 @@ static void build_main_io(Placement *p) {
         VarId var = io_var(p, value, p->request.low_outputs ? &p->request.low_outputs[i] : NULL);
         *placement_output_var(p, graph, i) = var;
         /* An input that is an output has one name, so it has one type. */
-        if (value->input && value->graph == graph)
-            placement_tie(p, var, p->value_vars[value->id]);
+        if (value->input && value->graph == graph) placement_tie(p, var, p->value_vars[value->id]);
     }
 }
 
@@ -96,8 +97,10 @@ static void build_nodes(Placement *p, const Graph *graph) {
     for (const Node *node = graph->first; node; node = node_after(node)) {
         const Function *function =
             p->model->functions.count ? model_find_function(p->model, node) : NULL;
-        if (function) placement_build_call(p, node, function);
-        else placement_build_node(p, node);
+        if (function)
+            placement_build_call(p, node, function);
+        else
+            placement_build_node(p, node);
     }
 }
 

@@ -24,20 +24,20 @@ enum {
 };
 
 typedef struct PlaceVar {
-    VarId tie;        /* union-find parent */
-    bool pinned;      /* stays fp32 */
-    bool wants_low;   /* goes low unless pinned */
-    bool all;         /* goes low only where all its sources are; else one suffices */
-    bool computes;    /* follows its data (input 0) alone: goes low only where that is. Not so an
+    VarId tie;          /* union-find parent */
+    bool pinned;        /* stays fp32 */
+    bool wants_low;     /* goes low unless pinned */
+    bool all;           /* goes low only where all its sources are; else one suffices */
+    bool computes;      /* follows its data (input 0) alone: goes low only where that is. Not so an
                          operator that only moves data, before which a value may be cast as well
                          as behind: one that computes would see values, and ranges, that it was
                          never given */
-    bool slot;        /* a subgraph slot or formal */
-    bool flexible;    /* reads constants only: follows its readers instead */
-    bool low;         /* the decision; only roots' counts */
-    bool aside;       /* an operand that the operator keeps in fp32 whatever the others are */
-    bool precise;     /* 16 bits are too few for what its nodes compute (placement_precise.c) */
-    uint8_t kind;     /* a NoteKind: of `reason` */
+    bool slot;          /* a subgraph slot or formal */
+    bool flexible;      /* reads constants only: follows its readers instead */
+    bool low;           /* the decision; only roots' counts */
+    bool aside;         /* an operand that the operator keeps in fp32 whatever the others are */
+    bool precise;       /* 16 bits are too few for what its nodes compute (placement_precise.c) */
+    uint8_t kind;       /* a NoteKind: of `reason` */
     const char *reason; /* why it is pinned itself; NULL where it is not, or a tie alone pins it */
     const Node *node;   /* whose variable it is; NULL for graph inputs and outputs */
     VarId culprit;      /* of a pinned root: the variable that was pinned first */
@@ -55,10 +55,10 @@ typedef struct PlacementRequest {
     Dtype target; /* DTYPE_FLOAT16 or DTYPE_BFLOAT16 */
     Policy policy;
     const OpClasses *classes; /* of that policy */
-    bool keep_defaults;          /* but for io_low's inputs that have a default value */
-    bool io_low;                 /* graph inputs and outputs become low too; or, by position, */
+    bool keep_defaults;       /* but for io_low's inputs that have a default value */
+    bool io_low;              /* graph inputs and outputs become low too; or, by position, */
     const bool *low_inputs, *low_outputs; /* those of the main graph; NULL: none */
-    const char *const *excluded; /* [node_count]: why a node stays in fp32, or NULL */
+    const char *const *excluded;          /* [node_count]: why a node stays in fp32, or NULL */
     PlacementGuard guard;
 } PlacementRequest;
 
@@ -68,19 +68,19 @@ typedef struct Placement {
     PlacementRequest request;
     GraphList graphs;
     VEC(PlaceVar) vars;
-    VarId *value_vars;  /* [value_count] of the producer */
-    Value **values;     /* [value_count], NULL for ids of undefined or dropped values */
-    bool *constant;     /* [value_count] */
-    bool *training;     /* [graph_count]: it is part of a training graph */
-    bool *flexible;     /* [value_count]: a constant, or computed from constants only */
-    bool *unharmed;     /* [value_count]: a constant that the target holds without loss, where that
+    VarId *value_vars; /* [value_count] of the producer */
+    Value **values;    /* [value_count], NULL for ids of undefined or dropped values */
+    bool *constant;    /* [value_count] */
+    bool *training;    /* [graph_count]: it is part of a training graph */
+    bool *flexible;    /* [value_count]: a constant, or computed from constants only */
+    bool *unharmed;    /* [value_count]: a constant that the target holds without loss, where that
                            was looked at; NULL without a guard */
     const char **guarded; /* [value_count]: what the target can't hold of it, or NULL; NULL without
                              a guard */
-    VarId *use_vars;    /* [use_count]: what a use's precision follows */
+    VarId *use_vars;      /* [use_count]: what a use's precision follows */
     const char **fp32_reasons; /* [ops_count()]: why an fp32 operator is one; NULL: not asked yet */
-    uint8_t *op_roles; /* [ops_count()]: placement_precise.c's */
-    bool asks;         /* some operator asks for exact values */
+    uint8_t *op_roles;         /* [ops_count()]: placement_precise.c's */
+    bool asks;                 /* some operator asks for exact values */
     uint32_t value_count, use_count, graph_count; /* sizes of these tables */
     PassCounts *counts;
     CensusMemo *census;

@@ -70,8 +70,10 @@ void placement_cost_add_stored(PlacementCost *cost, const Value *value) {
 /* Constants that nobody reads are dead weight of the file, but cost no run. */
 static void add_value(PlacementCost *cost, const Value *value) {
     if (!value || type_dtype(value->type) != DTYPE_FLOAT) return;
-    if (!value_is_constant(value)) placement_cost_add_fp32(cost, value);
-    else if (value->uses) placement_cost_add_stored(cost, value);
+    if (!value_is_constant(value))
+        placement_cost_add_fp32(cost, value);
+    else if (value->uses)
+        placement_cost_add_stored(cost, value);
 }
 
 static void add_node(PlacementCost *cost, const Node *node) {

@@ -20,9 +20,9 @@ enum { ROUNDS_MAX = 32 };
 
 typedef struct Greedy {
     Placement *p;
-    uint32_t *sources;  /* by root: sources that are not flexible */
+    uint32_t *sources; /* by root: sources that are not flexible */
     uint32_t *low_sources;
-    bool *refused;      /* by root: can't be low */
+    bool *refused;                      /* by root: can't be low */
     uint32_t *first_value, *next_value; /* by root: list of the values it produces */
     VEC(VarId) queue;
 } Greedy;
@@ -65,7 +65,9 @@ static void reach(Greedy *g, VarId root) {
     VEC_PUSH(g->p->scratch, &g->queue, root);
 }
 
-static void gain_source(Greedy *g, VarId root) { g->low_sources[root]++; }
+static void gain_source(Greedy *g, VarId root) {
+    g->low_sources[root]++;
+}
 
 static void check(Greedy *g, VarId root) {
     PlaceVar *var = &g->p->vars.items[root];

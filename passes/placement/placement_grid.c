@@ -51,7 +51,7 @@ static bool is_exact(float number, Dtype target) {
            dtype_to_double(target, bits, &rounded) && rounded == (double)number;
 }
 
-/* False from the first element on that is no multiple of a half. */
+/* False from the first element on that is not a multiple of a half. */
 static bool look_at(Look *look, const float *numbers, uint64_t count, Dtype target) {
     for (uint64_t i = 0; i < count; i++) {
         float twice = numbers[i] * 2;

@@ -22,7 +22,9 @@ static uint32_t random_next(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-static uint32_t random_below(uint64_t *state, uint32_t limit) { return random_next(state) % limit; }
+static uint32_t random_below(uint64_t *state, uint32_t limit) {
+    return random_next(state) % limit;
+}
 
 typedef struct Text {
     char bytes[1 << 14];
@@ -33,8 +35,8 @@ static void say(Text *text, const char *format, ...) __attribute__((format(print
 static void say(Text *text, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int written = vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format,
-                            args);
+    int written =
+        vsnprintf(text->bytes + text->length, sizeof text->bytes - text->length, format, args);
     va_end(args);
     text->length += (size_t)written;
     assert_true(text->length < sizeof text->bytes);
@@ -44,13 +46,20 @@ static void say(Text *text, const char *format, ...) {
 static void say_node(Text *text, uint64_t *state, uint32_t count) {
     uint32_t a = random_below(state, count), b = random_below(state, count);
     uint32_t kind = random_below(state, 13);
-    if (kind < 2) say(text, "  v%u = MatMul (v%u, v%u)\n", count, a, b);
-    else if (kind < 4) say(text, "  v%u = Exp (v%u)\n", count, a);
-    else if (kind < 6) say(text, "  v%u = Relu (v%u)\n", count, a);
-    else if (kind < 7) say(text, "  v%u = Transpose (v%u)\n", count, a);
-    else if (kind < 9) say(text, "  v%u = Add (v%u, v%u)\n", count, a, b);
-    else if (kind < 10) say(text, "  v%u = Max (v%u, v%u, v%u)\n", count, a, b, a);
-    else if (kind < 11) say(text, "  v%u = Gather (v2, k)\n", count);
+    if (kind < 2)
+        say(text, "  v%u = MatMul (v%u, v%u)\n", count, a, b);
+    else if (kind < 4)
+        say(text, "  v%u = Exp (v%u)\n", count, a);
+    else if (kind < 6)
+        say(text, "  v%u = Relu (v%u)\n", count, a);
+    else if (kind < 7)
+        say(text, "  v%u = Transpose (v%u)\n", count, a);
+    else if (kind < 9)
+        say(text, "  v%u = Add (v%u, v%u)\n", count, a, b);
+    else if (kind < 10)
+        say(text, "  v%u = Max (v%u, v%u, v%u)\n", count, a, b, a);
+    else if (kind < 11)
+        say(text, "  v%u = Gather (v2, k)\n", count);
     else if (kind < 12)
         say(text,
             "  v%u = If <then_branch = t%u () => (float t%ua) { t%ua = Relu (v%u) }, "
@@ -251,11 +260,13 @@ static bool run_trial(uint64_t *state, Arena *scratch, MemTrap *trap) {
     PassCounts counts = {0};
     PassCtx ctx = {.model = model, .scratch = scratch, .counts = &counts};
     assert_true(infer_dtypes(&ctx, NULL, NULL, &err));
-    Trial t = {.p = {.model = model, .scratch = scratch, .counts = &counts,
+    Trial t = {.p = {.model = model,
+                     .scratch = scratch,
+                     .counts = &counts,
                      .census = census_memo_new(scratch)}};
     const OpClassLists none = {0};
-    t.p.request = (PlacementRequest){.target = DTYPE_FLOAT16, .guard = GUARD_PIN,
-                                     .io_low = random_below(state, 4) == 0};
+    t.p.request = (PlacementRequest){
+        .target = DTYPE_FLOAT16, .guard = GUARD_PIN, .io_low = random_below(state, 4) == 0};
     t.p.request.classes = op_classes_new(POLICY_FLOAT16, &none, scratch, &err);
     assert_true(placement_build(&t.p, &err));
     random_shapes(model, &t.p, state);

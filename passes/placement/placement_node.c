@@ -17,9 +17,9 @@ typedef struct NodeBuild {
     Placement *p;
     const Node *node;
     const OpSchema *schema;
-    VarId vars[256];      /* by type variable */
-    bool has_input[256];  /* a float input has that type variable */
-    const char *pin;      /* why the policy or the user keeps the node in fp32; NULL: they do not */
+    VarId vars[256];     /* by type variable */
+    bool has_input[256]; /* a float input has that type variable */
+    const char *pin;     /* why the policy or the user keeps the node in fp32; NULL: they do not */
     NoteKind pin_kind;
     VarId *uses, *outputs;
     VarId few[8]; /* outputs, where that is enough */
@@ -116,12 +116,11 @@ static VarId node_var(NodeBuild *b) {
 static VarId operand_var(NodeBuild *b, Operand operand, const Value *value) {
     const OpParam *param = operand.param;
     if (!value) return VAR_NONE;
-    bool shared = param && param->var != OP_NO_VAR &&
-                  (param->option != OP_VARIADIC || param->homogeneous);
+    bool shared =
+        param && param->var != OP_NO_VAR && (param->option != OP_VARIADIC || param->homogeneous);
     OpType type;
     if (!op_type_from(value->type, &type)) { /* nothing is known: its type variable stays */
-        if (shared && b->vars[param->var] == VAR_NONE)
-            b->vars[param->var] = node_var(b);
+        if (shared && b->vars[param->var] == VAR_NONE) b->vars[param->var] = node_var(b);
         if (shared)
             placement_pin(b->p, b->vars[param->var], NOTE_UNKNOWN,
                           text(b, "type unknown: operand '%s'%s", sym_text(value->name), ""));
@@ -132,8 +131,10 @@ static VarId operand_var(NodeBuild *b, Operand operand, const Value *value) {
     VarId id = shared ? b->vars[param->var] : VAR_NONE;
     if (id == VAR_NONE) {
         id = node_var(b);
-        if (shared) b->vars[param->var] = id;
-        else b->p->vars.items[id].slot = b->p->vars.items[id].all = true;
+        if (shared)
+            b->vars[param->var] = id;
+        else
+            b->p->vars.items[id].slot = b->p->vars.items[id].all = true;
     }
     pin_illegal(b, id, operand, type.kind);
     if (shared && var_is_kept(b, b->schema->vars[param->var].name, value)) {
@@ -263,8 +264,7 @@ static bool is_cast_behind(const NodeBuild *b) {
 }
 
 static const char *class_reason(NodeBuild *b, OpClassAnswer answer) {
-    const char *excluded =
-        b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
+    const char *excluded = b->p->request.excluded ? b->p->request.excluded[b->node->id] : NULL;
     b->pin_kind = excluded ? NOTE_EXCLUDED : NOTE_POLICY;
     if (excluded) return excluded;
     if (answer.op_class == CLASS_FP32) return answer.why ? answer.why : fp32_reason(b);
@@ -305,9 +305,11 @@ static void build_unknown(Placement *p, const Node *node, const OpSchema *schema
         if (!value_holds_float(value)) continue;
         if (var == VAR_NONE) {
             var = placement_new_var(p, node);
-            if (excluded) placement_pin(p, var, NOTE_EXCLUDED, excluded);
-            else placement_pin(p, var, schema ? NOTE_ILLEGAL : NOTE_UNKNOWN,
-                               unknown_reason(p, node, schema));
+            if (excluded)
+                placement_pin(p, var, NOTE_EXCLUDED, excluded);
+            else
+                placement_pin(p, var, schema ? NOTE_ILLEGAL : NOTE_UNKNOWN,
+                              unknown_reason(p, node, schema));
         }
         *(input ? &uses[i] : &p->value_vars[value->id]) = var;
     }

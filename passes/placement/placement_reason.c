@@ -25,9 +25,9 @@ struct PlacementReasons {
     VEC(uint32_t) use_values, use_next;
     int64_t *costs; /* by root, where has_cost */
     bool *has_cost;
-    ReaderCount *readers;      /* [value_count] */
-    uint32_t *seen;            /* [value_count]: the root + 1 whose cost is being counted */
-    uint32_t *own_uses;        /* [value_count]: by that root; those still fp32 */
+    ReaderCount *readers;     /* [value_count] */
+    uint32_t *seen;           /* [value_count]: the root + 1 whose cost is being counted */
+    uint32_t *own_uses;       /* [value_count]: by that root; those still fp32 */
     const char **low_reasons; /* [ops_count()] */
     bool *called;             /* by function: some node calls it */
 };

@@ -190,8 +190,8 @@ static void run_pipeline(Model *model, const char *text, PassCounts *counts) {
     PipelineOptions options = {.verify_each = true};
     arena_init(&arena, &trap);
     arena_init(&scratch, &trap);
-    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = counts,
-                   .census = census_memo_new(&arena)};
+    PassCtx ctx = {
+        .model = model, .scratch = &scratch, .counts = counts, .census = census_memo_new(&arena)};
     bool ok = pipeline_parse(&demi_passes, &arena, text, &pipeline, &err);
     /* Steps before are checked as part of a whole: dtypes are given anew where they are needed. */
     ok = ok && pipeline_run(&pipeline, &ctx, &options, &err);

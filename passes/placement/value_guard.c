@@ -44,8 +44,8 @@ static const char *bad_value_reason(const Guard *g, const char *name, const Valu
 /* What overflows and is read as it is can be stored clamped; what a name outside refers to can't,
  * nor what is zero then. */
 static bool is_clamped(const Guard *g, const Value *value) {
-    return g->p->request.guard == GUARD_CLAMP && g->p->constant[value->id] &&
-           !value->referenced && g->overflows[value->id];
+    return g->p->request.guard == GUARD_CLAMP && g->p->constant[value->id] && !value->referenced &&
+           g->overflows[value->id];
 }
 
 static bool look_at(Guard *g, const Value *value, const char *name, const Tensor *tensor) {
@@ -66,8 +66,10 @@ static bool look_at_constants(Guard *g) {
         const Value *value = placement_value(g->p, id);
         if (!value || !value_holds_float(value) || !is_wanted(g, value)) continue;
         const Tensor *tensor = NULL;
-        if (g->p->constant[id]) tensor = constant_tensor(value, &g->p->model->arena);
-        else if (value->input) tensor = value->init; /* a default that a caller may override */
+        if (g->p->constant[id])
+            tensor = constant_tensor(value, &g->p->model->arena);
+        else if (value->input)
+            tensor = value->init; /* a default that a caller may override */
         if (!look_at(g, value, sym_text(value->name), tensor)) return false;
     }
     return true;
@@ -133,8 +135,10 @@ bool placement_guard_values(Placement *p, Err *err) {
 }
 
 static bool refuse(const Value *value, const Use *use, const char *why, Err *err) {
-    if (use && use->node) node_error(use->node, err, ERR_MODEL, "%s", why);
-    else err_set(err, ERR_MODEL, "%s", why);
+    if (use && use->node)
+        node_error(use->node, err, ERR_MODEL, "%s", why);
+    else
+        err_set(err, ERR_MODEL, "%s", why);
     err_operand(err, "value '%s'", sym_text(value->name));
     err_hint(err, "--overflow pin keeps what reads it in fp32");
     return false;

@@ -22,8 +22,8 @@ typedef struct Range {
 static bool read_range(const Placement *p, const char *text, Range *range, Err *err) {
     const char *split = strrchr(text, '=');
     *range = (Range){.text = text};
-    bool ok = split && split > text &&
-              text_read_double(split + 1, strlen(split + 1), &range->reached);
+    bool ok =
+        split && split > text && text_read_double(split + 1, strlen(split + 1), &range->reached);
     if (!ok || isnan(range->reached) || range->reached < 0) {
         err_set(err, ERR_USAGE, "range '%s' can't be read", text);
         err_expected(err, "NAME=MAX, MAX being a magnitude");

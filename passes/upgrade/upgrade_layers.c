@@ -56,7 +56,7 @@ bool upgrade_check_batch_norm_outputs(Upgrade *upgrade, const Node *node, Err *e
     for (uint32_t i = 3; i < node->output_count; i++)
         if (is_used(node, i))
             return upgrade_refuse(upgrade, node, err,
-                                  "its saved statistics are no outputs any more");
+                                  "its saved statistics are not outputs any more");
     return true;
 }
 

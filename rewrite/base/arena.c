@@ -133,8 +133,10 @@ static void large_link(Arena *arena, ArenaChunk *chunk) {
 }
 
 static void large_unlink(Arena *arena, ArenaChunk *chunk) {
-    if (chunk->newer) chunk->newer->older = chunk->older;
-    else arena->large = chunk->older;
+    if (chunk->newer)
+        chunk->newer->older = chunk->older;
+    else
+        arena->large = chunk->older;
     if (chunk->older) chunk->older->newer = chunk->newer;
 }
 

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arena: the only way demi's libraries allocate memory.
+/* Arena: where demi's libraries take their memory from.
  *
  * An arena hands out memory that lives until the whole arena is freed. Only large allocations can
  * end earlier or move: arena_release and arena_resize are for tables that were outgrown.
- * A model owns one arena, a pass gets a scratch arena that ends with it.
+ * A model owns one arena, a pass gets a scratch arena that ends with it. What is not an arena's:
+ * what has to be let go one by one as a run goes on or is shared by threads (value_store.c,
+ * exec_memory.c, plan_share.c), handles of the public interface, mapped files, and the list of files
+ * that a signal removes (outfile_live.c); their own code checks for NULL.
  *
  * Out of memory (malloc failed, or the arena's budget is spent) does not return: it jumps to the
- * MemTrap the arena was given. Only the library's front (passes/front/demi.c), tools and tests set
- * traps; everything between them is written as if allocation always succeeds, and whatever must be
- * undone on the way out (a file descriptor, a temporary file) is registered with arena_defer.
+ * MemTrap the arena was given. Traps are set where a call comes in (demi.c, demi_call.c,
+ * demi_runtime.c, the command, tests), and by the few functions that own what an error must not
+ * leave half made or locked: making a model or a source, parsing, reading, rereading and saving a
+ * file, packing a constant that other threads wait for. Everything else is written as if allocation
+ * always succeeds, and whatever must be undone on the way out (a file descriptor, a temporary file)
+ * is registered with arena_defer.
  *
  *     MemTrap trap;
  *     Arena a;

@@ -31,7 +31,8 @@ static inline bool checked_count(const int64_t *dims, size_t rank, uint64_t *res
     bool zero = false;
     for (size_t i = 0; i < rank; i++) {
         if (dims[i] < 0) return false;
-        if (dims[i] == 0) zero = true;
+        if (dims[i] == 0)
+            zero = true;
         else if (!checked_mul(product, (uint64_t)dims[i], &product) || product > INT64_MAX)
             return false;
     }

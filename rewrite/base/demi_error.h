@@ -39,7 +39,8 @@ typedef struct DemiError {
     char actual[200];
 } DemiError;
 
-#define DEMI_ERROR_INIT {sizeof(DemiError), DEMI_OK, "", "", "", "", "", "", "", "", "", ""}
+#define DEMI_ERROR_INIT                                                                            \
+    { sizeof(DemiError), DEMI_OK, "", "", "", "", "", "", "", "", "", "" }
 
 #ifdef __cplusplus
 }

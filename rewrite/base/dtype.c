@@ -21,7 +21,7 @@ typedef enum Kind {
     KIND_COMPLEX,
 } Kind;
 
-/* Which codes of a floating kind are no finite numbers. */
+/* Which codes of a floating kind are not finite numbers. */
 typedef enum Special {
     SPECIAL_IEEE,  /* exponent of all ones: Inf where the mantissa is 0, else NaN */
     SPECIAL_FN,    /* all ones but the sign: NaN */

@@ -43,7 +43,7 @@ typedef enum Dtype {
 } Dtype;
 
 /* ONNX's name in lower case ("float", "float16", "float8e4m3fn", …), as its textual syntax spells
- * it; "undefined" for 0 and "dtype?" for a number that is no dtype. */
+ * it; "undefined" for 0 and "dtype?" for a number that is not a dtype. */
 const char *dtype_name(Dtype dtype);
 
 /* The dtype of that name; also numpy's spellings (float32, float64) and fp16, fp32, bf16, half.

@@ -36,13 +36,12 @@ bool err_set(Err *err, ErrCode code, const char *format, ...) {
         field_vset(err->field, sizeof err->field, format, args);                                   \
         va_end(args);                                                                              \
     }
-static ERR_FIELD(set_file, file)
-ERR_FIELD(err_operand, operand)
-ERR_FIELD(err_expected, expected)
-ERR_FIELD(err_actual, actual)
-ERR_FIELD(err_hint, hint)
+static ERR_FIELD(set_file, file) ERR_FIELD(err_operand, operand) ERR_FIELD(err_expected, expected)
+    ERR_FIELD(err_actual, actual) ERR_FIELD(err_hint, hint)
 
-void err_file(Err *err, const char *path) { set_file(err, "%s", path); }
+        void err_file(Err *err, const char *path) {
+    set_file(err, "%s", path);
+}
 
 bool err_errno(Err *err, int error_number, const char *format, ...) {
     if (!err || err->code != ERR_NONE) return false;
@@ -54,7 +53,9 @@ bool err_errno(Err *err, int error_number, const char *format, ...) {
     return err_set(err, ERR_ENV, "%s: %s", what, strerror(error_number));
 }
 
-bool err_out_of_memory(Err *err) { return err_set(err, ERR_ENV, "out of memory"); }
+bool err_out_of_memory(Err *err) {
+    return err_set(err, ERR_ENV, "out of memory");
+}
 
 typedef struct Line {
     char *buffer;

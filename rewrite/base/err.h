@@ -34,8 +34,7 @@ typedef struct Err {
 } Err;
 
 /* Sets code and what (printf); returns false, so that callers write `return err_set(...)`. */
-bool err_set(Err *err, ErrCode code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+bool err_set(Err *err, ErrCode code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Fill one field of an error that was just set; printf formats; no effect where err is NULL or the
  * field is already filled. */

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* From Err to DemiError; see error_fill.h. The caller's structure may be that of an older header,
+ * so nothing is written beyond its `size`. */
 #include "error_fill.h"
 
 #include <stddef.h>

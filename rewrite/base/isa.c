@@ -25,6 +25,27 @@ bool isa_has_avx_vnni(void) {
     return isa_supported(ISA_AVX2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << 4));
 }
 
+bool isa_has_fma(void) {
+    return __builtin_cpu_supports("fma");
+}
+
+/* CPUID leaf 7: subleaf 0 EDX bit 23 is AVX512-FP16, bit 22 AMX-BF16; subleaf 1 EAX bit 5 is
+ * AVX512-BF16, bit 21 AMX-FP16 (Intel's and AMD's manuals). */
+static bool has_leaf_7(unsigned edx_0, unsigned eax_1) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if (d & (1u << edx_0)) return true;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & (1u << eax_1));
+}
+
+bool isa_has_float16(void) {
+    return has_leaf_7(23, 21);
+}
+
+bool isa_has_bfloat16(void) {
+    return has_leaf_7(22, 5);
+}
+
 bool isa_supported(IsaLevel level) {
     switch (level) {
     case ISA_PORTABLE: return true;
@@ -42,6 +63,18 @@ bool isa_supported(IsaLevel level) {
 
 bool isa_has_avx_vnni(void) {
     return false;
+}
+
+bool isa_has_fma(void) {
+    return false;
+}
+
+bool isa_has_float16(void) {
+    return true;
+}
+
+bool isa_has_bfloat16(void) {
+    return true;
 }
 
 bool isa_supported(IsaLevel level) {

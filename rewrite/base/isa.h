@@ -23,10 +23,18 @@ bool isa_supported(IsaLevel level);
 /* True where there are AVX's instructions for sums of products of bytes (not AVX-512's). */
 bool isa_has_avx_vnni(void);
 
+/* True where there are fused multiplications and additions of float and double. */
+bool isa_has_fma(void);
+
+/* True where there is arithmetic of that type's own, sums of products at least, and where that is
+ * not known (other processors than x86): then nothing is claimed. */
+bool isa_has_float16(void);
+bool isa_has_bfloat16(void);
+
 /* The highest supported level. */
 IsaLevel isa_best(void);
 
-/* "portable", "f16c", "avx2", "avx512"; "isa?" for a number that is no level. */
+/* "portable", "f16c", "avx2", "avx512"; "isa?" for a number that is not a level. */
 const char *isa_name(IsaLevel level);
 
 #endif

@@ -18,7 +18,7 @@
 /* In which precision a policy wants the operator, before legality, exclusions and neighbours have
  * their say; op_class.h. */
 typedef enum OpClass {
-    CLASS_NONE,   /* takes and gives no floats, or is no operator demi knows: keeps its types */
+    CLASS_NONE,   /* takes and gives no floats, or is not an operator demi knows: keeps its types */
     CLASS_LOW,    /* runs low wherever that is legal */
     CLASS_FP32,   /* stays in fp32 */
     CLASS_FOLLOW, /* low where its data already is */
@@ -67,7 +67,7 @@ typedef enum OpExact {
     EXACT_ENDS, /* squashes into a bounded range: that is what has to be exact, not the operand. A
                    sigmoid that a logarithm is taken of must not become 0 */
     EXACT_PRODUCT, /* sums of products. Frequencies times positions is one; so is a layer of a
-                      network, behind which values are no coordinates */
+                      network, behind which values are not coordinates */
 } OpExact;
 
 /* Where the time of a step goes, and how its multiplications follow from shapes; step_cost.c. */

@@ -116,7 +116,7 @@ static bool temp_open(OutFile *file, mode_t mode, Err *err) {
     return outfile_error(file, err, EEXIST, "cannot create a temporary file in its folder");
 }
 
-/* The new file gets what the old one had. That its owner can't always be given is no error. */
+/* The new file gets what the old one had. That its owner can't always be given is not an error. */
 static bool temp_inherit(OutFile *file, const struct stat *old, Err *err) {
     if (faccessat(file->folder, file->name, W_OK, AT_EACCESS) != 0)
         return outfile_error(file, err, errno, "cannot write");
@@ -185,20 +185,6 @@ bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err) {
         file->size += (uint64_t)count;
     }
     if (file->size - file->started >= SYNC_STEP) outfile_start_sync(file);
-    return true;
-}
-
-bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err) {
-    if (file->streaming) return outfile_error(file, err, ESPIPE, "cannot write");
-    file->synced = false;
-    for (const char *from = bytes; size > 0;) {
-        ssize_t count = pwrite(file->fd, from, size, (off_t)offset);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return outfile_error(file, err, count ? errno : EIO, "cannot write");
-        from += count;
-        offset += (uint64_t)count;
-        size -= (size_t)count;
-    }
     return true;
 }
 

@@ -45,10 +45,10 @@ typedef struct OutFile {
     const char *folder_path; /* of that file; NULL when streaming */
     int folder;              /* descriptor of the folder both files lie in; -1 when streaming */
     uint64_t folder_device, folder_inode; /* its identity */
-    int fd;        /* read and write; write only when streaming; -1 once committed or aborted */
-    int lock;      /* keeps the temporary locked once fd is closed; -1: none */
+    int fd;   /* read and write; write only when streaming; -1 once committed or aborted */
+    int lock; /* keeps the temporary locked once fd is closed; -1: none */
     LiveTemp *live;
-    uint64_t size; /* bytes that outfile_write appended so far */
+    uint64_t size;    /* bytes that outfile_write appended so far */
     uint64_t started; /* bytes that are on their way to the device, or there */
     bool streaming;
     bool synced;   /* nothing was written since outfile_sync */
@@ -69,10 +69,6 @@ OutFile *outfile_create(Arena *arena, const char *path, Err *err);
 
 /* Appends. ERR_ENV, with what == OUTFILE_GONE where the reader of a pipe has gone. */
 bool outfile_write(OutFile *file, const void *bytes, size_t size, Err *err);
-
-/* Writes at an offset, without moving the end that outfile_write appends to. ERR_ENV when
- * streaming. */
-bool outfile_pwrite(OutFile *file, uint64_t offset, const void *bytes, size_t size, Err *err);
 
 /* Copies `size` bytes of a source from `offset` on to the end, inside the kernel where it can. */
 bool outfile_copy(OutFile *file, const Source *source, uint64_t offset, uint64_t size, Err *err);

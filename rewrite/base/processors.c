@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* How many processors there are to use, as Linux tells: the affinity mask and the control group. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "processors.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Real numbers as text in every locale; see real_text.h. snprintf and strtod do the work, on copies
+ * in which the locale's decimal point takes the place of ours. */
 #include "real_text.h"
 
 #include <ctype.h>

@@ -10,7 +10,7 @@
 
 enum { DEEPEST = 100, LONGEST = 20000, MOST_REPEATS = 1000, NO_LIMIT = -1 };
 
-/* A character is a code point; a byte that is no UTF-8 is one of its own, above all of those. */
+/* A character is a code point; a byte that is not UTF-8 is one of its own, above all of those. */
 enum { ASCII_END = 0x80, LAST_CHAR = 0x10FFFF, INVALID = 0x110000 };
 
 typedef struct CharRange {
@@ -81,8 +81,12 @@ static Tree *fail(Parser *p, const char *what) {
 static uint32_t decode(const char *text, size_t length, size_t *taken) {
     const unsigned char *bytes = (const unsigned char *)text;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t size = bytes[0] < 0x80 ? 1 : bytes[0] < 0xC0 ? 0 : bytes[0] < 0xE0 ? 2
-                : bytes[0] < 0xF0 ? 3 : bytes[0] < 0xF8 ? 4 : 0;
+    size_t size = bytes[0] < 0x80   ? 1
+                  : bytes[0] < 0xC0 ? 0
+                  : bytes[0] < 0xE0 ? 2
+                  : bytes[0] < 0xF0 ? 3
+                  : bytes[0] < 0xF8 ? 4
+                                    : 0;
     *taken = 1;
     if (size == 1) return bytes[0];
     if (size == 0 || size > length) return INVALID + bytes[0];
@@ -218,9 +222,12 @@ static Tree *parse_atom(Parser *p) {
         tree->place = c == '\\' ? *p->at++ : c;
         return tree;
     }
-    if (c == '\\') tree->set = escaped(p);
-    else if (c == '.') set_invert(&tree->set);
-    else set_add(p, &tree->set, (CharRange){literal, literal});
+    if (c == '\\')
+        tree->set = escaped(p);
+    else if (c == '.')
+        set_invert(&tree->set);
+    else
+        set_add(p, &tree->set, (CharRange){literal, literal});
     return tree;
 }
 
@@ -295,7 +302,9 @@ static uint32_t emit(Parser *p, Op op, const CharSet *set) {
     return (uint32_t)regex->steps.count - 1;
 }
 
-static uint32_t here(const Parser *p) { return (uint32_t)p->regex->steps.count; }
+static uint32_t here(const Parser *p) {
+    return (uint32_t)p->regex->steps.count;
+}
 
 static bool generate(Parser *p, const Tree *tree);
 

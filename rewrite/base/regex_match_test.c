@@ -69,9 +69,19 @@ static void test_answers(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    static const char *const patterns[] = {"(",    ")",     "[a",      "*a",     "a{",  "a{3,2}",
-                                           "a{x}", "[b-a]", "a\\",     "a{9999}",
-                                           "((a{1000}){1000}){1000}", "a{2", "(?i)a"};
+    static const char *const patterns[] = {"(",
+                                           ")",
+                                           "[a",
+                                           "*a",
+                                           "a{",
+                                           "a{3,2}",
+                                           "a{x}",
+                                           "[b-a]",
+                                           "a\\",
+                                           "a{9999}",
+                                           "((a{1000}){1000}){1000}",
+                                           "a{2",
+                                           "(?i)a"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         Err err = {0};
         assert_null(regex_compile(&arena, patterns[i], &err));

@@ -2,7 +2,7 @@
 /* How text that others wrote (names in models, paths, messages of other libraries) is shown to
  * people. What could steer a terminal, hide, or reorder what stands beside it never gets there as
  * it is: control characters (C0, DEL, C1), bidirectional controls and marks, line and paragraph
- * separators, invisible format characters, and bytes that are no UTF-8. All printing of such text
+ * separators, invisible format characters, and bytes that are not UTF-8. All printing of such text
  * goes through here; a test tries every command. */
 #ifndef DEMI_BASE_SHOWN_H
 #define DEMI_BASE_SHOWN_H
@@ -17,7 +17,7 @@ size_t utf8_length(const char *text, size_t left);
 unsigned utf8_code(const char *text, size_t length);
 
 /* True where the text begins with a character that may be shown as it is; *length is how many bytes
- * it has, 1 where it is no UTF-8. left > 0. */
+ * it has, 1 where it is not UTF-8. left > 0. */
 bool shown_plain(const char *text, size_t left, size_t *length);
 
 enum { SHOWN_MOST = 8 };

@@ -19,8 +19,8 @@ enum { FIRST_READ = 1 << 16, WINDOW = 1 << 16, SMALL_READ = WINDOW / 16, NEAR = 
 /* One reader at a time uses it; another one that comes meanwhile reads for itself. */
 struct SourceWindow {
     atomic_flag busy;
-    uint64_t start, end; /* the range held; empty at first */
-    uint64_t next;       /* where the last small read ended */
+    uint64_t start, end;  /* the range held; empty at first */
+    uint64_t next;        /* where the last small read ended */
     unsigned char *bytes; /* [WINDOW] */
 };
 
@@ -36,7 +36,9 @@ typedef struct OwnedFd {
     int fd;
 } OwnedFd;
 
-static void close_owned(void *data) { close(((OwnedFd *)data)->fd); }
+static void close_owned(void *data) {
+    close(((OwnedFd *)data)->fd);
+}
 
 static Source *source_new(Arena *arena, const char *name) {
     Source *source = ARENA_NEW(arena, Source);
@@ -131,8 +133,10 @@ static bool growth_reaches(SourceGrowth *growth, uint64_t end) {
 static Source *open_failed(const char *path, int error_number, Err *err) {
     bool absent = error_number == ENOENT || error_number == EISDIR || error_number == ENOTDIR ||
                   error_number == ELOOP || error_number == ENAMETOOLONG;
-    if (absent) err_set(err, ERR_USAGE, "%s", strerror(error_number));
-    else err_errno(err, error_number, "cannot open");
+    if (absent)
+        err_set(err, ERR_USAGE, "%s", strerror(error_number));
+    else
+        err_errno(err, error_number, "cannot open");
     err_file(err, path);
     return NULL;
 }

@@ -27,7 +27,9 @@ typedef struct Sip {
     uint64_t a, b, c, d;
 } Sip;
 
-static uint64_t rotate(uint64_t x, unsigned by) { return x << by | x >> (64 - by); }
+static uint64_t rotate(uint64_t x, unsigned by) {
+    return x << by | x >> (64 - by);
+}
 
 static inline void sip_round(Sip *s) {
     s->a += s->b;
@@ -201,8 +203,7 @@ void sym_reserve(SymTable *table, size_t count) {
 
 static Sym add(SymTable *table, SymKey key) {
     if (table->count == table->room || table->count == most_names(table)) sym_reserve(table, 1);
-    SymData *sym =
-        arena_pool_alloc(table->arena, &table->texts, sizeof *sym + key.length + 1);
+    SymData *sym = arena_pool_alloc(table->arena, &table->texts, sizeof *sym + key.length + 1);
     sym->length = (uint32_t)key.length;
     sym->number = (uint32_t)table->count;
     if (key.length) memcpy(sym->text, key.text, key.length);

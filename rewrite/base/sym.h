@@ -42,10 +42,10 @@ typedef struct SymTable {
     Arena *arena; /* owns the names and the table */
     Sym *names;   /* [count], in the order of interning */
     size_t count, room;
-    ArenaPool texts; /* of the names */
+    ArenaPool texts;  /* of the names */
     SymGroup *groups; /* [group_count] */
     size_t group_count;
-    void *memory; /* of groups, which are aligned in it */
+    void *memory;        /* of groups, which are aligned in it */
     SymSuffix *suffixes; /* [suffix_capacity]: as slots, by stem */
     size_t suffix_count, suffix_capacity;
     uint64_t key[2]; /* of the hash: random, so that no file can choose names that collide */
@@ -79,10 +79,14 @@ Sym sym_fresh(SymTable *table, const char *stem);
 Sym sym_fresh_key(SymTable *table, SymKey stem);
 
 /* True where sym is absent or empty: both mean "no name" to ONNX. */
-static inline bool sym_is_empty(Sym sym) { return !sym || sym->length == 0; }
+static inline bool sym_is_empty(Sym sym) {
+    return !sym || sym->length == 0;
+}
 
 /* The text, or "" where absent. */
-static inline const char *sym_text(Sym sym) { return sym ? sym->text : ""; }
+static inline const char *sym_text(Sym sym) {
+    return sym ? sym->text : "";
+}
 
 /* Compares with a C string. Inline, so that the length of a literal is known. */
 static inline bool sym_equals(Sym sym, const char *text) {

@@ -8,7 +8,9 @@
 
 enum { LONGEST = 64 };
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 static bool same(char a, char b) {
     return tolower((unsigned char)a) == tolower((unsigned char)b);

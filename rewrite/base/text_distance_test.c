@@ -75,24 +75,26 @@ static void test_globs(void **state) {
     static const struct {
         const char *glob, *best;
     } cases[] = {
-        {"/modle/*", "/model/norm1/Add"}, {"*/Covn", "/decoder/conv/Conv"},
-        {"softmax_1?", "Softmax_12"},     {"/dec/*/Conv", "/decoder/conv/Conv"},
+        {"/modle/*", "/model/norm1/Add"},
+        {"*/Covn", "/decoder/conv/Conv"},
+        {"softmax_1?", "Softmax_12"},
+        {"/dec/*/Conv", "/decoder/conv/Conv"},
         {"*xyzzyx*", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         NearestName found = nearest_name_of(cases[i].glob);
         for (const char *const *name = names; *name; name++) nearest_name_try_glob(&found, *name);
-        if (cases[i].best) assert_string_equal(found.best, cases[i].best);
-        else assert_null(found.best);
+        if (cases[i].best)
+            assert_string_equal(found.best, cases[i].best);
+        else
+            assert_null(found.best);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_short_and_empty),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_shared_beginnings),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_short_and_empty),
+        cmocka_unit_test(test_long),    cmocka_unit_test(test_shared_beginnings),
         cmocka_unit_test(test_globs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

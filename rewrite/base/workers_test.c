@@ -136,10 +136,8 @@ static void test_ends_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once),
-        cmocka_unit_test(test_jobs_after_pauses),
-        cmocka_unit_test(test_jobs_in_a_row),
-        cmocka_unit_test(test_sleepers_wake_up),
+        cmocka_unit_test(test_each_task_once), cmocka_unit_test(test_jobs_after_pauses),
+        cmocka_unit_test(test_jobs_in_a_row),  cmocka_unit_test(test_sleepers_wake_up),
         cmocka_unit_test(test_ends_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,8 +43,8 @@ static bool accept(Parser *p, const char *token) {
 static const char *parse_name(Parser *p) {
     skip_spaces(p);
     const char *start = p->at;
-    while (isalnum((unsigned char)*p->at) || *p->at == '_' ||
-           (*p->at == '-' && p->at[1] != '>') || (*p->at == '.' && p->at[1] != '.'))
+    while (isalnum((unsigned char)*p->at) || *p->at == '_' || (*p->at == '-' && p->at[1] != '>') ||
+           (*p->at == '.' && p->at[1] != '.'))
         p->at++;
     return arena_copy(p->arena, start, (size_t)(p->at - start));
 }
@@ -82,7 +82,7 @@ static bool parse_operand(Parser *p, Operands *operands, bool input) {
         if (param->var == OP_NO_VAR) return fail(p, "too many type variables");
         if (input) p->bound[param->var] = true;
         if (!p->bound[param->var])
-            return fail(p, "the type variable of an output is no input's");
+            return fail(p, "the type variable of an output is not an input's");
     }
     param->option = accept(p, "...") ? OP_VARIADIC : accept(p, "?") ? OP_OPTIONAL : OP_SINGLE;
     return true;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Types of the graph for what schemas say of them, and back; see op_types.h. */
 #include "op_types.h"
 
 static const Type *map_type(Arena *arena, Dtype key, Dtype value) {
@@ -38,8 +39,7 @@ static const Type *type_new(Arena *arena, OpType type) {
 
 const Type *type_refine(Arena *arena, const Type *known, OpType type) {
     OpType old;
-    if (!known || !op_type_from(known, &old) || old.kind != type.kind)
-        return type_new(arena, type);
+    if (!known || !op_type_from(known, &old) || old.kind != type.kind) return type_new(arena, type);
     if (old.dtype == type.dtype) return known;
     if (type.kind >= OPTYPE_MAP_INT64) return type_new(arena, type);
     return type_with_dtype(arena, known, type.dtype);

@@ -146,8 +146,8 @@ static bool name_begins(const char *full, const char *name) {
 const char *ops_nearest_name(const char *domain, const char *name) {
     const size_t length = strlen(name);
     if (length == 0 || length > LONGEST_NAME) return NULL;
-    /* Within a third of the letters, so that a hint is no guess; letters of the wrong case always.
-     */
+    /* Within a third of the letters, so that a hint is not a guess; letters of the wrong case
+     * always. */
     unsigned limit = (unsigned)(length < 3 ? 2 : length / 3 * 2);
     if (limit < length) limit = (unsigned)length;
     const char *nearest = NULL;

@@ -17,7 +17,7 @@ bool shape_recurrent(ShapeCall *call) {
     const RecurrentAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *r = shape_ranked(call, 2);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 2, 3)) return false;
-    if (attrs->direction < 0) return shape_invalid(call, "direction is no known one");
+    if (attrs->direction < 0) return shape_invalid(call, "direction is not a known one");
     bool batch_first = attrs->layout != 0;
     ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, 2);
     ShapeNum batch = dim_of(x, batch_first ? 0 : 1);
@@ -55,7 +55,7 @@ static bool split_heads(ShapeCall *call, const ShapeOperand *x, int64_t heads, H
         return shape_invalid(call, "rank 3 needs the number of heads");
     ShapeNum width = x->dims[2];
     if (width.kind == SHAPE_KNOWN && width.value % heads)
-        return shape_invalid(call, "%lld is no multiple of %lld heads", (long long)width.value,
+        return shape_invalid(call, "%lld is not a multiple of %lld heads", (long long)width.value,
                              (long long)heads);
     *result = (Heads){x->dims[0], num_known(heads), x->dims[1], num_floor_div(width, heads)};
     return true;

@@ -9,7 +9,7 @@ static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
 /* numpy.matmul: the last two axes are matrices, those before broadcast; a vector is a row on the
  * left, a column on the right, and its axis is missing from the result. */
 static bool multiply(ShapeCall *call, const ShapeOperand *a, const ShapeOperand *b) {
-    if (a->rank == 0 || b->rank == 0) return shape_invalid(call, "a scalar is no matrix");
+    if (a->rank == 0 || b->rank == 0) return shape_invalid(call, "a scalar is not a matrix");
     ShapeNum inner = a->dims[a->rank - 1];
     if (!shape_unify(call, &inner, b->dims[b->rank > 1 ? b->rank - 2 : 0])) return false;
     ShapeOperand batch_a = *a, batch_b = *b;
@@ -69,7 +69,7 @@ bool shape_gemm(ShapeCall *call) {
 bool shape_det(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return true;
-    if (x->rank < 2) return shape_invalid(call, "rank %u is no matrix", x->rank);
+    if (x->rank < 2) return shape_invalid(call, "rank %u is not a matrix", x->rank);
     ShapeNum side = x->dims[x->rank - 1];
     if (!shape_unify(call, &side, x->dims[x->rank - 2])) return false;
     ShapeNum *dims = shape_output(call, 0, x->rank - 2);

@@ -251,7 +251,7 @@ bool shape_transpose(ShapeCall *call) {
 
 static bool divide_exactly(ShapeCall *call, ShapeNum num, int64_t divisor, ShapeNum *result) {
     if (num.kind == SHAPE_KNOWN && num.value % divisor)
-        return shape_invalid(call, "%lld is no multiple of %lld", (long long)num.value,
+        return shape_invalid(call, "%lld is not a multiple of %lld", (long long)num.value,
                              (long long)divisor);
     *result = num_floor_div(num, divisor);
     return true;

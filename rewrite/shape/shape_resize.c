@@ -102,7 +102,8 @@ static bool resize_to_sizes(ShapeCall *call, const ShapeOperand *sizes, ResizeAx
     const ResizeAttrs *attrs = call->attrs;
     ShapeNum *dims = copy_dims(call, x);
     ShapeNum length = shape_length(sizes);
-    if (attrs->aspect < 0) return shape_invalid(call, "keep_aspect_ratio_policy is no known one");
+    if (attrs->aspect < 0)
+        return shape_invalid(call, "keep_aspect_ratio_policy is not a known one");
     if (length.kind == SHAPE_KNOWN && length.value != axes.count)
         return shape_invalid(call, "%lld sizes for %u axes", (long long)length.value, axes.count);
     if (attrs->aspect != ASPECT_STRETCH) {

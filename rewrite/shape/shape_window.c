@@ -7,8 +7,10 @@
  *                    less a last window that would begin in the right padding)
  *     SAME_*:        out = ceil(in / stride)
  *     VALID:         as with explicit pads of 0; so implementations do, while the pools' prose
- * would have ceil_mode change nothing Transposed: out = stride * (in - 1) + output_padding +
- * effective - pads, where SAME_* chooses pads for out = in * stride, but none below 0.
+ *                    would have ceil_mode change nothing
+ * Transposed:
+ *     out = stride * (in - 1) + output_padding + effective - pads
+ * where SAME_* chooses pads for out = in * stride, but none below 0.
  */
 #include "shape_calc.h"
 
@@ -35,7 +37,7 @@ static bool list_check(ShapeCall *call, const AttrInts *list, uint64_t count, in
 
 static bool window_check(ShapeCall *call, uint32_t spatial) {
     const WindowAttrs *attrs = call->attrs;
-    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is no known mode");
+    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is not a known mode");
     return list_check(call, &attrs->kernel_shape, spatial, 1) &&
            list_check(call, &attrs->strides, spatial, 1) &&
            list_check(call, &attrs->dilations, spatial, 1) &&
@@ -244,7 +246,7 @@ bool shape_col2im(ShapeCall *call) {
     ShapeNum size = num_product(block->items, 0, block->item_count);
     if (size.kind != SHAPE_KNOWN || size.value < 1) return true;
     if (x->dims[1].kind == SHAPE_KNOWN && x->dims[1].value % size.value != 0)
-        return shape_invalid(call, "%lld channels are no multiple of the block's %lld elements",
+        return shape_invalid(call, "%lld channels are not a multiple of the block's %lld elements",
                              (long long)x->dims[1].value, (long long)size.value);
     dims[1] = num_floor_div(x->dims[1], size.value);
     return true;

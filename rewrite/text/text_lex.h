@@ -2,7 +2,7 @@
 /* Tokens of the text form.
  *
  * The lexer looks at each byte of the text once and never beyond its end; any bytes are allowed and
- * what is no token becomes TOKEN_BAD with a reason. Punctuation is its own token kind.
+ * what is not a token becomes TOKEN_BAD with a reason. Punctuation is its own token kind.
  */
 #ifndef DEMI_TEXT_LEX_H
 #define DEMI_TEXT_LEX_H

@@ -67,7 +67,7 @@ static bool parse_type_item(Parser *p, Attr *item) {
     return true;
 }
 
-/* One value that is no list. */
+/* One value that is not a list. */
 static bool parse_item(Parser *p, Node *owner, AttrType expected, Attr *item) {
     Token token = p->token;
     bool named = parser_at_name(p) || token.kind == '?';

@@ -387,7 +387,7 @@ bool parser_at_data(const Parser *p) {
 }
 
 static bool tensor_dims(Parser *p, const Token *at, const Type *type, Tensor *tensor) {
-    if (type->kind != TYPE_TENSOR) return parser_fail(p, at, "data of a type that is no tensor");
+    if (type->kind != TYPE_TENSOR) return parser_fail(p, at, "data of a type that is not a tensor");
     if (!type->has_shape) return parser_fail(p, at, "a tensor's dimensions must be given");
     int64_t *dims = ARENA_ARRAY(p->arena, int64_t, type->rank);
     for (uint32_t i = 0; i < type->rank; i++) {

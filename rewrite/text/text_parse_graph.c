@@ -15,7 +15,8 @@ static bool fail_twice(Parser *p, const Token *at, Sym name) {
     return parser_fail(p, at, "'%s' is defined twice", sym_text(name));
 }
 
-bool parser_ref(Parser *p, NameRef *ref, Bytes *rest) {
+/* Notes a reference, and reads its name and @unknown. */
+static bool parser_ref(Parser *p, NameRef *ref, Bytes *rest) {
     if (!parser_name(p, &ref->name)) return false;
     return !parser_at_mark(p, MARK_UNKNOWN) || parser_mark_hex(p, rest);
 }

@@ -104,7 +104,5 @@ bool parser_graph(Parser *p, Node *owner, Graph **graph);
 /* The same in two steps, into the current scope's graph: inputs and outputs, then the remainder. */
 bool parser_signature(Parser *p);
 bool parser_body(Parser *p, Graph *graph);
-/* Notes a reference, and reads its name and @unknown. */
-bool parser_ref(Parser *p, NameRef *ref, Bytes *rest);
 
 #endif

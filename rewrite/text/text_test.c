@@ -237,7 +237,7 @@ static const BadText bad_texts[] = {
     {"g () => () <float a = {1}, float a = {1}> {}", "'a' is defined twice", "line 1, column 34"},
     {"g () => () <float[] a = {1}> {}", "dimensions must be given", "line 1, column 23"},
     {"g () => () <float[N] a = {1}> {}", "must be numbers", "line 1, column 24"},
-    {"g () => () <seq(float) a = {1}> {}", "no tensor", "line 1, column 26"},
+    {"g () => () <seq(float) a = {1}> {}", "not a tensor", "line 1, column 26"},
     {"g () => () <a = {1}> {}", "needs a type", "line 1, column 13"},
     {"g () => () <uint64 a = {-1}> {}", "64 bits without sign", "line 1, column 25"},
     {"g () => () <int8 a = @raw {128}> {}", "integer of 8 bits", "line 1, column 28"},

@@ -21,7 +21,7 @@ extern const TextWord text_attr_types[];
 /* TensorStorage of the typed fields by the field's name: "float_data" … "string_data". */
 extern const TextWord text_storages[];
 
-/* TypeKind of the words that begin a type which is no plain tensor: "seq", "map", … */
+/* TypeKind of the words that begin a type that is not a plain tensor: "seq", "map", … */
 extern const TextWord text_type_kinds[];
 
 /* Fields in the headers of models and functions. */
@@ -105,8 +105,8 @@ size_t text_format_element(char buffer[TEXT_NUMBER], Dtype dtype, uint64_t bits)
 bool text_read_float(const char *text, size_t length, float *value);
 bool text_read_double(const char *text, size_t length, double *value);
 
-/* The bits of a value of such a dtype, its text given without the v. False where it is no number or
- * past the dtype's range. */
+/* The bits of a value of such a dtype, its text given without the v. False where it is not a number
+ * or past the dtype's range. */
 bool text_read_element(Dtype dtype, const char *text, size_t length, uint64_t *bits);
 
 /* The wire bytes of a TypeProto's opaque_type with these fields; NULL Syms are absent ones. */

@@ -239,7 +239,7 @@ class Tables:
             return
         loose = self.by_demi(source, own.io, "mincut", peer, "--overflow", "clamp")
         if not theirs.verdict.startswith("fine"):
-            why = "theirs is no valid or right result"
+            why = "theirs is not a valid or right result"
         elif loose.casts <= theirs.casts and loose.bytes() <= theirs.bytes():
             why = "the price of right values"
         elif own.bytes() <= theirs.bytes():

@@ -51,7 +51,8 @@ if(DEMI_SANITIZE)
             LABELS full TIMEOUT 900)
     endif()
     if(TARGET demi_shared)
-        # Python is no program of ours: the sanitizers' libraries have to be there before it starts.
+        # Python is not a program of ours: the sanitizers' libraries have to be there before it
+        # starts.
         set(preload "")
         foreach(library libasan.so libubsan.so)
             execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${library}
@@ -68,17 +69,20 @@ if(DEMI_SANITIZE)
 endif()
 
 demi_python_test(check_includes check_includes.py ARGS --self-test)
+demi_python_test(format format_test.py ARGS --self-test)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
     demi_python_test(proto_check proto_check.py ARGS --self-test)
 endif()
 demi_python_test(ops_def ops_def_test.py)
-demi_python_test(operator_names operator_names_test.py ARGS --self-test)
-demi_python_test(settings ../gen/gen_settings.py ARGS --check)
 set(archives "")
 foreach(part base shape rewrite proto passes runtime kernels)
     list(APPEND archives $<TARGET_FILE:demi_${part}>)
 endforeach()
 demi_python_test(cycles cycles_test.py ARGS --self-test ${archives})
+demi_python_test(unused unused_test.py ARGS --self-test --build ${CMAKE_CURRENT_BINARY_DIR}
+    ${archives} $<TARGET_FILE:demi_trials>)
+demi_python_test(settings ../gen/gen_settings.py ARGS --check)
+demi_python_test(operator_names operator_names_test.py ARGS --self-test)
 demi_python_test(suite_test suite_test.py)
 if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}

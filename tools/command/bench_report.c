@@ -107,8 +107,8 @@ void bench_print_text(const Bench *bench, FILE *out) {
     const BenchLatency *l = &bench->latency;
     const Session *s = &bench->session;
     report_puts(out, s->path);
-    fprintf(out, ": %u thread%s, %s, %zu runs in %.2f s\n", s->threads,
-            s->threads == 1 ? "" : "s", isa_name(isa_best()), bench->seconds.count, bench->total);
+    fprintf(out, ": %u thread%s, %s, %zu runs in %.2f s\n", s->threads, s->threads == 1 ? "" : "s",
+            isa_name(isa_best()), bench->seconds.count, bench->total);
     for (size_t i = 0; i < s->input_count; i++) {
         if (!s->given[i]) continue;
         fputs("input       ", out);

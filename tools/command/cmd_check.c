@@ -48,11 +48,11 @@ static const OptionRow options[] = {
 
 typedef struct Result {
     const char *file;
-    const DemiReport *report;    /* NULL where the model could not be read */
-    const Err *fault;            /* code ERR_NONE: valid */
-    const char *against;         /* or NULL */
-    const Words *differences;    /* from it */
-    const DemiVerdict *numbers;  /* NULL: not asked for */
+    const DemiReport *report;   /* NULL where the model could not be read */
+    const Err *fault;           /* code ERR_NONE: valid */
+    const char *against;        /* or NULL */
+    const Words *differences;   /* from it */
+    const DemiVerdict *numbers; /* NULL: not asked for */
 } Result;
 
 static void write_fault(const Err *fault, JsonWriter *json) {
@@ -230,7 +230,8 @@ const Command command_check = {
         "printed and the exit code is 0; otherwise the first fault is, and it is 1.\n"
         "\n"
         "A plan is checked as the runtime checks it before it is run, and all its bytes, weights "
-        "included, must be those that were written. With --against MODEL it must have been compiled "
+        "included, must be those that were written. With --against MODEL it must have been "
+        "compiled "
         "from that file, as the hash of the file's bytes tells; of what the file has elsewhere "
         "(external data) only --full knows.\n"
         "\n"

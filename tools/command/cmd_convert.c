@@ -88,11 +88,11 @@ typedef struct Job {
     Program *program;
     const Parsed *parsed;
     const char *input, *output; /* output: NULL where none is written */
-    OutFile *file, *page; /* of OUT and of --report; NULL: none */
+    OutFile *file, *page;       /* of OUT and of --report; NULL: none */
     ReportPlan plan;
     DemiRunOptions run;
     DemiConvertOptions options; /* its lists are parsed's */
-    DemiPasses *passes; /* with those of --load-pass; NULL: demi's own */
+    DemiPasses *passes;         /* with those of --load-pass; NULL: demi's own */
     DemiModel *model;
     DemiReport *report;
     ReportTitle title;
@@ -212,8 +212,8 @@ static bool print_reports(Job *job, Err *err) {
     if (job->plan.text && !only_why) report_print(job->report, &job->title, job->plan.text);
     if (parsed_flag(job->parsed, "time-passes"))
         report_print_times(job->report, job->plan.text ? job->plan.text : stderr);
-    if (job->page && !report_write_html(job->program->arena, job->report, &job->title, job->page,
-                                        err))
+    if (job->page &&
+        !report_write_html(job->program->arena, job->report, &job->title, job->page, err))
         return false;
     return !job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err);
 }

@@ -94,8 +94,7 @@ static bool take_text(void *data, const DemiDifference *diff) {
     Job *job = data;
     job->kinds[diff->kind][diff->change]++;
     job->count++;
-    if (job->plan.text && (!job->limit || job->count <= job->limit))
-        print_line(diff, &job->plan);
+    if (job->plan.text && (!job->limit || job->count <= job->limit)) print_line(diff, &job->plan);
     return true;
 }
 

@@ -40,7 +40,7 @@ typedef struct Job {
     const Parsed *parsed;
     const char *input, *output, *pipeline;
     const DemiPasses *passes; /* with those of --load-pass */
-    OutFile *file; /* of OUT; NULL: none */
+    OutFile *file;            /* of OUT; NULL: none */
     ReportPlan plan;
     DemiModel *model;
     DemiReport *report;
@@ -79,7 +79,7 @@ static bool rewrite(Job *job, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiRunOptions run = DEMI_RUN_OPTIONS_INIT;
     run.verify_each = parsed_flag(job->parsed, "verify-each");
-    /* What a pass prints is no report: --quiet leaves it, where nothing else goes there. */
+    /* What a pass prints is not a report: --quiet leaves it, where nothing else goes there. */
     run.text = job->plan.results == stdout ? console_write : console_write_error;
     run.text_user = job->program;
     run.print_after = parsed_value(job->parsed, "print-after");

@@ -99,8 +99,8 @@ static bool show(Job *job, Err *err) {
 
 static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) {
     const char *file = parsed_argument(parsed, 0);
-    if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") ||
-        parsed_flag(parsed, "dot") || parsed_flag(parsed, "names"))
+    if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") || parsed_flag(parsed, "dot") ||
+        parsed_flag(parsed, "names"))
         err_set(err, ERR_USAGE, "a plan is shown as text only");
     else if (show_plan(program, file, err))
         return true;

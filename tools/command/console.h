@@ -23,13 +23,13 @@
 struct Program {
     Arena *arena; /* lives as long as the command */
     const CommandTable *commands;
-    const Parsed *parsed; /* its words; NULL before they are parsed */
+    const Parsed *parsed;    /* its words; NULL before they are parsed */
     struct Outputs *outputs; /* the files it writes: outputs.h */
-    int output_error; /* errno of the first write to standard output that failed, else 0 */
-    int exit_code; /* of a command that succeeded: diff's answer */
+    int output_error;        /* errno of the first write to standard output that failed, else 0 */
+    int exit_code;           /* of a command that succeeded: diff's answer */
     bool progress_shown;
     bool inputs_found; /* all files that the words name were there */
-    double started; /* seconds, console_seconds' clock */
+    double started;    /* seconds, console_seconds' clock */
 };
 
 /* Seconds of a clock that only runs forward. */
@@ -71,8 +71,8 @@ bool console_finish(Program *program, bool *gone, Err *err);
 bool console_load(Program *program, const Parsed *parsed, const char *path, DemiModel **model,
                   Err *err);
 
-/* A model that the library opens for itself, as console_load does; `path` is no stream where it is
- * opened several times. */
+/* A model that the library opens for itself, as console_load does; `path` is not a stream where it
+ * is opened several times. */
 typedef struct ConsoleModel {
     Program *program;
     const Parsed *parsed;
@@ -85,7 +85,7 @@ DemiSource console_source(ConsoleModel *model);
  * the option is not given. */
 bool console_load_passes(const Parsed *parsed, DemiPasses **passes, Err *err);
 
-/* Opens what -o names, '-' being standard output, if that is no terminal: see outputs_open. */
+/* Opens what -o names, '-' being standard output, if that is not a terminal: see outputs_open. */
 OutFile *console_open_model(Program *program, const char *path, Err *err);
 
 /* Writes the model there: as text where it is called .onnxtxt, then *save is NULL. What is written

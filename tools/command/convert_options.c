@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+/* From the parsed words of `demi convert` to DemiConvertOptions; see convert_options.h. Lists go
+ * over as they are; the library judges what is in them. */
 #include "convert_options.h"
 
 #include <stdlib.h>
@@ -50,7 +52,7 @@ static bool read_opset(const char *text, int64_t *opset, Err *err) {
     long number = strtol(text, &end, 10);
     *opset = number;
     if (*text && !*end && number >= 1 && number <= demi_newest_opset()) return true;
-    err_set(err, ERR_USAGE, "'%s' is no value of '--opset'", text);
+    err_set(err, ERR_USAGE, "'%s' is not a value of '--opset'", text);
     err_expected(err, "keep, auto, or 1 to %lld", (long long)demi_newest_opset());
     return false;
 }

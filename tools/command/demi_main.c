@@ -23,8 +23,8 @@
 #include "text_distance.h"
 
 static const Command *const commands[] = {
-    &command_convert, &command_opt,   &command_show,    &command_check, &command_diff,
-    &command_compile, &command_run,   &command_bench,   &command_compare, &command_help,
+    &command_convert, &command_opt, &command_show,  &command_check,   &command_diff,
+    &command_compile, &command_run, &command_bench, &command_compare, &command_help,
 };
 
 static const CommandTable table = {commands, sizeof commands / sizeof commands[0]};
@@ -60,8 +60,8 @@ static bool is_one_of(int number, const int *list) {
 /* All that end a program, real-time ones too. What the caller ignores (nohup), or who was there
  * before us handles (a sanitizer), stays as it is. */
 static void set_signals(void) {
-    static const int harmless[] = {SIGCHLD, SIGCONT,  SIGURG,  SIGWINCH, SIGSTOP,
-                                   SIGTSTP, SIGTTIN,  SIGTTOU, SIGKILL,  0};
+    static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG,  SIGWINCH, SIGSTOP,
+                                   SIGTSTP, SIGTTIN, SIGTTOU, SIGKILL,  0};
     static const int faults[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, 0};
     signal(SIGBUS, end_by_bad_map);
     signal(SIGPIPE, SIG_IGN);
@@ -107,8 +107,10 @@ static bool run_command(Program *program, int count, char **words, Err *err) {
     program->parsed = parsed;
     program->outputs = outputs_new(program->arena);
     if (!parsed_flag(parsed, "help")) return command->run(program, parsed, err);
-    if (parsed->brief) help_print_brief(command, stdout);
-    else help_print_command(command, stdout);
+    if (parsed->brief)
+        help_print_brief(command, stdout);
+    else
+        help_print_command(command, stdout);
     return true;
 }
 

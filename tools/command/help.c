@@ -43,8 +43,8 @@ static bool has_aliases(const Command *command) {
 /* "--io keep (Model-Optimizer)": what --keep-io-types means. */
 static void alias_text(const OptionRow *row, char *text, size_t size) {
     const char *value = row->choices ? row->choices : "";
-    snprintf(text, size, "--%s%s%.*s (%s)", row->arg, value[0] ? " " : "",
-             (int)strcspn(value, " "), value, row->help);
+    snprintf(text, size, "--%s%s%.*s (%s)", row->arg, value[0] ? " " : "", (int)strcspn(value, " "),
+             value, row->help);
 }
 
 static void print_option(const OptionRow *row, Page *page) {
@@ -91,13 +91,15 @@ static void print_first_sentence(const OptionRow *row, Page *page) {
 
 void help_print_brief(const Command *command, FILE *out) {
     Page page = {.out = out};
-    fprintf(out, "demi %s: %s\n\nUsage: demi %s %s\n\nOptions:\n", command->name,
-            command->summary, command->name, command->usage);
+    fprintf(out, "demi %s: %s\n\nUsage: demi %s %s\n\nOptions:\n", command->name, command->summary,
+            command->name, command->usage);
     bool all = true;
     for (const OptionRow *row = command->options; row->name; row++) {
         if (!option_is_own(row)) continue;
-        if (is_common(command, row)) print_first_sentence(row, &page);
-        else all = false;
+        if (is_common(command, row))
+            print_first_sentence(row, &page);
+        else
+            all = false;
     }
     const char *example = command->examples;
     while (*example == '#') example += strcspn(example, "\n") + 1;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* What a verdict says, in words and as JSON; see judge_text.h. */
 #include "judge_text.h"
 
 #include <math.h>

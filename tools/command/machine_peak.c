@@ -64,7 +64,7 @@ BURN(burn_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512
 static Burn best_burn(void) {
 #if defined(__x86_64__)
     if (isa_supported(ISA_AVX512)) return burn_avx512;
-    if (isa_supported(ISA_AVX2) && __builtin_cpu_supports("fma")) return burn_avx2;
+    if (isa_supported(ISA_AVX2) && isa_has_fma()) return burn_avx2;
 #endif
     return burn_portable;
 }

@@ -43,7 +43,8 @@ bool option_is_own(const OptionRow *row) {
     return !option_is_alias(row) && row->kind != OPTION_ROW_HEADING;
 }
 
-const OptionRow *option_target(const Command *command, const OptionRow *row) {
+/* The row that an alias means; the row itself otherwise. */
+static const OptionRow *option_target(const Command *command, const OptionRow *row) {
     if (!option_is_alias(row)) return row;
     const OptionRow *target = find_row(command, row->arg, strlen(row->arg));
     assert(target && option_is_own(target));

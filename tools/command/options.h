@@ -20,11 +20,11 @@ typedef enum OptionKind {
     OPTION_ROW_VALUE,    /* one value; given again, the last one counts */
     OPTION_ROW_LIST,     /* one value each time it is given */
     OPTION_ROW_ATTACHED, /* a value only as --name=VALUE */
-    OPTION_ROW_FILE, /* --json: the next word unless there is none or it is an option; then "-" */
+    OPTION_ROW_FILE,  /* --json: the next word unless there is none or it is an option; then "-" */
     OPTION_ROW_ALIAS, /* another tool's spelling of the option named by `arg` */
     OPTION_ROW_ALIAS_LIST, /* the same; all words up to the next option or file are values */
     OPTION_ROW_ALIAS_BOOL, /* the same; a word True or False may follow, which chooses the value */
-    OPTION_ROW_HEADING /* no option: `name` is what the rows after it are about */
+    OPTION_ROW_HEADING     /* no option: `name` is what the rows after it are about */
 } OptionKind;
 
 typedef struct OptionRow {
@@ -53,7 +53,7 @@ typedef struct Command {
     const char *examples; /* lines "COMMAND\n"; a line that begins with '#' explains the next */
     const ArgumentRow *arguments;
     const OptionRow *options;
-    const char *common;   /* names of those that -h shows, separated by spaces; NULL: all */
+    const char *common; /* names of those that -h shows, separated by spaces; NULL: all */
     bool (*run)(Program *program, const Parsed *parsed, Err *err); /* false: err is set */
 } Command;
 
@@ -71,10 +71,7 @@ typedef struct CommandTable {
 
 /* Rows that several commands share. */
 #define OPTION_HELP                                                                                \
-    {                                                                                              \
-        "help", 'h', OPTION_ROW_FLAG, NULL, NULL,                                                  \
-            "Show this help; -h: the most used options alone."                                     \
-    }
+    { "help", 'h', OPTION_ROW_FLAG, NULL, NULL, "Show this help; -h: the most used options alone." }
 #define OPTION_HEADING(text)                                                                       \
     { text, 0, OPTION_ROW_HEADING, NULL, NULL, NULL }
 #define OPTION_COLOR                                                                               \
@@ -84,7 +81,7 @@ typedef struct CommandTable {
     }
 /* Of commands that print a report. */
 #define OPTION_QUIET                                                                               \
-    { "quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report." }, OPTION_COLOR
+    {"quiet", 'q', OPTION_ROW_FLAG, NULL, NULL, "Print no text report."}, OPTION_COLOR
 #define OPTION_DATA_ROOT                                                                           \
     {                                                                                              \
         "data-root", 0, OPTION_ROW_VALUE, "DIR", NULL,                                             \
@@ -128,9 +125,6 @@ bool option_is_alias(const OptionRow *row);
 
 /* An option of ours, for help and completions. */
 bool option_is_own(const OptionRow *row);
-
-/* The row that an alias means; the row itself otherwise. */
-const OptionRow *option_target(const Command *command, const OptionRow *row);
 
 /* The command of that name, or NULL. */
 const Command *command_find(const CommandTable *table, const char *name);

@@ -208,7 +208,7 @@ static void forget_folder(void *data) {
 
 static bool folder_error(const char *path, int error_number, Err *err) {
     if (error_number == EEXIST || error_number == ENOTDIR)
-        err_set(err, ERR_USAGE, "this is no folder");
+        err_set(err, ERR_USAGE, "this is not a folder");
     else if (error_number == ENOENT)
         err_set(err, ERR_USAGE, "the folder above it does not exist");
     else

@@ -43,7 +43,7 @@ bool outputs_write(void *output_file, const void *bytes, size_t size);
 
 /* Flushes standard output, then puts all files in place, a saved model (NULL: none) last. After
  * that more may be opened. ERR_ENV where standard output, or anything else, can't be written; that
- * its reader has gone is no error. */
+ * its reader has gone is not an error. */
 bool outputs_commit(Program *program, ModelSave *save, Err *err);
 
 #endif

@@ -16,7 +16,7 @@ function readGraph(graph) {
     for (let k = 0; k < number; k++) list.push(i - reads[at++]);
     from.push(list);
   }
-  /* Constants are no work: they would bury the rest. */
+  /* Constants are not work: they would bury the rest. */
   const place = [], kept = [];
   for (let i = 0; i < op.length; i++) {
     place.push(kept.length);

@@ -12,10 +12,10 @@
 
 /* What a finished conversion was, beside its report. */
 typedef struct ReportTitle {
-    const char *input, *output; /* output: NULL where nothing is written */
-    double seconds;             /* from start to end, reading and writing included */
-    bool color;                 /* of the table */
-    const DemiModel *model;     /* converted: for the page's drawing; NULL: none */
+    const char *input, *output;      /* output: NULL where nothing is written */
+    double seconds;                  /* from start to end, reading and writing included */
+    bool color;                      /* of the table */
+    const DemiModel *model;          /* converted: for the page's drawing; NULL: none */
     const struct Verified *verified; /* NULL, or what running it has shown */
 } ReportTitle;
 
@@ -49,7 +49,7 @@ void report_write_graph(const DemiReport *report, const DemiModel *model, Arena 
 bool report_write_html(Arena *arena, const DemiReport *report, const ReportTitle *title,
                        OutFile *file, Err *err);
 
-/* outputs_open of what is no model: ERR_USAGE where `path` is called like one, too. */
+/* outputs_open of what is not a model: ERR_USAGE where `path` is called like one, too. */
 OutFile *report_open(Program *program, const char *option, const char *path, Err *err);
 
 /* Where a command's reports go. */

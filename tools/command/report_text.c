@@ -40,7 +40,9 @@ void report_put(FILE *out, const char *text, size_t length) {
     }
 }
 
-void report_puts(FILE *out, const char *text) { report_put(out, text, strlen(text)); }
+void report_puts(FILE *out, const char *text) {
+    report_put(out, text, strlen(text));
+}
 
 /* Prints a name from a model within `width` columns; long ones are cut in the middle, where names
  * differ least. */
@@ -193,9 +195,8 @@ void report_print(const DemiReport *report, const ReportTitle *title, FILE *out)
     fputs(" -> ", out);
     report_puts(out, title->output ? title->output : "(not written)");
     fputc('\n', out);
-    fprintf(out, "%s%*s%*s%s\n", console_paint(title->color, PAINT_HEAD),
-            NAME_WIDTH + NUMBER_WIDTH, "before", NUMBER_WIDTH, "after",
-            console_paint(title->color, PAINT_PLAIN));
+    fprintf(out, "%s%*s%*s%s\n", console_paint(title->color, PAINT_HEAD), NAME_WIDTH + NUMBER_WIDTH,
+            "before", NUMBER_WIDTH, "after", console_paint(title->color, PAINT_PLAIN));
     print_counts(out, "nodes", 0, &nodes);
     print_list(report, DEMI_REPORT_OPERATORS, MOST_OPERATORS, out);
     print_sizes(out, "weights", 0, &bytes);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Writing and reading of reproducers; see reproducer.h. */
 #include "reproducer.h"
 
 #include <inttypes.h>
@@ -23,8 +24,10 @@ static void put_pipeline(OutputFile *output, const char *pipeline) {
     for (const char *c = pipeline; *c; c++) {
         if (*c == '"') quoted = !quoted;
         if (*c == '\\' && c[1]) put(output, c++, 1);
-        if (*c == '\n') put(output, quoted ? "\\n" : " ", quoted ? 2 : 1);
-        else put(output, c, 1);
+        if (*c == '\n')
+            put(output, quoted ? "\\n" : " ", quoted ? 2 : 1);
+        else
+            put(output, c, 1);
     }
     put(output, "\n", 1);
 }

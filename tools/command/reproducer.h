@@ -23,7 +23,7 @@
  * the file. A problem in doing so goes to fault's hint: the fault itself matters more. */
 void reproducer_write(Program *program, const Parsed *parsed, const char *pipeline, Err *fault);
 
-/* The pipeline that a file names in its first lines; NULL where it names none, or is no text. */
+/* The pipeline that a file names in its first lines; NULL where it names none, or is not a text. */
 const char *reproducer_pipeline(Program *program, const char *path);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The words of commands that run something, as the options of the library; see run_options.h. */
 #include "run_options.h"
 
 #include <errno.h>
@@ -16,6 +17,27 @@ static const char *const *list_of(const Parsed *parsed, const char *option, size
     const Words *words = parsed_knows(parsed, option) ? parsed_list(parsed, option) : NULL;
     *count = words ? words->count : 0;
     return words ? words->items : NULL;
+}
+
+/* Bytes: a whole number, with K, M or G for powers of 1024; 0 where the option is not given. */
+static bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err) {
+    static const char units[] = "KMG";
+    const char *text = parsed_value(parsed, option);
+    char *end;
+    *bytes = 0;
+    if (!text) return true;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    *bytes = (uint64_t)value << shift;
+    if (text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
+        *bytes >> shift == value)
+        return true;
+    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
+    err_expected(err, "a number of bytes, as 500M or 2G");
+    err_actual(err, "'%s'", text);
+    return false;
 }
 
 static bool memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
@@ -115,26 +137,6 @@ bool parsed_number(const Parsed *parsed, const char *option, uint64_t least, uin
     if (text[0] >= '0' && text[0] <= '9' && !*end && !errno && value >= least) return true;
     err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
     err_expected(err, "a whole number from %llu on", (unsigned long long)least);
-    err_actual(err, "'%s'", text);
-    return false;
-}
-
-bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err) {
-    static const char units[] = "KMG";
-    const char *text = parsed_value(parsed, option);
-    char *end;
-    *bytes = 0;
-    if (!text) return true;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
-    *bytes = (uint64_t)value << shift;
-    if (text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
-        *bytes >> shift == value)
-        return true;
-    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
-    err_expected(err, "a number of bytes, as 500M or 2G");
     err_actual(err, "'%s'", text);
     return false;
 }

@@ -51,7 +51,7 @@
 /* What the words say of how models are compiled and run, and of their inputs; lists are parsed's,
  * and the model is the one that errors name. `judged`: without --numerics models are compiled
  * faithful, with every value kept. Where oneDNN is asked for and can't be had, a line says so, and
- * demi's own kernels run. ERR_USAGE where a word is no number. */
+ * demi's own kernels run. ERR_USAGE where a word is not a number. */
 bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *options, Err *err);
 /* Those of compiling alone. */
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err);
@@ -75,8 +75,6 @@ void run_progress_end(RunProgress *progress);
 /* The whole number that an option has, from `least` on; `otherwise` where it is not given. */
 bool parsed_number(const Parsed *parsed, const char *option, uint64_t least, uint64_t *number,
                    uint64_t otherwise, Err *err);
-/* Bytes: a whole number, with K, M or G for powers of 1024; 0 where the option is not given. */
-bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err);
 /* A number that is not negative. */
 bool parsed_real(const Parsed *parsed, const char *option, double *number, double otherwise,
                  Err *err);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Values into files that a command writes; see value_write.h. */
 #include "value_write.h"
 
 #include "npy.h"

@@ -7,7 +7,7 @@
 
 /* Changes the plan in `bytes` (64-byte aligned, valid) in one to three places, in ways that leave
  * it a plan: numbers of attributes, their names and kinds, which operands there are, constants,
- * declared dims. False where it is no plan. */
+ * declared dims. False where it is not a plan. */
 bool hostile_mutate(Arena *scratch, Rng *rng, void *bytes, uint64_t size);
 
 #endif

@@ -131,7 +131,7 @@ def damaged(test: Test, models: list[pathlib.Path], number: int, rng: random.Ran
         flipped[at] ^= 1 << rng.randrange(8)
         test.refuse(f"{path.parent.name} flipped at {at}", bytes(flipped), {0, 1, 2})
     test.refuse("empty file", b"", {1})
-    test.refuse("text", b"this is no model\n", {1})
+    test.refuse("text", b"this is not a model\n", {1})
     test.refuse("only a header", onnx.ModelProto(ir_version=8).SerializeToString(), {1})
     deep = b""
     for _ in range(200):  # a graph in an attribute in a node in a graph …
@@ -192,7 +192,7 @@ def lost_weights(test: Test) -> None:
 
 
 def usage(test: Test) -> None:
-    """Exit 2 with something on stderr and nothing on stdout; --help and --version are no errors."""
+    """Exit 2, something on stderr and nothing on stdout; --help and --version are not errors."""
     place = test.fresh()
     model, out = str(place / "m.onnx"), str(place / "o.onnx")
     (place / "m.onnx").write_bytes(small_model().SerializeToString())
@@ -276,7 +276,7 @@ def destinations(test: Test) -> None:
     test.judge("output in a missing folder", test.ended(done, {1, 2, 3}))
     done = test.run("convert", "-", "-o", "-", stdin=open(model, "rb"))
     test.judge("stdin to stdout", test.ended(done, {0}),
-               "" if parses(done.stdout) else "stdout is no model")
+               "" if parses(done.stdout) else "stdout is not a model")
 
 
 def interruptions(test: Test) -> None:

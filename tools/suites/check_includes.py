@@ -159,7 +159,7 @@ def third_party_problem(path: str, header: str) -> str:
             return "" if re.fullmatch(where, path) else f"<{header}> does not belong here"
     if SYSTEM.fullmatch(header):
         return ""
-    return f"<{header}> is no header of ours, of the system or of a known third party"
+    return f"<{header}> is not a header of ours, of the system or of a known third party"
 
 
 def layer_problem(path: str, target: str) -> str:
@@ -296,7 +296,7 @@ CASES = [  # (file, text, must be found or None)
     ("tools/suites/t5.c", "#include <demi/demi.h>\n", None),
     ("tools/suites/t6.c", "#include <demi/a.h>\n", "bare names"),
     ("tools/suites/t3.c", '#include "nowhere.h"\n', "does not exist"),
-    ("tools/suites/t4.c", "#include <boost/any.h>\n", "no header of ours"),
+    ("tools/suites/t4.c", "#include <boost/any.h>\n", "not a header of ours"),
     ("tools/suites/a.c", "", "has the same name"),
     ("passes/p3.c", "x = attr->v.t;\n", "attributes are read by"),
     ("passes/p4.c", "plain->v.ints = NULL; /* attr->v.t */\n", None),

@@ -235,8 +235,8 @@ static bool run_pipeline(Runner *runner, Model *model, const Pipeline *pipeline,
     arena_init(&scratch, runner->trap);
     arena_init(&whole, runner->trap);
     PassCounts counts = {0};
-    PassCtx ctx = {.model = model, .scratch = &scratch, .counts = &counts,
-                   .census = census_memo_new(&whole)};
+    PassCtx ctx = {
+        .model = model, .scratch = &scratch, .counts = &counts, .census = census_memo_new(&whole)};
     PipelineOptions options = {.verify_each = true, .after = add_rewrites, .data = rewrites};
     bool ok = pipeline_run(pipeline, &ctx, &options, err);
     arena_free(&scratch);
@@ -352,7 +352,7 @@ static void run_case(Runner *runner, const Case *the, Buffer *file) {
     if (model) ok = run_model(runner, the, model, &outcome);
     model_free(model);
     bool holds = ok && compare_outcome(runner, the, &outcome);
-    /* A check that failed is no result to be written. */
+    /* A check that failed is not a result to be written. */
     put_case(runner, the, &outcome, holds || !ok, file);
     if (ok && !runner->update) ok = holds;
     runner->cases++;

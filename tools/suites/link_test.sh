@@ -132,7 +132,7 @@ shared=$(find "$work/elsewhere/moved" -name libdemi.so)
 [ -n "$shared" ] || fail "libdemi.so is not installed"
 check_exports "$shared" -D
 soname=$(readelf -d "$shared" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-[ -e "$(dirname "$shared")/$soname" ] || fail "the soname '$soname' is no installed file"
+[ -e "$(dirname "$shared")/$soname" ] || fail "the soname '$soname' is not an installed file"
 try "$work/elsewhere/moved"
 ldd "$work/pkgconfig" | grep -q "$soname" || fail "pkg-config did not choose the shared library"
 project shared "$work/elsewhere/moved" "find_package(demi 0.1 REQUIRED)" demi::shared

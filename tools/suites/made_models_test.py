@@ -55,7 +55,7 @@ class Test:
             error, text = metric.compare(y, y0, limit, io.name.decode())
             worst, problem = max(worst, error), problem or text
             if not np.all(np.isfinite(y0)) or not np.any(y0):
-                problem = problem or "the reference's output is no measure"
+                problem = problem or "the reference's output is not a measure"
         self.judge(what, problem, worst)
 
     def model(self, what: str, model: onnx.ModelProto) -> None:

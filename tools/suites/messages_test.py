@@ -48,7 +48,7 @@ class Messages(Case):
             self.assertEqual(done.returncode, 3, text(done.stderr))
 
     def test_second_input_is_looked_for_first(self):
-        """Before the first model is read, which is no model here."""
+        """Before the first model is read, which is not a model here."""
         bad, none = self.path("bad.onnx"), self.path("none")
         with open(bad, "w") as file:
             file.write("garbage")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that would steer a terminal, through every command.
 
-A model has control characters (C0 with an escape sequence and a line break, C1 as UTF-8 and as
-bare bytes), bidirectional controls, separators and bytes that are no UTF-8 in every string that it
-holds; so has its path. Nothing that any command prints may hold one of these as it is, nor begin a line
-with what follows the line break in a name.
+A model has control characters (C0 with an escape sequence and a line break, C1 as UTF-8 and as bare
+bytes), bidirectional controls, separators and bytes that are not UTF-8 in every string that it
+holds; so has its path. Nothing that any command prints may hold one of these as it is, nor begin a
+line with what follows the line break in a name.
 
 usage: names_test.py --demi DEMI [--kinds csi,raw] [unittest arguments]
 """
@@ -38,7 +38,7 @@ def hostile(character: str) -> bool:
     code = ord(character)
     return (code < 0x20 and character != "\n" or 0x7f <= code <= 0x9f or code == 0x61c
             or 0x200b <= code <= 0x200f or 0x2028 <= code <= 0x202e or 0x2060 <= code <= 0x206f
-            or code == 0xfeff or 0xdc80 <= code <= 0xdcff)  # the last: bytes that are no UTF-8
+            or code == 0xfeff or 0xdc80 <= code <= 0xdcff)  # the last: bytes that are not UTF-8
 
 
 def make_model(evil: str, custom: bool) -> bytes:
@@ -129,7 +129,7 @@ class Names(unittest.TestCase):
         check("convert", model, "-n", "--why", "mm" + evil, "--why", "no" + evil)
         check("convert", model, "-n", "--keep", "no" + evil, "--keep-ops", "no" + evil)
         check("convert", model, "-n", "--keep", "mm" + evil, "--print-policy")
-        if "\udc9b" not in evil:  # a pipeline has no way to say a byte that is no UTF-8
+        if "\udc9b" not in evil:  # a pipeline has no way to say a byte that is not UTF-8
             check("convert", model, "-n", "--keep", "mm" + evil, "--print-pipeline")
         check("convert", model, "-n", "--range", evil + "=1", "--low-input", "x" + evil)
         check("convert", model, "-n", "--report", "-", "--overflow", "error")

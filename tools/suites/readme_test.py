@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that README.md says what is so.
+"""Checks that the manual (README.md, the folders' README files, CONTRIBUTING.md) says what is so.
 
-Shell blocks after `<!-- run -->` run as they are written, in a folder with a model; the C blocks
-compile, link with the built libdemi and convert, or run a plan; the plug-in compiles and runs; the
-passes, settings, exit codes, JSON fields, options and folders are those of the program and the tree; pictures of
-the terminal are what the program prints (where the real models are there), times and notes aside.
---update rewrites pictures and tables.
+Every block of code carries a mark: shell blocks after `<!-- run -->` run as they are written, in a
+folder with a model; the C blocks compile, link with the built libdemi and convert, or run a plan; the
+plug-in compiles and runs; pictures of the terminal are what the program prints (where the real models
+are there), times and notes aside; a block that is not run says why. The passes, settings, exit codes, JSON
+fields, options and folders are those of the program and the tree; links, anchors and named paths
+resolve; every page can be reached from README.md, which stays short; and CONTRIBUTING's tour can be
+walked. --update rewrites pictures and tables.
 """
 
 import argparse
@@ -21,13 +23,17 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
+CONTRIBUTING = ROOT / ".github/CONTRIBUTING.md"
 MODEL = ROOT / "testdata/models/conv_net.onnx"
+README_LINES, TOUR_CLICKS = 160, 10
 COMMANDS = ["convert", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "help"]
-# Options in README.md that are other programs', or those of scripts.
+# Options in the manual that are other programs'; those of scripts are looked up in the script.
 FOREIGN = {"--fp16", "--bf16", "--layerPrecisions", "--inputIOFormats", "--onnx", "--preset",
-           "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target",
-           "--verbose", "--quick", "--help", "--modelopt", "--peers", "--cold"}
+           "--build", "--install", "--prefix", "--cflags", "--libs", "--no-deps", "--target"}
+# What CONTRIBUTING calls the files of a pass that is still to be written.
+PLACEHOLDERS = {"passes/my_pass.c", "testdata/golden/my-pass.txt"}
+MARKS = r"run(?: \w+)?|c(?: \w+)?|output: \w+|not run: .+"
+FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
 
 
 def output_of(*words: str, code: int = 0, cwd: pathlib.Path = ROOT) -> str:
@@ -38,22 +44,64 @@ def output_of(*words: str, code: int = 0, cwd: pathlib.Path = ROOT) -> str:
     return done.stdout.decode()
 
 
-class Readme:
-    """The file's parts, found by the comments before them."""
+def anchor(heading: str) -> str:
+    """What GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
-    def __init__(self, demi: str, text: str) -> None:
-        self.demi, self.text, self.problems = demi, text, []
+
+class Page:
+    """One file of the manual."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path, self.text = path, path.read_text()
+        self.name = str(path.relative_to(ROOT))
+        self.prose = FENCE.sub("", self.text)
+        self.anchors = {anchor(h) for h in re.findall(r"^#+ (.*)$", self.prose, re.M)}
+
+    def links(self) -> list[tuple[pathlib.Path, str]]:
+        """(file, anchor) of every link to this tree."""
+        found = re.findall(r"\]\(((?!https?:)[^)\s]*)\)", self.prose)
+        return [(self.target(link), link.partition("#")[2]) for link in found]
+
+    def target(self, link: str) -> pathlib.Path:
+        path = link.partition("#")[0]
+        return pathlib.Path(os.path.normpath(self.path.parent / path)) if path else self.path
+
+
+def all_pages() -> list[Page]:
+    """README.md first."""
+    rooms = [p for p in ROOT.iterdir() if p.is_dir() and p.name != "build" and p.name[0] != "."]
+    folders = sorted(path for room in rooms for path in room.rglob("README.md"))
+    return [Page(path) for path in [ROOT / "README.md", *folders, CONTRIBUTING]]
+
+
+class Manual:
+    """The pages' parts, found by the comments before them."""
+
+    def __init__(self, demi: str, pages: list[Page]) -> None:
+        self.demi, self.pages, self.problems = demi, pages, []
+        self.text = "\n".join(page.text for page in pages)
 
     def fences(self, mark: str) -> list[str]:
         return re.findall(rf"<!-- {mark} -->\n```\w*\n(.*?)```\n", self.text, re.S)
 
     def table(self, mark: str) -> str:
-        found = re.search(rf"<!-- {mark} -->\n((?:\|.*\n)+)", self.text)
-        return found.group(1) if found else ""
+        found = re.findall(rf"<!-- {mark} -->\n((?:\|.*\n)+)", self.text)
+        if len(found) != 1:
+            self.problems.append(f"{len(found)} tables are marked {mark}, expected 1")
+        return found[0] if found else ""
 
     def same(self, what: str, got: str, want: str) -> None:
         if got.strip() != want.strip():
             self.problems.append(f"{what} differ:\n{got.strip()}\nexpected:\n{want.strip()}")
+
+    def marks(self) -> None:
+        """Every block says what is done with it."""
+        for page in self.pages:
+            for found in FENCE.finditer(page.text):
+                before = page.text[:found.start()].rstrip("\n").rpartition("\n")[2]
+                if not re.fullmatch(rf"<!-- (?:{MARKS}) -->", before):
+                    self.problems.append(f"{page.name}: a block without a mark:\n{found.group(1)}")
 
     def run_blocks(self, folder: pathlib.Path) -> None:
         blocks = self.fences("run")
@@ -61,6 +109,9 @@ class Readme:
             self.problems.append("no block is marked to be run")
         for i, block in enumerate(blocks):
             self.run_block(block, folder / str(i), {})
+        sets = "demi run model.onnx --random 1 --save-inputs samples --quiet\n"
+        for i, block in enumerate(self.fences("run data")):
+            self.run_block(sets + block, folder / f"data{i}", {})
 
     def run_block(self, block: str, place: pathlib.Path, files: dict[str, str]) -> None:
         """Runs a block in a new folder that holds a model and these files."""
@@ -125,25 +176,86 @@ class Readme:
         self.same("JSON fields", " ".join(sorted(named)), " ".join(sorted([*report, "output"])))
 
     def options(self) -> None:
+        """Options are the command's, other programs', or those of a script that the line names."""
         known = set(FOREIGN)
         for command in COMMANDS:
             known |= set(re.findall(r"--[a-z][\w-]*", output_of(self.demi, command, "--help")))
-        for option in sorted(set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", self.text)) - known):
-            if not re.search(rf"^\s*<!-- .*{option}", self.text, re.M):
-                self.problems.append(f"unknown option {option}")
+        for line in self.text.splitlines():
+            scripts = [ROOT / name for name in re.findall(r"\btools/[\w/.]+\w", line)]
+            for program in re.findall(r"\bbuild/\w+/(\w+) ", line):
+                scripts += (ROOT / "tools").rglob(f"{program}.c")
+            theirs = "".join(p.read_text() for p in scripts if p.is_file())
+            for option in re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", line):
+                if option not in known and option not in theirs and "<!--" not in line:
+                    self.problems.append(f"unknown option {option} in: {line}")
 
     def tree(self) -> None:
+        """Folders and paths that are named are there, and every folder is named."""
         named = re.findall(r"^\| `([\w/]+)/`", self.table("tree"), re.M)
         have = [p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "."]
         for name in sorted(set(have) - set(named) - {"build"}):
             self.problems.append(f"folder {name}/ has no line")
-        paths = named + re.findall(r"`((?:tools|passes|rewrite|testdata)/[\w./]+)`", self.text)
-        paths += re.findall(r"\]\(((?!http)[\w./]+)\)", self.text)
-        self.problems += [f"no such path: {p}" for p in paths if not (ROOT / p).exists()]
-        anchors = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
-                   for h in re.findall(r"^## (.*)$", self.text, re.M)}
-        linked = re.findall(r"\]\(#([\w-]+)\)", self.text)
-        self.problems += [f"no such heading: #{a}" for a in linked if a not in anchors]
+        for page in self.pages[1:-1]:
+            self.rooms(page)
+        rooms = "|".join(named)
+        for page in self.pages:
+            for path in re.findall(rf"(?<![\w/.-])((?:{rooms})/[\w./-]*\w)", page.prose):
+                if path in PLACEHOLDERS:
+                    continue
+                if not (ROOT / path).exists() and not (page.path.parent / path).exists():
+                    self.problems.append(f"{page.name}: no such path: {path}")
+
+    def rooms(self, page: Page) -> None:
+        """A folder's page names its rooms, or the rooms of these."""
+        table = re.search(r"<!-- rooms -->\n((?:\|.*\n)+)", page.text)
+        cells = re.findall(r"^\|([^|]*)", table.group(1) if table else "", re.M)
+        named = {name for cell in cells for name in re.findall(r"`([\w/]+)/`", cell)}
+        folder = page.path.parent
+        for name in sorted(n for n in named if not (folder / n).is_dir()):
+            self.problems.append(f"{page.name}: there is no room {name}/")
+        for within in sorted({str(pathlib.PurePath(name).parent) for name in named} | {"."}):
+            have = [str((pathlib.PurePath(within) / p.name)) for p in (folder / within).iterdir()
+                    if p.is_dir() and p.name[0] not in "._"]
+            self.problems += [f"{page.name}: the room {name}/ has no line" for name in sorted(have)
+                              if not any(n == name or n.startswith(name + "/") for n in named)]
+
+    def links(self) -> None:
+        """Links and anchors resolve, and every page can be reached from the first."""
+        pages, reached = {page.path: page for page in self.pages}, {self.pages[0].path}
+        for page in self.pages:
+            for path, at in page.links():
+                if not path.exists():
+                    self.problems.append(f"{page.name}: a link to nothing: {path}")
+                elif at and path in pages and at not in pages[path].anchors:
+                    self.problems.append(f"{page.name}: no heading #{at} in {pages[path].name}")
+        fresh = reached
+        while fresh:
+            fresh = {path for at in fresh for path, _ in pages[at].links() if path in pages} - reached
+            reached |= fresh
+        self.problems += [f"no link leads to {page.name}" for page in self.pages
+                          if page.path not in reached]
+
+    def tour(self) -> None:
+        """Each line begins at README.md, and each stop is a link on the page before."""
+        page = next(page for page in self.pages if page.path == CONTRIBUTING)
+        found = re.search(r"^## A tour\n(.*?)^## ", page.prose, re.S | re.M)
+        pages, clicks = {page.path: page for page in self.pages}, 0
+        for line in re.findall(r"^- .*(?:\n  .*)*", found.group(1) if found else "", re.M):
+            first, *stops = [page.target(link) for link in re.findall(r"\]\(([^)]*)\)", line)]
+            if first != self.pages[0].path or len(stops) < 2:
+                self.problems.append(f"the tour: no way from README.md: {line}")
+            for here, there in zip([first, *stops], stops):
+                clicks += 1
+                if here not in pages or there not in [path for path, _ in pages[here].links()]:
+                    self.problems.append(f"the tour: {here.relative_to(ROOT)} has no link to "
+                                         f"{there.relative_to(ROOT)}")
+        if not 0 < clicks < TOUR_CLICKS:
+            self.problems.append(f"the tour has {clicks} clicks, expected 1 to {TOUR_CLICKS - 1}")
+
+    def short(self) -> None:
+        lines = self.pages[0].text.count("\n")
+        if lines > README_LINES:
+            self.problems.append(f"README.md has {lines} lines, more than {README_LINES}")
 
 
 def passes_table(demi: str) -> str:
@@ -208,21 +320,25 @@ def updated(text: str, demi: str, folder: pathlib.Path) -> str:
     return text
 
 
-def check(readme: Readme, folder: pathlib.Path, args: argparse.Namespace) -> None:
-    readme.run_blocks(folder)
-    readme.plugin(folder)
-    readme.json_fields()
-    readme.options()
-    readme.tree()
-    readme.same("passes", readme.table("passes"), passes_table(readme.demi))
-    readme.same("settings", readme.table("settings"), settings_table(readme.demi))
-    readme.same("exit codes", readme.table("exit codes"), exits_table(readme.demi))
-    for old in readme.fences(r"output: \w+"):
-        shown = picture(readme.demi, old, folder)
+def check(manual: Manual, folder: pathlib.Path, args: argparse.Namespace) -> None:
+    manual.short()
+    manual.marks()
+    manual.links()
+    manual.tour()
+    manual.tree()
+    manual.options()
+    manual.run_blocks(folder)
+    manual.plugin(folder)
+    manual.json_fields()
+    manual.same("passes", manual.table("passes"), passes_table(manual.demi))
+    manual.same("settings", manual.table("settings"), settings_table(manual.demi))
+    manual.same("exit codes", manual.table("exit codes"), exits_table(manual.demi))
+    for old in manual.fences(r"output: \w+"):
+        shown = picture(manual.demi, old, folder)
         if shown:
-            readme.same("pictures", lasting(old), lasting(shown))
+            manual.same("pictures", lasting(old), lasting(shown))
     if args.build:
-        readme.compile_c(folder, args)
+        manual.compile_c(folder, args)
 
 
 def main() -> None:
@@ -235,14 +351,14 @@ def main() -> None:
     args.demi = str(pathlib.Path(args.demi).resolve())
     args.build = args.build and args.build.resolve()
     with tempfile.TemporaryDirectory() as name:
-        if args.update:
-            README.write_text(updated(README.read_text(), args.demi, pathlib.Path(name)))
-        readme = Readme(args.demi, README.read_text())
-        check(readme, pathlib.Path(name), args)
-    for problem in readme.problems:
+        for page in all_pages() if args.update else []:
+            page.path.write_text(updated(page.text, args.demi, pathlib.Path(name)))
+        manual = Manual(args.demi, all_pages())
+        check(manual, pathlib.Path(name), args)
+    for problem in manual.problems:
         print(f"FAIL {problem}")
-    print(f"readme_test: {len(readme.problems)} problems")
-    sys.exit(1 if readme.problems else 0)
+    print(f"readme_test: {len(manual.pages)} pages, {len(manual.problems)} problems")
+    sys.exit(1 if manual.problems else 0)
 
 
 if __name__ == "__main__":

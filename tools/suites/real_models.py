@@ -11,8 +11,8 @@ BatchNorm variance stays fp32, 0.6); and converting the text recogniser takes un
 
 The scale of an error is the output's largest value, and at least 1 for probabilities (outputs of
 Sigmoid and Softmax): of 6,625 probabilities of characters the 99th percentile is some 1e-4, which
-is no scale to judge the one that counts by. On pictures of digits, which the text models read, the
-answers are compared as their users take them: the recognised text and the mask of text pixels.
+is not a scale to judge the one that counts by. On pictures of digits, which the text models read,
+the answers are compared as their users take them: the recognised text and the mask of text pixels.
 """
 
 import argparse

@@ -580,7 +580,7 @@ class Compare(Case):
         self.assertEqual(row["ulp"], places.max())
 
     def test_tiny_values_may_be_off(self) -> None:
-        """What float16 has no precision for is no fault, unless --atol says so."""
+        """What float16 has no precision for is not a fault, unless --atol says so."""
         tiny = self.write("tiny.onnxtxt", STEPS.replace("3000, 1, 2, 5", "1e-3, 2e-4, 1e-4, 3e-4"))
         self.ok("convert", tiny, "-o", "tiny.onnx", "--low-ops=+Mul", "--low-ops=+Sqrt", "--quiet")
         self.ok("compare", tiny, "tiny.onnx", "--max-error", "1")

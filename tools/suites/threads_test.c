@@ -177,11 +177,8 @@ static void test_kernels(DemiKernels kernels) {
     assert_int_equal(demi_plan_from_memory(image.bytes, image.size, &plan, NULL), DEMI_OK);
     assert_int_equal(pthread_barrier_init(&start, NULL, THREADS), 0);
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (Caller){.plan = plan,
-                              .expected = expected,
-                              .start = &start,
-                              .number = i,
-                              .kernels = kernels};
+        callers[i] = (Caller){
+            .plan = plan, .expected = expected, .start = &start, .number = i, .kernels = kernels};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

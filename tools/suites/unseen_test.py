@@ -5,7 +5,7 @@ default options, and holds the results to what a first try must give.
 In float16 and in bfloat16: a file that ONNX's full check takes; no NaN; outputs within 2 % and 10 %
 of the float32 model's, which ONNX Runtime computes, in demi's runtime and, float16, in ONNX Runtime
 too; weights at most 0.52 of their bytes, or a note that names those that stay. Rows that a score
-selects are held against the row nearest to each: which of two equals comes first is no error.
+selects are held against the row nearest to each: which of two equals comes first is not an error.
 """
 
 import argparse

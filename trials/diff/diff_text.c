@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Types, tensors and attributes as short text; see diff_text.h. */
 #include "diff_text.h"
 
 typedef struct Text {
@@ -89,8 +90,10 @@ const char *diff_tensor_text(Arena *arena, const Tensor *tensor) {
 static void put_bytes(Text *text, Bytes bytes) {
     put(text, "'");
     for (size_t i = 0; i < bytes.size; i++)
-        if (bytes.data[i]) VEC_PUSH(text->arena, &text->out, (char)bytes.data[i]);
-        else put(text, "\\0");
+        if (bytes.data[i])
+            VEC_PUSH(text->arena, &text->out, (char)bytes.data[i]);
+        else
+            put(text, "\\0");
     put(text, "'");
 }
 

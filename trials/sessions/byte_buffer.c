@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Bytes that a library call writes, in an arena's memory; see byte_buffer.h. */
 #include "byte_buffer.h"
 
 #include <string.h>

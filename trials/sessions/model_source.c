@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Models that library calls open for themselves, and copies of their options; see model_source.h. */
 #include "model_source.h"
 
 #include <string.h>

@@ -107,8 +107,6 @@ size_t session_input(const Session *session, const char *name);
  * the nearest as hint. */
 bool session_no_input(const Session *session, Arena *arena, const char *name, const char *option,
                       Err *err);
-/* Says in the error which input it is about, and which there are. Returns false. */
-bool session_blame(const Session *session, Arena *arena, size_t input, Err *err);
 
 /* "x float[1,3], y int64[]". */
 const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count);

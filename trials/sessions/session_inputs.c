@@ -19,7 +19,8 @@ typedef struct Finder {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
+/* Says in the error which input it is about, and which there are. Returns false. */
+static bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
     err_operand(err, "input '%s'", s->inputs[input].name);
     err_hint(err, "the inputs are: %s", session_list(arena, s->inputs, s->input_count));
     return false;
@@ -97,7 +98,7 @@ static bool take_shape(Finder *f, const char *word) {
     int64_t dims[MOST_RANK];
     uint32_t rank = 0;
     if (!end || !parse_dims(end + 1, dims, &rank, MOST_RANK)) {
-        err_set(f->err, ERR_USAGE, "'%s' is no value of '--shape'", word);
+        err_set(f->err, ERR_USAGE, "'%s' is not a value of '--shape'", word);
         err_hint(f->err, "write --shape NAME=1x3x224x224");
         return false;
     }
@@ -154,7 +155,7 @@ static bool take_dim(Finder *f, const char *word) {
     int64_t size;
     uint32_t rank;
     if (!end || !parse_dims(end + 1, &size, &rank, 1) || rank != 1) {
-        err_set(f->err, ERR_USAGE, "'%s' is no value of '--dim'", word);
+        err_set(f->err, ERR_USAGE, "'%s' is not a value of '--dim'", word);
         err_hint(f->err, "write --dim NAME=N");
         return false;
     }
@@ -200,7 +201,7 @@ static bool take_input(Finder *f, const char *word) {
     if (value_is_archive(f->arena, word))
         return session_read_archive(s, f->arena, word, false, f->err);
     if (first) return unknown_input(f, "input", arena_copy(f->arena, word, (size_t)(first - word)));
-    err_set(f->err, ERR_USAGE, "'%s' is no value of '--input'", word);
+    err_set(f->err, ERR_USAGE, "'%s' is not a value of '--input'", word);
     err_hint(f->err, "write --input NAME=FILE, or --input FILE.npz");
     return false;
 }

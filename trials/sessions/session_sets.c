@@ -5,7 +5,7 @@
  *     FILE.npy, FILE.pb  one set, for a model with one input
  *     a folder           one set: of input_0.pb, input_1.pb, ... by position (or .npy), or NAME.npy
  *                        as 'demi run --output-dir' spells names
- *     a folder           of any of these, each one set; of files NAME.npy that are no inputs'
+ *     a folder           of any of these, each one set; of files NAME.npy that are not inputs'
  * names, each one set for a model with one input
  */
 #define _POSIX_C_SOURCE 200809L

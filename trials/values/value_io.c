@@ -51,8 +51,7 @@ const char *value_type_text(Arena *arena, const DemiData *value) {
 }
 
 const char *value_io_text(Arena *arena, const DemiPlanIo *io) {
-    const char *dims =
-        io->has_rank ? arena_printf(arena, "[%s]", io_dims_text(arena, io)) : "";
+    const char *dims = io->has_rank ? arena_printf(arena, "[%s]", io_dims_text(arena, io)) : "";
     return arena_printf(arena, "%s%s%s%s", io->optional ? "optional " : "",
                         io->kind == DEMI_DATA_SEQUENCE_KIND ? "sequence of " : "",
                         dtype_name((Dtype)io->dtype), dims);

@@ -177,18 +177,17 @@ static bool take_field(Bytes *left, Field *field) {
         break;
     case WIRE_GROUP:
     case WIRE_GROUP_END: return false;
-    default: return false; /* 6 and 7 are no wire types */
+    default: return false; /* 6 and 7 are not wire types */
     }
     *left = (Bytes){p, (size_t)(end - p)};
     return true;
 }
 
 static bool malformed(Err *err, const char *what) {
-    return err_set(err, ERR_MODEL, "this is no %s", what);
+    return err_set(err, ERR_MODEL, "this is not a %s", what);
 }
 
-static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiData *value,
-                           Err *err) {
+static bool parse_sequence(Arena *arena, const char *name, Bytes bytes, DemiData *value, Err *err) {
     VEC(DemiData) items = {0};
     while (bytes.size) {
         Field field;
@@ -289,8 +288,8 @@ Bytes value_pb_make(Arena *arena, const DemiData *value, const char *name, bool 
     if (name[0]) put_text(arena, &outer, DATA_NAME, name);
     put_number(arena, &outer, DATA_ELEM_TYPE,
                value->kind == DEMI_DATA_NONE ? 0
-               : sequence                     ? ELEM_SEQUENCE
-                                              : ELEM_TENSOR);
+               : sequence                    ? ELEM_SEQUENCE
+                                             : ELEM_TENSOR);
     if (value->kind != DEMI_DATA_NONE)
         put_bytes(arena, &outer, sequence ? DATA_SEQUENCE : DATA_TENSOR, bytes_of(&inner));
     return bytes_of(&outer);

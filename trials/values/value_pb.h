@@ -15,9 +15,9 @@
 
 typedef struct PbFile {
     Bytes bytes;
-    const char *name;   /* for messages */
+    const char *name;  /* for messages */
     DemiDataKind kind; /* what the message is: of a tensor, or of a sequence */
-    bool optional;      /* of an OptionalProto around it */
+    bool optional;     /* of an OptionalProto around it */
 } PbFile;
 
 /* The value on memory of the arena; bytes may go afterwards. */

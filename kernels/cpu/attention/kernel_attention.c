@@ -63,7 +63,7 @@ static void multiply_keys_float(const Attention *job, float *score, const float 
 /* y += the sum of p[j] * value j, j < count */
 static void add_values_float(const Attention *job, float *y, const float *values, const float *p,
                              uint64_t count) {
-    job->loops->sweep(y, values, job->v.row, p, count, job->value);
+    job->loops->gemv(y, values, job->v.row, p, count, job->value);
 }
 
 #include "real_float.inc"

@@ -39,9 +39,9 @@ PLAIN(celu, (x < 0 ? 0 : x) + fminf(0, p *math_expm1(x / p)),
 PLAIN(thresholded_relu, x > p ? x : 0, x > p ? x : 0, WITH_ATTRS)
 
 #define BETWEEN(value, low, high) ((value) < (low) ? (low) : (value) > (high) ? (high) : (value))
-PLAIN(hard_sigmoid, BETWEEN(p * x + q, 0.0f, 1.0f), BETWEEN(p * x + q, 0.0, 1.0), WITH_ATTRS)
-PLAIN(hard_swish, x *BETWEEN(x * (1.0f / 6) + 0.5f, 0.0f, 1.0f),
-      x *BETWEEN(x * (1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
+PLAIN(hard_sigmoid, BETWEEN(p *x + q, 0.0f, 1.0f), BETWEEN(p *x + q, 0.0, 1.0), WITH_ATTRS)
+PLAIN(hard_swish, x *BETWEEN(x *(1.0f / 6) + 0.5f, 0.0f, 1.0f),
+      x *BETWEEN(x *(1.0 / 6) + 0.5, 0.0, 1.0), WITHOUT_ATTRS)
 
 /* tanh(log(1 + e)) = e (e + 2) / (e (e + 2) + 2), e = e^x; past 20 it is 1 */
 static inline float mish_float(float x) {

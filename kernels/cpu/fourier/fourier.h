@@ -18,7 +18,7 @@ enum { FOURIER_PRIME = 23, FOURIER_PASSES = 32, FOURIER_LANES = 8 };
 
 typedef struct FourierPass {
     uint64_t radix, before, behind; /* before * radix * behind is the length */
-    const double *re, *im;          /* [radix - 1][behind]: roots that results are turned by */
+    const double *re, *im;          /* [radix - 1][behind]: roots that results are rotated by */
     const double *cosines, *sines;  /* [radix]: of a radix without code of its own; else NULL */
 } FourierPass;
 

@@ -71,8 +71,10 @@ static bool inside(const EpilogueBlock *block, uint64_t r, uint64_t c) {
 static void check(const Data *d, const Epilogue *e, const EpilogueBlock *block) {
     for (uint64_t r = 0; r < ROWS; r++)
         for (uint64_t c = 0; c < COLUMNS; c++) {
-            if (inside(block, r, c)) check_at(d, e, r, c);
-            else assert_true(d->y[r * ROW + c] == d->before[r * ROW + c]);
+            if (inside(block, r, c))
+                check_at(d, e, r, c);
+            else
+                assert_true(d->y[r * ROW + c] == d->before[r * ROW + c]);
         }
 }
 
@@ -98,8 +100,8 @@ static void test_whole(void **state) {
     static Data d;
     (void)state;
     fill(&d);
-    const Epilogue e = {.bias = d.bias, .residual = d.residual, .residual_row = ROW,
-                        .activation = ACTIVATION_SILU};
+    const Epilogue e = {
+        .bias = d.bias, .residual = d.residual, .residual_row = ROW, .activation = ACTIVATION_SILU};
     const EpilogueBlock whole = {d.y, ROW, 0, 0, ROWS, COLUMNS};
     for (unsigned threads = 1; threads < 4; threads++) {
         fill(&d);

@@ -29,11 +29,11 @@ typedef struct GemmTile {
     uint64_t depth;
     const void *a, *b;
     uint64_t a_row;    /* elements between rows of A */
-    uint64_t b_column; /* `turned` only: elements between columns of b, each [depth] */
+    uint64_t b_column; /* `transposed` only: elements between columns of b, each [depth] */
     void *c;
     uint64_t c_row;   /* elements between rows of C */
     uint32_t columns; /* at most the kernel's vectors' lanes */
-    uint32_t rows;    /* used by `turned` only */
+    uint32_t rows;    /* used by `transposed` only */
     bool add;         /* C += A * B; otherwise C = bias + A * B */
     const void *bias; /* [rows], or NULL for 0 */
 } GemmTile;
@@ -45,10 +45,10 @@ typedef void GemmTileFunction(const GemmTile *tile);
 typedef struct GemmIsa {
     uint32_t rows, vecs, lanes;
     GemmTileFunction *tiles[GEMM_ROWS_MOST][GEMM_VECS_MOST]; /* [rows - 1][vectors - 1] */
-    /* For a last vector of few columns, up to turned_most: vectors are along k then. NULL where
+    /* For a last vector of few columns, up to transposed_most: vectors are along k then. NULL where
      * there is none. */
-    GemmTileFunction *turned;
-    uint32_t turned_most;
+    GemmTileFunction *transposed;
+    uint32_t transposed_most;
 } GemmIsa;
 
 typedef struct GemmBlock GemmBlock;
@@ -65,12 +65,11 @@ typedef struct GemmLoops {
     void (*dots)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
                  uint64_t count);
     /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
-    void (*sweep)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                  uint64_t columns);
+    void (*gemv)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                 uint64_t columns);
 } GemmLoops;
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */
-const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level);
 const GemmLoops *gemm_loops(IsaLevel level);
 
 const GemmIsa *gemm_isa_portable(GemmKind kind);

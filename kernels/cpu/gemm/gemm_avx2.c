@@ -10,14 +10,14 @@
 
 #define CASES(X)                                                                                   \
     X(1, 1) X(1, 2) X(2, 1) X(2, 2) X(3, 1) X(3, 2) X(4, 1) X(4, 2) X(5, 1) X(5, 2) X(6, 1) X(6, 2)
-#define TABLE(f, turned_tiles, turned_columns)                                                     \
+#define TABLE(f, transposed_tiles, transposed_columns)                                             \
     {                                                                                              \
         6, 2, 8,                                                                                   \
             {                                                                                      \
                 {f(1_1), f(1_2)}, {f(2_1), f(2_2)}, {f(3_1), f(3_2)},                              \
                 {f(4_1), f(4_2)}, {f(5_1), f(5_2)}, {f(6_1), f(6_2)},                              \
             },                                                                                     \
-            turned_tiles, turned_columns                                                           \
+            transposed_tiles, transposed_columns                                                   \
     }
 
 #define TILE_ROWS           6
@@ -82,7 +82,7 @@ CASES(TILE_CASE)
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* Rows become columns, in place. */
-TARGET static inline __attribute__((always_inline)) void turn(__m256 v[8]) {
+TARGET static inline __attribute__((always_inline)) void transpose_8(__m256 v[8]) {
     __m256 a[8], b[8];
     TILE_UNROLL
     for (int i = 0; i < 8; i += 2) {
@@ -115,7 +115,7 @@ TARGET void gemm_transpose_avx2(float *to, uint64_t to_row, const float *from, u
             TILE_UNROLL
             for (uint64_t i = 0; i < 8; i++) /* rows past the end: any will do */
                 v[i] = _mm256_loadu_ps(from + (r + (i < count ? i : 0)) * from_row + c);
-            turn(v);
+            transpose_8(v);
             TILE_UNROLL
             for (uint64_t i = 0; i < 8; i++) {
                 if (count == 8 || to_row == count)
@@ -174,8 +174,8 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
     }
 }
 
-TARGET static void sweep(float *y, const float *matrix, uint64_t row, const float *x,
-                         uint64_t depth, uint64_t columns) {
+TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                        uint64_t columns) {
     uint64_t whole = columns & ~UINT64_C(7), k = 0;
     for (; depth - k >= 4; k += 4, matrix += 4 * row) {
         __m256 v[4];
@@ -201,10 +201,10 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
-                                                                uint32_t column,
-                                                                const uint32_t rows,
-                                                                const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile,
+                                                                    uint32_t row, uint32_t column,
+                                                                    const uint32_t rows,
+                                                                    const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m256 acc[4][3];
@@ -234,25 +234,25 @@ TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *
         }
 }
 
-TARGET static void turned_columns(const GemmTile *tile) {
+TARGET static void transposed_columns(const GemmTile *tile) {
     uint32_t r = 0;
     for (; r + 4 <= tile->rows; r += 4) {
         uint32_t j = 0;
-        for (; j + 3 <= tile->columns; j += 3) turned(tile, r, j, 4, 3);
-        for (; j < tile->columns; j++) turned(tile, r, j, 4, 1);
+        for (; j + 3 <= tile->columns; j += 3) transposed(tile, r, j, 4, 3);
+        for (; j < tile->columns; j++) transposed(tile, r, j, 4, 1);
     }
     for (; r < tile->rows; r++)
-        for (uint32_t j = 0; j < tile->columns; j++) turned(tile, r, j, 1, 1);
+        for (uint32_t j = 0; j < tile->columns; j++) transposed(tile, r, j, 1, 1);
 }
 
 const GemmIsa *gemm_isa_avx2(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 4),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, transposed_columns, 4),
                          pairs = TABLE(PAIRS_NAME, NULL, 0);
     return kind == GEMM_FLOAT ? &floats : &pairs;
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep};
+    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, gemv};
     return &table;
 }
 

@@ -9,14 +9,15 @@
 #define TARGET     AVX512_TARGET
 #define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
+/* clang-format off: a row of tiles a line */
 #define CASES(X)                                                                                   \
     X(1, 1)                                                                                        \
     X(1, 2)                                                                                        \
     X(1, 3)                                                                                        \
-    X(2, 1)                                                                                        \
-    X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3)        \
-        X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
-#define TABLE(f, turned_tiles, turned_columns)                                                     \
+    X(2, 1) X(2, 2) X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2)        \
+        X(5, 3) X(6, 1) X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
+/* clang-format on */
+#define TABLE(f, transposed_tiles, transposed_columns)                                             \
     {                                                                                              \
         8, 3, 16,                                                                                  \
             {                                                                                      \
@@ -24,7 +25,7 @@
                 {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},      \
                 {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                \
             },                                                                                     \
-            turned_tiles, turned_columns                                                           \
+            transposed_tiles, transposed_columns                                                   \
     }
 
 #define TILE_ROWS           8
@@ -100,10 +101,10 @@ CASES(TILE_CASE)
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
 /* C's elements as sums of products of vectors along k. */
-TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *tile, uint32_t row,
-                                                                uint32_t column,
-                                                                const uint32_t rows,
-                                                                const uint32_t columns) {
+TARGET static inline __attribute__((always_inline)) void transposed(const GemmTile *tile,
+                                                                    uint32_t row, uint32_t column,
+                                                                    const uint32_t rows,
+                                                                    const uint32_t columns) {
     const float *a = (const float *)tile->a + row * tile->a_row;
     const float *b = (const float *)tile->b + column * tile->b_column;
     __m512 acc[8][3];
@@ -136,19 +137,19 @@ TARGET static inline __attribute__((always_inline)) void turned(const GemmTile *
     }
 }
 
-TARGET static void turned_columns(const GemmTile *tile) {
+TARGET static void transposed_columns(const GemmTile *tile) {
     uint32_t r = 0;
     for (; r + 8 <= tile->rows; r += 8) {
         uint32_t j = 0;
-        for (; j + 3 <= tile->columns; j += 3) turned(tile, r, j, 8, 3);
-        for (; j < tile->columns; j++) turned(tile, r, j, 8, 1);
+        for (; j + 3 <= tile->columns; j += 3) transposed(tile, r, j, 8, 3);
+        for (; j < tile->columns; j++) transposed(tile, r, j, 8, 1);
     }
     for (; r < tile->rows; r++)
-        for (uint32_t j = 0; j < tile->columns; j++) turned(tile, r, j, 1, 1);
+        for (uint32_t j = 0; j < tile->columns; j++) transposed(tile, r, j, 1, 1);
 }
 
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 8),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, transposed_columns, 8),
                          pairs = TABLE(PAIRS_NAME, NULL, 0), vnni = TABLE(VNNI_NAME, NULL, 0);
     if (kind == GEMM_FLOAT) return &floats;
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;
@@ -231,8 +232,8 @@ TARGET static void dots(float *y, const float *matrix, uint64_t row, const float
     }
 }
 
-TARGET static void sweep(float *y, const float *matrix, uint64_t row, const float *x,
-                         uint64_t depth, uint64_t columns) {
+TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                        uint64_t columns) {
     uint64_t k = 0;
     for (; depth - k >= 4; k += 4, matrix += 4 * row) {
         __m512 x0 = _mm512_set1_ps(x[k]), x1 = _mm512_set1_ps(x[k + 1]);
@@ -259,7 +260,7 @@ TARGET static void sweep(float *y, const float *matrix, uint64_t row, const floa
 }
 
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, sweep};
+    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, gemv};
     return &table;
 }
 

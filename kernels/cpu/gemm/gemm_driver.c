@@ -4,7 +4,7 @@
  * A thread's share are columns next to each other, or rows, of one batch or more: always the same
  * ones, so that what the step before left in its cache is where it is needed. It goes over them in
  * strips of columns, and over k in blocks of GEMM_DEPTH: B's block is packed once, then a few rows
- * of A after the other (they stay in the L1 cache) run against it; rows of an A that is turned are
+ * of A after the other (they stay in the L1 cache) run against it; rows of an A that is transposed are
  * copied first. Buffers are made before the threads start; no two threads write one element of C.
  */
 #include "gemm.h"
@@ -18,7 +18,8 @@ enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 /* How many of a blocked product's multiply-adds take the time of one elsewhere. */
 static const double BLOCKED_SPEED = 4;
 
-const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
+/* NULL where this processor can't run the level; levels between have the next lower one's. */
+static const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
     if (!isa_supported(level)) return NULL;
     level = simd_level(level);
     if (level == ISA_AVX512) return gemm_isa_avx512(kind);
@@ -43,7 +44,7 @@ static uint64_t aligned(uint64_t elements) {
 }
 
 /* How a product is shared out: in units of a vector of columns or a tile's rows. */
-typedef struct Cut {
+typedef struct Partition {
     const Gemm *gemm;
     const GemmIsa *isa;
     const GemmLoops *loops;
@@ -51,43 +52,43 @@ typedef struct Cut {
     bool by_rows;
     uint64_t unit, in_batch, units;     /* its columns or rows; units of a batch, and of all */
     uint32_t width;                     /* of B's panels */
-    bool copies;                        /* A's rows are copied: they are turned, or narrow */
+    bool copies;                        /* A's rows are copied: they are transposed, or narrow */
     uint64_t a_size, rest_size, buffer; /* 4-byte elements of a thread's buffers, and of all */
-} Cut;
+} Partition;
 
-static void cut_units(Cut *cut, bool by_rows) {
-    const Gemm *g = cut->gemm;
-    cut->by_rows = by_rows;
-    cut->unit = by_rows ? cut->isa->rows : cut->isa->lanes;
-    cut->in_batch = div_up(by_rows ? g->m : g->n, cut->unit);
-    cut->units = cut->in_batch * g->batches;
+static void partition_units(Partition *part, bool by_rows) {
+    const Gemm *g = part->gemm;
+    part->by_rows = by_rows;
+    part->unit = by_rows ? part->isa->rows : part->isa->lanes;
+    part->in_batch = div_up(by_rows ? g->m : g->n, part->unit);
+    part->units = part->in_batch * g->batches;
 }
 
 /* Rows times columns of the largest share; packing B costs as much as some rows do. */
-static double cut_cost(const Cut *cut, unsigned threads) {
+static double partition_cost(const Partition *part, unsigned threads) {
     enum { PACK_ROWS = 6 };
-    const Gemm *g = cut->gemm;
-    double largest = (double)div_up(cut->units, threads) * (double)cut->unit;
-    if (!cut->by_rows) return largest * (double)(g->m + PACK_ROWS);
+    const Gemm *g = part->gemm;
+    double largest = (double)div_up(part->units, threads) * (double)part->unit;
+    if (!part->by_rows) return largest * (double)(g->m + PACK_ROWS);
     double packed = PACK_ROWS * (1 + largest / (double)g->m);
     return (largest + packed) * (double)g->n;
 }
 
-static Cut cut_make(const Gemm *g, IsaLevel level, unsigned threads) {
-    Cut cut = {.gemm = g, .isa = gemm_isa(g->kind, level), .loops = gemm_loops(level)};
-    cut.width = cut.isa->vecs * cut.isa->lanes;
-    cut_units(&cut, true);
-    double by_rows = cut_cost(&cut, threads);
-    cut_units(&cut, false);
-    if (by_rows < cut_cost(&cut, threads)) cut_units(&cut, true);
-    cut.shares = (unsigned)least(threads, cut.units);
+static Partition partition_make(const Gemm *g, IsaLevel level, unsigned threads) {
+    Partition part = {.gemm = g, .isa = gemm_isa(g->kind, level), .loops = gemm_loops(level)};
+    part.width = part.isa->vecs * part.isa->lanes;
+    partition_units(&part, true);
+    double by_rows = partition_cost(&part, threads);
+    partition_units(&part, false);
+    if (by_rows < partition_cost(&part, threads)) partition_units(&part, true);
+    part.shares = (unsigned)least(threads, part.units);
     uint64_t depth = least(g->k, GEMM_DEPTH);
-    cut.copies = (g->a->column != 1 && g->k > 1) || g->a->narrow;
-    cut.a_size = cut.copies ? aligned(depth * cut.isa->rows + GEMM_SLACK) : 0;
-    cut.rest_size = aligned(depth * cut.isa->turned_most + GEMM_SLACK);
-    uint64_t strip = least(div_up(g->n, cut.width) * cut.width, STRIP);
-    cut.buffer = aligned(cut.a_size + cut.rest_size + depth * strip + GEMM_SLACK);
-    return cut;
+    part.copies = (g->a->column != 1 && g->k > 1) || g->a->narrow;
+    part.a_size = part.copies ? aligned(depth * part.isa->rows + GEMM_SLACK) : 0;
+    part.rest_size = aligned(depth * part.isa->transposed_most + GEMM_SLACK);
+    uint64_t strip = least(div_up(g->n, part.width) * part.width, STRIP);
+    part.buffer = aligned(part.a_size + part.rest_size + depth * strip + GEMM_SLACK);
+    return part;
 }
 
 /* Memory that is wanted next, fetched a few cache lines at a time while sums are made. */
@@ -109,18 +110,18 @@ static void fetch_ahead(Ahead *ahead, uint64_t lines) {
 }
 
 typedef struct Strip {
-    const Cut *cut;
+    const Partition *part;
     uint64_t batch, row, row_end;
     uint64_t column, columns, column_end; /* of the strip; of the share, in this batch */
     uint32_t *a, *b, *last;               /* buffers */
-    uint32_t rest;        /* columns of the last vector, turned in `last`; 0: they are not */
+    uint32_t rest;        /* columns of the last vector, transposed in `last`; 0: they are not */
     Ahead next_a, next_b; /* the next rows, and the next block */
     uint64_t lines;       /* of next_b for each panel of some rows */
 } Strip;
 
-/* A panel of B and the columns of C that are its. A last vector of few columns has been turned. */
+/* A panel of B and the columns of C that are its. A last vector of few columns has been transposed. */
 static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
-    const GemmIsa *isa = strip->cut->isa;
+    const GemmIsa *isa = strip->part->isa;
     uint32_t rest = last ? strip->rest : 0, columns = tile->columns - rest;
     tile->columns = columns;
     if (columns) isa->tiles[tile->rows - 1][(columns - 1) / isa->lanes](tile);
@@ -129,16 +130,16 @@ static void run_panel(const Strip *strip, GemmTile *tile, bool last) {
     tile->b = strip->last;
     tile->b_column = tile->depth;
     tile->c = (uint32_t *)tile->c + columns;
-    isa->turned(tile);
+    isa->transposed(tile);
 }
 
 /* The tile is changed in place: a copy of what was just written piece by piece would wait for it.
  */
 static void run_panels(Strip *strip, GemmTile *tile) {
-    const Cut *cut = strip->cut;
+    const Partition *part = strip->part;
     uint32_t *c = tile->c;
-    for (uint64_t j = 0; j < strip->columns; j += cut->width) {
-        tile->columns = (uint32_t)least(strip->columns - j, cut->width);
+    for (uint64_t j = 0; j < strip->columns; j += part->width) {
+        tile->columns = (uint32_t)least(strip->columns - j, part->width);
         tile->b = strip->b + j * tile->depth;
         tile->c = c + j;
         run_panel(strip, tile, j + tile->columns == strip->columns);
@@ -150,7 +151,7 @@ static void run_panels(Strip *strip, GemmTile *tile) {
 
 /* B's next block: of the same strip, or the first of the strip behind it. */
 static Ahead block_ahead(const Strip *strip, uint64_t k) {
-    const Gemm *g = strip->cut->gemm;
+    const Gemm *g = strip->part->gemm;
     const GemmMatrix *b = g->b_matrix;
     uint64_t column = strip->column, columns = strip->columns;
     if (!b || b->column != 1) return (Ahead){0};
@@ -169,31 +170,31 @@ static Ahead block_ahead(const Strip *strip, uint64_t k) {
 
 /* What is to be fetched while the tiles of a block are computed: in parts of equal size. */
 static void plan_ahead(Strip *strip, uint64_t k) {
-    const Cut *cut = strip->cut;
+    const Partition *part = strip->part;
     strip->next_b = block_ahead(strip, k);
     uint64_t lines = strip->next_b.rows * div_up(strip->next_b.size, CACHE_LINE);
     uint64_t tiles =
-        div_up(strip->row_end - strip->row, cut->isa->rows) * div_up(strip->columns, cut->width);
+        div_up(strip->row_end - strip->row, part->isa->rows) * div_up(strip->columns, part->width);
     strip->lines = div_up(lines, tiles);
 }
 
 static void pack_b(Strip *strip, const GemmBlock *block) {
-    const Cut *cut = strip->cut;
-    const GemmIsa *isa = cut->isa;
-    cut->gemm->pack_b(cut->gemm->b, block, strip->b);
-    uint64_t in_panel = (strip->columns - 1) % cut->width;
+    const Partition *part = strip->part;
+    const GemmIsa *isa = part->isa;
+    part->gemm->pack_b(part->gemm->b, block, strip->b);
+    uint64_t in_panel = (strip->columns - 1) % part->width;
     uint32_t rest = (uint32_t)(in_panel % isa->lanes + 1);
-    strip->rest = rest <= isa->turned_most ? rest : 0;
+    strip->rest = rest <= isa->transposed_most ? rest : 0;
     if (!strip->rest) return;
     uint64_t panel = strip->columns - 1 - in_panel, lane = in_panel + 1 - rest;
-    cut->loops->transpose((float *)strip->last, block->depth,
-                          (const float *)strip->b + panel * block->depth + lane, cut->width,
-                          block->depth, rest);
+    part->loops->transpose((float *)strip->last, block->depth,
+                           (const float *)strip->b + panel * block->depth + lane, part->width,
+                           block->depth, rest);
 }
 
 /* What is done to some rows of a strip when their sums are made. */
 static void run_epilogue(const Strip *strip, uint64_t row, uint64_t rows, float *c) {
-    const Gemm *g = strip->cut->gemm;
+    const Gemm *g = strip->part->gemm;
     Epilogue epilogue = *g->epilogue;
     if (epilogue.residual) epilogue.residual += strip->batch * g->m * g->n;
     epilogue_apply(&epilogue, &(EpilogueBlock){.y = c,
@@ -205,28 +206,28 @@ static void run_epilogue(const Strip *strip, uint64_t row, uint64_t rows, float 
 }
 
 static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
-    const Cut *cut = strip->cut;
-    const Gemm *g = cut->gemm;
+    const Partition *part = strip->part;
+    const Gemm *g = part->gemm;
     GemmBlock block = {.batch = strip->batch,
                        .k = k,
                        .depth = depth,
                        .lane = strip->column,
                        .lanes = strip->columns,
-                       .width = cut->width,
-                       .loops = cut->loops};
+                       .width = part->width,
+                       .loops = part->loops};
     pack_b(strip, &block);
     plan_ahead(strip, k + depth);
     const size_t element = gemm_element(g->a);
     const char *a = gemm_start(g->a, strip->batch) + k * element;
-    for (uint64_t i = strip->row; i < strip->row_end; i += cut->isa->rows) {
-        uint32_t rows = (uint32_t)least(strip->row_end - i, cut->isa->rows);
+    for (uint64_t i = strip->row; i < strip->row_end; i += part->isa->rows) {
+        uint32_t rows = (uint32_t)least(strip->row_end - i, part->isa->rows);
         GemmTile tile = {.depth = depth,
                          .a = a + i * g->a->row * element,
                          .a_row = g->a->row,
                          .c_row = g->n,
                          .rows = rows,
                          .add = g->add || k > 0};
-        if (cut->copies) {
+        if (part->copies) {
             block.lane = i;
             block.lanes = rows;
             gemm_copy_rows(g->a, &block, (float *)strip->a);
@@ -238,7 +239,7 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
         tile.c = (uint32_t *)g->c + (strip->batch * g->m + i) * g->n + strip->column;
         strip->next_a = (Ahead){.from = a + (i + rows) * g->a->row * element,
                                 .row = g->a->row * element,
-                                .rows = least(strip->row_end - i - rows, cut->isa->rows),
+                                .rows = least(strip->row_end - i - rows, part->isa->rows),
                                 .size = depth * element};
         run_panels(strip, &tile);
         if (g->epilogue && k + depth == g->k) run_epilogue(strip, i, rows, tile.c);
@@ -247,11 +248,11 @@ static void run_depth(Strip *strip, uint64_t k, uint64_t depth) {
 
 /* Columns [column, column_end) of some rows of a batch, in strips of about one size each. */
 static void run_columns(Strip *s) {
-    const Cut *cut = s->cut;
-    const uint64_t depth = cut->gemm->k;
-    uint64_t panels = div_up(s->column_end - s->column, cut->width);
-    uint64_t strips = div_up(panels * cut->width, STRIP);
-    uint64_t strip = div_up(panels, strips) * cut->width;
+    const Partition *part = s->part;
+    const uint64_t depth = part->gemm->k;
+    uint64_t panels = div_up(s->column_end - s->column, part->width);
+    uint64_t strips = div_up(panels * part->width, STRIP);
+    uint64_t strip = div_up(panels, strips) * part->width;
     for (; s->column < s->column_end; s->column += strip) {
         s->columns = least(s->column_end - s->column, strip);
         for (uint64_t k = 0; k < depth; k += GEMM_DEPTH)
@@ -259,29 +260,30 @@ static void run_columns(Strip *s) {
     }
 }
 
-static void run_share(const Cut *cut, unsigned share, uint32_t *buffer) {
-    const Gemm *g = cut->gemm;
-    uint64_t first = cut->units * share / cut->shares,
-             last = cut->units * (share + 1) / cut->shares;
+static void run_share(const Partition *part, unsigned share, uint32_t *buffer) {
+    const Gemm *g = part->gemm;
+    uint64_t first = part->units * share / part->shares,
+             last = part->units * (share + 1) / part->shares;
     uint64_t count;
     for (; first < last; first += count) {
-        uint64_t unit = first % cut->in_batch;
-        count = least(last - first, cut->in_batch - unit);
-        uint64_t from = unit * cut->unit, to = (unit + count) * cut->unit;
-        Strip s = {.cut = cut, .batch = first / cut->in_batch, .row_end = g->m, .column_end = g->n};
-        if (cut->by_rows)
+        uint64_t unit = first % part->in_batch;
+        count = least(last - first, part->in_batch - unit);
+        uint64_t from = unit * part->unit, to = (unit + count) * part->unit;
+        Strip s = {
+            .part = part, .batch = first / part->in_batch, .row_end = g->m, .column_end = g->n};
+        if (part->by_rows)
             s.row = from, s.row_end = least(to, g->m);
         else
             s.column = from, s.column_end = least(to, g->n);
         s.a = buffer;
-        s.last = s.a + cut->a_size;
-        s.b = s.last + cut->rest_size;
+        s.last = s.a + part->a_size;
+        s.b = s.last + part->rest_size;
         run_columns(&s);
     }
 }
 
 typedef struct ShareJob {
-    const Cut *cut;
+    const Partition *part;
     uint32_t *buffers; /* one a share */
 } ShareJob;
 
@@ -289,7 +291,7 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
     const ShareJob *job = data;
     (void)lane;
     for (uint64_t share = first; share < end; share++)
-        run_share(job->cut, (unsigned)share, job->buffers + job->cut->buffer * share);
+        run_share(job->part, (unsigned)share, job->buffers + job->part->buffer * share);
 }
 
 /* k == 0: the sum of nothing. */
@@ -313,11 +315,11 @@ bool gemm_run_level(KernelCall *call, const Gemm *g, IsaLevel level) {
     }
     double work = (double)g->batches * (double)g->m * (double)g->n * (double)g->k;
     unsigned threads = kernel_work_threads(call, work / BLOCKED_SPEED, UINT64_MAX);
-    const Cut cut = cut_make(g, level, threads);
-    uint32_t *buffers = kernel_workspace(call, cut.buffer * cut.shares * sizeof *buffers);
+    const Partition part = partition_make(g, level, threads);
+    uint32_t *buffers = kernel_workspace(call, part.buffer * part.shares * sizeof *buffers);
     if (!buffers) return false;
-    const ShareJob job = {&cut, buffers};
-    kernel_run_parts(call->workers, (KernelCut){cut.shares, 1, cut.shares}, run_shares, &job);
+    const ShareJob job = {&part, buffers};
+    kernel_run_parts(call->workers, (KernelCut){part.shares, 1, part.shares}, run_shares, &job);
     return true;
 }
 

@@ -64,7 +64,7 @@ static void narrow_task(const VectorJob *job, uint64_t i, uint64_t count, float 
         if (job->dots)
             job->loops->dots(job->y + i + r, wide, length, job->x, some, length);
         else
-            job->loops->sweep(job->y + i, wide, length, job->x + r, some, length);
+            job->loops->gemv(job->y + i, wide, length, job->x + r, some, length);
     }
 }
 
@@ -80,7 +80,7 @@ static void vector_part(const void *data, uint64_t first, uint64_t end, unsigned
         else if (job->dots)
             loops->dots(job->y + i, m + i * job->row, job->row, job->x, count, job->k);
         else
-            loops->sweep(job->y + i, m + i, job->row, job->x, job->k, count);
+            loops->gemv(job->y + i, m + i, job->row, job->x, job->k, count);
     }
 }
 

@@ -36,7 +36,7 @@ void gemm_copy_rows(const GemmMatrix *m, const GemmBlock *block, float *to) {
 }
 
 /* Columns that lie side by side in memory, each in its own lane. */
-static void pack_turned(const float *from, uint64_t step, const GemmBlock *block, float *to) {
+static void pack_transposed(const float *from, uint64_t step, const GemmBlock *block, float *to) {
     const uint32_t width = block->width;
     for (uint64_t j = 0; j < block->lanes; j += width, to += width * block->depth) {
         uint64_t lanes = block->lanes - j < width ? block->lanes - j : width;
@@ -45,7 +45,7 @@ static void pack_turned(const float *from, uint64_t step, const GemmBlock *block
 }
 
 /* Of narrow elements: rows go into panels as they are widened, columns by pieces that are then
- * turned. */
+ * transposed. */
 static void pack_narrow(const GemmMatrix *m, const GemmBlock *block, float *to) {
     enum { PIECE = 64, WIDEST = 64 };
     const uint32_t width = block->width;
@@ -84,7 +84,7 @@ void gemm_pack_columns(const void *source, const GemmBlock *block, void *to) {
     else if (m->column == 1)
         block->loops->panels(to, from, m->row, block);
     else if (m->row == 1)
-        pack_turned(from, m->column, block, to);
+        pack_transposed(from, m->column, block, to);
     else
         pack_any(from, m, block, to);
 }

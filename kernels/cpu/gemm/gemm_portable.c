@@ -91,13 +91,13 @@ static void dots(float *y, const float *matrix, uint64_t row, const float *x, ui
     }
 }
 
-static void sweep(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                  uint64_t columns) {
+static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
+                 uint64_t columns) {
     for (uint64_t k = 0; k < depth; k++, matrix += row)
         for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
 }
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose, gemm_panels_portable, dots, sweep};
+    static const GemmLoops table = {transpose, gemm_panels_portable, dots, gemv};
     return &table;
 }

@@ -22,7 +22,7 @@ static float random_float(void) {
 
 typedef struct Case {
     uint64_t batches, m, n, k;
-    bool a_turned, b_turned, add, bias;
+    bool a_transposed, b_transposed, add, bias;
 } Case;
 
 static float *floats(Arena *arena, uint64_t count) {
@@ -31,8 +31,9 @@ static float *floats(Arena *arena, uint64_t count) {
     return items;
 }
 
-static GemmMatrix matrix(const float *data, bool turned, uint64_t rows, uint64_t columns) {
-    return (GemmMatrix){.data = data, .row = turned ? 1 : columns, .column = turned ? rows : 1};
+static GemmMatrix matrix(const float *data, bool transposed, uint64_t rows, uint64_t columns) {
+    return (GemmMatrix){
+        .data = data, .row = transposed ? 1 : columns, .column = transposed ? rows : 1};
 }
 
 static const uint64_t *offsets(Arena *arena, uint64_t count, uint64_t step) {
@@ -169,8 +170,8 @@ static void run_case(KernelCall *call, const Case *c) {
                       .m = c->m,
                       .n = c->n,
                       .k = c->k,
-                      .a = matrix(a, c->a_turned, c->m, c->k),
-                      .b = matrix(b, c->b_turned, c->k, c->n),
+                      .a = matrix(a, c->a_transposed, c->m, c->k),
+                      .b = matrix(b, c->b_transposed, c->k, c->n),
                       .add = c->add,
                       .bias = c->bias ? bias : NULL,
                       .bias_batches = 2};
@@ -227,8 +228,8 @@ static void test_sizes(void **unused) {
                         .m = sizes[random_bits() / 7 % COUNT],
                         .n = sizes[random_bits() / 7 % COUNT],
                         .k = sizes[random_bits() / 7 % COUNT],
-                        .a_turned = bits & 8,
-                        .b_turned = bits & 16,
+                        .a_transposed = bits & 8,
+                        .b_transposed = bits & 16,
                         .add = bits & 32,
                         .bias = bits & 64};
         run_case(&call, &c);
@@ -336,8 +337,8 @@ static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
     assert_memory_equal(b->want, b->got, sizeof b->want);
     plain->dots(b->want, b->from, 71, b->x, 5, n);
     loops->dots(b->got, b->from, 71, b->x, 5, n);
-    plain->sweep(b->want, b->from, 70, b->x, n % 11, n);
-    loops->sweep(b->got, b->from, 70, b->x, n % 11, n);
+    plain->gemv(b->want, b->from, 70, b->x, n % 11, n);
+    loops->gemv(b->got, b->from, 70, b->x, n % 11, n);
     compare(b);
 }
 

@@ -47,14 +47,18 @@ static void compute(const char *op, uint32_t inputs, const int64_t *dims, float 
 
 static void test_threads(void **state) {
     static float want[COUNT], got[COUNT];
-    static const int64_t same[] = {PLANES, ROWS, COLUMNS}, turned[] = {COLUMNS, ROWS, PLANES};
+    static const int64_t same[] = {PLANES, ROWS, COLUMNS}, transposed[] = {COLUMNS, ROWS, PLANES};
     static const struct {
         const char *op;
         uint32_t inputs;
         const int64_t *dims;
     } cases[] = {
-        {"Add", 2, same},     {"Relu", 1, same},        {"Erf", 1, same},
-        {"Softmax", 1, same}, {"Transpose", 1, turned}, {"LayerNormalization", 2, same},
+        {"Add", 2, same},
+        {"Relu", 1, same},
+        {"Erf", 1, same},
+        {"Softmax", 1, same},
+        {"Transpose", 1, transposed},
+        {"LayerNormalization", 2, same},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -20,7 +20,7 @@ typedef struct StridedAxis {
 typedef struct StridedWalk {
     uint32_t rank;
     StridedAxis *axes; /* [rank], the last one innermost */
-    Workers *workers; /* as a call's */
+    Workers *workers;  /* as a call's */
 } StridedWalk;
 
 /* A walk of that many axes, in scratch, all of one element: the callers set them. */

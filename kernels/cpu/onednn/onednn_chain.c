@@ -156,7 +156,8 @@ const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t wh
     return chain->failed ? NULL : chain->lib->primitive_desc_query_md(last(chain)->desc, what, 0);
 }
 
-const char *onednn_name(const OnednnChain *chain) {
+/* The last step's implementation, "brg:avx512_core". */
+static const char *onednn_name(const OnednnChain *chain) {
     const char *name = "";
     if (!chain->failed)
         chain->lib->primitive_desc_query(last(chain)->desc, dnnl_query_impl_info_str, 0, &name);

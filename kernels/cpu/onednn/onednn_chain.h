@@ -67,8 +67,6 @@ bool onednn_step(OnednnChain *chain, dnnl_status_t status, dnnl_primitive_desc_t
 void onednn_args(OnednnChain *chain, const ChainArg *args, int count);
 /* A layout of the last step: dnnl_query_src_md, … */
 const_dnnl_memory_desc_t onednn_wanted(const OnednnChain *chain, dnnl_query_t what);
-/* The last step's implementation, "brg:avx512_core". */
-const char *onednn_name(const OnednnChain *chain);
 /* Fails the chain where that is a reference implementation: correct and very slow. */
 void onednn_refuse_reference(OnednnChain *chain);
 

@@ -251,59 +251,60 @@ const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, one
 
 /* From sums with channels last to rows of filters: less what the zero point added, with the bias.
  */
-typedef struct Turn {
+typedef struct Transpose {
     const BytesConv *conv;
     const GemmLoops *loops;
     const float *from; /* [images, columns, filters]; int32, which the loop only moves */
     float *to;         /* [images, filters, columns] */
     const int32_t *bias;
     uint32_t zero;
-} Turn;
+} Transpose;
 
-enum { TURN_COLUMNS = 64, TURN_FILTERS = 16 };
+enum { TRANSPOSE_COLUMNS = 64, TRANSPOSE_FILTERS = 16 };
 
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
 /* Filters [first, first + count) of an image, part by part. */
-static void turn_filters(const Turn *t, uint64_t image, uint64_t first, uint64_t count) {
+static void transpose_filters(const Transpose *t, uint64_t image, uint64_t first, uint64_t count) {
     const BytesConv *conv = t->conv;
     const int32_t *sums = (const int32_t *)(const void *)(conv->packed + conv->packed_size);
     const float *from = t->from + image * conv->columns * conv->filters + first;
     float *to = t->to + (image * conv->filters + first) * conv->columns;
-    for (uint64_t i = 0; i < conv->columns; i += TURN_COLUMNS) {
-        uint64_t columns = least(conv->columns - i, TURN_COLUMNS);
-        float part[TURN_COLUMNS * TURN_FILTERS + GEMM_SLACK];
-        t->loops->transpose(part, TURN_COLUMNS, from + i * conv->filters, conv->filters, columns,
-                            count);
+    for (uint64_t i = 0; i < conv->columns; i += TRANSPOSE_COLUMNS) {
+        uint64_t columns = least(conv->columns - i, TRANSPOSE_COLUMNS);
+        float part[TRANSPOSE_COLUMNS * TRANSPOSE_FILTERS + GEMM_SLACK];
+        t->loops->transpose(part, TRANSPOSE_COLUMNS, from + i * conv->filters, conv->filters,
+                            columns, count);
         for (uint64_t f = 0; f < count; f++) {
             uint32_t add = t->bias ? (uint32_t)t->bias[first + f] : 0;
             uint32_t *row = (uint32_t *)(void *)(to + f * conv->columns + i);
-            const uint32_t *turned = (const uint32_t *)(const void *)(part + f * TURN_COLUMNS);
+            const uint32_t *transposed =
+                (const uint32_t *)(const void *)(part + f * TRANSPOSE_COLUMNS);
             add -= t->zero * (uint32_t)sums[first + f];
-            for (uint64_t k = 0; k < columns; k++) row[k] = turned[k] + add;
+            for (uint64_t k = 0; k < columns; k++) row[k] = transposed[k] + add;
         }
     }
 }
 
-static void turn_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    const Turn *t = data;
+static void transpose_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Transpose *t = data;
     const uint64_t filters = t->conv->filters;
-    const uint64_t parts = (filters + TURN_FILTERS - 1) / TURN_FILTERS;
+    const uint64_t parts = (filters + TRANSPOSE_FILTERS - 1) / TRANSPOSE_FILTERS;
     (void)lane;
     for (uint64_t i = first; i < end; i++) {
-        uint64_t filter = i % parts * TURN_FILTERS;
-        turn_filters(t, i / parts, filter, least(filters - filter, TURN_FILTERS));
+        uint64_t filter = i % parts * TRANSPOSE_FILTERS;
+        transpose_filters(t, i / parts, filter, least(filters - filter, TRANSPOSE_FILTERS));
     }
 }
 
-static void turn(KernelCall *call, const Turn *t) {
+static void transpose(KernelCall *call, const Transpose *t) {
     const BytesConv *conv = t->conv;
-    uint64_t parts = (conv->filters + TURN_FILTERS - 1) / TURN_FILTERS;
+    uint64_t parts = (conv->filters + TRANSPOSE_FILTERS - 1) / TRANSPOSE_FILTERS;
     uint64_t tasks = conv->images * parts;
-    double work = (double)tasks * TURN_FILTERS * (double)conv->columns;
-    kernel_run_parts(call->workers, kernel_work_cut(call, 4 * work, tasks), turn_part, t);
+    double work = (double)tasks * TRANSPOSE_FILTERS * (double)conv->columns;
+    kernel_run_parts(call->workers, kernel_work_cut(call, 4 * work, tasks), transpose_part, t);
 }
 
 static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t *bias,
@@ -321,13 +322,13 @@ static bool sums_by_onednn(KernelCall *call, const ConvBytes *at, const int32_t 
     onednn_set(chain, conv->x, bytes);
     onednn_set(chain, conv->w, conv->packed);
     if (!onednn_chain_run(call, chain, workspace)) return false;
-    const Turn t = {.conv = conv,
-                    .loops = gemm_loops(isa_best()),
-                    .from = onednn_at(chain, conv->y, workspace),
-                    .to = (float *)(void *)sums,
-                    .bias = bias,
-                    .zero = (uint32_t)zero};
-    turn(call, &t);
+    const Transpose t = {.conv = conv,
+                         .loops = gemm_loops(isa_best()),
+                         .from = onednn_at(chain, conv->y, workspace),
+                         .to = (float *)(void *)sums,
+                         .bias = bias,
+                         .zero = (uint32_t)zero};
+    transpose(call, &t);
     return true;
 }
 

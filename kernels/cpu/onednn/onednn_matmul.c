@@ -234,9 +234,9 @@ static bool fused_operands_suit(KernelCall *call, const GemmAttrs *attrs) {
 }
 
 /* The plain matrix with its axes exchanged; `dims` is for the view. */
-static KernelTensor turned(const KernelTensor *tensor, bool turn, int64_t dims[2]) {
+static KernelTensor transposed(const KernelTensor *tensor, bool transpose, int64_t dims[2]) {
     KernelTensor view = *tensor;
-    if (!turn) return view;
+    if (!transpose) return view;
     dims[0] = tensor->dims[1];
     dims[1] = tensor->dims[0];
     view.dims = dims;
@@ -254,8 +254,8 @@ static KernelReady make_fused_matmul(KernelCall *call) {
         return KERNEL_DECLINED;
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !fused_check_residual(call))
         return KERNEL_FAILED;
-    const KernelTensor a = turned(&call->inputs[0], ta, a_dims);
-    const KernelTensor b = turned(&call->inputs[1], tb, b_dims);
+    const KernelTensor a = transposed(&call->inputs[0], ta, a_dims);
+    const KernelTensor b = transposed(&call->inputs[1], tb, b_dims);
     if (!matmul_batches(call, &a, &b, &call->outputs[0], &s)) return KERNEL_FAILED;
     if (call->outputs[0].count == 0 || !in_order(&s)) return KERNEL_DECLINED;
     const Product p = {.dtype = a.dtype,

@@ -72,8 +72,7 @@ static bool preferred(const KernelCall *call, const OnednnWork *work) {
 static bool may_be_native(const OnednnWork *work) {
 #if defined(__x86_64__)
     if (work->dtype == DTYPE_BFLOAT16) return __builtin_cpu_supports("avx512bf16");
-    if (is_bytes(work->family))
-        return __builtin_cpu_supports("avx512vnni") || isa_has_avx_vnni();
+    if (is_bytes(work->family)) return __builtin_cpu_supports("avx512vnni") || isa_has_avx_vnni();
 #else
     (void)work;
 #endif

@@ -51,7 +51,7 @@ bool kernel_fused_conv(KernelCall *call) {
 /* ---- MatMul ---------------------------------------------------------------------------------- */
 
 /* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
-static KernelTensor turned(const KernelTensor *tensor, int64_t *dims) {
+static KernelTensor transposed(const KernelTensor *tensor, int64_t *dims) {
     KernelTensor view = *tensor;
     for (uint32_t i = 0; i < view.rank; i++) dims[i] = tensor->dims[i];
     dims[view.rank - 2] = tensor->dims[view.rank - 1];
@@ -68,24 +68,25 @@ ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
 static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *epilogue) {
     const KernelTensor *y = &call->outputs[0];
     KernelTensor a = call->inputs[0], b = call->inputs[1];
-    bool turn_a = attrs->trans_a != 0, turn_b = attrs->trans_b != 0;
+    bool transpose_a = attrs->trans_a != 0, transpose_b = attrs->trans_b != 0;
     MatmulBatches s;
     /* rows of a transposed A do not go on from matrix to matrix, as matmul_batches may have them */
-    if ((turn_a && a.rank != 2) || (turn_b && b.rank < 2))
+    if ((transpose_a && a.rank != 2) || (transpose_b && b.rank < 2))
         return kernel_fail(call, "an operand of rank %u can't be transposed here",
-                           turn_a ? a.rank : b.rank);
-    if (turn_a) a = turned(&a, ARENA_ARRAY(call->scratch, int64_t, a.rank));
-    if (turn_b) b = turned(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
+                           transpose_a ? a.rank : b.rank);
+    if (transpose_a) a = transposed(&a, ARENA_ARRAY(call->scratch, int64_t, a.rank));
+    if (transpose_b) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
     if (!matmul_batches(call, &a, &b, y, &s)) return false;
     if (y->count == 0) return true;
-    const GemmMatrices g = {.batches = s.batches,
-                            .m = s.m,
-                            .n = s.n,
-                            .k = s.k,
-                            .a = {a.data, s.a, turn_a ? 1 : s.k, turn_a ? s.m : 1, DTYPE_UNDEFINED},
-                            .b = {b.data, s.b, turn_b ? 1 : s.n, turn_b ? s.k : 1, gemm_narrow(&b)},
-                            .c = y->data,
-                            .epilogue = attrs->alpha == 1 ? epilogue : NULL};
+    const GemmMatrices g = {
+        .batches = s.batches,
+        .m = s.m,
+        .n = s.n,
+        .k = s.k,
+        .a = {a.data, s.a, transpose_a ? 1 : s.k, transpose_a ? s.m : 1, DTYPE_UNDEFINED},
+        .b = {b.data, s.b, transpose_b ? 1 : s.n, transpose_b ? s.k : 1, gemm_narrow(&b)},
+        .c = y->data,
+        .epilogue = attrs->alpha == 1 ? epilogue : NULL};
     if (!gemm_matrices(call, &g)) return false;
     if (attrs->alpha == 1) return true;
     scale(y->data, y->count, attrs->alpha);

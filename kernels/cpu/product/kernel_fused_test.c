@@ -21,7 +21,7 @@ static void expect(const KernelTensor *tensor, const float *wanted) {
             fail_msg("element %d is %g, not %g", (int)i, (double)have[i], (double)wanted[i]);
 }
 
-static const float two[] = {1, 2, 3, 4}, turned[] = {1, 3, 2, 4};
+static const float two[] = {1, 2, 3, 4}, transposed[] = {1, 3, 2, 4};
 
 /* ---- what they compute ----------------------------------------------------------------------- */
 
@@ -48,15 +48,15 @@ static void test_conv(void **state) {
 static void test_matmul(void **state) {
     (void)state;
     const float bias[] = {1, -21.5f}, z[] = {0, 1, 2, 3}, wanted[] = {15, 0, 33, 25.5f};
-    for (int turn = 0; turn < 4; turn++) {
+    for (int trans = 0; trans < 4; trans++) {
         KernelCase c;
         begin(&c, "MatMul");
         case_text(&c, "activation", "Relu");
         case_float(&c, "alpha", 2);
-        case_int(&c, "transA", turn & 1);
-        case_int(&c, "transB", turn >> 1);
-        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), turn & 1 ? turned : two);
-        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), turn >> 1 ? turned : two);
+        case_int(&c, "transA", trans & 1);
+        case_int(&c, "transB", trans >> 1);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), trans & 1 ? transposed : two);
+        case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), trans >> 1 ? transposed : two);
         case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(1, 2), bias);
         case_in(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2), z);
         case_out(&c, DTYPE_FLOAT, 2, CASE_DIMS(2, 2));

@@ -16,8 +16,6 @@ extern const ConvBytes conv_integer_operands, qlinear_conv_operands;
  * (NULL: none), modulo 2^32. False with the error set. */
 typedef bool ConvSums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums);
 
-ConvSums conv_byte_sums; /* by gemm.h; checks all operands */
-
 bool conv_integer_by(KernelCall *call, ConvSums *sums);
 bool qlinear_conv_by(KernelCall *call, ConvSums *sums);
 

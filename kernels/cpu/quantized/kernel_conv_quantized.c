@@ -30,7 +30,8 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
     return true;
 }
 
-bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
+static bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias,
+                           int32_t *sums) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
@@ -104,8 +105,8 @@ static void store_part(const void *data, uint64_t first, uint64_t end, unsigned 
         const Requantize how = {.scale = job->of_all * kernel_real(job->w_scale, filter),
                                 .zero = job->zero,
                                 .dtype = job->y->dtype};
-        quantized_store(&how, job->sums + i * job->plane,
-                        (uint8_t *)job->y->data + i * job->plane, job->plane);
+        quantized_store(&how, job->sums + i * job->plane, (uint8_t *)job->y->data + i * job->plane,
+                        job->plane);
     }
 }
 

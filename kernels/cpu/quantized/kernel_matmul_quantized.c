@@ -98,7 +98,7 @@ static bool zeros_fit(KernelCall *call, uint32_t i, const KernelTensor *matrix) 
                        dtype_name(matrix->dtype));
 }
 
-bool matmul_byte_sums(KernelCall *call, const ByteFactors *f, int32_t *sums) {
+static bool matmul_byte_sums(KernelCall *call, const ByteFactors *f, int32_t *sums) {
     const MatmulBatches *s = &f->s;
     uint64_t width = quantized_width(s->k);
     int16_t *a = widen(call, f->a, &f->a_zero, true, width),

@@ -23,8 +23,6 @@ typedef struct ByteFactors {
 /* sums[batches, m, n] = (a - a_zero) * (b - b_zero), modulo 2^32. False with the error set. */
 typedef bool ByteSums(KernelCall *call, const ByteFactors *factors, int32_t *sums);
 
-ByteSums matmul_byte_sums; /* by gemm.h */
-
 bool matmul_integer_by(KernelCall *call, ByteSums *sums);
 /* `sums` is called for products of 8-bit integers only. */
 bool qlinear_matmul_by(KernelCall *call, ByteSums *sums);

@@ -16,8 +16,8 @@
 
 enum {
     LANES = 32,
-    SHORT = 80, /* rows of fewer elements are added side by side, GROUP at a time */
-    GROUP = 32, /* not unrolled, but made vectors */
+    SHORT = 80,  /* rows of fewer elements are added side by side, GROUP at a time */
+    GROUP = 32,  /* not unrolled, but made vectors */
     NARROW = 32, /* of fewer columns, several runs are added side by side, PERIOD at most */
     PERIOD = 64,
 };

@@ -2,7 +2,7 @@
 /* ConvTranspose: each input element adds its multiple of the kernel to the output: for input
  * position i and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
  *
- * That is a product of matrices, weights turned by input, whose rows (m, t) are then added to the
+ * That is a product of matrices, weights transposed by input, whose rows (m, t) are then added to the
  * planes (float), or plain loops (double). Padding follows the operator's text: given pads, or for
  * output_shape and SAME_* the total of stride * (in - 1) + output_padding + (taps - 1) * dilation +
  * 1 - out, of which the half rounded down is at the beginning for SAME_UPPER and at the end

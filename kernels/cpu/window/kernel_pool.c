@@ -69,7 +69,7 @@ static bool next_row(const Window *w, PoolWindow *at) {
 }
 
 /* A row-major place in a plane as a column-major one. */
-static int64_t turned(const Window *w, int64_t at) {
+static int64_t column_major_at(const Window *w, int64_t at) {
     int64_t result = 0, size = 1;
     for (uint32_t i = 0; i < w->rank; i++) size *= w->axes[i].in;
     for (uint32_t i = w->rank; i-- > 0; at /= w->axes[i].in) {
@@ -221,8 +221,8 @@ static void run_planes_of(KernelCall *call, const Pool *pool, bool mean) {
             y[o] = best;                                                                           \
             if (where < 0) where = 0;                                                              \
             if (indices)                                                                           \
-                indices[o] =                                                                       \
-                    (int64_t)(plane * w->in) + (pool->column_major ? turned(w, where) : where);    \
+                indices[o] = (int64_t)(plane * w->in) +                                            \
+                             (pool->column_major ? column_major_at(w, where) : where);             \
         }                                                                                          \
     }
 #define NEVER(x) ((void)(x), false) /* integers are no NaN */

@@ -7,7 +7,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 
 /* 8 elements p[0], p[stride], … */
-AVX2_TARGET static inline __m256 spaced(const float *p, uint64_t stride) {
+AVX2_TARGET static inline __m256 strided(const float *p, uint64_t stride) {
     if (stride == 1) return _mm256_loadu_ps(p);
     if (stride == 2) { /* the second half ends with element 14, one short of a vector */
         __m256 low = _mm256_loadu_ps(p), high = _mm256_maskload_ps(p + 8, avx2_some(7));
@@ -37,7 +37,7 @@ AVX2_TARGET static inline __attribute__((always_inline)) void run_taps(float *to
             const float *row = from + i * stride, *w = t->weights;
             for (uint32_t r = 0; r < rows; r++, row += t->row)
                 for (uint32_t k = 0; k < taps; k++)
-                    sum = _mm256_fmadd_ps(_mm256_set1_ps(*w++), spaced(row + k * t->step, stride),
+                    sum = _mm256_fmadd_ps(_mm256_set1_ps(*w++), strided(row + k * t->step, stride),
                                           sum);
             _mm256_storeu_ps(to + i, sum);
         }
@@ -65,7 +65,7 @@ three_by_eight(float *to, const Taps *t, const float *row, const uint32_t lines,
         TILE_UNROLL
         for (uint32_t k = 0; k < 3; k++) {
             const float *at = row + k * t->step;
-            const __m256 x = whole ? spaced(at, stride) : _mm256_maskload_ps(at, mask);
+            const __m256 x = whole ? strided(at, stride) : _mm256_maskload_ps(at, mask);
             TILE_UNROLL
             for (uint32_t l = 0; l < lines; l++)
                 if (r >= l * stride && r < l * stride + 3)
@@ -144,7 +144,7 @@ AVX2_TARGET static inline __attribute__((always_inline)) void run_largest(float 
             const float *row = from + i * stride;
             for (uint32_t r = 0; r < t->rows; r++, row += t->row)
                 for (uint32_t k = 0; k < t->taps; k++) {
-                    __m256 x = spaced(row + k * t->step, stride);
+                    __m256 x = strided(row + k * t->step, stride);
                     unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
                     best = _mm256_max_ps(x, best);
                 }
@@ -174,7 +174,7 @@ AVX2_TARGET static void copy_row(float *to, const float *from, const TapRow *row
     for (uint64_t c = 0; c < row->copies; c++, to += row->to_step, from += row->from_step) {
         int64_t i = 0;
         for (; row->length - i >= 8; i += 8)
-            _mm256_storeu_ps(to + i, spaced(from + i * row->stride, stride));
+            _mm256_storeu_ps(to + i, strided(from + i * row->stride, stride));
         for (; i < row->length; i++) to[i] = from[i * row->stride];
     }
 }

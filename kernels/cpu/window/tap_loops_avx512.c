@@ -7,7 +7,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 
 /* 16 elements p[0], p[stride], …, those of the mask; 0 for others. Nothing else is read. */
-AVX512_TARGET static inline __m512 spaced(const float *p, uint64_t stride, __mmask16 mask) {
+AVX512_TARGET static inline __m512 strided(const float *p, uint64_t stride, __mmask16 mask) {
     if (stride == 1) return _mm512_maskz_loadu_ps(mask, p);
     if (stride == 2) {
         const __m512i even =
@@ -39,7 +39,7 @@ AVX512_TARGET static inline __attribute__((always_inline)) void run_taps(float *
             for (uint32_t r = 0; r < rows; r++, row += t->row)
                 for (uint32_t k = 0; k < taps; k++)
                     sum = _mm512_fmadd_ps(_mm512_set1_ps(*w++),
-                                          spaced(row + k * t->step, stride, mask), sum);
+                                          strided(row + k * t->step, stride, mask), sum);
             _mm512_mask_storeu_ps(to + i, mask, sum);
         }
 }
@@ -68,7 +68,7 @@ three_lines(float *to, const Taps *t, const float *from, const uint32_t lines,
         for (uint32_t r = 0; r < (lines - 1) * stride + 3; r++, row += t->row) {
             TILE_UNROLL
             for (uint32_t k = 0; k < 3; k++) {
-                __m512 x = spaced(row + k * t->step, stride, mask);
+                __m512 x = strided(row + k * t->step, stride, mask);
                 TILE_UNROLL
                 for (uint32_t l = 0; l < lines; l++)
                     if (r >= l * stride && r < l * stride + 3)
@@ -120,7 +120,7 @@ run_largest(float *to, const Taps *t, const uint64_t stride) {
             const float *row = t->from + line * t->line + i * stride;
             for (uint32_t r = 0; r < t->rows; r++, row += t->row)
                 for (uint32_t k = 0; k < t->taps; k++) {
-                    __m512 x = spaced(row + k * t->step, stride, mask);
+                    __m512 x = strided(row + k * t->step, stride, mask);
                     unordered |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
                     best = _mm512_max_ps(x, best);
                 }
@@ -157,11 +157,11 @@ AVX512_TARGET static void copy_row(float *to, const float *from, const TapRow *r
         if (stride == 1)
             for (uint64_t c = 0; c < row->copies; c++)
                 _mm512_mask_storeu_ps(target + c * row->to_step, mask,
-                                      spaced(source + c * row->from_step, 1, have));
+                                      strided(source + c * row->from_step, 1, have));
         else
             for (uint64_t c = 0; c < row->copies; c++)
                 _mm512_mask_storeu_ps(target + c * row->to_step, mask,
-                                      spaced(source + c * row->from_step, stride, have));
+                                      strided(source + c * row->from_step, stride, have));
     }
 }
 
@@ -201,7 +201,7 @@ edge_lines(float *to, const Taps *t, const TapEdges *e, uint64_t line, const uin
                             ((from_row + r) * e->in_width + i * stride - e->left) * sizeof(float);
             TILE_UNROLL
             for (uint32_t k = 0; k < 3; k++) {
-                __m512 x = spaced((const float *)(row + k * sizeof(float)), stride, have[k]);
+                __m512 x = strided((const float *)(row + k * sizeof(float)), stride, have[k]);
                 TILE_UNROLL
                 for (uint32_t l = 0; l < lines; l++)
                     if (r >= l * stride && r < l * stride + 3)

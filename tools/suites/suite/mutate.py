@@ -2,8 +2,8 @@
 """Mutants of models: one small change each, of a kind that a wrong converter or a hand could make.
 
 `mutant(rng, model)` changes a copy and says what was changed, or gives None where the change that
-was drawn does not suit the model. Half of what comes out is no valid model; which half, the caller
-asks others.
+was drawn does not suit the model. Half of what comes out is not a valid model; which half, the
+caller asks others.
 """
 
 import numpy as np

@@ -80,7 +80,7 @@ def nodes_with_one_name() -> onnx.ModelProto:
 
 @case
 def no_names_at_all() -> onnx.ModelProto:
-    """Neither nodes nor weights' graphs are named; names that are no identifiers."""
+    """Neither nodes nor weights' graphs are named; names that are not identifiers."""
     return model([node("MatMul", "x w", "1"), node("Exp", "1", "2"),
                   node("MatMul", "2 v", "y/0:1")],
                  [info("x", "N", 4)], [info("y/0:1", "N", 4)], [raw("w", 4, 3), raw("v", 3, 4)])
@@ -156,7 +156,7 @@ def training_info() -> onnx.ModelProto:
 
 @case
 def quantization_annotation() -> onnx.ModelProto:
-    """The scale that an annotation names is no operand of any node."""
+    """The scale that an annotation names is not an operand of any node."""
     made = dense()
     made.graph.initializer.append(helper.make_tensor("scale", FLOAT, [], [0.1]))
     annotation = made.graph.quantization_annotation.add(tensor_name="h")

@@ -56,7 +56,7 @@ class Verdict:
 
 
 def shape_problem(got: onnx.TensorShapeProto, want: onnx.TensorShapeProto) -> str:
-    """Why a shape is no refinement of the source's: known sizes and names stay, rank too."""
+    """Why a shape is not a refinement of the source's: known sizes and names stay, rank too."""
     if len(got.dim) != len(want.dim):
         return f"rank {len(got.dim)}, expected {len(want.dim)}"
     for i, (a, b) in enumerate(zip(got.dim, want.dim)):
