@@ -109,10 +109,20 @@ void upgrade_set_input(Node *node, uint32_t i, Value *value);
 #define UPGRADE_CODES(X)                                                                           \
     X(axis_broadcast)                                                                              \
     X(batch_norm_mode)                                                                             \
-    X(batch_norm_outputs) X(cast_to) X(clip_bounds) X(dropout_mask) X(dropout_mode)                \
-        X(dropout_ratio) X(flat_softmax) X(group_norm_scale) X(lp_power) X(one_hot_range)          \
-            X(pad_value) X(prelu_slope) X(resize_coordinates) X(resize_operands) X(scan_batch)     \
-                X(split_count) X(split_sizes) X(upsample_scales)
+    X(batch_norm_outputs)                                                                          \
+    X(cast_to)                                                                                     \
+    X(clip_bounds)                                                                                 \
+    X(dropout_mask)                                                                                \
+    X(dropout_mode)                                                                                \
+    X(dropout_ratio)                                                                               \
+    X(flat_softmax)                                                                                \
+    X(group_norm_scale)                                                                            \
+    X(lp_power)                                                                                    \
+    X(one_hot_range)                                                                               \
+    X(pad_value)                                                                                   \
+    X(prelu_slope)                                                                                 \
+    X(resize_coordinates)                                                                          \
+    X(resize_operands) X(scan_batch) X(split_count) X(split_sizes) X(upsample_scales)
 
 #define X(name)                                                                                    \
     bool upgrade_check_##name(Upgrade *upgrade, const Node *node, Err *err);                       \

@@ -69,6 +69,7 @@ if(DEMI_SANITIZE)
 endif()
 
 demi_python_test(check_includes check_includes.py ARGS --self-test)
+demi_python_test(format format_test.py ARGS --self-test)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
     demi_python_test(proto_check proto_check.py ARGS --self-test)
 endif()

@@ -10,14 +10,14 @@
 
 #define CASES(X)                                                                                   \
     X(1, 1) X(1, 2) X(2, 1) X(2, 2) X(3, 1) X(3, 2) X(4, 1) X(4, 2) X(5, 1) X(5, 2) X(6, 1) X(6, 2)
-#define TABLE(f, turned_tiles, turned_columns)                                                     \
+#define TABLE(f, transposed_tiles, transposed_columns)                                             \
     {                                                                                              \
         6, 2, 8,                                                                                   \
             {                                                                                      \
                 {f(1_1), f(1_2)}, {f(2_1), f(2_2)}, {f(3_1), f(3_2)},                              \
                 {f(4_1), f(4_2)}, {f(5_1), f(5_2)}, {f(6_1), f(6_2)},                              \
             },                                                                                     \
-            turned_tiles, turned_columns                                                           \
+            transposed_tiles, transposed_columns                                                   \
     }
 
 #define TILE_ROWS           6
@@ -234,7 +234,7 @@ TARGET static inline __attribute__((always_inline)) void transposed(const GemmTi
         }
 }
 
-TARGET static void turned_columns(const GemmTile *tile) {
+TARGET static void transposed_columns(const GemmTile *tile) {
     uint32_t r = 0;
     for (; r + 4 <= tile->rows; r += 4) {
         uint32_t j = 0;
@@ -246,7 +246,7 @@ TARGET static void turned_columns(const GemmTile *tile) {
 }
 
 const GemmIsa *gemm_isa_avx2(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 4),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, transposed_columns, 4),
                          pairs = TABLE(PAIRS_NAME, NULL, 0);
     return kind == GEMM_FLOAT ? &floats : &pairs;
 }

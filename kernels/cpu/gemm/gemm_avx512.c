@@ -9,15 +9,19 @@
 #define TARGET     AVX512_TARGET
 #define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
+/* Tiles of a row count a line. */
+/* clang-format off */
 #define CASES(X)                                                                                   \
-    X(1, 1)                                                                                        \
-    X(1, 2)                                                                                        \
-    X(1, 3)                                                                                        \
-    X(2, 1)                                                                                        \
-    X(2, 2)                                                                                        \
-    X(2, 3) X(3, 1) X(3, 2) X(3, 3) X(4, 1) X(4, 2) X(4, 3) X(5, 1) X(5, 2) X(5, 3) X(6, 1)        \
-        X(6, 2) X(6, 3) X(7, 1) X(7, 2) X(7, 3) X(8, 1) X(8, 2) X(8, 3)
-#define TABLE(f, turned_tiles, turned_columns)                                                     \
+    X(1, 1) X(1, 2) X(1, 3)                                                                        \
+    X(2, 1) X(2, 2) X(2, 3)                                                                        \
+    X(3, 1) X(3, 2) X(3, 3)                                                                        \
+    X(4, 1) X(4, 2) X(4, 3)                                                                        \
+    X(5, 1) X(5, 2) X(5, 3)                                                                        \
+    X(6, 1) X(6, 2) X(6, 3)                                                                        \
+    X(7, 1) X(7, 2) X(7, 3)                                                                        \
+    X(8, 1) X(8, 2) X(8, 3)
+/* clang-format on */
+#define TABLE(f, transposed_tiles, transposed_columns)                                             \
     {                                                                                              \
         8, 3, 16,                                                                                  \
             {                                                                                      \
@@ -25,7 +29,7 @@
                 {f(4_1), f(4_2), f(4_3)}, {f(5_1), f(5_2), f(5_3)}, {f(6_1), f(6_2), f(6_3)},      \
                 {f(7_1), f(7_2), f(7_3)}, {f(8_1), f(8_2), f(8_3)},                                \
             },                                                                                     \
-            turned_tiles, turned_columns                                                           \
+            transposed_tiles, transposed_columns                                                   \
     }
 
 #define TILE_ROWS           8
@@ -137,7 +141,7 @@ TARGET static inline __attribute__((always_inline)) void transposed(const GemmTi
     }
 }
 
-TARGET static void turned_columns(const GemmTile *tile) {
+TARGET static void transposed_columns(const GemmTile *tile) {
     uint32_t r = 0;
     for (; r + 8 <= tile->rows; r += 8) {
         uint32_t j = 0;
@@ -149,7 +153,7 @@ TARGET static void turned_columns(const GemmTile *tile) {
 }
 
 const GemmIsa *gemm_isa_avx512(GemmKind kind) {
-    static const GemmIsa floats = TABLE(FLOAT_NAME, turned_columns, 8),
+    static const GemmIsa floats = TABLE(FLOAT_NAME, transposed_columns, 8),
                          pairs = TABLE(PAIRS_NAME, NULL, 0), vnni = TABLE(VNNI_NAME, NULL, 0);
     if (kind == GEMM_FLOAT) return &floats;
     return __builtin_cpu_supports("avx512vnni") ? &vnni : &pairs;

@@ -118,8 +118,10 @@ KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
 #define NUMBER_TYPES(X)                                                                            \
     X(FLOAT, float)                                                                                \
     X(DOUBLE, double)                                                                              \
-    X(INT8, int8_t) X(INT16, int16_t) X(INT32, int32_t) X(INT64, int64_t) X(UINT8, uint8_t)        \
-        X(UINT16, uint16_t) X(UINT32, uint32_t) X(UINT64, uint64_t)
+    X(INT8, int8_t)                                                                                \
+    X(INT16, int16_t)                                                                              \
+    X(INT32, int32_t)                                                                              \
+    X(INT64, int64_t) X(UINT8, uint8_t) X(UINT16, uint16_t) X(UINT32, uint32_t) X(UINT64, uint64_t)
 #define ARG_BOTH(D, T) ARG_LOOP(arg_max_##T, T, ABOVE) ARG_LOOP(arg_min_##T, T, BELOW)
 NUMBER_TYPES(ARG_BOTH)
 
@@ -209,8 +211,8 @@ KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0
 #define CUM_TYPES(X)                                                                               \
     X(FLOAT, float, double)                                                                        \
     X(DOUBLE, double, double)                                                                      \
-    X(INT32, int32_t, uint64_t) X(INT64, int64_t, uint64_t) X(UINT32, uint32_t, uint64_t)          \
-        X(UINT64, uint64_t, uint64_t)
+    X(INT32, int32_t, uint64_t)                                                                    \
+    X(INT64, int64_t, uint64_t) X(UINT32, uint32_t, uint64_t) X(UINT64, uint64_t, uint64_t)
 #define CUM_BOTH(D, T, A) CUM_LOOP(cum_sum_##T, T, A, 0, +) CUM_LOOP(cum_prod_##T, T, A, 1, *)
 CUM_TYPES(CUM_BOTH)
 
