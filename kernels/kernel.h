@@ -4,14 +4,20 @@
  * A kernel is a row of kernels.def and a function. It sees tensors and its attributes as a struct,
  * and nothing of graphs or plans. The host (runtime/) has already
  *  - found the outputs' dtypes, and their dims and memory, unless the row says KERNEL_SIZES;
- *  - checked that operands which the operator's definition gives one type have it, and that all are
- *    of dtypes that the row takes;
+ *  - checked the operands against the operator's definition (kernel_check): there are no more than
+ *    it allows; those that it requires are there, and every input of a variadic one, while of a
+ *    variadic output some may miss; where it says a type they have it, and where it names a type
+ *    variable all of that name have one type;
+ *  - checked that the row takes all their dtypes (kernel_row_takes);
  *  - converted those that it does not take: 16-bit and smaller floats to float, 2- and 4-bit
  *    integers to 8-bit ones. A kernel written for float thereby serves float16 and bfloat16 with
  *    one rounding of its result.
  *
- * Shapes, attributes and index data are the file's, so a kernel checks what its arithmetic relies
- * on and fails with kernel_fail; it never reads or writes outside of its tensors.
+ * A kernel repeats none of that: required operands are call->inputs[i] and call->outputs[i], and
+ * kernel_input and kernel_result are for optional ones. (Only a row that asked for a constant as it
+ * is stored, by kernel_take_stored, has two types where the definition has one.) Shapes, attributes
+ * and index data are the file's, so a kernel checks what its arithmetic relies on and fails with
+ * kernel_fail; it never reads or writes outside of its tensors.
  *
  * Memory: elements of every dtype fill whole bytes here, those of 2, 4 and 6 bits one byte each, in
  * its low bits. Data is 64-byte aligned; that of empty tensors may not be read. Inputs are never
@@ -154,11 +160,17 @@ const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, 
 size_t kernel_row_count(void);
 const KernelRow *kernel_row(size_t index);
 
-/* Which operands of the operator have one element type (kernel_signatures.def), and whether a
- * call's do: the host asks before it runs a kernel, so that kernels may rely on it. NULL for
- * unknown operators. */
+/* What operands the operator has, and which of them have one element type (kernel_signatures.def).
+ * NULL for unknown operators. */
 const char *kernel_signature_find(const char *domain, const char *op, int64_t opset);
-bool kernel_signature_agrees(const char *types, const KernelCall *call);
+
+/* The check that every host makes before it runs a kernel, on operands as they are given, before
+ * any are converted; call->row need not be set. False with the error set, also where `types`, the
+ * operator's signature, is NULL. */
+bool kernel_check(KernelCall *call, const char *types);
+
+/* True where the row takes all operands' dtypes without conversion. */
+bool kernel_row_takes(const KernelRow *row, const KernelCall *call);
 
 /* Changes whenever a plan made for another table could mean something else. */
 uint64_t kernel_table_version(void);
@@ -179,14 +191,6 @@ static inline const KernelTensor *kernel_input(const KernelCall *call, uint32_t 
 static inline KernelTensor *kernel_result(const KernelCall *call, uint32_t i) {
     return i < call->output_count && call->outputs[i].present ? &call->outputs[i] : NULL;
 }
-
-/* True where the first so many inputs and outputs are there: what a kernel asks before it looks at
- * call->inputs[i] rather than kernel_input. False with the error set. */
-bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs);
-
-/* True where that output, if anybody wants it, has input 0's dtype: what a kernel asks that moves
- * elements as so many bytes. False with the error set. */
-bool kernel_same_type(KernelCall *call, uint32_t output);
 
 /* `axis` of a tensor of that rank, counted from the end where negative. False with the error set
  * where it is out of range. */
@@ -270,8 +274,9 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
  * no widened copy. False where it stays float. */
 bool kernel_take_stored(KernelCall *call, uint32_t i);
 
-/* Prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row declines,
- * the operator's rows behind it are asked; where all do, it fails. */
+/* Checks, prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row
+ * does not take the operands or declines, the operator's rows behind it are asked; where all do, it
+ * fails. */
 bool kernel_run_once(KernelCall *call);
 
 /* The host's: how memory that outlives the call is come by. Where a host leaves one but the first

@@ -74,21 +74,6 @@ bool kernel_fail(KernelCall *call, const char *format, ...) {
     return err_set(call->err, ERR_MODEL, "%s", text);
 }
 
-bool kernel_needs(KernelCall *call, uint32_t inputs, uint32_t outputs) {
-    for (uint32_t i = 0; i < inputs; i++)
-        if (!kernel_input(call, i)) return kernel_fail(call, "input %u is missing", i);
-    for (uint32_t i = 0; i < outputs; i++)
-        if (!kernel_result(call, i)) return kernel_fail(call, "output %u is missing", i);
-    return true;
-}
-
-bool kernel_same_type(KernelCall *call, uint32_t output) {
-    const KernelTensor *in = &call->inputs[0], *out = kernel_result(call, output);
-    return !out || out->dtype == in->dtype ||
-           kernel_fail(call, "output %u is %s, input 0 %s", output, dtype_name(out->dtype),
-                       dtype_name(in->dtype));
-}
-
 bool kernel_axis(KernelCall *call, int64_t axis, uint32_t rank, uint32_t *result) {
     int64_t from_start = axis < 0 ? axis + (int64_t)rank : axis;
     if (from_start < 0 || from_start >= (int64_t)rank)

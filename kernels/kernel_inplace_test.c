@@ -61,7 +61,7 @@ static bool run(const Try *t, bool in_place, unsigned char *result) {
     }
     case_out(&c, t->dtypes[t->place], t->rank, t->dims);
     if (in_place) c.outputs[0].data = c.inputs[t->place].data;
-    if (t->row->layout == &kernel_layout_broadcast) case_int(&c, "broadcast", 1);
+    if (t->row->layout == &op_attrs_broadcast) case_int(&c, "broadcast", 1);
     if (attr_layout_find(t->row->layout, "direction", 9)) case_text(&c, "direction", "LEFT");
     bool ok = case_run(&c);
     if (ok)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which operands of an operator have one element type: the tables kernel_signatures.def and
- * fused_signatures.def, and the check that a call's operands agree with them.
- * tools/gen/gen_kernel_signatures.py says what the letters mean. */
+ * fused_signatures.def, and the check that a call's operands agree with them, which is
+ * made before every kernel. tools/gen/gen_kernel_signatures.py says what the letters mean. */
 #include <string.h>
 
 #include "kernel.h"
@@ -67,15 +67,16 @@ static bool fits(const Item *item, Dtype dtype, Dtype *bound) {
 }
 
 /* Looks at `count` operands by the items from `text` on; `bound` has the types of letters so far.
- */
-static bool check(const char *text, const KernelTensor *operands, uint32_t count, Dtype *bound) {
+ * Of variadic ones some may be missing: outputs that nobody wants. */
+static bool check(const char *text, const KernelTensor *operands, uint32_t count, Dtype *bound,
+                  bool may_miss) {
     bool started = false; /* the variadic item has an operand */
     for (uint32_t i = 0; i < count; i++) {
         Item item = item_at(text);
         if (item.letter == '\0' || item.letter == '>') return false; /* more than there can be */
         if (!item.variadic) text = behind(text);
         started |= item.variadic;
-        if (!operands[i].present && !item.optional && !item.variadic) return false;
+        if (!operands[i].present && !item.optional && !(item.variadic && may_miss)) return false;
         if (operands[i].present && !fits(&item, operands[i].dtype, bound)) return false;
     }
     for (;; text = behind(text)) { /* the rest must be optional */
@@ -85,8 +86,9 @@ static bool check(const char *text, const KernelTensor *operands, uint32_t count
     }
 }
 
-bool kernel_signature_agrees(const char *types, const KernelCall *call) {
+bool kernel_check(KernelCall *call, const char *types) {
     Dtype bound[26] = {DTYPE_UNDEFINED};
-    return check(types, call->inputs, call->input_count, bound) &&
-           check(strchr(types, '>') + 1, call->outputs, call->output_count, bound);
+    return (types && check(types, call->inputs, call->input_count, bound, false) &&
+            check(strchr(types, '>') + 1, call->outputs, call->output_count, bound, true)) ||
+           kernel_fail(call, "its operands' types are none that it can have together");
 }

@@ -7,9 +7,9 @@
 
 static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
-    {domain, op, since, kernel_##function, &kernel_layout_##layout, types, flags, #function, NULL},
+    {domain, op, since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL},
 #define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
-    {domain, op,    since,     kernel_##function,        &kernel_layout_##layout,                  \
+    {domain, op,    since,     kernel_##function,        &op_attrs_##layout,                       \
      types,  flags, #function, &kernel_prepare_##prepare},
 #include "kernels.def"
 #undef KERNEL
@@ -17,9 +17,6 @@ static const KernelRow rows[] = {
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
-
-static const AttrField no_fields[] = {{.name = NULL}};
-const AttrLayout kernel_layout_none = {1, no_fields};
 
 static int compare(const char *domain, const char *op, const KernelRow *row) {
     int order = strcmp(domain, row->domain);
@@ -76,8 +73,20 @@ static const KernelRow *row_behind(const KernelRow *row) {
     return same ? next : NULL;
 }
 
+bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
+    if (row->flags & KERNEL_BYTES) return true;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (call->inputs[i].present && !(row->types >> call->inputs[i].dtype & 1)) return false;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        if (call->outputs[i].present && !(row->types >> call->outputs[i].dtype & 1)) return false;
+    return true;
+}
+
 bool kernel_run_once(KernelCall *call) {
+    if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset)))
+        return false;
     for (const KernelRow *row = call->row; row; row = row_behind(row)) {
+        if (!kernel_row_takes(row, call)) continue;
         const KernelPrepare *prepare = row->prepare;
         call->row = row;
         KernelReady ready = prepare ? prepare->make(call) : KERNEL_READY;
@@ -86,5 +95,5 @@ bool kernel_run_once(KernelCall *call) {
         call->prepared = NULL;
         if (ready != KERNEL_DECLINED) return ok;
     }
-    return kernel_fail(call, "%s declines", call->row->name);
+    return kernel_fail(call, "no kernel of it takes these operands");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The kernel table: sorted as kernel_find needs, of operators that exist, rows of one operator
- * alike. */
+ * alike. And what is checked before a kernel runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "kernel.h"
+#include "kernel_call_test.h"
 
 static int compare(const KernelRow *a, const KernelRow *b) {
     int order = strcmp(a->domain, b->domain);
@@ -46,10 +46,62 @@ static void test_rows(void **state) {
     assert_null(kernel_find("", "Reshape", 0, &count));
 }
 
+/* Operands by a letter each: f float, d double, i int32, l int64, h float16, - omitted. */
+static bool runs(const char *op, const char *inputs, const char *outputs) {
+    static const int64_t dims[] = {1};
+    static const Dtype dtypes[128] = {['f'] = DTYPE_FLOAT,
+                                      ['d'] = DTYPE_DOUBLE,
+                                      ['i'] = DTYPE_INT32,
+                                      ['l'] = DTYPE_INT64,
+                                      ['h'] = DTYPE_FLOAT16};
+    uint64_t data[CALL_MOST] = {0};
+    TestCall test;
+    test_call_begin(&test, op, 21);
+    if (attr_layout_find(test.call.row->layout, "axis", 4)) test_call_int(&test, "axis", 0);
+    for (uint32_t i = 0; inputs[i]; i++) {
+        KernelTensor t = test_tensor(dtypes[(int)inputs[i]], 1, dims, &data[i]);
+        t.present = inputs[i] != '-';
+        test_call_input(&test, i, t);
+    }
+    for (uint32_t i = 0; outputs[i]; i++) {
+        KernelTensor t = test_tensor(dtypes[(int)outputs[i]], 1, dims, &data[4 + i]);
+        t.present = outputs[i] != '-';
+        test_call_output(&test, i, t);
+    }
+    const bool ok = test_call_run(&test);
+    assert_true(ok || test.err.what[0]);
+    test_call_end(&test);
+    return ok;
+}
+
+/* Nothing that the definition does not allow comes to a kernel, whoever calls it. */
+static void test_checked(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *inputs, *outputs;
+        bool ok;
+    } cases[] = {
+        {"Add", "ff", "f", true},     {"Add", "f", "f", false},     {"Add", "f-", "f", false},
+        {"Add", "fff", "f", false},   {"Add", "fd", "f", false},    {"Add", "ff", "d", false},
+        {"Add", "ff", "-", false},    {"Add", "ff", "", false},     {"Add", "ff", "ff", false},
+        {"Add", "hh", "h", false}, /* no row takes it unconverted */
+        {"Concat", "f", "f", true},   {"Concat", "-", "f", false},  {"Concat", "", "f", false},
+        {"Concat", "d", "f", false},  {"Split", "f", "f", true},    {"Split", "f", "-", true},
+        {"Split", "fl", "f", false},  {"Split", "f", "", false},    {"Clip", "f--", "f", true},
+        {"Clip", "f---", "f", false}, {"Clip", "-ff", "f", false},  {"Clip", "fd", "f", false},
+        {"Shape", "f", "l", true},    {"Shape", "f", "i", false},   {"Gather", "fl", "f", true},
+        {"Gather", "fi", "f", true},  {"Gather", "fl", "i", false}, {"Where", "fff", "f", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (runs(cases[i].op, cases[i].inputs, cases[i].outputs) != cases[i].ok)
+            fail_msg("%s of %s to %s", cases[i].op, cases[i].inputs, cases[i].outputs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sorted),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,6 @@
 
 #include "checked.h"
 
-const char *const window_auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
-
 enum { POSITION_LIMIT_BITS = 61 };
 #define POSITION_LIMIT (INT64_C(1) << POSITION_LIMIT_BITS)
 

@@ -9,25 +9,7 @@
 #define DEMI_WINDOW_H
 
 #include "kernel.h"
-
-enum { WINDOW_NOTSET, WINDOW_SAME_UPPER, WINDOW_SAME_LOWER, WINDOW_VALID };
-
-/* The attributes, in the order of WINDOW_FIELDS. */
-typedef struct WindowAttrs {
-    int64_t auto_pad, group, ceil_mode;
-    AttrInts kernel_shape, strides, dilations, pads;
-} WindowAttrs;
-
-extern const char *const window_auto_pads[];
-
-/* Layout rows for a struct whose member `w` is a WindowAttrs. */
-#define WINDOW_FIELDS(Struct)                                                                      \
-    KERNEL_CHOICE(Struct, w.auto_pad, "auto_pad", window_auto_pads, WINDOW_NOTSET),                \
-        KERNEL_INT(Struct, w.group, "group", 1), KERNEL_INT(Struct, w.ceil_mode, "ceil_mode", 0),  \
-        KERNEL_FIELD(Struct, w.kernel_shape, "kernel_shape", INTS),                                \
-        KERNEL_FIELD(Struct, w.strides, "strides", INTS),                                          \
-        KERNEL_FIELD(Struct, w.dilations, "dilations", INTS),                                      \
-        KERNEL_FIELD(Struct, w.pads, "pads", INTS)
+#include "op_attrs.h"
 
 typedef struct WindowAxis {
     int64_t in, out, taps, stride, dilation, begin, end; /* begin, end: padding */

@@ -270,6 +270,18 @@ ModelSave *model_save_write(const Model *model, OutFile *out, bool external, Are
     return NULL;
 }
 
+/* A descriptor that keeps the lock of the output's folder once all files are closed: a lock belongs to
+ * what one of them opened, and to copies of that alone. -1 where there is none. */
+static int keep_lock(const Save *save, const OutFileList *all) {
+    for (size_t i = 0; i < all->count; i++) {
+        const OutFile *file = all->items[i];
+        if (file->locked && file->folder_device == save->out->folder_device &&
+            file->folder_inode == save->out->folder_inode)
+            return fcntl(file->folder, F_DUPFD_CLOEXEC, 0);
+    }
+    return -1;
+}
+
 bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
     OutFileList all = {0};
     save->err = err;
@@ -279,7 +291,7 @@ bool model_save_commit(ModelSave *save, const OutFileList *with, Err *err) {
     /* One save at a time from here on, of those that share the folder. */
     outfile_lock_folders(all.items, all.count);
     if (!save->out->streaming) find_stale(save);
-    int folder = save->out->folder < 0 ? -1 : fcntl(save->out->folder, F_DUPFD_CLOEXEC, 0);
+    int folder = save->out->streaming ? -1 : keep_lock(save, &all);
     bool ok = outfile_commit_all(all.items, all.count, err);
     bool replaced = outfile_is_in_place(save->out);
     for (size_t i = 0; replaced && folder >= 0 && i < save->stale.count; i++)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "constants.h"
-#include "shape_attrs.h"
+#include "op_attrs.h"
 
 enum { FLOAT_ITEMS = 64 }; /* float contents only ever are scales and bounds */
 
@@ -85,8 +85,9 @@ const void *shape_args_attrs(const Node *node, const ShapeRow *row, Arena *arena
         const AttrField *field =
             attr->name ? attr_layout_find(row->layout, attr->name->text, attr->name->length) : NULL;
         if (!field) continue;
-        if (attr->ref) return NULL;
-        if (shape_args_plain(attr, arena, &plain)) attr_layout_fill(attrs, field, &plain, arena);
+        if (attr->ref && attr_layout_is_shape(row->layout, field)) return NULL;
+        if (!attr->ref && shape_args_plain(attr, arena, &plain))
+            attr_layout_fill(attrs, field, &plain, arena);
     }
     return attrs;
 }

@@ -68,11 +68,12 @@ static Dtype step_given(const KernelRow *row, Dtype dtype) {
 }
 
 static bool row_serves(const KernelRow *row, const KernelCall *call, bool widened) {
+    if (!widened) return kernel_row_takes(row, call);
     if (row->flags & KERNEL_BYTES) return true;
     for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
         const KernelTensor *t =
             i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
-        if (t->present && !takes(row, widened ? step_given(row, t->dtype) : t->dtype)) return false;
+        if (t->present && !takes(row, step_given(row, t->dtype))) return false;
     }
     return true;
 }
@@ -114,7 +115,8 @@ static bool collect(Draft *d) {
                            .input_count = in,
                            .output_count = out,
                            .opset = step->opset,
-                           .constant = step->constant};
+                           .constant = step->constant,
+                           .err = exec->err};
     for (uint32_t i = 0; i < in; i++) {
         RtValue *value = exec_input(exec, step, i);
         if (!value) continue;
@@ -424,10 +426,7 @@ static uint32_t place_of(const Draft *d, const KernelRow *row) {
 static StepForm *form_make(Exec *exec, const LoadedStep *step) {
     Draft d = {.exec = exec, .step = step};
     if (!collect(&d)) return NULL;
-    if (!step->types || !kernel_signature_agrees(step->types, &d.call)) {
-        exec_fail(exec, step, "its operands' types are none that it can have together");
-        return NULL;
-    }
+    if (!kernel_check(&d.call, step->types)) return NULL;
     d.call.row = choose_row(step, &d.call, NULL);
     if (!d.call.row) {
         bool has = d.call.input_count && d.call.inputs[0].present;

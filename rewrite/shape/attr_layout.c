@@ -11,14 +11,16 @@ void *attr_layout_new(const AttrLayout *layout, Arena *arena) {
         switch (field->kind) {
         case ATTR_FIELD_INT:
         case ATTR_FIELD_CHOICE: *(int64_t *)place = field->otherwise; break;
-        case ATTR_FIELD_GRAPH: *(int64_t *)place = -1; break;
         case ATTR_FIELD_REAL: *(float *)place = field->real; break;
+        case ATTR_FIELD_TEXT:
+            if (field->text)
+                *(AttrText *)place = (AttrText){true, (uint32_t)strlen(field->text), field->text};
+            break;
         case ATTR_FIELD_INTS:
         case ATTR_FIELD_FLOAT:
         case ATTR_FIELD_FLOATS:
-        case ATTR_FIELD_TEXT:
         case ATTR_FIELD_TEXTS:
-        case ATTR_FIELD_STRINGS:
+        case ATTR_FIELD_VALUES:
         case ATTR_FIELD_TENSOR: break; /* zeroed: absent */
         }
     }
@@ -27,8 +29,15 @@ void *attr_layout_new(const AttrLayout *layout, Arena *arena) {
 
 const AttrField *attr_layout_find(const AttrLayout *layout, const char *name, size_t size) {
     for (const AttrField *field = layout->fields; field->name; field++)
-        if (strlen(field->name) == size && memcmp(field->name, name, size) == 0) return field;
+        if (*field->name && strlen(field->name) == size && memcmp(field->name, name, size) == 0)
+            return field;
     return NULL;
+}
+
+bool attr_layout_is_shape(const AttrLayout *layout, const AttrField *field) {
+    for (const AttrField *f = layout->fields; f != field; f++)
+        if (f->kind == ATTR_FIELD_VALUES) return false;
+    return true;
 }
 
 static int64_t choice_of(const AttrField *field, AttrText text) {
@@ -45,6 +54,7 @@ void attr_layout_fill(void *attrs, const AttrField *field, const PlainAttr *attr
     case ATTR_FIELD_INT:
         if (attr->kind == PLAIN_INT) *(int64_t *)place = attr->v.i;
         break;
+    case ATTR_FIELD_VALUES: break;
     case ATTR_FIELD_INTS:
         if (attr->kind == PLAIN_INTS)
             *(AttrInts *)place = (AttrInts){true, attr->count, attr->v.ints};
@@ -71,14 +81,8 @@ void attr_layout_fill(void *attrs, const AttrField *field, const PlainAttr *attr
     case ATTR_FIELD_CHOICE:
         if (attr->kind == PLAIN_TEXT) *(int64_t *)place = choice_of(field, attr->v.text);
         break;
-    case ATTR_FIELD_STRINGS:
-        if (attr->kind == PLAIN_TEXTS) *(AttrInts *)place = (AttrInts){true, attr->count, NULL};
-        break;
     case ATTR_FIELD_TENSOR:
         if (attr->kind == PLAIN_TENSOR) *(AttrTensor *)place = attr->v.tensor;
-        break;
-    case ATTR_FIELD_GRAPH:
-        if (attr->kind == PLAIN_GRAPH) *(int64_t *)place = attr->v.graph;
         break;
     }
 }

@@ -14,7 +14,8 @@
 
 #include "arena.h"
 
-/* List and text members; `present` is false where the attribute is absent. Borrowed. */
+/* List and text members; `present` is false where the attribute is absent and has no default.
+ * Borrowed. */
 typedef struct AttrInts {
     bool present;
     uint32_t count;
@@ -76,28 +77,28 @@ typedef struct PlainAttr {
 } PlainAttr;
 
 typedef enum AttrFieldKind {
-    ATTR_FIELD_INT,     /* int64_t, `otherwise` where absent */
-    ATTR_FIELD_INTS,    /* AttrInts */
-    ATTR_FIELD_REAL,    /* float, `real` where absent */
-    ATTR_FIELD_FLOAT,   /* AttrFloats of one item */
-    ATTR_FIELD_FLOATS,  /* AttrFloats */
-    ATTR_FIELD_TEXT,    /* AttrText */
-    ATTR_FIELD_TEXTS,   /* AttrTexts */
-    ATTR_FIELD_CHOICE,  /* int64_t: index into choices, `otherwise` where absent, -1 for others */
-    ATTR_FIELD_STRINGS, /* AttrInts with count only: how many strings there are */
-    ATTR_FIELD_TENSOR,  /* AttrTensor */
-    ATTR_FIELD_GRAPH,   /* int64_t: the graph's number, -1 where absent */
+    ATTR_FIELD_INT,    /* int64_t, `otherwise` where absent */
+    ATTR_FIELD_INTS,   /* AttrInts */
+    ATTR_FIELD_REAL,   /* float, `real` where absent */
+    ATTR_FIELD_FLOAT,  /* AttrFloats of one item */
+    ATTR_FIELD_FLOATS, /* AttrFloats */
+    ATTR_FIELD_TEXT,   /* AttrText, `text` where absent */
+    ATTR_FIELD_TEXTS,  /* AttrTexts */
+    ATTR_FIELD_CHOICE, /* int64_t: index into choices, `otherwise` where absent, -1 for others */
+    ATTR_FIELD_TENSOR, /* AttrTensor */
+    ATTR_FIELD_VALUES, /* none: the fields behind it matter to values alone, not to shapes */
 } AttrFieldKind;
 
 #define ATTR_ABSENT INT64_MIN /* `otherwise` of integers whose absence has a meaning */
 
 /* One attribute of a struct: where its value goes. */
 typedef struct AttrField {
-    const char *name; /* of the attribute */
+    const char *name; /* of the attribute; empty where none fills the member */
     AttrFieldKind kind;
     size_t offset;
     int64_t otherwise;
     float real;
+    const char *text;           /* NULL: the attribute has no default */
     const char *const *choices; /* CHOICE: NULL-terminated */
 } AttrField;
 
@@ -111,6 +112,9 @@ void *attr_layout_new(const AttrLayout *layout, Arena *arena);
 
 /* The member an attribute of that name fills; NULL where the struct has none. */
 const AttrField *attr_layout_find(const AttrLayout *layout, const char *name, size_t size);
+
+/* True where shapes depend on the layout's field. */
+bool attr_layout_is_shape(const AttrLayout *layout, const AttrField *field);
 
 /* Puts one attribute into its member. One of another type than the member's leaves it absent. */
 void attr_layout_fill(void *attrs, const AttrField *field, const PlainAttr *attr, Arena *arena);

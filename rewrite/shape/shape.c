@@ -15,7 +15,7 @@
 
 static const ShapeRow rows[] = {
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
-    {domain, name, since, variant, shape_##function, &shape_layout_##layout},
+    {domain, name, since, variant, shape_##function, &op_attrs_##layout},
 #include "operators.def"
 };
 

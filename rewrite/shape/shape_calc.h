@@ -9,7 +9,7 @@
 #define DEMI_SHAPE_CALC_H
 
 #include "shape.h"
-#include "shape_attrs.h"
+#include "op_attrs.h"
 
 #define SHAPE(domain, name, since, function, layout, variant)                                      \
     bool shape_##function(ShapeCall *call);

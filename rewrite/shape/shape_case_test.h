@@ -135,15 +135,14 @@ static void case_fill(Arena *arena, void *place, const AttrField *field, const c
         for (int64_t i = 0; field->choices[i]; i++)
             if (!strcmp(field->choices[i], value)) *(int64_t *)place = i;
         break;
-    case ATTR_FIELD_STRINGS: *(AttrInts *)place = (AttrInts){true, count, NULL}; break;
+    case ATTR_FIELD_TEXTS: *(AttrTexts *)place = (AttrTexts){true, count, NULL}; break;
     case ATTR_FIELD_TENSOR: {
         const ShapeOperand operand = case_operand(arena, value);
         ((AttrTensor *)place)->shape = arena_copy(arena, &operand, sizeof operand);
         break;
     }
     case ATTR_FIELD_REAL:
-    case ATTR_FIELD_TEXTS:
-    case ATTR_FIELD_GRAPH: fail_msg("%s: no shape depends on such an attribute", field->name);
+    case ATTR_FIELD_VALUES: fail_msg("%s: no shape depends on such an attribute", field->name);
     }
 }
 

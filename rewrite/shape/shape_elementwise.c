@@ -171,7 +171,7 @@ static void cast_contents(ShapeCall *call, Dtype to) {
 }
 
 bool shape_cast(ShapeCall *call) {
-    const ShapeCastAttrs *attrs = call->attrs;
+    const CastAttrs *attrs = call->attrs;
     shape_same_as(call, 0, shape_input(call, 0));
     if (attrs->to > 0 && attrs->to < DTYPE_COUNT) cast_contents(call, (Dtype)attrs->to);
     return true;
@@ -259,7 +259,7 @@ bool shape_broadcast_left(ShapeCall *call) {
 }
 
 bool shape_mod(ShapeCall *call) {
-    const ShapeModAttrs *attrs = call->attrs;
+    const ModAttrs *attrs = call->attrs;
     if (!broadcast_inputs(call)) return false;
     if (!attrs->fmod) broadcast_contents(call);
     return true;

@@ -24,7 +24,7 @@ static bool gather_contents(ShapeCall *call, const ShapeOperand *x, const ShapeO
 
 /* data[: axis] + indices + data[axis + 1 :] */
 bool shape_gather(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const GatherAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *indices = shape_ranked(call, 1);
     uint32_t axis, at = 0;
     if (!x) return true;
@@ -39,7 +39,7 @@ bool shape_gather(ShapeCall *call) {
 }
 
 bool shape_gather_elements(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const GatherAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *indices = shape_ranked(call, 1);
     uint32_t axis;
     if (x && !shape_axis(call, attrs->axis, x->rank, &axis)) return false;
@@ -50,7 +50,7 @@ bool shape_gather_elements(ShapeCall *call) {
 
 /* indices[: -1] + data[batch_dims + indices.shape[-1] :] */
 bool shape_gather_nd(ShapeCall *call) {
-    const ShapeGatherAttrs *attrs = call->attrs;
+    const GatherAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *indices = shape_ranked(call, 1);
     if (!x || !indices) return true;
     int64_t batch = attrs->batch_dims;
@@ -72,7 +72,7 @@ bool shape_gather_nd(ShapeCall *call) {
 
 /* indices with an axis of `depth` put in at `axis` of the result */
 bool shape_one_hot(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const SelectAttrs *attrs = call->attrs;
     const ShapeOperand *indices = shape_ranked(call, 0), *wide = shape_ranked(call, 1);
     uint32_t axis;
     if (call->strict && !shape_want_rank(call, 2, 1)) return false;
@@ -108,7 +108,7 @@ static ShapeNum count_true(const ShapeOperand *condition) {
 }
 
 bool shape_compress(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const SelectAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     ShapeNum kept = count_true(shape_input(call, 1));
@@ -133,7 +133,7 @@ bool shape_non_zero(ShapeCall *call) {
 
 /* Y along the axis, and three index vectors; how many are unique depends on data. */
 bool shape_unique(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const UniqueAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis = 0;
     for (uint32_t i = 1; i < 4; i++) shape_output(call, i, 1);

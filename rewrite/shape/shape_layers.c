@@ -14,7 +14,7 @@ static ShapeNum dim_of(const ShapeOperand *operand, uint32_t i) {
 /* layout 0: Y (seq, directions, batch, hidden), state (directions, batch, hidden)
  * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden) */
 bool shape_recurrent(ShapeCall *call) {
-    const ShapeRecurrentAttrs *attrs = call->attrs;
+    const RecurrentAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *r = shape_ranked(call, 2);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 2, 3)) return false;
     if (attrs->direction < 0) return shape_invalid(call, "direction is not a known one");
@@ -105,13 +105,13 @@ static void attention_extras(ShapeCall *call, Heads q, Heads k, Heads v) {
 }
 
 bool shape_attention(ShapeCall *call) {
-    const ShapeHeadsAttrs *attrs = call->attrs;
+    const AttentionAttrs *attrs = call->attrs;
     const ShapeOperand *query = shape_ranked(call, 0);
     Heads q, k, v;
     if (!shape_want_rank(call, 4, 4) || !shape_want_rank(call, 5, 4)) return false; /* the past */
-    if (!split_heads(call, query, attrs->q_num_heads, &q) ||
-        !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
-        !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))
+    if (!split_heads(call, query, attrs->q_heads, &q) ||
+        !split_heads(call, shape_ranked(call, 1), attrs->kv_heads, &k) ||
+        !split_heads(call, shape_ranked(call, 2), attrs->kv_heads, &v))
         return false;
     if (call->strict && (!heads_fit(call, &q, &k, &v) || !past_fits(call, k, v))) return false;
     attention_extras(call, q, k, v);
@@ -138,13 +138,13 @@ bool shape_flex_attention(ShapeCall *call) {
 
 /* Packed (B, T, heads * size) in and out; the state is (B, kv heads, d_k, d_v). */
 bool shape_linear_attention(ShapeCall *call) {
-    const ShapeHeadsAttrs *attrs = call->attrs;
+    const LinearAttentionAttrs *attrs = call->attrs;
     Heads q, k, v;
     for (uint32_t i = 0; i < 3; i++)
         if (!shape_want_rank(call, i, 3)) return false;
-    if (!split_heads(call, shape_ranked(call, 0), attrs->q_num_heads, &q) ||
-        !split_heads(call, shape_ranked(call, 1), attrs->kv_num_heads, &k) ||
-        !split_heads(call, shape_ranked(call, 2), attrs->kv_num_heads, &v))
+    if (!split_heads(call, shape_ranked(call, 0), attrs->q_heads, &q) ||
+        !split_heads(call, shape_ranked(call, 1), attrs->kv_heads, &k) ||
+        !split_heads(call, shape_ranked(call, 2), attrs->kv_heads, &v))
         return false;
     ShapeNum *dims = shape_output(call, 0, 3);
     dims[0] = q.batch;
@@ -165,7 +165,7 @@ static ShapeNum one_sided(ShapeNum length) {
 /* The transformed axis becomes dft_length long (one-sided: about half), the last one 2: real and
  * imaginary parts. A one-sided inverse gives real numbers. */
 static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
-    const ShapeSignalAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *given = shape_input(call, 1);
     bool half = attrs->onesided == 1, inverse = half && attrs->inverse == 1;
     uint32_t axis;
@@ -184,7 +184,7 @@ static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
 }
 
 bool shape_dft(ShapeCall *call) {
-    const ShapeSignalAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 2);
     ShapeNum axis = input->present ? shape_single(input) : num_known(attrs->axis);
     if (call->strict && !shape_want_rank(call, 2, 0)) return false;
@@ -200,7 +200,7 @@ bool shape_dft(ShapeCall *call) {
 
 /* DFT-17: the axis is an attribute. */
 bool shape_dft_17(ShapeCall *call) {
-    const ShapeSignalAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     return !x || dft_along(call, x, attrs->axis);
 }
@@ -208,7 +208,7 @@ bool shape_dft_17(ShapeCall *call) {
 /* (batch, frames, bins, 2). A signal is (batch, samples, 1 or 2); real ones of rank 2 are in use,
  * and ONNX Runtime takes them. */
 bool shape_stft(ShapeCall *call) {
-    const ShapeSignalAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *signal = shape_ranked(call, 0), *frame = shape_input(call, 3);
     const ShapeOperand *window = shape_input(call, 2);
     ShapeNum step = shape_single(shape_input(call, 1)), total = dim_of(signal, 1), length = total;
@@ -264,29 +264,42 @@ bool shape_classifier(ShapeCall *call) {
 }
 
 /* (N, targets) */
-bool shape_regressor(ShapeCall *call) {
-    const ShapeMlAttrs *attrs = call->attrs;
+static bool scores(ShapeCall *call, int64_t targets) {
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return true;
     if (x->rank != 1 && x->rank != 2) return shape_invalid(call, "rank %u", x->rank);
     ShapeNum *dims = shape_output(call, 0, 2);
     dims[0] = rows_of(x);
-    if (attrs->targets != ATTR_ABSENT) dims[1] = num_known(attrs->targets);
+    if (targets != ATTR_ABSENT) dims[1] = num_known(targets);
     return true;
+}
+
+bool shape_linear_regressor(ShapeCall *call) {
+    const MlLinearAttrs *attrs = call->attrs;
+    return scores(call, attrs->targets);
+}
+
+bool shape_svm_regressor(ShapeCall *call) {
+    return scores(call, ATTR_ABSENT);
+}
+
+bool shape_tree_regressor(ShapeCall *call) {
+    const TreeAttrs *attrs = call->attrs;
+    return scores(call, attrs->targets);
 }
 
 /* X with an axis of the categories added */
 bool shape_one_hot_encoder(ShapeCall *call) {
-    const ShapeMlAttrs *attrs = call->attrs;
+    const FeatureAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return true;
     ShapeNum *dims = shape_output(call, 0, (uint64_t)x->rank + 1);
     if (!dims) return false;
     for (uint32_t i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-    if (attrs->categories.present)
-        dims[x->rank] = num_known(attrs->categories.count);
-    else if (attrs->category_strings.present)
-        dims[x->rank] = num_known(attrs->category_strings.count);
+    if (attrs->ints.present)
+        dims[x->rank] = num_known(attrs->ints.count);
+    else if (attrs->texts.present)
+        dims[x->rank] = num_known(attrs->texts.count);
     return true;
 }
 

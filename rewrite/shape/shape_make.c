@@ -27,7 +27,7 @@ static void floats_contents(ShapeCall *call, const AttrFloats *floats) {
 }
 
 bool shape_constant(ShapeCall *call) {
-    const ShapeConstantAttrs *attrs = call->attrs;
+    const ConstantAttrs *attrs = call->attrs;
     if (attrs->value.shape) {
         shape_same_as(call, 0, attrs->value.shape);
         shape_contents(call, 0, attrs->value.shape->dtype, attrs->value.shape->items,
@@ -67,7 +67,7 @@ static bool shape_from(ShapeCall *call, const ShapeOperand *wanted) {
 }
 
 bool shape_constant_of_shape(ShapeCall *call) {
-    const ShapeConstantAttrs *attrs = call->attrs;
+    const ConstantAttrs *attrs = call->attrs;
     uint32_t count;
     if (!shape_from(call, shape_input(call, 0))) return false;
     if (!call->output_count || !shape_is_small(&call->outputs[0], &count)) return true;
@@ -85,13 +85,14 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 
 /* The dims [start, end) as contents; since 15 with bounds, which clamp. */
 bool shape_shape(ShapeCall *call) {
-    const ShapeShapeAttrs *attrs = call->attrs;
+    const ShapeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     ShapeNum *dims = shape_output(call, 0, 1);
     if (!x) return true;
     int64_t rank = x->rank;
     int64_t start = clamp(attrs->start < 0 ? attrs->start + rank : attrs->start, 0, rank);
-    int64_t end = clamp(attrs->end < 0 ? attrs->end + rank : attrs->end, 0, rank);
+    int64_t end = attrs->end == ATTR_ABSENT ? rank : attrs->end;
+    end = clamp(end < 0 ? end + rank : end, 0, rank);
     uint32_t count = end > start ? (uint32_t)(end - start) : 0;
     dims[0] = num_known(count);
     const ShapeNum *items = count ? x->dims + start : ARENA_NEW(call->arena, ShapeNum);
@@ -147,7 +148,7 @@ bool shape_range(ShapeCall *call) {
 /* ---- random numbers -------------------------------------------------------------------------- */
 
 bool shape_random(ShapeCall *call) {
-    const ShapeReshapeAttrs *attrs = call->attrs;
+    const RandomAttrs *attrs = call->attrs;
     if (!attrs->shape.present) return shape_invalid(call, "shape is missing");
     ShapeNum *dims = shape_output(call, 0, attrs->shape.count);
     if (!dims) return false;
@@ -156,7 +157,7 @@ bool shape_random(ShapeCall *call) {
 }
 
 bool shape_multinomial(ShapeCall *call) {
-    const ShapeSampleAttrs *attrs = call->attrs;
+    const RandomAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!shape_want_rank(call, 0, 2)) return false;
     ShapeNum *dims = shape_output(call, 0, 2);

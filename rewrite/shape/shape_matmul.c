@@ -45,7 +45,7 @@ static bool turn(ShapeCall *call, ShapeOperand *operand) {
 
 /* demi.fused */
 bool shape_fused_matmul(ShapeCall *call) {
-    const ShapeGemmAttrs *attrs = call->attrs;
+    const GemmAttrs *attrs = call->attrs;
     const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);
     if (!a || !b) return true;
     ShapeOperand left = *a, right = *b;
@@ -55,7 +55,7 @@ bool shape_fused_matmul(ShapeCall *call) {
 }
 
 bool shape_gemm(ShapeCall *call) {
-    const ShapeGemmAttrs *attrs = call->attrs;
+    const GemmAttrs *attrs = call->attrs;
     const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);
     if (!shape_want_rank(call, 0, 2) || !shape_want_rank(call, 1, 2)) return false;
     ShapeNum *dims = shape_output(call, 0, 2);
@@ -198,7 +198,7 @@ static bool einsum_explicit(ShapeCall *call, Einsum *sum) {
 }
 
 bool shape_einsum(ShapeCall *call) {
-    const ShapeEinsumAttrs *attrs = call->attrs;
+    const EinsumAttrs *attrs = call->attrs;
     if (!attrs->equation.present) return shape_invalid(call, "equation is missing");
     Einsum sum = {.at = attrs->equation.text, .end = attrs->equation.text + attrs->equation.size};
     int token = COMMA;

@@ -30,7 +30,7 @@ static bool reduce_dims(ShapeCall *call, const ShapeOperand *x, const bool *redu
 
 /* Axes are not known: with keepdims the rank stays, and with a known number of axes it is known. */
 static bool reduce_unknown(ShapeCall *call, const ShapeOperand *x, const ShapeOperand *axes) {
-    const ShapeAxesAttrs *attrs = call->attrs;
+    const AxesAttrs *attrs = call->attrs;
     if (attrs->keepdims == 1) return shape_output(call, 0, x->rank) != NULL;
     ShapeNum count = shape_length(axes);
     if (count.kind != SHAPE_KNOWN || count.value == 0 || count.value > x->rank) return true;
@@ -52,14 +52,14 @@ static void reduce_contents(ShapeCall *call, const ShapeOperand *x, const bool *
 }
 
 bool shape_reduce(ShapeCall *call) {
-    const ShapeAxesAttrs *attrs = call->attrs;
+    const AxesAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 1);
     if (!x) return true;
     AttrInts axes = attrs->axes;
     if (input->present && !shape_known_ints(call, input, &axes))
         return reduce_unknown(call, x, input);
     bool none = axes.count == 0;
-    if (none && attrs->noop_with_empty_axes) {
+    if (none && attrs->noop) {
         shape_same_as(call, 0, x);
         return true;
     }
@@ -72,7 +72,7 @@ bool shape_reduce(ShapeCall *call) {
 }
 
 bool shape_arg(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const ArgAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     if (!x) return true;
@@ -83,7 +83,7 @@ bool shape_arg(ShapeCall *call) {
 }
 
 bool shape_topk(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const TopKAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     ShapeNum k = shape_single(shape_input(call, 1));
     uint32_t axis;
@@ -105,14 +105,13 @@ bool shape_topk(ShapeCall *call) {
 
 /* Axes are checked; the shape stays. */
 bool shape_along_axis(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     shape_same_as(call, 0, shape_input(call, 0));
-    if (call->strict)
-        return !x || attrs->axis == ATTR_ABSENT || shape_axis(call, attrs->axis, x->rank, &axis);
+    if (call->strict) return !x || shape_axis(call, attrs->axis, x->rank, &axis);
     /* scalars are accepted by implementations, whatever the axis */
-    return !x || x->rank == 0 || attrs->axis == ATTR_ABSENT || attrs->axis == x->rank ||
+    return !x || x->rank == 0 || attrs->axis == x->rank ||
            shape_axis(call, attrs->axis, x->rank, &axis);
 }
 
@@ -149,7 +148,7 @@ bool shape_batch_norm(ShapeCall *call) {
 
 /* Mean and InvStdDev keep the axes before `axis`; those from it on become 1. */
 bool shape_layer_norm(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     shape_same_as(call, 0, shape_input(call, 0));
     uint32_t axis;
@@ -164,7 +163,7 @@ bool shape_layer_norm(ShapeCall *call) {
 
 /* demi.fused: the normalised sum and the sum itself. */
 bool shape_skip_layer_norm(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     shape_same_as(call, 0, shape_input(call, 0));
@@ -189,10 +188,10 @@ static bool loss_operands(ShapeCall *call, const ShapeOperand *x, ShapeNum *dims
 }
 
 static bool loss_dims(ShapeCall *call) {
-    const ShapeLossAttrs *attrs = call->attrs;
+    const LossAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
-    if (attrs->reduction < 0) return shape_invalid(call, "reduction is not a known mode");
-    bool all = attrs->reduction == SHAPE_REDUCE_NONE;
+    if (attrs->reduction < 0) return shape_invalid(call, "reduction is no known mode");
+    bool all = attrs->reduction == LOSS_NONE;
     if (x && x->rank < 2 && (all || call->strict))
         return shape_invalid(call, "scores have rank %u", x->rank);
     if (all)

@@ -73,7 +73,7 @@ static bool reshape_check(ShapeCall *call, const ShapeOperand *x, ShapeDims out)
  * Places of -1 keep it. */
 static bool reshape_dims(ShapeCall *call, const ShapeOperand *x, const ShapeNum *target,
                          ShapeDims out, bool *used) {
-    const ShapeReshapeAttrs *attrs = call->attrs;
+    const ReshapeAttrs *attrs = call->attrs;
     uint32_t inferred = 0;
     for (uint32_t i = 0; i < out.rank; i++) {
         out.dims[i] = target[i];
@@ -126,7 +126,7 @@ bool shape_reshape(ShapeCall *call) {
 
 /* Reshape-1: the shape is an attribute. */
 bool shape_reshape_attr(ShapeCall *call) {
-    const ShapeReshapeAttrs *attrs = call->attrs;
+    const ReshapeAttrs *attrs = call->attrs;
     if (!attrs->shape.present) return true;
     ShapeNum *target = ARENA_ARRAY(call->arena, ShapeNum, attrs->shape.count);
     for (uint32_t i = 0; i < attrs->shape.count; i++) target[i] = num_known(attrs->shape.items[i]);
@@ -134,7 +134,7 @@ bool shape_reshape_attr(ShapeCall *call) {
 }
 
 bool shape_flatten(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const ReshapeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     ShapeNum *dims = shape_output(call, 0, 2);
     if (!x) return true;
@@ -154,7 +154,7 @@ bool shape_flatten(ShapeCall *call) {
 /* Axes from the attribute or, since 13, from input 1. False: not known (and, with `count`, how
  * many there are). Absent axes are a list of none that is not `present`. */
 static bool axes_known(ShapeCall *call, AttrInts *axes, ShapeNum *count) {
-    const ShapeAxesAttrs *attrs = call->attrs;
+    const AxesAttrs *attrs = call->attrs;
     const ShapeOperand *input = shape_input(call, 1);
     *axes = attrs->axes;
     *count = shape_length(input);
@@ -226,7 +226,7 @@ bool shape_unsqueeze(ShapeCall *call) {
 /* ---- Transpose ------------------------------------------------------------------------------- */
 
 bool shape_transpose(ShapeCall *call) {
-    const ShapeTransposeAttrs *attrs = call->attrs;
+    const TransposeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return !attrs->perm.present || shape_output(call, 0, attrs->perm.count) != NULL;
     if (attrs->perm.present && attrs->perm.count != x->rank)
@@ -259,7 +259,7 @@ static bool divide_exactly(ShapeCall *call, ShapeNum num, int64_t divisor, Shape
 
 /* The block size and its square; false where the input can't have blocks. */
 static bool block_sizes(ShapeCall *call, int64_t *block, int64_t *square) {
-    const ShapeBlockAttrs *attrs = call->attrs;
+    const DepthAttrs *attrs = call->attrs;
     *block = attrs->blocksize;
     *square = 1;
     if (*block < 1 || __builtin_mul_overflow(*block, *block, square))

@@ -27,7 +27,7 @@ static ShapeNum *copy_dims(ShapeCall *call, const ShapeOperand *from) {
 }
 
 bool shape_upsample(ShapeCall *call) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *scales = shape_input(call, 1);
     if (!x) return true;
     ShapeNum *dims = copy_dims(call, x);
@@ -44,7 +44,7 @@ bool shape_upsample(ShapeCall *call) {
 
 /* Upsample-1: attributes for the last two of four axes. */
 bool shape_upsample_1(ShapeCall *call) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!shape_want_rank(call, 0, 4)) return false;
     if (!x || !attrs->height_scale.count || !attrs->width_scale.count) return true;
@@ -62,7 +62,7 @@ typedef struct ResizeAxes {
 } ResizeAxes;
 
 static bool resize_axes(ShapeCall *call, const ShapeOperand *x, ResizeAxes *axes) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     axes->count = attrs->axes.present ? attrs->axes.count : x->rank;
     uint32_t *list = ARENA_ARRAY(call->arena, uint32_t, axes->count);
     axes->axis = list;
@@ -79,14 +79,14 @@ static bool resize_axes(ShapeCall *call, const ShapeOperand *x, ResizeAxes *axes
 /* One scale for all axes: the smallest or largest of size / input; sizes round half up. */
 static void resize_keeping_aspect(ShapeCall *call, const ShapeOperand *sizes, ResizeAxes axes,
                                   const ShapeOperand *x, ShapeNum *dims) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     double best = 0;
     for (uint32_t i = 0; i < axes.count; i++) {
         ShapeNum size = shape_item(sizes, i), in = x->dims[axes.axis[i]];
         if (size.kind != SHAPE_KNOWN || in.kind != SHAPE_KNOWN || in.value == 0) best = -1;
         if (best < 0) break;
         double scale = (double)size.value / (double)in.value;
-        bool better = attrs->aspect == SHAPE_NOT_LARGER ? scale < best : scale > best;
+        bool better = attrs->aspect == ASPECT_NOT_LARGER ? scale < best : scale > best;
         if (i == 0 || better) best = scale;
     }
     for (uint32_t i = 0; i < axes.count; i++) {
@@ -99,14 +99,14 @@ static void resize_keeping_aspect(ShapeCall *call, const ShapeOperand *sizes, Re
 
 static bool resize_to_sizes(ShapeCall *call, const ShapeOperand *sizes, ResizeAxes axes,
                             const ShapeOperand *x) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     ShapeNum *dims = copy_dims(call, x);
     ShapeNum length = shape_length(sizes);
     if (attrs->aspect < 0)
         return shape_invalid(call, "keep_aspect_ratio_policy is not a known one");
     if (length.kind == SHAPE_KNOWN && length.value != axes.count)
         return shape_invalid(call, "%lld sizes for %u axes", (long long)length.value, axes.count);
-    if (attrs->aspect != SHAPE_STRETCH) {
+    if (attrs->aspect != ASPECT_STRETCH) {
         resize_keeping_aspect(call, sizes, axes, x, dims);
         return true;
     }
@@ -127,7 +127,7 @@ static ShapeNum crop_scale(const ShapeOperand *roi, ResizeAxes axes, uint32_t i,
 }
 
 bool shape_resize(ShapeCall *call) {
-    const ShapeResizeAttrs *attrs = call->attrs;
+    const ResizeAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *roi = shape_input(call, 1);
     const ShapeOperand *scales = shape_input(call, 2), *sizes = shape_input(call, 3);
     ResizeAxes axes;
@@ -148,7 +148,7 @@ bool shape_resize(ShapeCall *call) {
         return shape_invalid(call, "%lld scales for %u axes", (long long)length.value, axes.count);
     for (uint32_t i = 0; i < axes.count; i++) {
         ShapeNum scale = shape_item(scales, i);
-        if (attrs->crop == 0) scale = crop_scale(roi, axes, i, scale);
+        if (attrs->coordinates == RESIZE_TF_CROP) scale = crop_scale(roi, axes, i, scale);
         if (!scaled(call, x->dims[axes.axis[i]], scale, &dims[axes.axis[i]])) return false;
     }
     return true;

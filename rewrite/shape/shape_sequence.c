@@ -55,7 +55,7 @@ bool shape_to_scalar(ShapeCall *call) {
 
 /* As many tensors as the sequence has are joined: that axis is unknown. */
 bool shape_concat_from_sequence(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const JoinAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     uint32_t axis;
     if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
@@ -86,7 +86,7 @@ static ShapeNum part_size(const ShapeOperand *split, ShapeNum whole) {
 }
 
 bool shape_split_to_sequence(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const JoinAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *split = shape_input(call, 1);
     uint32_t axis, at = 0;
     wrap(call, 0);
@@ -134,7 +134,7 @@ bool shape_string_split(ShapeCall *call) {
 
 /* [C] to [n], [N, C] to [N, n] with n one more than the largest index */
 bool shape_tf_idf(ShapeCall *call) {
-    const ShapeMlAttrs *attrs = call->attrs;
+    const TfIdfAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     int64_t largest = -1;
     for (uint32_t i = 0; i < attrs->indexes.count; i++)

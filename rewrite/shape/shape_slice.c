@@ -72,7 +72,7 @@ static bool concat_along(ShapeCall *call, uint32_t axis, ShapeNum *dims, uint32_
 }
 
 bool shape_concat(ShapeCall *call) {
-    const ShapeAxisAttrs *attrs = call->attrs;
+    const JoinAttrs *attrs = call->attrs;
     const ShapeOperand *first = first_ranked(call);
     uint32_t axis;
     if (attrs->axis == ATTR_ABSENT) return shape_invalid(call, "axis is missing");
@@ -124,7 +124,7 @@ static void split_contents(ShapeCall *call, const ShapeOperand *x) {
 }
 
 bool shape_split(ShapeCall *call) {
-    const ShapeSplitAttrs *attrs = call->attrs;
+    const JoinAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *sizes = shape_input(call, 1);
     uint32_t axis;
     if (!x || !call->output_count) return true;
@@ -259,7 +259,7 @@ bool shape_slice(ShapeCall *call) {
 
 /* Slice-1: the same from attributes. */
 bool shape_slice_attr(ShapeCall *call) {
-    const ShapeSliceAttrs *attrs = call->attrs;
+    const SliceAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), none = {.present = false};
     ShapeOperand starts = operand_of_ints(call, &attrs->starts);
     ShapeOperand ends = operand_of_ints(call, &attrs->ends);
@@ -332,7 +332,7 @@ static bool pad_axes(ShapeCall *call, const ShapeOperand *x, const ShapeOperand 
 
 bool shape_pad(ShapeCall *call) {
     const ShapeOperand *x = shape_ranked(call, 0), *axes_input = shape_input(call, 3);
-    const ShapePadAttrs *attrs = call->attrs;
+    const PadAttrs *attrs = call->attrs;
     AttrInts axes;
     if (!x) return true;
     if (call->row->variant == SHAPE_BY_ATTR) {
@@ -347,7 +347,7 @@ bool shape_pad(ShapeCall *call) {
 }
 
 bool shape_center_crop_pad(ShapeCall *call) {
-    const ShapeAxesAttrs *attrs = call->attrs;
+    const AxesAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *wanted = shape_input(call, 1);
     if (!x) return true;
     uint32_t count = attrs->axes.present ? attrs->axes.count : x->rank;

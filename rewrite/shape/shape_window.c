@@ -36,8 +36,8 @@ static bool list_check(ShapeCall *call, const AttrInts *list, uint64_t count, in
 }
 
 static bool window_check(ShapeCall *call, uint32_t spatial) {
-    const ShapeWindowAttrs *attrs = call->attrs;
-    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is not a known mode");
+    const WindowAttrs *attrs = call->attrs;
+    if (attrs->auto_pad < 0) return shape_invalid(call, "auto_pad is no known mode");
     return list_check(call, &attrs->kernel_shape, spatial, 1) &&
            list_check(call, &attrs->strides, spatial, 1) &&
            list_check(call, &attrs->dilations, spatial, 1) &&
@@ -46,7 +46,7 @@ static bool window_check(ShapeCall *call, uint32_t spatial) {
 }
 
 /* The window of spatial axis i of `spatial`; attributes are checked. */
-static Window window_at(const ShapeWindowAttrs *attrs, const ShapeOperand *weights, uint32_t i,
+static Window window_at(const WindowAttrs *attrs, const ShapeOperand *weights, uint32_t i,
                         uint32_t spatial) {
     Window window = {.kernel = unknown, .stride = 1, .dilation = 1};
     if (attrs->kernel_shape.present)
@@ -55,7 +55,7 @@ static Window window_at(const ShapeWindowAttrs *attrs, const ShapeOperand *weigh
         window.kernel = weights->dims[i + 2];
     if (attrs->strides.present) window.stride = attrs->strides.items[i];
     if (attrs->dilations.present) window.dilation = attrs->dilations.items[i];
-    if (attrs->pads.present && attrs->auto_pad == SHAPE_PAD_NOTSET) {
+    if (attrs->pads.present && attrs->auto_pad == WINDOW_NOTSET) {
         window.begin = attrs->pads.items[i];
         window.end = attrs->pads.items[i + spatial];
     }
@@ -69,9 +69,9 @@ static ShapeNum window_effective(const Window *window) {
 
 /* How many windows fit an axis of `in` elements. */
 static bool window_count(ShapeCall *call, const Window *window, ShapeNum in, ShapeNum *out) {
-    const ShapeWindowAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     *out = unknown;
-    if (attrs->auto_pad == SHAPE_PAD_SAME_UPPER || attrs->auto_pad == SHAPE_PAD_SAME_LOWER) {
+    if (attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER) {
         *out = num_ceil_div(in, window->stride);
         return true;
     }
@@ -132,7 +132,7 @@ bool shape_conv(ShapeCall *call) {
 }
 
 bool shape_pool(ShapeCall *call) {
-    const ShapeWindowAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
     if (!x) return true;
     if (!spatial_rank(call, x->rank) || !window_check(call, x->rank - 2)) return false;
@@ -182,7 +182,7 @@ static bool given_sizes(ShapeCall *call, const AttrInts *sizes, uint32_t rank, S
 }
 
 bool shape_conv_transpose(ShapeCall *call) {
-    const ShapeWindowAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *w = shape_ranked(call, 1);
     if (!x && !w) return true;
     uint32_t rank = x ? x->rank : w->rank, spatial = rank - 2;
@@ -195,7 +195,7 @@ bool shape_conv_transpose(ShapeCall *call) {
     if (x) dims[0] = x->dims[0];
     if (w) dims[1] = num_mul(w->dims[1], num_known(attrs->group));
     if (attrs->output_shape.present) return given_sizes(call, &attrs->output_shape, rank, dims);
-    bool same = attrs->auto_pad == SHAPE_PAD_SAME_UPPER || attrs->auto_pad == SHAPE_PAD_SAME_LOWER;
+    bool same = attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER;
     for (uint32_t i = 0; x && i < spatial; i++) {
         Window window = window_at(attrs, w, i, spatial);
         ShapeNum in = x->dims[i + 2];
@@ -274,7 +274,7 @@ static bool roi_dims(ShapeCall *call, ShapeNum *dims, uint32_t roi_rank) {
 }
 
 bool shape_roi_align(ShapeCall *call) {
-    const ShapeRoiAttrs *attrs = call->attrs;
+    const RoiAttrs *attrs = call->attrs;
     const ShapeOperand *batch = shape_ranked(call, 2);
     ShapeNum *dims = shape_output(call, 0, 4);
     dims[2] = num_known(attrs->output_height);
@@ -284,7 +284,7 @@ bool shape_roi_align(ShapeCall *call) {
 }
 
 bool shape_max_roi_pool(ShapeCall *call) {
-    const ShapeRoiAttrs *attrs = call->attrs;
+    const RoiAttrs *attrs = call->attrs;
     ShapeNum *dims = shape_output(call, 0, 4);
     if (attrs->pooled_shape.count != 2)
         return shape_invalid(call, "pooled_shape has %u numbers", attrs->pooled_shape.count);

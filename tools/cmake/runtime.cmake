@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of the runtime that need the compiler of plans, or other programs.
-foreach(test threads long_context)
+foreach(test threads long_context op_attrs)
     add_executable(${test}_test tools/suites/${test}_test.c)
     target_link_libraries(${test}_test PRIVATE demi_flags demi_passes demi_proto demi_rewrite
         demi_runtime PkgConfig::CMOCKA)

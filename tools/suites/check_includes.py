@@ -16,8 +16,9 @@ Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/
 passes/front/policy.c, zlib in trials/values/npz.c, oneDNN in kernels/cpu/onednn, cmocka in tests,
 none in a public header. Every header of ours is included by its bare name. Attributes' values are read by
 attr_tensor and the like (graph.h), values' types by value_type: no pass can take a union for
-another of its members, or follow a type that is not known. `--self-test` shows that each rule can
-fail. Exit 1 names every breach.
+another of its members, or follow a type that is not known. Structs of operators' attributes, and
+their layouts, are defined in op_attrs.def alone. `--self-test` shows that each rule can fail. Exit 1
+names every breach.
 """
 
 import argparse
@@ -123,6 +124,9 @@ ATTR_WHOLE = {"rewrite/attr.c", "rewrite/model.c", "rewrite/compare.c", "rewrite
               "trials/diff/model_against.c", "tools/command/show_json.c"}
 ATTR_TOPS = ("passes/", "proto/", "rewrite/", "tools/", "trials/")
 ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
+# A struct whose name says that it holds an operator's attributes, or a layout that fills one.
+ATTR_STRUCT = re.compile(r"\bstruct\s+\w*Attrs\s*\{|\}\s*\w*Attrs\s*;|"
+                         r"\bAttrLayout\s+(?!op_attrs_)\w+\s*=")
 TYPE_MEMBER = re.compile(r"->type->\w+")
 # Files that need not be unique: one per folder by convention.
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
@@ -206,6 +210,13 @@ def read_problems(path: str, text: str) -> list[str]:
     return found
 
 
+def struct_problems(path: str, text: str) -> list[str]:
+    """Structs of operators' attributes outside of the one place that defines them."""
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return [f"{path}: {m}: structs of attributes are defined in op_attrs.def"
+            for m in ATTR_STRUCT.findall(code)]
+
+
 def name_problems(paths: list[str]) -> list[str]:
     """File names that occur twice in the tree (testdata aside: its cases are named by folder)."""
     seen: dict[str, str] = {}
@@ -232,6 +243,7 @@ def check(root: pathlib.Path) -> list[str]:
     for path in ours:
         text = (root / path).read_text(errors="replace")
         found += include_problems(path, text, by_name) + read_problems(path, text)
+        found += struct_problems(path, text)
     return found
 
 
@@ -290,6 +302,11 @@ CASES = [  # (file, text, must be found or None)
     ("passes/p4.c", "plain->v.ints = NULL; /* attr->v.t */\n", None),
     ("rewrite/attr.c", "x = attr->v.t;\n", None),
     ("tools/command/t7.c", "x = value->type->rank;\n", "by value_type"),
+    ("kernels/k3.c", "typedef struct ConvAttrs {\n    int64_t group;\n} X;\n", "op_attrs.def"),
+    ("kernels/k4.c", "typedef struct {\n    int64_t group;\n} ConvAttrs;\n", "op_attrs.def"),
+    ("kernels/k5.c", "const AttrLayout conv = {0};\n", "op_attrs.def"),
+    ("kernels/k6.c", "const ConvAttrs *attrs = call->attrs;\n", None),
+    ("kernels/k5.c", "const AttrLayout conv = {0};\n", "op_attrs.def"),
 ]
 
 

@@ -19,21 +19,6 @@
 
 typedef enum QkMode { QK_RAW, QK_CAPPED, QK_BIASED, QK_PROBABILITY } QkMode;
 
-typedef struct AttentionAttrs {
-    int64_t causal, q_heads, kv_heads, qk_mode, precision, left, right;
-    AttrFloats scale;
-    float softcap;
-} AttentionAttrs;
-KERNEL_LAYOUT(attention, AttentionAttrs, KERNEL_INT(AttentionAttrs, causal, "is_causal", 0),
-              KERNEL_INT(AttentionAttrs, q_heads, "q_num_heads", 0),
-              KERNEL_INT(AttentionAttrs, kv_heads, "kv_num_heads", 0),
-              KERNEL_INT(AttentionAttrs, qk_mode, "qk_matmul_output_mode", 0),
-              KERNEL_INT(AttentionAttrs, precision, "softmax_precision", DTYPE_FLOAT),
-              KERNEL_INT(AttentionAttrs, left, "left_window_size", -1),
-              KERNEL_INT(AttentionAttrs, right, "right_window_size", -1),
-              KERNEL_FIELD(AttentionAttrs, scale, "scale", FLOAT),
-              KERNEL_REAL(AttentionAttrs, softcap, "softcap", 0.0F));
-
 /* Q, K, V or Y as (batch, heads, rows, size), by steps in elements; size is contiguous. */
 typedef struct HeadView {
     const void *data;
@@ -117,6 +102,7 @@ static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, H
         *view = (HeadView){t->data, d[0], d[1], d[2], d[3], d[1] * d[2] * d[3], d[2] * d[3], d[3]};
         return true;
     }
+    if (heads == ATTR_ABSENT) heads = 0;
     if (heads < 1 || t->dims[2] % heads)
         return kernel_fail(call, "%lld elements in %lld heads", (long long)t->dims[2],
                            (long long)heads);
@@ -126,8 +112,7 @@ static bool view_heads(KernelCall *call, const KernelTensor *t, int64_t heads, H
 }
 
 static bool view_input(KernelCall *call, uint32_t i, int64_t heads, HeadView *view) {
-    const KernelTensor *t = kernel_input(call, i);
-    if (!t) return kernel_fail(call, "input %u is missing", i);
+    const KernelTensor *t = &call->inputs[i];
     if (!view_heads(call, t, heads, view)) return false;
     view->data = kernel_reals(call, t, kernel_reals_dtype(call));
     return view->data != NULL;
@@ -279,7 +264,7 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, Query 
 
 static bool find_outputs(KernelCall *call, Attention *job) {
     const AttentionAttrs *attrs = call->attrs;
-    KernelTensor *y = kernel_result(call, 0), *qk = kernel_result(call, 3);
+    KernelTensor *y = &call->outputs[0], *qk = kernel_result(call, 3);
     Dtype dtype = kernel_reals_dtype(call);
     uint64_t queries = job->q.batches * job->q.heads * job->q.rows;
     if (attrs->qk_mode < 0 || attrs->qk_mode > 3)
@@ -344,8 +329,9 @@ bool kernel_attention(KernelCall *call) {
                      .element = kernel_element_size(kernel_reals_dtype(call)),
                      .loops = gemm_loops(isa_best())};
     if (attrs->left < -1 || attrs->right < -1) return kernel_fail(call, "a window below -1");
-    if (attrs->precision != DTYPE_FLOAT && attrs->precision != DTYPE_DOUBLE &&
-        attrs->precision != DTYPE_FLOAT16 && attrs->precision != DTYPE_BFLOAT16)
+    if (attrs->precision != ATTR_ABSENT && attrs->precision != DTYPE_FLOAT &&
+        attrs->precision != DTYPE_DOUBLE && attrs->precision != DTYPE_FLOAT16 &&
+        attrs->precision != DTYPE_BFLOAT16)
         return kernel_fail(call, "softmax_precision is no float type");
     if (!find_views(call, &job) || !find_past(call, &job) || !find_mask(call, &job) ||
         !find_padding(call, &job) || !find_outputs(call, &job))
@@ -359,13 +345,6 @@ bool kernel_attention(KernelCall *call) {
 }
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
-
-typedef struct RotaryAttrs {
-    int64_t heads, size, interleaved;
-} RotaryAttrs;
-KERNEL_LAYOUT(rotary, RotaryAttrs, KERNEL_INT(RotaryAttrs, heads, "num_heads", 0),
-              KERNEL_INT(RotaryAttrs, size, "rotary_embedding_dim", 0),
-              KERNEL_INT(RotaryAttrs, interleaved, "interleaved", 0));
 
 /* Rows of the caches: one a position id, or one a token. */
 static bool find_rotary(KernelCall *call, const HeadView *x, Rotary *job, const int64_t **ids) {
@@ -399,7 +378,7 @@ bool kernel_rotary(KernelCall *call) {
     const int64_t *ids = NULL;
     HeadView x;
     Rotary job;
-    if (!kernel_want_alike(call) || !view_input(call, 0, attrs->heads, &x) ||
+    if (!kernel_want_same_count(call) || !view_input(call, 0, attrs->heads, &x) ||
         !find_rotary(call, &x, &job, &ids))
         return false;
     Dtype dtype = kernel_reals_dtype(call);

@@ -12,26 +12,12 @@
 #include "kernel_saturate.h"
 #include "kernel_types.h"
 
-typedef struct ActivationAttrs {
-    float p, q;
-} ActivationAttrs;
-
-#define P(text, otherwise) KERNEL_REAL(ActivationAttrs, p, text, otherwise)
-#define Q(text, otherwise) KERNEL_REAL(ActivationAttrs, q, text, otherwise)
-KERNEL_LAYOUT(leaky, ActivationAttrs, P("alpha", 0.01f));
-KERNEL_LAYOUT(alpha_1, ActivationAttrs, P("alpha", 1.0f));
-KERNEL_LAYOUT(hard_sigmoid, ActivationAttrs, P("alpha", 0.2f), Q("beta", 0.5f));
-KERNEL_LAYOUT(selu_1, ActivationAttrs, P("alpha", 1.6732f), Q("gamma", 1.0507f));
-KERNEL_LAYOUT(selu, ActivationAttrs, P("alpha", 1.67326319217681884765625f),
-              Q("gamma", 1.05070102214813232421875f));
-KERNEL_LAYOUT(shrink, ActivationAttrs, P("lambd", 0.5f), Q("bias", 0.0f));
-
 /* The double of the decimal number that a float attribute was written as is not known: the float's
  * own value counts. */
 static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT]) {
     const ActivationAttrs *attrs = call->attrs;
     UnaryNumbers numbers = {(double)attrs->p, (double)attrs->q};
-    return kernel_unary(call, functions, DTYPE_UNDEFINED, &numbers);
+    return kernel_unary(call, functions, &numbers);
 }
 
 #define PLAIN(name, expression_32, expression_64, run)                                             \
@@ -42,7 +28,7 @@ static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT
         return run;                                                                                \
     }
 #define WITH_ATTRS    activate(call, functions)
-#define WITHOUT_ATTRS kernel_unary(call, functions, DTYPE_UNDEFINED, NULL)
+#define WITHOUT_ATTRS kernel_unary(call, functions, NULL)
 
 PLAIN(leaky_relu, x < 0 ? p * x : x, x < 0 ? p * x : x, WITH_ATTRS)
 PLAIN(elu, x < 0 ? p * math_expm1(x) : x, x < 0 ? p * expm1(x) : x, WITH_ATTRS)
@@ -70,11 +56,10 @@ PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)), WITH_ATTRS)
     for (uint64_t i = 0; i < out->count; i++) ((T *)out->data)[i] *= ((const T *)by->data)[i]
 
 bool kernel_swiglu(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *by = &call->inputs[1], *out = &call->outputs[0];
-    bool same = by->rank == out->rank && by->dtype == out->dtype;
+    bool same = by->rank == out->rank;
     for (uint32_t i = 0; same && i < by->rank; i++) same = by->dims[i] == out->dims[i];
-    if (!same) return kernel_fail(call, "its operands have not the same type and shape");
+    if (!same) return kernel_fail(call, "its operands have not the same shape");
     if (!kernel_swish(call)) return false;
     if (out->dtype == DTYPE_FLOAT)
         TIMES(float);
@@ -101,19 +86,12 @@ UNARY_ROWS_FOR(ROW_CLONES, gelu_tanh_f32, float, float, float, gelu_tanh_float(x
 UNARY_ROWS(gelu_tanh_f64, double, double, double,
            x / (1 + exp(-2 * GELU_SCALE * (x + 0.044715 * x * x * x))))
 
-typedef struct GeluAttrs {
-    int64_t approximate;
-} GeluAttrs;
-static const char *const approximations[] = {"none", "tanh", NULL};
-KERNEL_LAYOUT(gelu, GeluAttrs,
-              KERNEL_CHOICE(GeluAttrs, approximate, "approximate", approximations, 0));
-
 bool kernel_gelu(KernelCall *call) {
     static const UnaryFunction exact[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu)};
     static const UnaryFunction by_tanh[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu_tanh)};
     const GeluAttrs *attrs = call->attrs;
     if (attrs->approximate < 0) return kernel_fail(call, "approximate is neither none nor tanh");
-    return kernel_unary(call, attrs->approximate ? by_tanh : exact, DTYPE_UNDEFINED, NULL);
+    return kernel_unary(call, attrs->approximate ? by_tanh : exact, NULL);
 }
 
 /* ---- integers too ---------------------------------------------------------------------------- */
@@ -126,7 +104,7 @@ KERNEL_SIGNED_LIST(RELUS)
 bool kernel_relu(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(relu),
                                                          KERNEL_BY_SIGNED(relu)};
-    return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
+    return kernel_unary(call, functions, NULL);
 }
 
 #define SHRINK(x, p, q) ((x) < -(p) ? (x) + (q) : (x) > (p) ? (x) - (q) : 0)

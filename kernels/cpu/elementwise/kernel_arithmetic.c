@@ -31,19 +31,19 @@ KERNEL_UNSIGNED_LIST(WRAPPING_BASICS)
 bool kernel_add(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(add),
                                                              KERNEL_BY_WIDTH(add)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_sub(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(sub),
                                                              KERNEL_BY_WIDTH(sub)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_mul(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(mul),
                                                              KERNEL_BY_WIDTH(mul)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 /* ---- Div, Mod -------------------------------------------------------------------------------- */
@@ -105,20 +105,15 @@ KERNEL_NUMBER_LIST(MODS)
 bool kernel_div(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(div),
                                                              KERNEL_BY_INT(div)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
-
-typedef struct ModAttrs {
-    int64_t fmod;
-} ModAttrs;
-KERNEL_LAYOUT(mod, ModAttrs, KERNEL_INT(ModAttrs, fmod, "fmod", 0));
 
 bool kernel_mod(KernelCall *call) {
     static const BroadcastFunction down[DTYPE_COUNT] = {KERNEL_BY_FLOAT(mod), KERNEL_BY_INT(mod)};
     static const BroadcastFunction to_zero[DTYPE_COUNT] = {KERNEL_BY_FLOAT(fmod),
                                                            KERNEL_BY_INT(fmod)};
     const ModAttrs *attrs = call->attrs;
-    return kernel_broadcast_binary(call, attrs->fmod ? to_zero : down, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, attrs->fmod ? to_zero : down);
 }
 
 /* ---- Sum, Mean, Max, Min --------------------------------------------------------------------- */
@@ -132,21 +127,7 @@ bool kernel_mod(KernelCall *call) {
 KERNEL_FLOAT_LIST(FLOAT_BOUNDS)
 KERNEL_INT_LIST(INT_BOUNDS)
 
-static bool check_variadic(KernelCall *call) {
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!out || !call->input_count) return kernel_fail(call, "an operand is missing");
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        const KernelTensor *in = kernel_input(call, i);
-        if (!in) return kernel_fail(call, "an operand is missing");
-        if (in->dtype != out->dtype)
-            return kernel_fail(call, "%s and %s are not one type", dtype_name(in->dtype),
-                               dtype_name(out->dtype));
-    }
-    return true;
-}
-
 static bool fold(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT]) {
-    if (!check_variadic(call)) return false;
     const KernelTensor *out = &call->outputs[0], *first = &call->inputs[0];
     if (call->input_count == 1) {
         if (first->count != out->count) return kernel_fail(call, "the number of elements changes");

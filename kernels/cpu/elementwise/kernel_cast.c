@@ -7,18 +7,10 @@
 
 #include <string.h>
 
-typedef struct CastAttrs {
-    int64_t saturate, round;
-} CastAttrs;
-static const char *const rounds[] = {"up", "down", "nearest", NULL};
-KERNEL_LAYOUT(cast, CastAttrs, KERNEL_INT(CastAttrs, saturate, "saturate", 1),
-              KERNEL_CHOICE(CastAttrs, round, "round_mode", rounds, CONVERT_UP));
-
 bool kernel_cast(KernelCall *call) {
-    const KernelTensor *in = kernel_input(call, 0);
-    KernelTensor *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0];
+    KernelTensor *out = &call->outputs[0];
     const CastAttrs *attrs = call->attrs;
-    if (!in || !out) return kernel_fail(call, "an operand is missing");
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     if (attrs->round < 0) return kernel_fail(call, "round_mode is none of up, down and nearest");
     if (in->dtype == DTYPE_STRING && out->dtype == DTYPE_STRING) {
@@ -33,8 +25,7 @@ bool kernel_cast(KernelCall *call) {
 }
 
 bool kernel_bit_cast(KernelCall *call) {
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
-    if (!in || !out) return kernel_fail(call, "an operand is missing");
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     unsigned bits = dtype_bits(in->dtype);
     if (bits == 0 || bits != dtype_bits(out->dtype) || in->count != out->count)
         return kernel_fail(call, "%s can't become %s", dtype_name(in->dtype),

@@ -50,12 +50,8 @@ CHOOSE_ROWS(choose_8, uint64_t)
 CHOOSE_ROWS(choose_16, Bytes16)
 
 bool kernel_where(KernelCall *call) {
-    const KernelTensor *which = kernel_input(call, 0), *x = kernel_input(call, 1);
-    const KernelTensor *y = kernel_input(call, 2), *out = kernel_result(call, 0);
-    if (!which || !x || !y || !out) return kernel_fail(call, "an operand is missing");
-    if (which->dtype != DTYPE_BOOL || x->dtype != y->dtype || x->dtype != out->dtype)
-        return kernel_fail(call, "it is not defined for %s, %s and %s", dtype_name(which->dtype),
-                           dtype_name(x->dtype), dtype_name(y->dtype));
+    const KernelTensor *which = &call->inputs[0], *x = &call->inputs[1];
+    const KernelTensor *y = &call->inputs[2], *out = &call->outputs[0];
     BroadcastOperand operands[] = {{out, 0}, {which, 0}, {x, 0}, {y, 0}};
     Broadcast plan;
     if (!kernel_broadcast_plan(call, operands, 4, &plan)) return false;
@@ -108,12 +104,6 @@ static void widest(Dtype dtype, Bound *low, Bound *high) {
     SATURATE_LIST(WIDEST)
 }
 
-typedef struct ClipAttrs {
-    AttrFloats min, max;
-} ClipAttrs;
-KERNEL_LAYOUT(clip, ClipAttrs, KERNEL_FIELD(ClipAttrs, min, "min", FLOAT),
-              KERNEL_FIELD(ClipAttrs, max, "max", FLOAT));
-
 /* The bound that input i or, before version 11, an attribute gives; else `bound` as it is. */
 static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **bound) {
     const KernelTensor *given = kernel_input(call, i);
@@ -135,15 +125,14 @@ static void attribute_bound(const KernelCall *call, const AttrFloats *attr, floa
 
 bool kernel_clip(KernelCall *call) {
     static const ClipFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(clip), KERNEL_BY_INT(clip)};
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
-    if (!in || !out) return kernel_fail(call, "an operand is missing");
-    if (!functions[in->dtype] || in->dtype != out->dtype || in->count != out->count)
-        return kernel_fail(call, "it is not defined from %s to %s", dtype_name(in->dtype),
-                           dtype_name(out->dtype));
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
+    if (!functions[in->dtype])
+        return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
+    if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     Bound low = {0}, high = {0};
     const void *low_data = &low, *high_data = &high;
     widest(in->dtype, &low, &high);
-    if (call->row->layout == &kernel_layout_clip) {
+    if (call->row->layout == &op_attrs_clip) {
         const ClipAttrs *attrs = call->attrs;
         attribute_bound(call, &attrs->min, -FLT_MAX, &low);
         attribute_bound(call, &attrs->max, FLT_MAX, &high);
@@ -175,7 +164,6 @@ static uint32_t slope_trailing(const KernelCall *call) {
 bool kernel_prelu(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(prelu),
                                                              KERNEL_BY_INT(prelu)};
-    if (!kernel_binary_operands(call, DTYPE_UNDEFINED)) return false;
     const KernelTensor *x = &call->inputs[0];
     BroadcastOperand operands[] = {
         {&call->outputs[0], 0}, {x, 0}, {&call->inputs[1], slope_trailing(call)}};

@@ -35,14 +35,14 @@ bool kernel_equal(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {
         KERNEL_BY_FLOAT(equal),
         KERNEL_BY_WIDTH(equal), [DTYPE_BOOL] = equal_bool, [DTYPE_STRING] = equal_text};
-    return kernel_broadcast_binary(call, functions, DTYPE_BOOL);
+    return kernel_broadcast_binary(call, functions);
 }
 
 #define COMPARISON(name)                                                                           \
     bool kernel_##name(KernelCall *call) {                                                         \
         static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name),            \
                                                                  KERNEL_BY_INT(name)};             \
-        return kernel_broadcast_binary(call, functions, DTYPE_BOOL);                               \
+        return kernel_broadcast_binary(call, functions);                               \
     }
 COMPARISON(less)
 COMPARISON(less_equal)
@@ -58,22 +58,22 @@ UNARY_ROWS(not_bool, uint8_t, uint8_t, double, x == 0)
 
 bool kernel_and(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {[DTYPE_BOOL] = and_bool};
-    return kernel_broadcast_binary(call, functions, DTYPE_BOOL);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_or(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {[DTYPE_BOOL] = or_bool};
-    return kernel_broadcast_binary(call, functions, DTYPE_BOOL);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_xor(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {[DTYPE_BOOL] = xor_bool};
-    return kernel_broadcast_binary(call, functions, DTYPE_BOOL);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_not(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {[DTYPE_BOOL] = not_bool};
-    return kernel_unary(call, functions, DTYPE_BOOL, NULL);
+    return kernel_unary(call, functions, NULL);
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
@@ -96,35 +96,28 @@ KERNEL_SIGNED_LIST(SIGNED_SHIFT)
 
 bool kernel_bitwise_and(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_WIDTH(bits_and)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_bitwise_or(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_WIDTH(bits_or)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_bitwise_xor(KernelCall *call) {
     static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_WIDTH(bits_xor)};
-    return kernel_broadcast_binary(call, functions, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_bitwise_not(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_WIDTH(bits_not)};
-    return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
+    return kernel_unary(call, functions, NULL);
 }
-
-typedef struct ShiftAttrs {
-    int64_t direction;
-} ShiftAttrs;
-static const char *const directions[] = {"LEFT", "RIGHT", NULL};
-KERNEL_LAYOUT(bit_shift, ShiftAttrs,
-              KERNEL_CHOICE(ShiftAttrs, direction, "direction", directions, -1));
 
 bool kernel_bit_shift(KernelCall *call) {
     static const BroadcastFunction left[DTYPE_COUNT] = {KERNEL_BY_WIDTH(shift_left)};
     static const BroadcastFunction right[DTYPE_COUNT] = {KERNEL_BY_INT(shift_right)};
     const ShiftAttrs *attrs = call->attrs;
     if (attrs->direction < 0) return kernel_fail(call, "direction is neither LEFT nor RIGHT");
-    return kernel_broadcast_binary(call, attrs->direction ? right : left, DTYPE_UNDEFINED);
+    return kernel_broadcast_binary(call, attrs->direction ? right : left);
 }

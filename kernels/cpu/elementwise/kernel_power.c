@@ -84,18 +84,17 @@ static BroadcastFunction choose(Dtype base, Dtype exponent, bool whole) {
 }
 
 bool kernel_pow(KernelCall *call) {
-    const KernelTensor *x = kernel_input(call, 0), *y = kernel_input(call, 1);
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!x || !y || !out) return kernel_fail(call, "an operand is missing");
+    const KernelTensor *x = &call->inputs[0], *y = &call->inputs[1];
+    const KernelTensor *out = &call->outputs[0];
     bool real = KERNEL_FLOATS >> x->dtype & 1, whole = !real && KERNEL_INTS >> y->dtype & 1;
     BroadcastFunction function = choose(x->dtype, y->dtype, whole);
-    if (!function || out->dtype != x->dtype || !(KERNEL_NUMBERS >> y->dtype & 1))
+    if (!function || !(KERNEL_NUMBERS >> y->dtype & 1))
         return kernel_fail(call, "it is not defined from %s to the power of %s",
                            dtype_name(x->dtype), dtype_name(y->dtype));
     const UnaryFunction *fast = real && out->count == x->count ? fast_power(y) : NULL;
     if (fast) {
         UnaryNumbers numbers = {HUGE_VAL, 0};
-        return kernel_unary(call, fast, DTYPE_UNDEFINED, &numbers);
+        return kernel_unary(call, fast, &numbers);
     }
     KernelTensor exponents = *y;
     if (function != pow_f32) exponents = convert_exponents(call, y, whole);

@@ -18,7 +18,7 @@
     UNARY_ROWS_FOR(attributes, name##_f64, double, double, double, wide)                           \
     bool kernel_##name(KernelCall *call) {                                                         \
         static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name)};               \
-        return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);                               \
+        return kernel_unary(call, functions, NULL);                               \
     }
 
 FLOAT_KERNEL(acos, acosf(x), acos(x))
@@ -72,7 +72,7 @@ KERNEL_INT_LIST(INT_ERF)
     bool kernel_##name(KernelCall *call) {                                                         \
         static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name),                \
                                                              KERNEL_BY_INT(name)};                 \
-        return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);                               \
+        return kernel_unary(call, functions, NULL);                               \
     }
 NUMBER_KERNEL(abs)
 NUMBER_KERNEL(sign)
@@ -81,16 +81,10 @@ NUMBER_KERNEL(erf)
 bool kernel_neg(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(neg),
                                                          KERNEL_BY_SIGNED(neg)};
-    return kernel_unary(call, functions, DTYPE_UNDEFINED, NULL);
+    return kernel_unary(call, functions, NULL);
 }
 
 /* ---- which elements are ... ------------------------------------------------------------------ */
-
-typedef struct InfAttrs {
-    int64_t negative, positive;
-} InfAttrs;
-KERNEL_LAYOUT(is_inf, InfAttrs, KERNEL_INT(InfAttrs, negative, "detect_negative", 1),
-              KERNEL_INT(InfAttrs, positive, "detect_positive", 1));
 
 /* p and q: the infinities looked for. */
 #define FINDERS(D, T, s)                                                                           \
@@ -103,10 +97,10 @@ bool kernel_is_inf(KernelCall *call) {
     const InfAttrs *attrs = call->attrs;
     UnaryNumbers numbers = {attrs->negative ? -HUGE_VAL : (double)NAN,
                             attrs->positive ? HUGE_VAL : (double)NAN}; /* NaN: equal to nothing */
-    return kernel_unary(call, functions, DTYPE_BOOL, &numbers);
+    return kernel_unary(call, functions, &numbers);
 }
 
 bool kernel_is_nan(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(is_nan)};
-    return kernel_unary(call, functions, DTYPE_BOOL, NULL);
+    return kernel_unary(call, functions, NULL);
 }

@@ -65,15 +65,6 @@ static bool set_side(KernelCall *call, const KernelTensor *tensor, FourierSide *
 
 /* ---- DFT ------------------------------------------------------------------------------------- */
 
-typedef struct DftAttrs {
-    int64_t axis, inverse, onesided;
-} DftAttrs;
-KERNEL_LAYOUT(dft_17, DftAttrs, KERNEL_INT(DftAttrs, axis, "axis", 1),
-              KERNEL_INT(DftAttrs, inverse, "inverse", 0),
-              KERNEL_INT(DftAttrs, onesided, "onesided", 0));
-KERNEL_LAYOUT(dft, DftAttrs, KERNEL_INT(DftAttrs, inverse, "inverse", 0),
-              KERNEL_INT(DftAttrs, onesided, "onesided", 0));
-
 static bool single_int(KernelCall *call, const KernelTensor *tensor, int64_t *value) {
     const int64_t *items = kernel_ints(call, tensor);
     if (!items || !kernel_want_count(call, tensor, 1, "a length or axis")) return false;
@@ -82,9 +73,9 @@ static bool single_int(KernelCall *call, const KernelTensor *tensor, int64_t *va
 }
 
 static bool dft_axis(KernelCall *call, uint32_t *axis) {
-    const DftAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *input = kernel_input(call, 2);
-    int64_t value = call->row->since < 20 ? attrs->axis : -2;
+    int64_t value = attrs->axis;
     if (call->row->since >= 20 && input && !single_int(call, input, &value)) return false;
     if (x->rank < 2) return kernel_fail(call, "a transform of rank %u", x->rank);
     if (!kernel_axis(call, value, x->rank, axis)) return false;
@@ -96,19 +87,19 @@ static AxisLoops pair_loops(const KernelTensor *x, uint32_t axis) {
                        kernel_span(x, axis + 1, x->rank - 1)};
 }
 
-static FourierKind dft_kind(const DftAttrs *attrs, uint64_t parts) {
+static FourierKind dft_kind(const SignalAttrs *attrs, uint64_t parts) {
     if (attrs->inverse) return attrs->onesided ? FOURIER_REAL_BACK : FOURIER_BACK;
     return parts == 1 ? FOURIER_REAL : FOURIER_COMPLEX;
 }
 
 /* The length where no input gives one. */
-static int64_t dft_length(const DftAttrs *attrs, int64_t dim) {
+static int64_t dft_length(const SignalAttrs *attrs, int64_t dim) {
     if (!attrs->inverse || !attrs->onesided) return dim;
     return dim > 0 ? 2 * (dim - 1) : 0;
 }
 
 static bool dft_sizes(KernelCall *call, uint32_t axis, int64_t n, FourierJob *job) {
-    const DftAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     const bool to_real = attrs->inverse && attrs->onesided;
     uint64_t parts = (uint64_t)x->dims[x->rank - 1], to_parts = to_real ? 1 : 2;
@@ -141,10 +132,8 @@ static bool dft_sizes(KernelCall *call, uint32_t axis, int64_t n, FourierJob *jo
 bool kernel_dft(KernelCall *call) {
     FourierJob job = {0};
     uint32_t axis;
-    if (!kernel_want_input(call, 0)) return false;
-    const KernelTensor *x = &call->inputs[0], *y = kernel_result(call, 0);
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     const KernelTensor *length = kernel_input(call, 1);
-    if (!y) return kernel_fail(call, "the output is missing");
     if (!dft_axis(call, &axis)) return false;
     int64_t n = dft_length(call->attrs, x->dims[axis]);
     if (length && !single_int(call, length, &n)) return false;
@@ -159,11 +148,11 @@ bool kernel_dft(KernelCall *call) {
 }
 
 static KernelReady make_dft(KernelCall *call) {
-    const DftAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     uint32_t axis;
     Err ignored = {0};
     int64_t n = 0;
-    bool known = call->input_count && call->inputs[0].present && call->inputs[0].rank >= 2;
+    bool known = call->inputs[0].rank >= 2;
     KernelTensor inputs[3] = {{0}};
     for (uint32_t i = 1; known && i < 3; i++) {
         if (!kernel_input(call, i)) continue;
@@ -189,13 +178,8 @@ const KernelPrepare kernel_prepare_dft = {make_dft, NULL};
 
 /* ---- STFT ------------------------------------------------------------------------------------ */
 
-typedef struct StftAttrs {
-    int64_t onesided;
-} StftAttrs;
-KERNEL_LAYOUT(stft, StftAttrs, KERNEL_INT(StftAttrs, onesided, "onesided", 1));
-
 static bool stft_sizes(KernelCall *call, int64_t step, int64_t n, FourierJob *job) {
-    const StftAttrs *attrs = call->attrs;
+    const SignalAttrs *attrs = call->attrs;
     const KernelTensor *signal = &call->inputs[0], *window = kernel_input(call, 2);
     const KernelTensor *y = &call->outputs[0];
     if (step < 1 || n < 1 || n > signal->dims[1])
@@ -229,12 +213,11 @@ static bool stft_sizes(KernelCall *call, int64_t step, int64_t n, FourierJob *jo
 bool kernel_stft(KernelCall *call) {
     FourierJob job = {0};
     int64_t step;
-    if (!kernel_want_input(call, 0)) return false;
-    const KernelTensor *signal = &call->inputs[0], *y = kernel_result(call, 0);
+    const KernelTensor *signal = &call->inputs[0], *y = &call->outputs[0];
     const KernelTensor *window = kernel_input(call, 2), *frame = kernel_input(call, 3);
-    if (!y || signal->rank < 2 || signal->rank > 3)
+    if (signal->rank < 2 || signal->rank > 3)
         return kernel_fail(call, "a signal of rank %u", signal->rank);
-    if (!kernel_want_input(call, 1) || !single_int(call, &call->inputs[1], &step)) return false;
+    if (!single_int(call, &call->inputs[1], &step)) return false;
     int64_t n = window ? (int64_t)window->count : signal->dims[1];
     if (frame && !single_int(call, frame, &n)) return false;
     if (!stft_sizes(call, step, n, &job)) return false;

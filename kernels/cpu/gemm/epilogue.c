@@ -8,13 +8,6 @@
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
-const char *const activation_names[] = {
-#define ACTIVATION(enumerator, name) [ACTIVATION_##enumerator] = (name),
-#include "activations.def"
-#undef ACTIVATION
-    [ACTIVATION_COUNT] = NULL,
-};
-
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Called for whole blocks, as what chooses between the clones is a call that is not inline. */

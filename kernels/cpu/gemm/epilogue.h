@@ -9,16 +9,7 @@
 #define DEMI_EPILOGUE_H
 
 #include "kernel.h"
-
-typedef enum Activation {
-#define ACTIVATION(enumerator, name) ACTIVATION_##enumerator,
-#include "activations.def"
-#undef ACTIVATION
-    ACTIVATION_COUNT
-} Activation;
-
-/* The names by which the attribute `activation` calls them, NULL-terminated: "", "Relu", … */
-extern const char *const activation_names[];
+#include "op_attrs.h"
 
 typedef struct Epilogue {
     const float *bias;     /* NULL: none */

@@ -10,24 +10,12 @@
 #define PI 3.14159265358979323846
 
 static bool check_single(KernelCall *call, uint32_t i) {
-    const KernelTensor *in = kernel_input(call, i);
-    bool number = in && (KERNEL_NUMBERS >> in->dtype & 1) && in->count == 1;
+    const KernelTensor *in = &call->inputs[i];
+    bool number = (KERNEL_NUMBERS >> in->dtype & 1) && in->count == 1;
     return number || kernel_fail(call, "input %u is no single number", i);
 }
 
 /* ---- Range ----------------------------------------------------------------------------------- */
-
-typedef struct RangeAttrs {
-    int64_t stash;
-} RangeAttrs;
-KERNEL_LAYOUT(range, RangeAttrs, KERNEL_INT(RangeAttrs, stash, "stash_type", DTYPE_FLOAT));
-
-/* The result, which is known to be of the operands' type only now that it is there. */
-static bool make_range(KernelCall *call, int64_t count) {
-    if (!kernel_output(call, 0, 1, &count)) return false;
-    return call->outputs[0].dtype == call->inputs[0].dtype ||
-           kernel_fail(call, "its result can't be %s", dtype_name(call->outputs[0].dtype));
-}
 
 static bool integer_range(KernelCall *call) {
     int64_t bounds[3];
@@ -43,7 +31,7 @@ static bool integer_range(KernelCall *call) {
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     uint64_t count = any ? span / stride + (span % stride != 0) : 0;
     if (count > INT64_MAX) return kernel_fail(call, "the range is too long");
-    if (!make_range(call, (int64_t)count)) return false;
+    if (!kernel_output(call, 0, 1, &(int64_t){(int64_t)count})) return false;
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < count; i++) {
         uint64_t value = (uint64_t)from + i * (uint64_t)step;
@@ -62,7 +50,7 @@ static bool real_range(KernelCall *call) {
     double step = kernel_real(&call->inputs[2], 0), count = ceil((to - from) / step);
     if (step == 0 || isnan(count) || count > 0x1p53)
         return kernel_fail(call, "no range goes from %g to %g by %g", from, to, step);
-    if (!make_range(call, count > 0 ? (int64_t)count : 0)) return false;
+    if (!kernel_output(call, 0, 1, &(int64_t){count > 0 ? (int64_t)count : 0})) return false;
     const KernelTensor *out = &call->outputs[0];
     for (uint64_t i = 0; i < out->count; i++) {
         double value = from + (double)i * step;
@@ -75,26 +63,17 @@ static bool real_range(KernelCall *call) {
 }
 
 bool kernel_range(KernelCall *call) {
-    if (!kernel_result(call, 0)) return kernel_fail(call, "an operand is missing");
     for (uint32_t i = 0; i < 3; i++)
         if (!check_single(call, i)) return false;
-    Dtype dtype = call->inputs[0].dtype;
-    if (call->inputs[1].dtype != dtype || call->inputs[2].dtype != dtype)
-        return kernel_fail(call, "start, limit and delta have not one type");
-    return dtype_is_float(dtype) ? real_range(call) : integer_range(call);
+    return dtype_is_float(call->inputs[0].dtype) ? real_range(call) : integer_range(call);
 }
 
 /* ---- EyeLike, ConstantOfShape ---------------------------------------------------------------- */
 
-typedef struct EyeAttrs {
-    int64_t k;
-} EyeAttrs;
-KERNEL_LAYOUT(eye_like, EyeAttrs, KERNEL_INT(EyeAttrs, k, "k", 0));
-
 bool kernel_eye_like(KernelCall *call) {
     const EyeAttrs *attrs = call->attrs;
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!out || out->rank != 2) return kernel_fail(call, "its result is of rank 2 only");
+    const KernelTensor *out = &call->outputs[0];
+    if (out->rank != 2) return kernel_fail(call, "its result is of rank 2 only");
     uint64_t probe;
     double zero = 0;
     if (!kernel_convert(out->dtype, &probe, DTYPE_DOUBLE, &zero, 1, NULL))
@@ -108,11 +87,6 @@ bool kernel_eye_like(KernelCall *call) {
     return true;
 }
 
-typedef struct FillAttrs {
-    AttrTensor value;
-} FillAttrs;
-KERNEL_LAYOUT(constant_of_shape, FillAttrs, KERNEL_FIELD(FillAttrs, value, "value", TENSOR));
-
 /* Doubles what is filled until all is. */
 static void fill(char *to, const void *element, size_t size, uint64_t count) {
     uint64_t whole = count * size, done = size;
@@ -122,9 +96,8 @@ static void fill(char *to, const void *element, size_t size, uint64_t count) {
 }
 
 bool kernel_constant_of_shape(KernelCall *call) {
-    const FillAttrs *attrs = call->attrs;
-    const KernelTensor *value = attrs->value.data, *out = kernel_result(call, 0);
-    if (!out) return kernel_fail(call, "an operand is missing");
+    const ConstantAttrs *attrs = call->attrs;
+    const KernelTensor *value = attrs->value.data, *out = &call->outputs[0];
     if (value ? value->count != 1 || value->dtype != out->dtype : out->dtype != DTYPE_FLOAT)
         return kernel_fail(call, "value is no single %s", dtype_name(out->dtype));
     if (!out->count) return true;
@@ -138,17 +111,12 @@ bool kernel_constant_of_shape(KernelCall *call) {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-typedef struct WindowAttrs {
-    int64_t periodic;
-} WindowAttrs;
-KERNEL_LAYOUT(cosine_window, WindowAttrs, KERNEL_INT(WindowAttrs, periodic, "periodic", 1));
-
 /* a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), n being the size, or one less where not periodic; a
  * window of one element is 1. */
 static bool cosine_window(KernelCall *call, double a0, double a1, double a2) {
-    const WindowAttrs *attrs = call->attrs;
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!out || !(KERNEL_NUMBERS >> out->dtype & 1))
+    const CosineWindowAttrs *attrs = call->attrs;
+    const KernelTensor *out = &call->outputs[0];
+    if (!(KERNEL_NUMBERS >> out->dtype & 1))
         return kernel_fail(call, "its result is numbers only");
     double n = (double)out->count - (attrs->periodic ? 0 : 1);
     for (uint64_t i = 0; i < out->count; i++) {
@@ -206,10 +174,10 @@ static void triangle(const KernelTensor *out, uint64_t band, const int64_t *edge
 }
 
 bool kernel_mel_weight_matrix(KernelCall *call) {
-    const KernelTensor *out = kernel_result(call, 0);
+    const KernelTensor *out = &call->outputs[0];
     for (uint32_t i = 0; i < 5; i++)
         if (!check_single(call, i)) return false;
-    if (!out || !(KERNEL_NUMBERS >> out->dtype & 1) || out->rank != 2)
+    if (!(KERNEL_NUMBERS >> out->dtype & 1) || out->rank != 2)
         return kernel_fail(call, "its result is a matrix of numbers only");
     uint64_t bins = (uint64_t)out->dims[0], bands = (uint64_t)out->dims[1];
     if (!out->count) return true;

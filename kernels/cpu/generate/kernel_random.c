@@ -109,20 +109,8 @@ static Random *start(KernelCall *call, const AttrFloats *seed) {
 
 /* ---- RandomNormal, RandomUniform ------------------------------------------------------------- */
 
-typedef struct RandomAttrs {
-    AttrFloats seed;
-    float p, q; /* mean and scale, or low and high */
-} RandomAttrs;
-KERNEL_LAYOUT(random_normal, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
-              KERNEL_REAL(RandomAttrs, p, "mean", 0.0f),
-              KERNEL_REAL(RandomAttrs, q, "scale", 1.0f));
-KERNEL_LAYOUT(random_uniform, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT),
-              KERNEL_REAL(RandomAttrs, p, "low", 0.0f), KERNEL_REAL(RandomAttrs, q, "high", 1.0f));
-KERNEL_LAYOUT(random_seed, RandomAttrs, KERNEL_FIELD(RandomAttrs, seed, "seed", FLOAT));
-
 static bool check_numbers(KernelCall *call, const KernelTensor *tensor) {
     uint64_t probe[2] = {0};
-    if (!tensor) return kernel_fail(call, "an operand is missing");
     return kernel_convert(tensor->dtype, probe, tensor->dtype, probe + 1, 1, NULL) ||
            kernel_fail(call, "it is not defined for %s", dtype_name(tensor->dtype));
 }
@@ -131,7 +119,7 @@ enum { DRAWS = 256 };
 
 static bool make_numbers(KernelCall *call, double (*number)(Random *), double base, double width) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *out = kernel_result(call, 0);
+    const KernelTensor *out = &call->outputs[0];
     if (!check_numbers(call, out)) return false;
     Random *random = start(call, &attrs->seed);
     size_t size = kernel_element_size(out->dtype);
@@ -159,7 +147,7 @@ bool kernel_random_uniforms(KernelCall *call) {
 
 bool kernel_bernoulli(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!check_numbers(call, in) || !check_numbers(call, out)) return false;
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     Random *random = start(call, &attrs->seed);
@@ -198,7 +186,7 @@ static uint64_t pick(const double *sums, uint64_t classes, double value) {
 
 bool kernel_multinomial(KernelCall *call) {
     const RandomAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!check_numbers(call, in) || !check_numbers(call, out)) return false;
     if (in->rank != 2 || out->rank != 2 || in->dims[0] != out->dims[0])
         return kernel_fail(call, "its input is of rank %u, not 2", in->rank);
@@ -219,21 +207,12 @@ bool kernel_multinomial(KernelCall *call) {
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
-typedef struct DropoutAttrs {
-    float ratio;
-    int64_t is_test, seed;
-} DropoutAttrs;
-KERNEL_LAYOUT(dropout_1, DropoutAttrs, KERNEL_REAL(DropoutAttrs, ratio, "ratio", 0.5f),
-              KERNEL_INT(DropoutAttrs, is_test, "is_test", 0),
-              KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
-KERNEL_LAYOUT(dropout, DropoutAttrs, KERNEL_INT(DropoutAttrs, seed, "seed", ATTR_ABSENT));
-
 /* Whether elements are dropped, and the fraction of them: attributes once, inputs from version 12
  * on; versions 7 and 10 do nothing. */
 static bool read_ratio(KernelCall *call, bool *training, double *ratio) {
     const DropoutAttrs *attrs = call->attrs;
     const KernelTensor *given = kernel_input(call, 1), *mode = kernel_input(call, 2);
-    bool by_inputs = call->row->layout == &kernel_layout_dropout && call->row->since >= 12;
+    bool by_inputs = call->row->layout == &op_attrs_dropout && call->row->since >= 12;
     *training = call->row->since < 7 && !attrs->is_test;
     *ratio = call->row->since < 7 ? (double)attrs->ratio : 0.5;
     if (by_inputs && mode) {
@@ -262,12 +241,12 @@ static void drop(Random *random, double ratio, const KernelTensor *in, const Ker
 
 bool kernel_dropout(KernelCall *call) {
     const DropoutAttrs *attrs = call->attrs;
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     const KernelTensor *mask = kernel_result(call, 1);
     bool training;
     double ratio;
     if (!check_numbers(call, in) || !read_ratio(call, &training, &ratio)) return false;
-    if ((out && (out->dtype != in->dtype || out->count != in->count)) ||
+    if (out->count != in->count ||
         (mask && (mask->count != in->count || !check_numbers(call, mask))))
         return kernel_fail(call, "its results do not fit its input");
     if (training && ratio > 0) {

@@ -8,22 +8,6 @@
 #include "kernel_functions.h"
 #include "kernel_index.h"
 
-typedef struct GridAttrs {
-    int64_t mode, padding, align;
-} GridAttrs;
-enum { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
-enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
-static const char *const modes_16[] = {"bilinear", "nearest", "bicubic", NULL};
-static const char *const modes_20[] = {"linear", "nearest", "cubic", NULL};
-static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
-#define GRID_FIELDS(names)                                                                         \
-    KERNEL_CHOICE(GridAttrs, mode, "mode", names, GRID_LINEAR),                                    \
-        KERNEL_CHOICE(GridAttrs, padding, "padding_mode", paddings, GRID_ZEROS),                   \
-        KERNEL_INT(GridAttrs, align, "align_corners", 0)
-KERNEL_LAYOUT(grid_sample_16, GridAttrs, GRID_FIELDS(modes_16));
-KERNEL_LAYOUT(grid_sample, GridAttrs, GRID_FIELDS(modes_20));
-KERNEL_LAYOUT(affine_grid, GridAttrs, KERNEL_INT(GridAttrs, align, "align_corners", 0));
-
 /* ---- one axis -------------------------------------------------------------------------------- */
 
 enum { MOST_TAPS = 4 };
@@ -161,7 +145,6 @@ static double sample(const Sampler *s, const KernelTensor *in, uint64_t base) {
 }
 
 bool kernel_grid_sample(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const GridAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -195,7 +178,6 @@ static double affine_coordinate(int64_t i, int64_t size, bool align) {
 
 /* theta (N, k, k + 1) times (x, y, …, 1); x belongs to the last axis */
 bool kernel_affine_grid(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const GridAttrs *attrs = call->attrs;
     const KernelTensor *theta = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

@@ -14,41 +14,6 @@
 #include "kernel_functions.h"
 #include "kernel_strided.h"
 
-typedef struct ResizeAttrs {
-    int64_t mode, coordinates, nearest, antialias, exclude_outside, aspect;
-    float cubic, extrapolation;
-    AttrInts axes;
-    AttrFloats scales, height_scale, width_scale; /* Upsample */
-} ResizeAttrs;
-
-enum { ASPECT_STRETCH, ASPECT_NOT_LARGER, ASPECT_NOT_SMALLER };
-static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
-static const char *const upsample_1_modes[] = {"nearest", "bilinear", NULL};
-static const char *const coordinates[] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize", NULL};
-static const char *const nearest_modes[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
-                                            "ceil", NULL};
-static const char *const aspects[] = {"stretch", "not_larger", "not_smaller", NULL};
-
-#define COMMON(names, coordinate, rounding)                                                        \
-    KERNEL_CHOICE(ResizeAttrs, mode, "mode", names, RESIZE_NEAREST),                               \
-        KERNEL_CHOICE(ResizeAttrs, coordinates, "coordinate_transformation_mode", coordinates,     \
-                      coordinate),                                                                 \
-        KERNEL_CHOICE(ResizeAttrs, nearest, "nearest_mode", nearest_modes, rounding),              \
-        KERNEL_CHOICE(ResizeAttrs, aspect, "keep_aspect_ratio_policy", aspects, ASPECT_STRETCH),   \
-        KERNEL_REAL(ResizeAttrs, cubic, "cubic_coeff_a", -0.75f)
-KERNEL_LAYOUT(upsample_1, ResizeAttrs, COMMON(upsample_1_modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
-              KERNEL_FIELD(ResizeAttrs, height_scale, "height_scale", FLOAT),
-              KERNEL_FIELD(ResizeAttrs, width_scale, "width_scale", FLOAT));
-KERNEL_LAYOUT(upsample, ResizeAttrs, COMMON(modes, RESIZE_ASYMMETRIC, RESIZE_FLOOR),
-              KERNEL_FIELD(ResizeAttrs, scales, "scales", FLOATS));
-KERNEL_LAYOUT(resize, ResizeAttrs, COMMON(modes, RESIZE_HALF_PIXEL, RESIZE_ROUND_PREFER_FLOOR),
-              KERNEL_INT(ResizeAttrs, antialias, "antialias", 0),
-              KERNEL_INT(ResizeAttrs, exclude_outside, "exclude_outside", 0),
-              KERNEL_REAL(ResizeAttrs, extrapolation, "extrapolation_value", 0),
-              KERNEL_FIELD(ResizeAttrs, axes, "axes", INTS));
-
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 typedef struct ResizeAxes {
@@ -312,7 +277,6 @@ static bool resize_run(KernelCall *call, ResizeAxes axes) {
 }
 
 bool kernel_resize(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *scales = kernel_input(call, 2), *sizes = kernel_input(call, 3);
     ResizeAxes axes;
     if (!list_axes(call, &axes)) return false;
@@ -325,7 +289,6 @@ bool kernel_resize(KernelCall *call) {
 
 /* Resize-10 and Upsample: scales for all axes, as attribute or input. */
 bool kernel_upsample(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *scales = kernel_input(call, 1);
     KernelTensor list = {.present = true,
@@ -339,7 +302,6 @@ bool kernel_upsample(KernelCall *call) {
 }
 
 bool kernel_upsample_1(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const ResizeAttrs *attrs = call->attrs;
     float items[4] = {1, 1, 1, 1};
     const KernelTensor list = {.present = true, .dtype = DTYPE_FLOAT, .count = 4, .data = items};

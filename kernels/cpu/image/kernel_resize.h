@@ -6,25 +6,7 @@
 #define DEMI_KERNEL_RESIZE_H
 
 #include "kernel.h"
-
-typedef enum ResizeMode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } ResizeMode;
-
-typedef enum ResizeCoordinates {
-    RESIZE_HALF_PIXEL,
-    RESIZE_HALF_PIXEL_SYMMETRIC,
-    RESIZE_PYTORCH_HALF_PIXEL,
-    RESIZE_ALIGN_CORNERS,
-    RESIZE_ASYMMETRIC,
-    RESIZE_TF_HALF_PIXEL_FOR_NN,
-    RESIZE_TF_CROP
-} ResizeCoordinates;
-
-typedef enum ResizeNearest {
-    RESIZE_ROUND_PREFER_FLOOR,
-    RESIZE_ROUND_PREFER_CEIL,
-    RESIZE_FLOOR,
-    RESIZE_CEIL
-} ResizeNearest;
+#include "op_attrs.h"
 
 typedef struct ResizeHow {
     int64_t mode, coordinates, nearest; /* of the enums above */

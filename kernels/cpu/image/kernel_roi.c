@@ -8,28 +8,6 @@
 #include "kernel_functions.h"
 #include "kernel_order.h"
 
-typedef struct RoiAttrs {
-    int64_t output_height, output_width, sampling_ratio, mode, coordinates;
-    float scale;
-    AttrInts pooled_shape;
-} RoiAttrs;
-enum { ROI_AVERAGE, ROI_MAX };
-enum { ROI_HALF_PIXEL, ROI_OUTPUT_HALF_PIXEL };
-static const char *const roi_modes[] = {"avg", "max", NULL};
-static const char *const roi_coordinates[] = {"half_pixel", "output_half_pixel", NULL};
-#define ROI_FIELDS(coordinate)                                                                     \
-    KERNEL_INT(RoiAttrs, output_height, "output_height", 1),                                       \
-        KERNEL_INT(RoiAttrs, output_width, "output_width", 1),                                     \
-        KERNEL_INT(RoiAttrs, sampling_ratio, "sampling_ratio", 0),                                 \
-        KERNEL_CHOICE(RoiAttrs, mode, "mode", roi_modes, ROI_AVERAGE),                             \
-        KERNEL_CHOICE(RoiAttrs, coordinates, "coordinate_transformation_mode", roi_coordinates,    \
-                      coordinate),                                                                 \
-        KERNEL_REAL(RoiAttrs, scale, "spatial_scale", 1)
-KERNEL_LAYOUT(roi_align_10, RoiAttrs, ROI_FIELDS(ROI_OUTPUT_HALF_PIXEL));
-KERNEL_LAYOUT(roi_align, RoiAttrs, ROI_FIELDS(ROI_HALF_PIXEL));
-KERNEL_LAYOUT(max_roi_pool, RoiAttrs, KERNEL_REAL(RoiAttrs, scale, "spatial_scale", 1),
-              KERNEL_FIELD(RoiAttrs, pooled_shape, "pooled_shape", INTS));
-
 /* ---- RoiAlign -------------------------------------------------------------------------------- */
 
 /* A sample along one axis: between two elements. */
@@ -159,7 +137,6 @@ static bool align_region(KernelCall *call, uint64_t roi, uint64_t image) {
 }
 
 bool kernel_roi_align(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -204,7 +181,6 @@ static double largest(const KernelTensor *in, uint64_t base, const int64_t rows[
 }
 
 bool kernel_max_roi_pool(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const RoiAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -231,11 +207,6 @@ bool kernel_max_roi_pool(KernelCall *call) {
 }
 
 /* ---- NonMaxSuppression ----------------------------------------------------------------------- */
-
-typedef struct NmsAttrs {
-    int64_t center;
-} NmsAttrs;
-KERNEL_LAYOUT(nms, NmsAttrs, KERNEL_INT(NmsAttrs, center, "center_point_box", 0));
 
 typedef struct Box {
     float low[2], high[2], area;
@@ -336,7 +307,6 @@ static bool nms_init(KernelCall *call, Nms *nms) {
 }
 
 bool kernel_nms(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     const KernelTensor *scores = &call->inputs[1];
     Nms nms = {0};
     if (call->inputs[0].dtype != DTYPE_FLOAT || scores->dtype != DTYPE_FLOAT)

@@ -5,9 +5,6 @@
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 
-KERNEL_LAYOUT(broadcast, BroadcastAttrs, KERNEL_INT(BroadcastAttrs, axis, "axis", ATTR_ABSENT),
-              KERNEL_INT(BroadcastAttrs, broadcast, "broadcast", 0));
-
 /* The operand's strides for each of the output's dims. */
 static bool align(KernelCall *call, const KernelTensor *out, const BroadcastOperand *operand,
                   uint64_t *strides) {
@@ -134,21 +131,9 @@ void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, con
     kernel_run_parts(plan->workers, cut, broadcast_part, &job);
 }
 
-bool kernel_binary_operands(KernelCall *call, Dtype result) {
-    const KernelTensor *a = kernel_input(call, 0), *b = kernel_input(call, 1);
-    const KernelTensor *out = kernel_result(call, 0);
-    if (!a || !b || !out) return kernel_fail(call, "an operand is missing");
-    if (a->dtype != b->dtype)
-        return kernel_fail(call, "%s and %s are not one type", dtype_name(a->dtype),
-                           dtype_name(b->dtype));
-    if (out->dtype != (result == DTYPE_UNDEFINED ? a->dtype : result))
-        return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
-    return true;
-}
-
 bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing) {
     *trailing = 0;
-    if (call->row->layout != &kernel_layout_broadcast) return true;
+    if (call->row->layout != &op_attrs_broadcast) return true;
     const BroadcastAttrs *attrs = call->attrs;
     uint32_t rank = call->inputs[0].rank, inner = call->inputs[1].rank;
     if (attrs->axis == ATTR_ABSENT || !attrs->broadcast) return true;
@@ -160,11 +145,9 @@ bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing) {
     return true;
 }
 
-bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT],
-                             Dtype result) {
+bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT]) {
     uint32_t trailing;
-    if (!kernel_binary_operands(call, result) || !kernel_broadcast_trailing(call, &trailing))
-        return false;
+    if (!kernel_broadcast_trailing(call, &trailing)) return false;
     const KernelTensor *a = &call->inputs[0];
     if (!functions[a->dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(a->dtype));

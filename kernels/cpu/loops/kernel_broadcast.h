@@ -50,21 +50,10 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
  */
 void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context);
 
-/* Attributes of binary operators before version 7: B is aligned to A at `axis`. */
-typedef struct BroadcastAttrs {
-    int64_t axis, broadcast;
-} BroadcastAttrs;
-
-/* Output 0 from inputs 0 and 1, by the function of their dtype, which they share; `result` is the
- * output's dtype, DTYPE_UNDEFINED where it is the inputs'. Serves all operator versions: a row with
- * the layout `broadcast` is one before version 7. False with the error set where dtypes or shapes
- * do not match or there is no function. */
-bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT],
-                             Dtype result);
-
-/* Checks inputs 0 and 1 and output 0 as far as memory safety needs: present, inputs of one dtype.
- */
-bool kernel_binary_operands(KernelCall *call, Dtype result);
+/* Output 0 from inputs 0 and 1, by the function of their dtype. Serves all operator versions: a row
+ * with the layout `broadcast` is one before version 7. False with the error set where shapes do not
+ * match or there is no function. */
+bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions[DTYPE_COUNT]);
 
 /* Where input 1 lies in input 0's dims. False with the error set. */
 bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing);

@@ -4,14 +4,12 @@
 #define DEMI_KERNEL_CONVERT_H
 
 #include "kernel.h"
-
-/* How powers of two are found for float8e8m0. */
-typedef enum ConvertRound { CONVERT_UP, CONVERT_DOWN, CONVERT_NEAREST } ConvertRound;
+#include "op_attrs.h"
 
 /* What happens past the largest finite number of a float8 kind: the largest, or NaN or Inf. */
 typedef struct ConvertRules {
-    bool overflow; /* false: saturate, ONNX's default */
-    ConvertRound round;
+    bool overflow;      /* false: saturate, ONNX's default */
+    ConvertRound round; /* how powers of two are found for float8e8m0 */
 } ConvertRules;
 
 /* Converts `count` elements; arrays do not overlap, `rules` NULL for the defaults.

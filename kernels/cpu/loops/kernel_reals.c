@@ -101,10 +101,6 @@ const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor,
     return kernel_reals(call, &whole, dtype);
 }
 
-bool kernel_want_input(KernelCall *call, uint32_t i) {
-    return kernel_input(call, i) || kernel_fail(call, "input %u is missing", i);
-}
-
 bool kernel_want_count(KernelCall *call, const KernelTensor *tensor, uint64_t count,
                        const char *what) {
     if (tensor && tensor->count == count) return true;
@@ -113,10 +109,7 @@ bool kernel_want_count(KernelCall *call, const KernelTensor *tensor, uint64_t co
                        (unsigned long long)tensor->count, (unsigned long long)count);
 }
 
-bool kernel_want_alike(KernelCall *call) {
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
-    if (!in || !out) return kernel_fail(call, "%s 0 is missing", in ? "output" : "input");
-    if (in->dtype == out->dtype && in->count == out->count) return true;
-    return kernel_fail(call, "%s becomes %s, or other dims", dtype_name(in->dtype),
-                       dtype_name(out->dtype));
+bool kernel_want_same_count(KernelCall *call) {
+    return call->inputs[0].count == call->outputs[0].count ||
+           kernel_fail(call, "the number of elements changes");
 }

@@ -27,12 +27,11 @@ const void *kernel_reals_expand(KernelCall *call, const KernelTensor *tensor,
 /* DOUBLE where any operand of the call is double, else FLOAT. */
 Dtype kernel_reals_dtype(const KernelCall *call);
 
-/* False with the error set where operand i is missing. */
-bool kernel_want_input(KernelCall *call, uint32_t i);
-/* Same, and has as many elements as said; `what` names it in the message. */
+/* False with the error set where the operand is missing or has not as many elements; `what` names
+ * it in the message. */
 bool kernel_want_count(KernelCall *call, const KernelTensor *tensor, uint64_t count,
                        const char *what);
-/* Operand 0 and output 0 are there, of the same dtype and number of elements. */
-bool kernel_want_alike(KernelCall *call);
+/* False with the error set where output 0 has not as many elements as input 0. */
+bool kernel_want_same_count(KernelCall *call);
 
 #endif

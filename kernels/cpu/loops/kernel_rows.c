@@ -21,14 +21,12 @@ static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned 
                   job->numbers);
 }
 
-bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], Dtype result,
+bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
                   const UnaryNumbers *numbers) {
     static const UnaryNumbers none = {0, 0};
-    const KernelTensor *in = kernel_input(call, 0), *out = kernel_result(call, 0);
-    if (!in || !out) return kernel_fail(call, "an operand is missing");
-    if (!functions[in->dtype] || out->dtype != (result == DTYPE_UNDEFINED ? in->dtype : result))
-        return kernel_fail(call, "it is not defined from %s to %s", dtype_name(in->dtype),
-                           dtype_name(out->dtype));
+    const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
+    if (!functions[in->dtype])
+        return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     const UnaryJob job = {.function = functions[in->dtype],
                           .numbers = numbers ? numbers : &none,

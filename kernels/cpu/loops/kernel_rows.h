@@ -93,8 +93,8 @@ typedef void (*UnaryFunction)(void *out, const void *in, uint64_t n, const Unary
         ROW_EACH(n, const T x = in[i]; out[i] = (R)(expression))                                   \
     }
 
-/* Output 0 from input 0 by the function of its dtype; `result` as in kernel_broadcast_binary. */
-bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT], Dtype result,
+/* Output 0 from input 0 by the function of its dtype. */
+bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
                   const UnaryNumbers *numbers);
 
 #endif

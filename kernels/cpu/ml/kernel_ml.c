@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-const char *const ml_transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT", NULL};
-
 double ml_logistic(double x) {
     double y = 1 / (1 + exp(-fabs(x)));
     return x < 0 ? 1 - y : y;

@@ -5,17 +5,7 @@
 #define DEMI_KERNEL_ML_H
 
 #include "kernel.h"
-
-typedef enum MlTransform {
-    ML_NONE,
-    ML_SOFTMAX,
-    ML_LOGISTIC,
-    ML_SOFTMAX_ZERO,
-    ML_PROBIT
-} MlTransform;
-
-/* Choices of a post_transform attribute, in the order of the enum. */
-extern const char *const ml_transforms[];
+#include "op_attrs.h"
 
 /* Transforms a row of scores in place. PROBIT uses Winitzki's approximation of the inverse error
  * function. */
@@ -31,11 +21,7 @@ bool ml_rows(KernelCall *call, MlRows *rows);
 /* One row as doubles; to has rows->features numbers. */
 void ml_row(const MlRows *rows, uint64_t row, double *to);
 
-/* Class labels: one of the lists, or none, where classes are numbered. */
-typedef struct MlLabels {
-    AttrInts ints;
-    AttrTexts texts;
-} MlLabels;
+/* How many classes have a label of their own. */
 uint64_t ml_label_count(const MlLabels *labels);
 
 /* Makes output 0, [rows], of the labels' type. False with the error set. */

@@ -9,34 +9,8 @@
 #include "kernel_order.h"
 #include "kernel_strided.h"
 
-typedef struct FeatureAttrs {
-    float threshold, replaced_real;
-    int64_t replaced_int, norm, zeros;
-    AttrFloats offset, scale, imputed_reals;
-    AttrInts imputed_ints, sizes, ints;
-    AttrTexts texts;
-} FeatureAttrs;
-enum { NORM_MAX, NORM_L1, NORM_L2 };
-static const char *const norms[] = {"MAX", "L1", "L2", NULL};
-
-KERNEL_LAYOUT(binarizer, FeatureAttrs, KERNEL_REAL(FeatureAttrs, threshold, "threshold", 0));
-KERNEL_LAYOUT(scaler, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, offset, "offset", FLOATS),
-              KERNEL_FIELD(FeatureAttrs, scale, "scale", FLOATS));
-KERNEL_LAYOUT(normalizer, FeatureAttrs, KERNEL_CHOICE(FeatureAttrs, norm, "norm", norms, NORM_MAX));
-KERNEL_LAYOUT(imputer, FeatureAttrs,
-              KERNEL_FIELD(FeatureAttrs, imputed_reals, "imputed_value_floats", FLOATS),
-              KERNEL_FIELD(FeatureAttrs, imputed_ints, "imputed_value_int64s", INTS),
-              KERNEL_REAL(FeatureAttrs, replaced_real, "replaced_value_float", 0),
-              KERNEL_INT(FeatureAttrs, replaced_int, "replaced_value_int64", 0));
-KERNEL_LAYOUT(feature_vectorizer, FeatureAttrs,
-              KERNEL_FIELD(FeatureAttrs, sizes, "inputdimensions", INTS));
-KERNEL_LAYOUT(one_hot_encoder, FeatureAttrs, KERNEL_FIELD(FeatureAttrs, ints, "cats_int64s", INTS),
-              KERNEL_FIELD(FeatureAttrs, texts, "cats_strings", TEXTS),
-              KERNEL_INT(FeatureAttrs, zeros, "zeros", 1));
-
 /* Picks along the last axis. */
 bool kernel_array_feature(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     if (in->rank == 0) return kernel_fail(call, "a scalar has no features");
@@ -52,7 +26,6 @@ bool kernel_array_feature(KernelCall *call) {
 }
 
 bool kernel_binarizer(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     for (uint64_t i = 0; i < in->count; i++)
@@ -63,7 +36,6 @@ bool kernel_binarizer(KernelCall *call) {
 
 /* (X - offset) * scale, each one number or one a feature. */
 bool kernel_scaler(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t features = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
@@ -95,7 +67,6 @@ static double norm_of(const KernelTensor *in, uint64_t first, uint64_t count, in
 /* Each row divided by its largest value, the sum of the absolute ones, or the root of the sum of
  * squares. */
 bool kernel_normalizer(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t width = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
@@ -110,7 +81,6 @@ bool kernel_normalizer(KernelCall *call) {
 }
 
 bool kernel_imputer(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -139,14 +109,13 @@ bool kernel_imputer(KernelCall *call) {
 
 /* Inputs [N, C] or [C] side by side; each is cut or filled with zeros to its given size. */
 bool kernel_feature_vectorizer(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     int64_t dims[2] = {0, 0}, at = 0;
     if (attrs->sizes.present && attrs->sizes.count != call->input_count)
         return kernel_fail(call, "%u sizes for %u inputs", attrs->sizes.count, call->input_count);
     for (uint32_t i = 0; i < call->input_count; i++) {
-        const KernelTensor *in = kernel_input(call, i);
-        if (!in || in->rank < 1 || in->rank > 2)
+        const KernelTensor *in = &call->inputs[i];
+        if (in->rank < 1 || in->rank > 2)
             return kernel_fail(call, "input %u is neither [N, C] nor [C]", i);
         int64_t rows = in->rank == 2 ? in->dims[0] : 1, columns = in->dims[in->rank - 1];
         if (attrs->sizes.present) columns = attrs->sizes.items[i];
@@ -190,7 +159,6 @@ static int64_t category_of(const FeatureAttrs *attrs, const KernelTensor *in, ui
 }
 
 bool kernel_one_hot_encoder(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

@@ -6,34 +6,6 @@
 #include "kernel_functions.h"
 #include "kernel_order.h"
 
-typedef struct LabelAttrs {
-    AttrTexts key_texts, value_texts;
-    AttrInts key_ints, value_ints;
-    AttrFloats key_floats, value_floats;
-    AttrTensor keys, values, otherwise;
-    AttrText default_text;
-    int64_t default_int;
-    float default_float;
-} LabelAttrs;
-#define DEFAULTS                                                                                   \
-    KERNEL_FIELD(LabelAttrs, default_text, "default_string", TEXT),                                \
-        KERNEL_INT(LabelAttrs, default_int, "default_int64", -1),                                  \
-        KERNEL_REAL(LabelAttrs, default_float, "default_float", -0.0f)
-KERNEL_LAYOUT(label_encoder_1, LabelAttrs,
-              KERNEL_FIELD(LabelAttrs, key_texts, "classes_strings", TEXTS), DEFAULTS);
-KERNEL_LAYOUT(label_encoder, LabelAttrs, KERNEL_FIELD(LabelAttrs, key_texts, "keys_strings", TEXTS),
-              KERNEL_FIELD(LabelAttrs, value_texts, "values_strings", TEXTS),
-              KERNEL_FIELD(LabelAttrs, key_ints, "keys_int64s", INTS),
-              KERNEL_FIELD(LabelAttrs, value_ints, "values_int64s", INTS),
-              KERNEL_FIELD(LabelAttrs, key_floats, "keys_floats", FLOATS),
-              KERNEL_FIELD(LabelAttrs, value_floats, "values_floats", FLOATS),
-              KERNEL_FIELD(LabelAttrs, keys, "keys_tensor", TENSOR),
-              KERNEL_FIELD(LabelAttrs, values, "values_tensor", TENSOR),
-              KERNEL_FIELD(LabelAttrs, otherwise, "default_tensor", TENSOR), DEFAULTS);
-KERNEL_LAYOUT(category_mapper, LabelAttrs,
-              KERNEL_FIELD(LabelAttrs, key_texts, "cats_strings", TEXTS),
-              KERNEL_FIELD(LabelAttrs, key_ints, "cats_int64s", INTS), DEFAULTS);
-
 /* ---- lists as tensors ------------------------------------------------------------------------ */
 
 static KernelTensor of_texts(KernelCall *call, const AttrTexts *texts) {
@@ -132,9 +104,7 @@ static KernelTensor default_of(KernelCall *call) {
     if (attrs->otherwise.data) return *attrs->otherwise.data;
     if (out->dtype == DTYPE_STRING)
         *(KernelString *)one.data =
-            attrs->default_text.present
-                ? (KernelString){attrs->default_text.size, attrs->default_text.text}
-                : (KernelString){7, "_Unused"};
+            (KernelString){attrs->default_text.size, attrs->default_text.text};
     else if (out->dtype == DTYPE_INT64)
         *(int64_t *)one.data = attrs->default_int;
     else
@@ -145,7 +115,6 @@ static KernelTensor default_of(KernelCall *call) {
 }
 
 bool kernel_label_encoder(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     Table table = {
         .keys = given(call, &attrs->keys, &attrs->key_texts, &attrs->key_ints, &attrs->key_floats),
@@ -165,7 +134,6 @@ static bool two_way(KernelCall *call, KernelTensor texts, KernelTensor ints) {
 
 /* LabelEncoder-1: classes are numbered. */
 bool kernel_label_encoder_1(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     uint32_t count = attrs->key_texts.count;
     int64_t *numbers = ARENA_ARRAY(call->scratch, int64_t, count);
@@ -175,7 +143,6 @@ bool kernel_label_encoder_1(KernelCall *call) {
 }
 
 bool kernel_category_mapper(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const LabelAttrs *attrs = call->attrs;
     return two_way(call, of_texts(call, &attrs->key_texts),
                    of_list(DTYPE_INT64, attrs->key_ints.present, attrs->key_ints.count,

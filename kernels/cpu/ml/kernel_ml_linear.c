@@ -7,24 +7,9 @@
 #include "kernel_functions.h"
 #include "kernel_ml.h"
 
-typedef struct LinearAttrs {
-    AttrFloats coefficients, intercepts;
-    int64_t transform, targets;
-    MlLabels labels;
-} LinearAttrs;
-#define LINEAR_FIELDS                                                                              \
-    KERNEL_FIELD(LinearAttrs, coefficients, "coefficients", FLOATS),                               \
-        KERNEL_FIELD(LinearAttrs, intercepts, "intercepts", FLOATS),                               \
-        KERNEL_CHOICE(LinearAttrs, transform, "post_transform", ml_transforms, ML_NONE)
-KERNEL_LAYOUT(linear_regressor, LinearAttrs, LINEAR_FIELDS,
-              KERNEL_INT(LinearAttrs, targets, "targets", 1));
-KERNEL_LAYOUT(linear_classifier, LinearAttrs, LINEAR_FIELDS,
-              KERNEL_FIELD(LinearAttrs, labels.ints, "classlabels_ints", INTS),
-              KERNEL_FIELD(LinearAttrs, labels.texts, "classlabels_strings", TEXTS));
-
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-static void linear_row(const LinearAttrs *attrs, const double *x, uint64_t features,
+static void linear_row(const MlLinearAttrs *attrs, const double *x, uint64_t features,
                        uint64_t targets, double *scores) {
     for (uint64_t t = 0; t < targets; t++) {
         double sum = t < attrs->intercepts.count ? (double)attrs->intercepts.items[t] : 0;
@@ -35,7 +20,7 @@ static void linear_row(const LinearAttrs *attrs, const double *x, uint64_t featu
 }
 
 static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) {
-    const LinearAttrs *attrs = call->attrs;
+    const MlLinearAttrs *attrs = call->attrs;
     uint64_t needed;
     if (attrs->transform < 0) return kernel_fail(call, "post_transform is no known one");
     if (targets < 1 || __builtin_mul_overflow(targets, features, &needed) ||
@@ -49,8 +34,7 @@ static bool linear_check(KernelCall *call, uint64_t targets, uint64_t features) 
 }
 
 bool kernel_linear_regressor(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
-    const LinearAttrs *attrs = call->attrs;
+    const MlLinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
     uint64_t targets = attrs->targets > 0 ? (uint64_t)attrs->targets : 0;
@@ -69,8 +53,7 @@ bool kernel_linear_regressor(KernelCall *call) {
 
 /* One score and two labels: the scores are -s and s. One score and one label: it or nothing. */
 bool kernel_linear_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
-    const LinearAttrs *attrs = call->attrs;
+    const MlLinearAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
     uint64_t labels = ml_label_count(&attrs->labels);
@@ -102,31 +85,6 @@ bool kernel_linear_classifier(KernelCall *call) {
 
 /* ---- support vectors ------------------------------------------------------------------------- */
 
-enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };
-static const char *const svm_kernels[] = {"LINEAR", "POLY", "RBF", "SIGMOID", NULL};
-
-typedef struct SvmAttrs {
-    AttrFloats coefficients, parameters, rho, vectors, prob_a, prob_b;
-    AttrInts per_class;
-    int64_t kernel, transform, supports, one_class;
-    MlLabels labels;
-} SvmAttrs;
-#define SVM_FIELDS                                                                                 \
-    KERNEL_FIELD(SvmAttrs, coefficients, "coefficients", FLOATS),                                  \
-        KERNEL_FIELD(SvmAttrs, parameters, "kernel_params", FLOATS),                               \
-        KERNEL_FIELD(SvmAttrs, rho, "rho", FLOATS),                                                \
-        KERNEL_FIELD(SvmAttrs, vectors, "support_vectors", FLOATS),                                \
-        KERNEL_CHOICE(SvmAttrs, kernel, "kernel_type", svm_kernels, SVM_LINEAR),                   \
-        KERNEL_CHOICE(SvmAttrs, transform, "post_transform", ml_transforms, ML_NONE)
-KERNEL_LAYOUT(svm_regressor, SvmAttrs, SVM_FIELDS, KERNEL_INT(SvmAttrs, supports, "n_supports", 0),
-              KERNEL_INT(SvmAttrs, one_class, "one_class", 0));
-KERNEL_LAYOUT(svm_classifier, SvmAttrs, SVM_FIELDS,
-              KERNEL_FIELD(SvmAttrs, prob_a, "prob_a", FLOATS),
-              KERNEL_FIELD(SvmAttrs, prob_b, "prob_b", FLOATS),
-              KERNEL_FIELD(SvmAttrs, per_class, "vectors_per_class", INTS),
-              KERNEL_FIELD(SvmAttrs, labels.ints, "classlabels_ints", INTS),
-              KERNEL_FIELD(SvmAttrs, labels.texts, "classlabels_strings", TEXTS));
-
 static double svm_kernel(const SvmAttrs *attrs, int64_t kind, const double *x, const float *vector,
                          uint64_t features) {
     double p[3] = {0}, sum = 0;
@@ -155,7 +113,6 @@ static bool svm_check(KernelCall *call, uint64_t vectors, uint64_t features) {
 }
 
 bool kernel_svm_regressor(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -324,7 +281,6 @@ static uint64_t svm_classify(Svm *svm) {
 }
 
 bool kernel_svm_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const SvmAttrs *attrs = call->attrs;
     MlRows rows;
     Svm svm;

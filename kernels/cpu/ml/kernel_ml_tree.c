@@ -20,63 +20,8 @@ typedef enum TreeMode {
     TREE_MEMBER,
     TREE_LEAF
 } TreeMode;
-enum { TREE_AVERAGE, TREE_SUM, TREE_MIN, TREE_MAX };
-static const char *const aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX", NULL};
 static const char *const mode_names[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                          "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
-
-typedef struct TreeAttrs {
-    AttrInts trees, nodes, features, yes, no, missing_yes;
-    AttrTexts modes;
-    AttrFloats splits, base, vote_weights;
-    AttrTensor splits_tensor, base_tensor, weights_tensor;
-    AttrInts vote_trees, vote_nodes, vote_targets; /* class_*, target_* */
-    MlLabels labels;
-    int64_t transform, aggregate, targets;
-    AttrTensor modes_tensor, members; /* TreeEnsemble, and the rest */
-    AttrInts yes_leaf, no_leaf, roots;
-} TreeAttrs;
-
-#define TREE_FIELDS                                                                                \
-    KERNEL_FIELD(TreeAttrs, trees, "nodes_treeids", INTS),                                         \
-        KERNEL_FIELD(TreeAttrs, nodes, "nodes_nodeids", INTS),                                     \
-        KERNEL_FIELD(TreeAttrs, features, "nodes_featureids", INTS),                               \
-        KERNEL_FIELD(TreeAttrs, yes, "nodes_truenodeids", INTS),                                   \
-        KERNEL_FIELD(TreeAttrs, no, "nodes_falsenodeids", INTS),                                   \
-        KERNEL_FIELD(TreeAttrs, missing_yes, "nodes_missing_value_tracks_true", INTS),             \
-        KERNEL_FIELD(TreeAttrs, modes, "nodes_modes", TEXTS),                                      \
-        KERNEL_FIELD(TreeAttrs, splits, "nodes_values", FLOATS),                                   \
-        KERNEL_FIELD(TreeAttrs, splits_tensor, "nodes_values_as_tensor", TENSOR),                  \
-        KERNEL_FIELD(TreeAttrs, base, "base_values", FLOATS),                                      \
-        KERNEL_FIELD(TreeAttrs, base_tensor, "base_values_as_tensor", TENSOR),                     \
-        KERNEL_CHOICE(TreeAttrs, transform, "post_transform", ml_transforms, ML_NONE)
-#define VOTE_FIELDS(prefix)                                                                        \
-    KERNEL_FIELD(TreeAttrs, vote_trees, prefix "_treeids", INTS),                                  \
-        KERNEL_FIELD(TreeAttrs, vote_nodes, prefix "_nodeids", INTS),                              \
-        KERNEL_FIELD(TreeAttrs, vote_targets, prefix "_ids", INTS),                                \
-        KERNEL_FIELD(TreeAttrs, vote_weights, prefix "_weights", FLOATS),                          \
-        KERNEL_FIELD(TreeAttrs, weights_tensor, prefix "_weights_as_tensor", TENSOR)
-KERNEL_LAYOUT(tree_regressor, TreeAttrs, TREE_FIELDS, VOTE_FIELDS("target"),
-              KERNEL_INT(TreeAttrs, targets, "n_targets", 0),
-              KERNEL_CHOICE(TreeAttrs, aggregate, "aggregate_function", aggregates, TREE_SUM));
-KERNEL_LAYOUT(tree_classifier, TreeAttrs, TREE_FIELDS, VOTE_FIELDS("class"),
-              KERNEL_FIELD(TreeAttrs, labels.ints, "classlabels_int64s", INTS),
-              KERNEL_FIELD(TreeAttrs, labels.texts, "classlabels_strings", TEXTS));
-KERNEL_LAYOUT(tree_ensemble, TreeAttrs, KERNEL_FIELD(TreeAttrs, features, "nodes_featureids", INTS),
-              KERNEL_FIELD(TreeAttrs, yes, "nodes_truenodeids", INTS),
-              KERNEL_FIELD(TreeAttrs, no, "nodes_falsenodeids", INTS),
-              KERNEL_FIELD(TreeAttrs, yes_leaf, "nodes_trueleafs", INTS),
-              KERNEL_FIELD(TreeAttrs, no_leaf, "nodes_falseleafs", INTS),
-              KERNEL_FIELD(TreeAttrs, missing_yes, "nodes_missing_value_tracks_true", INTS),
-              KERNEL_FIELD(TreeAttrs, modes_tensor, "nodes_modes", TENSOR),
-              KERNEL_FIELD(TreeAttrs, splits_tensor, "nodes_splits", TENSOR),
-              KERNEL_FIELD(TreeAttrs, members, "membership_values", TENSOR),
-              KERNEL_FIELD(TreeAttrs, roots, "tree_roots", INTS),
-              KERNEL_FIELD(TreeAttrs, vote_targets, "leaf_targetids", INTS),
-              KERNEL_FIELD(TreeAttrs, weights_tensor, "leaf_weights", TENSOR),
-              KERNEL_INT(TreeAttrs, targets, "n_targets", 0),
-              KERNEL_INT(TreeAttrs, transform, "post_transform", ML_NONE),
-              KERNEL_INT(TreeAttrs, aggregate, "aggregate_function", TREE_SUM));
 
 /* ---- the forest ------------------------------------------------------------------------------ */
 
@@ -422,7 +367,6 @@ static void add_base(const Forest *f, double *scores) {
 /* ---- operators ------------------------------------------------------------------------------- */
 
 static bool regress(KernelCall *call, bool (*read)(Forest *f)) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const TreeAttrs *attrs = call->attrs;
     MlRows rows;
     if (!ml_rows(call, &rows)) return false;
@@ -466,7 +410,6 @@ static int64_t only_class(const TreeAttrs *attrs) {
 
 /* With two classes (or one label) and votes for one only, the other's score follows from it. */
 bool kernel_tree_classifier(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const TreeAttrs *attrs = call->attrs;
     uint64_t labels = ml_label_count(&attrs->labels);
     int64_t only = only_class(attrs);

@@ -6,12 +6,6 @@
 #include "kernel_functions.h"
 #include "kernel_index.h"
 
-typedef struct GatherAttrs {
-    int64_t axis, batch_dims;
-} GatherAttrs;
-KERNEL_LAYOUT(gather, GatherAttrs, KERNEL_INT(GatherAttrs, axis, "axis", 0),
-              KERNEL_INT(GatherAttrs, batch_dims, "batch_dims", 0));
-
 typedef uint16_t __attribute__((may_alias)) Unit2;
 typedef uint32_t __attribute__((may_alias)) Unit4;
 typedef uint64_t __attribute__((may_alias)) Unit8;
@@ -36,7 +30,6 @@ static void pick(char *to, const char *from, const int64_t *index, uint64_t coun
 }
 
 bool kernel_gather(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -56,7 +49,6 @@ bool kernel_gather(KernelCall *call) {
 /* ---- GatherElements -------------------------------------------------------------------------- */
 
 bool kernel_gather_elements(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -79,7 +71,6 @@ bool kernel_gather_elements(KernelCall *call) {
 /* ---- GatherND -------------------------------------------------------------------------------- */
 
 bool kernel_gather_nd(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const GatherAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];

@@ -7,13 +7,7 @@
 
 /* ---- Transpose ------------------------------------------------------------------------------- */
 
-typedef struct TransposeAttrs {
-    AttrInts perm;
-} TransposeAttrs;
-KERNEL_LAYOUT(transpose, TransposeAttrs, KERNEL_FIELD(TransposeAttrs, perm, "perm", INTS));
-
 bool kernel_transpose(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TransposeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
@@ -32,13 +26,6 @@ bool kernel_transpose(KernelCall *call) {
 }
 
 /* ---- Slice ----------------------------------------------------------------------------------- */
-
-typedef struct SliceAttrs {
-    AttrInts starts, ends, axes;
-} SliceAttrs;
-KERNEL_LAYOUT(slice, SliceAttrs, KERNEL_FIELD(SliceAttrs, starts, "starts", INTS),
-              KERNEL_FIELD(SliceAttrs, ends, "ends", INTS),
-              KERNEL_FIELD(SliceAttrs, axes, "axes", INTS));
 
 /* Lists of numbers, from attributes or inputs; axes and steps may be NULL. */
 typedef struct SliceLists {
@@ -84,7 +71,6 @@ static bool slice_run(KernelCall *call, const SliceLists *lists) {
 }
 
 bool kernel_slice_attr(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const SliceAttrs *attrs = call->attrs;
     SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL, NULL,
                         attrs->starts.count};
@@ -105,7 +91,6 @@ static bool slice_list(KernelCall *call, uint32_t i, uint64_t count, const int64
 }
 
 bool kernel_slice(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *starts = &call->inputs[1];
     SliceLists lists = {.count = starts->count};
     const int64_t *ends;
@@ -118,15 +103,6 @@ bool kernel_slice(KernelCall *call) {
 }
 
 /* ---- Concat, Split --------------------------------------------------------------------------- */
-
-typedef struct JoinAttrs {
-    int64_t axis;
-    AttrInts split;
-} JoinAttrs;
-KERNEL_LAYOUT(concat_1, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 1));
-KERNEL_LAYOUT(concat, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 0));
-KERNEL_LAYOUT(split, JoinAttrs, KERNEL_INT(JoinAttrs, axis, "axis", 0),
-              KERNEL_FIELD(JoinAttrs, split, "split", INTS));
 
 /* A part and where it lies in the whole: parts are blocks of each row of the whole. */
 typedef struct Part {
@@ -141,7 +117,6 @@ static Part part_of(const KernelTensor *whole, const KernelTensor *part, uint32_
 }
 
 bool kernel_concat(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const JoinAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     size_t size = kernel_element_size(out->dtype);
@@ -149,9 +124,7 @@ bool kernel_concat(KernelCall *call) {
     uint32_t axis;
     if (!kernel_axis(call, attrs->axis, out->rank, &axis)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
-        const KernelTensor *in = kernel_input(call, i);
-        if (!in || in->dtype != out->dtype)
-            return kernel_fail(call, "input %u has another type", i);
+        const KernelTensor *in = &call->inputs[i];
         Part part = part_of(out, in, axis);
         StridedWalk walk = strided_new(call, 2);
         walk.axes[0] = (StridedAxis){part.rows, part.pitch, part.width};
@@ -182,7 +155,6 @@ static const int64_t *split_sizes(KernelCall *call, int64_t whole) {
 }
 
 bool kernel_split(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
     const JoinAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     size_t size = kernel_element_size(in->dtype);
@@ -193,7 +165,6 @@ bool kernel_split(KernelCall *call) {
     if (!sizes) return false;
     for (uint32_t i = 0; i < call->output_count; i++) {
         KernelTensor *out = kernel_result(call, i);
-        if (!kernel_same_type(call, i)) return false;
         if (sizes[i] < 0 || sizes[i] > in->dims[axis] - at || (out && out->dims[axis] != sizes[i]))
             return kernel_fail(call, "part %u of %lld elements does not fit", i,
                                (long long)sizes[i]);
@@ -213,7 +184,6 @@ bool kernel_split(KernelCall *call) {
 /* ---- Expand, Tile ---------------------------------------------------------------------------- */
 
 bool kernel_expand(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, out->rank);
@@ -235,7 +205,6 @@ bool kernel_expand(KernelCall *call) {
 
 /* Each axis becomes two: how often, and the input's. Serves Tile-1 too, as the dims say it all. */
 bool kernel_tile(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, 2 * in->rank);
@@ -252,14 +221,6 @@ bool kernel_tile(KernelCall *call) {
 }
 
 /* ---- DepthToSpace, SpaceToDepth -------------------------------------------------------------- */
-
-typedef struct DepthAttrs {
-    int64_t blocksize, mode;
-} DepthAttrs;
-enum { DEPTH_FIRST, COLUMN_FIRST };
-static const char *const depth_modes[] = {"DCR", "CRD", NULL};
-KERNEL_LAYOUT(depth, DepthAttrs, KERNEL_INT(DepthAttrs, blocksize, "blocksize", 0),
-              KERNEL_CHOICE(DepthAttrs, mode, "mode", depth_modes, DEPTH_FIRST));
 
 /* Walks over N, C, H, row in block, W, column in block: `space` is the tensor of large pictures,
  * whose steps go to axes[].to, `depth` that of many channels. */
@@ -286,7 +247,6 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
 }
 
 bool kernel_depth_to_space(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk;
@@ -298,7 +258,6 @@ bool kernel_depth_to_space(KernelCall *call) {
 
 /* The same walk the other way; ordered by the output, which is then written in order. */
 bool kernel_space_to_depth(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     static const uint32_t order[2][6] = {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const DepthAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -318,7 +277,6 @@ bool kernel_space_to_depth(KernelCall *call) {
 
 /* What of the input is in the middle of the output; zeros around it. */
 bool kernel_center_crop_pad(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     StridedWalk walk = strided_new(call, in->rank);

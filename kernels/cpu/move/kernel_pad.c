@@ -9,20 +9,6 @@
 #include "kernel_index.h"
 #include "kernel_strided.h"
 
-typedef struct PadAttrs {
-    AttrInts pads;
-    int64_t mode;
-    float value;
-} PadAttrs;
-enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
-static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
-#define PAD_FIELDS(pads_name)                                                                      \
-    KERNEL_FIELD(PadAttrs, pads, pads_name, INTS),                                                 \
-        KERNEL_CHOICE(PadAttrs, mode, "mode", pad_modes, PAD_CONSTANT),                            \
-        KERNEL_REAL(PadAttrs, value, "value", 0)
-KERNEL_LAYOUT(pad_1, PadAttrs, PAD_FIELDS("paddings"));
-KERNEL_LAYOUT(pad, PadAttrs, PAD_FIELDS("pads"));
-
 /* One axis: elements before the kept ones in the input, in the output, and how many are kept. */
 typedef struct PadAxis {
     int64_t crop, before, kept;
@@ -147,7 +133,6 @@ static void fill_borders(KernelCall *call, const PadAxis *axes, uint32_t axis) {
 }
 
 bool kernel_pad(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const PadAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     const PadAxis *axes = read_pads(call);

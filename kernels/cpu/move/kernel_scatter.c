@@ -8,20 +8,12 @@
 #include "kernel_functions.h"
 #include "kernel_index.h"
 
-typedef enum Reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX } Reduction;
-static const char *const reductions[] = {"none", "add", "mul", "min", "max", NULL};
-
-typedef struct ScatterAttrs {
-    int64_t axis, reduction;
-} ScatterAttrs;
-KERNEL_LAYOUT(scatter, ScatterAttrs, KERNEL_INT(ScatterAttrs, axis, "axis", 0),
-              KERNEL_CHOICE(ScatterAttrs, reduction, "reduction", reductions, REDUCE_NONE));
-
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Integers wrap, so they are added and multiplied as the widest unsigned number. */
 #define REDUCE(name, Type, Wide, absent)                                                           \
-    static void reduce_##name(Type *slot, const Type *update, uint64_t count, Reduction how) {     \
+    static void reduce_##name(Type *slot, const Type *update, uint64_t count,                      \
+                              ScatterReduction how) {                                              \
         for (uint64_t i = 0; i < count; i++) {                                                     \
             Type a = slot[i], b = update[i];                                                       \
             bool less = b < a || absent(b);                                                        \
@@ -48,7 +40,8 @@ REDUCE(uint32, uint32_t, uint64_t, NEVER)
 REDUCE(uint64, uint64_t, uint64_t, NEVER)
 
 /* "or" for add and max, "and" for the others */
-static void reduce_bool(uint8_t *slot, const uint8_t *update, uint64_t count, Reduction how) {
+static void reduce_bool(uint8_t *slot, const uint8_t *update, uint64_t count,
+                        ScatterReduction how) {
     bool any = how == REDUCE_ADD || how == REDUCE_MAX;
     for (uint64_t i = 0; i < count; i++)
         slot[i] = any ? slot[i] || update[i] : slot[i] && update[i];
@@ -56,7 +49,7 @@ static void reduce_bool(uint8_t *slot, const uint8_t *update, uint64_t count, Re
 
 /* Narrow floats and integers: computed exactly as doubles and rounded once. */
 static void reduce_narrow(KernelTensor *out, uint64_t at, const KernelTensor *updates,
-                          uint64_t from, Reduction how) {
+                          uint64_t from, ScatterReduction how) {
     size_t size = kernel_element_size(out->dtype);
     double a = kernel_real(out, at), b = kernel_real(updates, from), result[1];
     if (how == REDUCE_ADD || how == REDUCE_MUL) {
@@ -72,7 +65,7 @@ static void reduce_narrow(KernelTensor *out, uint64_t at, const KernelTensor *up
 
 /* Combines `count` elements of the updates from `from` on with those of the output from `at` on. */
 static void combine(KernelTensor *out, uint64_t at, const KernelTensor *updates, uint64_t from,
-                    uint64_t count, Reduction how) {
+                    uint64_t count, ScatterReduction how) {
     size_t size = kernel_element_size(out->dtype);
     void *slot = (char *)out->data + at * size;
     const void *update = (const char *)updates->data + from * size;
@@ -102,7 +95,7 @@ typedef uint64_t __attribute__((may_alias)) Unit8;
 
 /* Updates range[0] and the range[1] - 1 after it go to their places. */
 static void put_row(KernelTensor *out, const int64_t *places, const KernelTensor *updates,
-                    const uint64_t range[2], Reduction how) {
+                    const uint64_t range[2], ScatterReduction how) {
     size_t size = kernel_element_size(out->dtype);
     uint64_t first = range[0], count = range[1];
     if (how == REDUCE_NONE && size == 4)
@@ -117,7 +110,7 @@ static void put_row(KernelTensor *out, const int64_t *places, const KernelTensor
 }
 
 /* Checks what is common to all of them and copies the data. */
-static bool begin(KernelCall *call, Reduction how) {
+static bool begin(KernelCall *call, ScatterReduction how) {
     const KernelTensor *in = &call->inputs[0], *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
     if (how < 0) return kernel_fail(call, "the reduction is no known one");
@@ -134,12 +127,11 @@ static bool begin(KernelCall *call, Reduction how) {
 /* ---- operators ------------------------------------------------------------------------------- */
 
 bool kernel_scatter_elements(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
-    Reduction how = (Reduction)attrs->reduction;
+    ScatterReduction how = (ScatterReduction)attrs->reduction;
     uint32_t axis, rank = in->rank;
     if (!begin(call, how) || !kernel_axis(call, attrs->axis, rank, &axis)) return false;
     if (indices->rank != rank || updates->rank != rank)
@@ -159,12 +151,11 @@ bool kernel_scatter_elements(KernelCall *call) {
 }
 
 bool kernel_scatter_nd(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const ScatterAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = &call->inputs[1];
     const KernelTensor *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
-    Reduction how = (Reduction)attrs->reduction;
+    ScatterReduction how = (ScatterReduction)attrs->reduction;
     if (!begin(call, how)) return false;
     if (indices->rank == 0) return kernel_fail(call, "the indices are a scalar");
     int64_t depth = indices->dims[indices->rank - 1];
@@ -193,14 +184,6 @@ bool kernel_scatter_nd(KernelCall *call) {
 
 /* ---- TensorScatter --------------------------------------------------------------------------- */
 
-typedef struct CacheAttrs {
-    int64_t axis, mode;
-} CacheAttrs;
-enum { CACHE_LINEAR, CACHE_CIRCULAR };
-static const char *const cache_modes[] = {"linear", "circular", NULL};
-KERNEL_LAYOUT(tensor_scatter, CacheAttrs, KERNEL_INT(CacheAttrs, axis, "axis", -2),
-              KERNEL_CHOICE(CacheAttrs, mode, "mode", cache_modes, CACHE_LINEAR));
-
 /* The updates' dims are the cache's but along the axis; every batch has its own start. */
 static bool cache_check(KernelCall *call, uint32_t axis, const KernelTensor *starts) {
     const KernelTensor *in = &call->inputs[0], *update = &call->inputs[1];
@@ -217,7 +200,6 @@ static bool cache_check(KernelCall *call, uint32_t axis, const KernelTensor *sta
 }
 
 bool kernel_tensor_scatter(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const CacheAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *update = &call->inputs[1];
     const KernelTensor *write = kernel_input(call, 2);

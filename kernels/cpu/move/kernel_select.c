@@ -8,16 +8,9 @@
 #include "kernel_index.h"
 #include "kernel_strided.h"
 
-typedef struct SelectAttrs {
-    int64_t axis;
-} SelectAttrs;
-KERNEL_LAYOUT(compress, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", ATTR_ABSENT));
-KERNEL_LAYOUT(one_hot, SelectAttrs, KERNEL_INT(SelectAttrs, axis, "axis", -1));
-
 /* ---- Compress -------------------------------------------------------------------------------- */
 
 bool kernel_compress(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *condition = &call->inputs[1];
     bool flat = attrs->axis == ATTR_ABSENT;
@@ -76,7 +69,6 @@ static bool is_set(const KernelTensor *tensor, uint64_t i) {
 }
 
 bool kernel_non_zero(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const KernelTensor *in = &call->inputs[0];
     uint64_t count = 0, at = 0;
     bool *set = ARENA_ARRAY(call->scratch, bool, in->count);
@@ -96,14 +88,7 @@ bool kernel_non_zero(KernelCall *call) {
 
 /* ---- ReverseSequence ------------------------------------------------------------------------- */
 
-typedef struct ReverseAttrs {
-    int64_t batch_axis, time_axis;
-} ReverseAttrs;
-KERNEL_LAYOUT(reverse, ReverseAttrs, KERNEL_INT(ReverseAttrs, batch_axis, "batch_axis", 1),
-              KERNEL_INT(ReverseAttrs, time_axis, "time_axis", 0));
-
 bool kernel_reverse_sequence(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
     const ReverseAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *lengths = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
@@ -138,13 +123,7 @@ bool kernel_reverse_sequence(KernelCall *call) {
 
 /* ---- Trilu ----------------------------------------------------------------------------------- */
 
-typedef struct TriluAttrs {
-    int64_t upper;
-} TriluAttrs;
-KERNEL_LAYOUT(trilu, TriluAttrs, KERNEL_INT(TriluAttrs, upper, "upper", 1));
-
 bool kernel_trilu(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1) || !kernel_same_type(call, 0)) return false;
     const TriluAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *k = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
@@ -197,7 +176,6 @@ static int64_t one_hot_place(const KernelTensor *indices, const int64_t *items, 
 }
 
 bool kernel_one_hot(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1)) return false;
     const SelectAttrs *attrs = call->attrs;
     const KernelTensor *indices = &call->inputs[0], *values = &call->inputs[2];
     uint32_t axis, rank = indices->rank + 1;

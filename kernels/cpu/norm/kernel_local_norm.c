@@ -13,15 +13,6 @@
 
 /* ---- LRN ------------------------------------------------------------------------------------- */
 
-typedef struct LrnAttrs {
-    int64_t size;
-    float alpha, beta, bias;
-} LrnAttrs;
-KERNEL_LAYOUT(lrn, LrnAttrs, KERNEL_INT(LrnAttrs, size, "size", 0),
-              KERNEL_REAL(LrnAttrs, alpha, "alpha", 0.0001F),
-              KERNEL_REAL(LrnAttrs, beta, "beta", 0.75F),
-              KERNEL_REAL(LrnAttrs, bias, "bias", 1.0F));
-
 /* (n, inner) elements of one sample */
 typedef struct LocalBlock {
     uint64_t n, inner;
@@ -55,7 +46,7 @@ static void lrn_sample(const LrnAttrs *attrs, const LocalBlock *block) {
 
 bool kernel_lrn(KernelCall *call) {
     const LrnAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (in->rank < 2) return kernel_fail(call, "rank %u has no channels", in->rank);
     if (attrs->size < 1) return kernel_fail(call, "size = %lld", (long long)attrs->size);
@@ -74,12 +65,6 @@ bool kernel_lrn(KernelCall *call) {
 
 /* ---- LpNormalization ------------------------------------------------------------------------- */
 
-typedef struct LpNormAttrs {
-    int64_t axis, p;
-} LpNormAttrs;
-KERNEL_LAYOUT(lp_norm, LpNormAttrs, KERNEL_INT(LpNormAttrs, axis, "axis", -1),
-              KERNEL_INT(LpNormAttrs, p, "p", 2));
-
 static void lp_block(const LocalBlock *block, bool square) {
     uint64_t n = block->n, inner = block->inner;
     const double *x = block->x;
@@ -97,9 +82,9 @@ static void lp_block(const LocalBlock *block, bool square) {
 }
 
 bool kernel_lp_norm(KernelCall *call) {
-    const LpNormAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     uint32_t axis;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     AxisLoops a = {1, in->count, 1}; /* of a scalar */
     if (attrs->p != 1 && attrs->p != 2) return kernel_fail(call, "p = %lld", (long long)attrs->p);
@@ -120,11 +105,6 @@ bool kernel_lp_norm(KernelCall *call) {
 }
 
 /* ---- MeanVarianceNormalization --------------------------------------------------------------- */
-
-typedef struct MvnAttrs {
-    AttrInts axes;
-} MvnAttrs;
-KERNEL_LAYOUT(mvn, MvnAttrs, KERNEL_FIELD(MvnAttrs, axes, "axes", INTS));
 
 /* Adds to sum [width] the elements less `mean` (raised to `power`), of one step of the outer walk.
  */
@@ -154,7 +134,7 @@ static void mvn_apply(ReduceLoops *loops, const double *x, double *y, const doub
 bool kernel_mvn(KernelCall *call) {
     static const int64_t usual[] = {0, 2, 3};
     const MvnAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     const AttrInts *axes = &attrs->axes;
     bool *reduced = ARENA_ARRAY(call->scratch, bool, in->rank + 1);

@@ -44,13 +44,6 @@ typedef struct NormChannels {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-typedef struct LayerNormAttrs {
-    int64_t axis;
-    float epsilon;
-} LayerNormAttrs;
-KERNEL_LAYOUT(layer_norm, LayerNormAttrs, KERNEL_INT(LayerNormAttrs, axis, "axis", -1),
-              KERNEL_REAL(LayerNormAttrs, epsilon, "epsilon", 1e-5F));
-
 /* A scale or bias of the rows, which may broadcast over them, or even vary from row to row. */
 static const void *row_factor(KernelCall *call, const KernelTensor *factor, uint32_t axis,
                               uint64_t *step) {
@@ -107,12 +100,11 @@ static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
 }
 
 static bool norm_rows(KernelCall *call, bool rms) {
-    const LayerNormAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
-    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = kernel_result(call, 0);
+    const NormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
+    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = &call->outputs[0];
     Dtype dtype = kernel_reals_dtype(call);
     uint32_t axis;
-    if (!x || !scale) return kernel_fail(call, "an input is missing");
     if (!kernel_want_count(call, y, x->count, "the output") ||
         !kernel_axis(call, attrs->axis, x->rank, &axis))
         return false;
@@ -146,15 +138,6 @@ bool kernel_rms_norm(KernelCall *call) {
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-typedef struct GroupNormAttrs {
-    int64_t groups;
-    float epsilon;
-} GroupNormAttrs;
-KERNEL_LAYOUT(group_norm, GroupNormAttrs, KERNEL_INT(GroupNormAttrs, groups, "num_groups", 0),
-              KERNEL_REAL(GroupNormAttrs, epsilon, "epsilon", 1e-5F));
-KERNEL_LAYOUT(instance_norm, GroupNormAttrs,
-              KERNEL_REAL(GroupNormAttrs, epsilon, "epsilon", 1e-5F));
-
 /* Operand i, of a number a channel or, where there are fewer, a group of channels. */
 static const double *channel_factor(KernelCall *call, uint32_t i, uint64_t channels,
                                     uint64_t groups) {
@@ -169,7 +152,7 @@ static const double *channel_factor(KernelCall *call, uint32_t i, uint64_t chann
 }
 
 static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
-    const GroupNormAttrs *attrs = call->attrs;
+    const ChannelNormAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0];
     uint64_t channels = (uint64_t)x->dims[1];
     NormChannels job = {.batch = (uint64_t)x->dims[0],
@@ -192,8 +175,8 @@ static bool norm_groups(KernelCall *call, uint64_t groups, bool by_group) {
 }
 
 bool kernel_group_norm(KernelCall *call) {
-    const GroupNormAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    const ChannelNormAttrs *attrs = call->attrs;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
     if (attrs->groups < 1 || x->dims[1] % attrs->groups)
@@ -203,7 +186,7 @@ bool kernel_group_norm(KernelCall *call) {
 }
 
 bool kernel_instance_norm(KernelCall *call) {
-    if (!kernel_want_alike(call)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->rank < 2) return kernel_fail(call, "rank %u has no channels", x->rank);
     return norm_groups(call, (uint64_t)x->dims[1], false);
@@ -211,19 +194,9 @@ bool kernel_instance_norm(KernelCall *call) {
 
 /* ---- BatchNormalization ---------------------------------------------------------------------- */
 
-typedef struct BatchNormAttrs {
-    int64_t is_test, spatial, training_mode;
-    float epsilon, momentum;
-} BatchNormAttrs;
-KERNEL_LAYOUT(batch_norm, BatchNormAttrs, KERNEL_INT(BatchNormAttrs, is_test, "is_test", 0),
-              KERNEL_INT(BatchNormAttrs, spatial, "spatial", 1),
-              KERNEL_INT(BatchNormAttrs, training_mode, "training_mode", 0),
-              KERNEL_REAL(BatchNormAttrs, epsilon, "epsilon", 1e-5F),
-              KERNEL_REAL(BatchNormAttrs, momentum, "momentum", 0.9F));
-
 /* Version 14 says it; 7 to 13 train where running statistics are wanted; 1 and 6 unless testing. */
 static bool is_training(const KernelCall *call) {
-    const BatchNormAttrs *attrs = call->attrs;
+    const ChannelNormAttrs *attrs = call->attrs;
     if (call->row->since >= 14) return attrs->training_mode != 0;
     if (call->row->since < 7) return attrs->is_test == 0;
     for (uint32_t i = 1; i < call->output_count; i++)
@@ -233,7 +206,7 @@ static bool is_training(const KernelCall *call) {
 
 /* Output i: weight * before + (1 - weight) * now, of each channel. */
 static bool put_statistic(KernelCall *call, uint32_t i, const NormChannels *job, bool training) {
-    const BatchNormAttrs *attrs = call->attrs;
+    const ChannelNormAttrs *attrs = call->attrs;
     const KernelTensor *out = kernel_result(call, i);
     const double *now = i % 2 ? job->mean : job->var;
     double weight = training && i < 3 ? (double)attrs->momentum : 0;
@@ -276,8 +249,8 @@ static bool batch_norm(KernelCall *call, NormChannels *job) {
 }
 
 bool kernel_batch_norm(KernelCall *call) {
-    const BatchNormAttrs *attrs = call->attrs;
-    if (!kernel_want_alike(call)) return false;
+    const ChannelNormAttrs *attrs = call->attrs;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0];
     if (x->dtype != DTYPE_FLOAT && x->dtype != DTYPE_DOUBLE) return kernel_fail(call, "no floats");
     NormChannels job = {.batch = x->rank ? (uint64_t)x->dims[0] : 1,

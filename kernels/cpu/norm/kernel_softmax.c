@@ -14,12 +14,6 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-typedef struct SoftAttrs {
-    int64_t axis;
-} SoftAttrs;
-KERNEL_LAYOUT(soft_matrix, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", 1));
-KERNEL_LAYOUT(soft_axis, SoftAttrs, KERNEL_INT(SoftAttrs, axis, "axis", -1));
-
 enum { SOFT_WEIGHT = 4 };
 
 typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
@@ -43,9 +37,9 @@ typedef struct SoftBlock {
 
 /* The axis may be the rank before version 13: rows of one element. Scalars are rows of one. */
 static bool find_loops(KernelCall *call, AxisLoops *loops) {
-    const SoftAttrs *attrs = call->attrs;
+    const NormAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0];
-    bool matrix = call->row->layout == &kernel_layout_soft_matrix;
+    bool matrix = call->row->layout == &op_attrs_softmax_1;
     uint32_t axis;
     *loops = (AxisLoops){x->count, 1, 1};
     if (x->rank == 0 || (matrix && attrs->axis == x->rank)) return true;
@@ -57,7 +51,7 @@ static bool find_loops(KernelCall *call, AxisLoops *loops) {
 
 static bool soft(KernelCall *call, SoftKind kind) {
     AxisLoops loops;
-    if (!kernel_want_alike(call) || !find_loops(call, &loops)) return false;
+    if (!kernel_want_same_count(call) || !find_loops(call, &loops)) return false;
     if (call->inputs[0].count == 0) return true;
     if (call->inputs[0].dtype == DTYPE_FLOAT)
         run_float(call, loops, kind);

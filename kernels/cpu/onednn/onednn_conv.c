@@ -229,7 +229,7 @@ static KernelReady make_conv(KernelCall *call) {
 const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release};
 
 static KernelReady make_fused_conv(KernelCall *call) {
-    const FusedConvAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     Epilogue epilogue = {0};
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !fused_check_residual(call))
         return KERNEL_FAILED;

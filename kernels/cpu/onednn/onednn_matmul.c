@@ -181,12 +181,6 @@ bool kernel_onednn_matmul(KernelCall *call) {
 
 /* ---- Gemm ------------------------------------------------------------------------------------ */
 
-/* Those of kernel_layout_gemm. */
-typedef struct GemmAttrs {
-    int64_t trans_a, trans_b;
-    float alpha, beta;
-} GemmAttrs;
-
 /* C is one row for all rows of the result, or there is none. */
 static bool addend_suits(const KernelCall *call, const GemmAttrs *attrs, bool *has) {
     const KernelTensor *c = kernel_input(call, 2), *y = &call->outputs[0];
@@ -227,7 +221,7 @@ bool kernel_onednn_gemm(KernelCall *call) {
 
 /* ---- the fused MatMul ------------------------------------------------------------------------ */
 
-static bool fused_operands_suit(KernelCall *call, const FusedMatmulAttrs *attrs) {
+static bool fused_operands_suit(KernelCall *call, const GemmAttrs *attrs) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *bias = kernel_input(call, 2);
     const KernelTensor *y = &call->outputs[0];
     bool reals = a->dtype == DTYPE_FLOAT || a->dtype == DTYPE_BFLOAT16;
@@ -250,7 +244,7 @@ static KernelTensor transposed(const KernelTensor *tensor, bool transpose, int64
 }
 
 static KernelReady make_fused_matmul(KernelCall *call) {
-    const FusedMatmulAttrs *attrs = call->attrs;
+    const GemmAttrs *attrs = call->attrs;
     bool ta = attrs->trans_a != 0, tb = attrs->trans_b != 0;
     int64_t a_dims[2], b_dims[2];
     Epilogue epilogue = {0};

@@ -285,7 +285,7 @@ static void fused_conv(Bench *b) {
     Dtype dtype = real_type(b);
     begin_of(b, "demi.fused", "Conv");
     random_conv(b, &c);
-    FusedConvAttrs *attrs = b->attrs;
+    WindowAttrs *attrs = b->attrs;
     attrs->act.activation = below(b, ACTIVATION_COUNT);
     input(b, dtype, c.rank, c.x);
     b->constant[1] = chance(b);
@@ -416,7 +416,7 @@ static void fused_matmul(Bench *b) {
     Dtype dtype = real_type(b);
     begin_of(b, "demi.fused", "MatMul");
     random_matmul(b, &c);
-    FusedMatmulAttrs *attrs = b->attrs;
+    GemmAttrs *attrs = b->attrs;
     attrs->act.activation = below(b, ACTIVATION_COUNT);
     attrs->trans_a = c.a_rank == 2 && chance(b);
     attrs->trans_b = c.b_rank == 2 && chance(b);

@@ -30,8 +30,7 @@ static double determinant(double *a, uint64_t n) {
 }
 
 bool kernel_det(KernelCall *call) {
-    const KernelTensor *x = kernel_input(call, 0), *y = kernel_result(call, 0);
-    if (!x || !y) return kernel_fail(call, "an operand is missing");
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
         return kernel_fail(call, "the matrices are not square");
     uint64_t n = (uint64_t)x->dims[x->rank - 1], size = n * n;

@@ -14,10 +14,6 @@
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-#define ACTIVATION_FIELDS(Struct)                                                                  \
-    KERNEL_CHOICE(Struct, act.activation, "activation", activation_names, ACTIVATION_NONE),        \
-        KERNEL_FIELD(Struct, act.params, "activation_params", FLOATS)
-
 bool fused_read_activation(KernelCall *call, const ActivationChoice *choice, Epilogue *epilogue) {
     if (choice->activation < 0) return kernel_fail(call, "activation names none");
     epilogue->activation = (Activation)choice->activation;
@@ -42,11 +38,8 @@ static bool read_residual(KernelCall *call, Epilogue *epilogue) {
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
-KERNEL_LAYOUT(fused_conv, FusedConvAttrs, WINDOW_FIELDS(FusedConvAttrs),
-              ACTIVATION_FIELDS(FusedConvAttrs));
-
 bool kernel_fused_conv(KernelCall *call) {
-    const FusedConvAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue))
@@ -56,11 +49,6 @@ bool kernel_fused_conv(KernelCall *call) {
 }
 
 /* ---- MatMul ---------------------------------------------------------------------------------- */
-
-KERNEL_LAYOUT(fused_matmul, FusedMatmulAttrs, KERNEL_INT(FusedMatmulAttrs, trans_a, "transA", 0),
-              KERNEL_INT(FusedMatmulAttrs, trans_b, "transB", 0),
-              KERNEL_REAL(FusedMatmulAttrs, alpha, "alpha", 1),
-              ACTIVATION_FIELDS(FusedMatmulAttrs));
 
 /* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
 static KernelTensor transposed(const KernelTensor *tensor, int64_t *dims) {
@@ -77,7 +65,7 @@ ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
 }
 
 /* The product, and what follows it; with alpha that comes in between. */
-static bool multiply(KernelCall *call, const FusedMatmulAttrs *attrs, const Epilogue *epilogue) {
+static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *epilogue) {
     const KernelTensor *y = &call->outputs[0];
     KernelTensor a = call->inputs[0], b = call->inputs[1];
     bool transpose_a = attrs->trans_a != 0, transpose_b = attrs->trans_b != 0;
@@ -126,7 +114,7 @@ static bool read_bias(KernelCall *call, Epilogue *epilogue) {
 }
 
 bool kernel_fused_matmul(KernelCall *call) {
-    const FusedMatmulAttrs *attrs = call->attrs;
+    const GemmAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||

@@ -67,15 +67,6 @@ bool kernel_matmul(KernelCall *call) {
 
 /* ---- Gemm ------------------------------------------------------------------------------------ */
 
-typedef struct GemmAttrs {
-    int64_t trans_a, trans_b;
-    float alpha, beta;
-} GemmAttrs;
-
-KERNEL_LAYOUT(gemm, GemmAttrs, KERNEL_INT(GemmAttrs, trans_a, "transA", 0),
-              KERNEL_INT(GemmAttrs, trans_b, "transB", 0),
-              KERNEL_REAL(GemmAttrs, alpha, "alpha", 1), KERNEL_REAL(GemmAttrs, beta, "beta", 1));
-
 /* C's strides in the result: 0 along axes that it is broadcast over. */
 typedef struct Addend {
     const void *data; /* NULL: none */

@@ -10,12 +10,6 @@
 #include "kernel_parts.h"
 #include "quantized.h"
 
-typedef struct ConvAttrs {
-    WindowAttrs w;
-} ConvAttrs;
-
-KERNEL_LAYOUT(conv_quantized, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
-
 enum { STORE_WORK = 16 }; /* multiply-adds that rounding and storing a sum takes as long as */
 
 static bool is_byte(const KernelTensor *t) {
@@ -36,15 +30,13 @@ static bool zero_points(KernelCall *call, uint32_t i, uint64_t count, ZeroPoints
     return true;
 }
 
-static bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias,
-                           int32_t *sums) {
-    const ConvAttrs *attrs = call->attrs;
+static bool conv_byte_sums(KernelCall *call, const ConvBytes *at, const int32_t *bias, int32_t *sums) {
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = kernel_input(call, at->w);
     Window window;
     ZeroPoints x_zero, w_zero;
     if (!w || !is_byte(x) || !is_byte(w)) return kernel_fail(call, "operands are not of 8 bits");
-    if (!window_make(call, &attrs->w, w, &window) ||
-        !window_check_conv(call, &window, x, w, NULL) ||
+    if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, NULL) ||
         !zero_points(call, at->x_zero, 1, &x_zero) ||
         !zero_points(call, at->w_zero, (uint64_t)w->dims[0], &w_zero))
         return false;
@@ -119,14 +111,14 @@ static void store_part(const void *data, uint64_t first, uint64_t end, unsigned 
 
 bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
     KernelTensor *y = &call->outputs[0];
-    const KernelTensor *w = kernel_input(call, 3), *bias = kernel_input(call, 8);
+    const KernelTensor *w = &call->inputs[3], *bias = kernel_input(call, 8);
     const KernelTensor *x_scale = kernel_input(call, 1), *w_scale = kernel_input(call, 4);
     const KernelTensor *y_scale = kernel_input(call, 6), *y_zero = kernel_input(call, 7);
-    if (!w || w->rank < 2 || y->rank < 2 || !is_byte(y))
+    if (w->rank < 2 || y->rank < 2 || !is_byte(y))
         return kernel_fail(call, "operands are not of 8 bits");
     uint64_t filters = (uint64_t)w->dims[0];
     if (!is_float(x_scale, 1) || !is_float(w_scale, filters) || !is_float(y_scale, 1))
-        return kernel_fail(call, "a scale is missing, no float or of a wrong size");
+        return kernel_fail(call, "a scale is no float or of a wrong size");
     if ((y_zero && (y_zero->dtype != y->dtype || y_zero->count != 1)) ||
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");

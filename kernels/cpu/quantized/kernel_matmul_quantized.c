@@ -232,8 +232,7 @@ static bool run_floats(KernelCall *call, const ByteFactors *f, const Scales *sca
 
 bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
     KernelTensor *y = &call->outputs[0];
-    const KernelTensor *b = kernel_input(call, 3);
-    if (!b) return kernel_fail(call, "b is missing");
+    const KernelTensor *b = &call->inputs[3];
     ByteFactors f = {.a = &call->inputs[0], .b = b};
     Scales scales;
     if (!matmul_batches(call, f.a, f.b, y, &f.s) || !lines_make(call, 1, f.a, true, &scales.a) ||
@@ -242,8 +241,6 @@ bool qlinear_matmul_by(KernelCall *call, ByteSums *byte_sums) {
         !lines_make(call, 7, y, true, &scales.y_zero) || !zeros_fit(call, 2, f.a) ||
         !zeros_fit(call, 5, b))
         return false;
-    if (!kernel_input(call, 1) || !kernel_input(call, 4) || !kernel_input(call, 6))
-        return kernel_fail(call, "a scale is missing");
     bool vectors = f.a->rank < 2 || b->rank < 2;
     if (vectors && (!scales.y.one || !scales.y_zero.one))
         return kernel_fail(call, "several scales or zero points for a vector");

@@ -17,14 +17,6 @@
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
-typedef struct QuantizeAttrs {
-    int64_t axis, block, saturate, precision;
-} QuantizeAttrs;
-KERNEL_LAYOUT(quantize, QuantizeAttrs, KERNEL_INT(QuantizeAttrs, axis, "axis", 1),
-              KERNEL_INT(QuantizeAttrs, block, "block_size", 0),
-              KERNEL_INT(QuantizeAttrs, saturate, "saturate", 1),
-              KERNEL_INT(QuantizeAttrs, precision, "precision", 0));
-
 enum { RUN = 256 };
 
 /* ---- where the scale of an element is -------------------------------------------------------- */
@@ -280,12 +272,11 @@ static bool choose_precision(KernelCall *call, const KernelTensor *scale, Dtype 
 
 bool kernel_quantize(KernelCall *call) {
     const QuantizeAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
-    const KernelTensor *zero = kernel_input(call, 2), *out = kernel_result(call, 0);
-    if (!x || !scale || !out) return kernel_fail(call, "an operand is missing");
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
+    const KernelTensor *zero = kernel_input(call, 2), *out = &call->outputs[0];
     Quantizer q = {.x = x, .out = out, .rules = {!attrs->saturate, CONVERT_UP}};
     ScaleMap map;
-    if (x->count != out->count || !integer_limits(&q) || (zero && zero->dtype != out->dtype))
+    if (x->count != out->count || !integer_limits(&q))
         return kernel_fail(call, "its result can't be %s", dtype_name(out->dtype));
     if (x->dtype != DTYPE_INT32 && !dtype_is_float(x->dtype))
         return kernel_fail(call, "%s can't be quantized", dtype_name(x->dtype));
@@ -372,11 +363,8 @@ static const float *as_singles(KernelCall *call, const double *from, uint64_t co
 }
 
 bool kernel_dequantize(KernelCall *call) {
-    const KernelTensor *x = kernel_input(call, 0), *scale = kernel_input(call, 1);
-    const KernelTensor *zero = kernel_input(call, 2), *out = kernel_result(call, 0);
-    if (!x || !scale || !out) return kernel_fail(call, "an operand is missing");
-    if (zero && zero->dtype != x->dtype)
-        return kernel_fail(call, "zero points are %s", dtype_name(zero->dtype));
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
+    const KernelTensor *zero = kernel_input(call, 2), *out = &call->outputs[0];
     if (x->count != out->count || !dtype_is_float(out->dtype) ||
         !(dtype_is_integer(x->dtype) || dtype_is_float(x->dtype)))
         return kernel_fail(call, "%s can't become %s", dtype_name(x->dtype),
@@ -439,13 +427,10 @@ static void find_range(KernelCall *call, const KernelTensor *x, float *low, floa
 }
 
 bool kernel_dynamic_quantize(KernelCall *call) {
-    const KernelTensor *x = kernel_input(call, 0), *out = kernel_result(call, 0);
-    const KernelTensor *scale_out = kernel_result(call, 1), *zero_out = kernel_result(call, 2);
-    if (!x || x->dtype != DTYPE_FLOAT ||
-        (out && (out->dtype != DTYPE_UINT8 || out->count != x->count)) ||
-        (scale_out && (scale_out->dtype != DTYPE_FLOAT || scale_out->count != 1)) ||
-        (zero_out && (zero_out->dtype != DTYPE_UINT8 || zero_out->count != 1)))
-        return kernel_fail(call, "it makes uint8 of float only");
+    const KernelTensor *x = &call->inputs[0], *out = &call->outputs[0];
+    const KernelTensor *scale_out = &call->outputs[1], *zero_out = &call->outputs[2];
+    if (out->count != x->count || scale_out->count != 1 || zero_out->count != 1)
+        return kernel_fail(call, "its results have other dims than its input");
     float low, high;
     find_range(call, x, &low, &high);
     float scale = (high == low ? 1.0f : high - low) / 255.0f;

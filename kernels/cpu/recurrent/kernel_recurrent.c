@@ -59,24 +59,6 @@ static const struct GateActivationName {
     {"softplus", ACT_SOFTPLUS, false, false, 0, 0},
 };
 
-typedef struct RecurrentAttrs {
-    int64_t direction, layout, hidden_size, input_forget, linear_before_reset;
-    AttrFloats alpha, beta;
-    AttrTexts activations;
-    float clip;
-} RecurrentAttrs;
-static const char *const recurrent_directions[] = {"forward", "reverse", "bidirectional", NULL};
-KERNEL_LAYOUT(recurrent, RecurrentAttrs,
-              KERNEL_CHOICE(RecurrentAttrs, direction, "direction", recurrent_directions, 0),
-              KERNEL_INT(RecurrentAttrs, layout, "layout", 0),
-              KERNEL_INT(RecurrentAttrs, hidden_size, "hidden_size", ATTR_ABSENT),
-              KERNEL_INT(RecurrentAttrs, input_forget, "input_forget", 0),
-              KERNEL_INT(RecurrentAttrs, linear_before_reset, "linear_before_reset", 0),
-              KERNEL_FIELD(RecurrentAttrs, alpha, "activation_alpha", FLOATS),
-              KERNEL_FIELD(RecurrentAttrs, beta, "activation_beta", FLOATS),
-              KERNEL_FIELD(RecurrentAttrs, activations, "activations", TEXTS),
-              KERNEL_REAL(RecurrentAttrs, clip, "clip", 0.0F));
-
 enum { DOT_ROWS = 16 };
 
 /* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
@@ -244,11 +226,10 @@ static bool has_dims(KernelCall *call, uint32_t i, uint64_t rows, uint64_t colum
 
 static bool find_sizes(KernelCall *call, Recurrent *job) {
     const RecurrentAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *r = kernel_input(call, 2);
+    const KernelTensor *x = &call->inputs[0], *r = &call->inputs[2];
     static const uint64_t gates[] = {1, 3, 4};
     uint64_t twice;
-    if (!x || !r || x->rank != 3 || r->rank != 3)
-        return kernel_fail(call, "X or R is not of rank 3");
+    if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R is not of rank 3");
     if (attrs->direction < 0) return kernel_fail(call, "direction is no known one");
     job->directions = attrs->direction == 2 ? 2 : 1;
     job->batch_first = attrs->layout != 0;
@@ -394,7 +375,7 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
                      .call = call,
                      .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
-                     .clip = (double)attrs->clip};
+                     .clip = attrs->clip.count ? (double)attrs->clip.items[0] : 0};
     RecurrentData data = {.w = NULL};
     if (!find_sizes(call, &job) || !find_lengths(call, &job) || !find_data(call, &job, &data) ||
         !find_activations(call, kind, job.directions, data.activations))

@@ -61,28 +61,15 @@ static bool state_reals(KernelCall *call, uint32_t i, uint64_t count, const void
 
 /* ---- LinearAttention ------------------------------------------------------------------------- */
 
-typedef enum UpdateRule { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA } UpdateRule;
-
-typedef struct LinearAttrs {
-    int64_t q_heads, kv_heads, rule;
-    float scale;
-} LinearAttrs;
-static const char *const update_rules[] = {"linear", "gated", "delta", "gated_delta", NULL};
-KERNEL_LAYOUT(linear_attention, LinearAttrs, KERNEL_INT(LinearAttrs, q_heads, "q_num_heads", 0),
-              KERNEL_INT(LinearAttrs, kv_heads, "kv_num_heads", 0),
-              KERNEL_CHOICE(LinearAttrs, rule, "update_rule", update_rules, RULE_GATED_DELTA),
-              KERNEL_REAL(LinearAttrs, scale, "scale", 0.0F));
-
 static bool linear_sizes(KernelCall *call, Linear *job) {
-    const LinearAttrs *attrs = call->attrs;
-    const KernelTensor *in[] = {kernel_input(call, 0), kernel_input(call, 1),
-                                kernel_input(call, 2)};
+    const LinearAttentionAttrs *attrs = call->attrs;
+    const KernelTensor *in[] = {&call->inputs[0], &call->inputs[1], &call->inputs[2]};
     int64_t heads[] = {attrs->q_heads, attrs->kv_heads, attrs->kv_heads};
     if (heads[0] < 1 || heads[1] < 1 || heads[0] % heads[1])
         return kernel_fail(call, "%lld query heads on %lld key heads", (long long)heads[0],
                            (long long)heads[1]);
     for (uint32_t i = 0; i < 3; i++) {
-        if (!in[i] || in[i]->rank != 3) return kernel_fail(call, "input %u is not of rank 3", i);
+        if (in[i]->rank != 3) return kernel_fail(call, "input %u is not of rank 3", i);
         if (in[i]->dims[0] != in[0]->dims[0] || in[i]->dims[1] != in[0]->dims[1] ||
             in[i]->dims[2] % heads[i])
             return kernel_fail(call, "input %u has other dims", i);
@@ -101,7 +88,7 @@ static bool linear_sizes(KernelCall *call, Linear *job) {
 
 /* Decay and update rate, which the rule asks for or forbids. */
 static bool linear_gates(KernelCall *call, Linear *job) {
-    const LinearAttrs *attrs = call->attrs;
+    const LinearAttentionAttrs *attrs = call->attrs;
     const KernelTensor *decay = kernel_input(call, 4), *beta = kernel_input(call, 5);
     bool gated = attrs->rule == RULE_GATED || attrs->rule == RULE_GATED_DELTA;
     bool delta = attrs->rule == RULE_DELTA || attrs->rule == RULE_GATED_DELTA;
@@ -126,7 +113,7 @@ bool kernel_linear_attention(KernelCall *call) {
     if (!checked_mul(job.d_k, job.d_v, &space) ||
         !checked_mul(space, job.batch * job.kv_heads, &states))
         return kernel_fail(call, "the state is too large");
-    const KernelTensor *y = kernel_result(call, 0), *present = kernel_result(call, 1);
+    const KernelTensor *y = &call->outputs[0], *present = kernel_result(call, 1);
     const void *past = NULL;
     if (!state_reals(call, 0, rows * job.group * job.d_k, &job.q) ||
         !state_reals(call, 1, rows * job.d_k, &job.k) ||
@@ -154,17 +141,10 @@ bool kernel_linear_attention(KernelCall *call) {
 
 /* ---- CausalConvWithState --------------------------------------------------------------------- */
 
-typedef struct CausalConvAttrs {
-    int64_t activation;
-} CausalConvAttrs;
-static const char *const causal_activations[] = {"none", "silu", "swish", NULL};
-KERNEL_LAYOUT(causal_conv, CausalConvAttrs,
-              KERNEL_CHOICE(CausalConvAttrs, activation, "activation", causal_activations, 0));
-
 static bool causal_sizes(KernelCall *call, CausalConv *job) {
     const CausalConvAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *w = kernel_input(call, 1);
-    if (!x || !w || x->rank != 3 || w->rank != 3)
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    if (x->rank != 3 || w->rank != 3)
         return kernel_fail(call, "input or weight is not of rank 3");
     if (w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
         return kernel_fail(call, "the weight has other dims than (channels, 1, k)");
@@ -180,7 +160,7 @@ static bool causal_sizes(KernelCall *call, CausalConv *job) {
 bool kernel_causal_conv(KernelCall *call) {
     CausalConv job = {.batch = 0};
     Dtype dtype = kernel_reals_dtype(call);
-    const KernelTensor *y = kernel_result(call, 0), *present = kernel_result(call, 1);
+    const KernelTensor *y = &call->outputs[0], *present = kernel_result(call, 1);
     uint64_t states, padded;
     if (!causal_sizes(call, &job)) return false;
     if (!checked_mul(job.batch * job.channels, job.kernel - 1, &states) ||

@@ -34,12 +34,6 @@ static AxisSpan span_at(AxisLoops a, uint64_t blocks, uint64_t b) {
 
 /* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
 
-typedef struct ArgAttrs {
-    int64_t axis, last;
-} ArgAttrs;
-KERNEL_LAYOUT(arg, ArgAttrs, KERNEL_INT(ArgAttrs, axis, "axis", 0),
-              KERNEL_INT(ArgAttrs, last, "select_last_index", 0));
-
 #define ABOVE(a, b) ((a) > (b))
 #define BELOW(a, b) ((a) < (b))
 
@@ -148,12 +142,10 @@ static void arg_part(const void *data, uint64_t first, uint64_t end, unsigned la
 
 static bool arg(KernelCall *call, const ArgFunction *functions) {
     const ArgAttrs *attrs = call->attrs;
-    const KernelTensor *x = kernel_input(call, 0), *y = kernel_result(call, 0);
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     uint32_t axis;
-    if (!x || !y) return kernel_fail(call, "an operand is missing");
-    if (y->dtype != DTYPE_INT64 || !functions[x->dtype])
-        return kernel_fail(call, "indices of %s are %s", dtype_name(x->dtype),
-                           dtype_name(y->dtype));
+    if (!functions[x->dtype])
+        return kernel_fail(call, "it is not defined for %s", dtype_name(x->dtype));
     if (x->rank == 0) { /* one element, whatever the axis: -1 and 0 are accepted */
         if (y->count == 1) *(int64_t *)y->data = 0;
         return true;
@@ -182,12 +174,6 @@ bool kernel_arg_min(KernelCall *call) {
 }
 
 /* ---- CumSum, CumProd ------------------------------------------------------------------------- */
-
-typedef struct CumAttrs {
-    int64_t exclusive, reverse;
-} CumAttrs;
-KERNEL_LAYOUT(cumulate, CumAttrs, KERNEL_INT(CumAttrs, exclusive, "exclusive", 0),
-              KERNEL_INT(CumAttrs, reverse, "reverse", 0));
 
 /* Element k of an axis is visited k-th, or k-th from the end. */
 #define CUM_LOOP(name, T, A, NEUTRAL, OP)                                                          \
@@ -238,7 +224,7 @@ static void cum_part(const void *data, uint64_t first, uint64_t end, unsigned la
 
 static bool cumulate(KernelCall *call, const CumFunction *functions) {
     uint32_t axis;
-    if (!kernel_want_alike(call) || !kernel_want_input(call, 1)) return false;
+    if (!kernel_want_same_count(call)) return false;
     const KernelTensor *x = &call->inputs[0], *where = &call->inputs[1];
     const int64_t *items = kernel_ints(call, where);
     if (!items || !kernel_want_count(call, where, 1, "axis")) return false;

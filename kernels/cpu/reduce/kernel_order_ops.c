@@ -9,12 +9,6 @@
 
 /* ---- TopK ------------------------------------------------------------------------------------ */
 
-typedef struct TopKAttrs {
-    int64_t axis, largest;
-} TopKAttrs;
-KERNEL_LAYOUT(topk, TopKAttrs, KERNEL_INT(TopKAttrs, axis, "axis", -1),
-              KERNEL_INT(TopKAttrs, largest, "largest", 1));
-
 /* An element of a lane. A smaller key is wanted more; of equal keys, the smaller index. */
 typedef struct Candidate {
     uint64_t key;
@@ -63,7 +57,6 @@ static void lane_select(const KernelTensor *in, Lane lane, bool largest, Candida
 }
 
 bool kernel_topk(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const TopKAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *values = kernel_result(call, 0), *indices = kernel_result(call, 1);
@@ -97,12 +90,6 @@ bool kernel_topk(KernelCall *call) {
 }
 
 /* ---- Unique ---------------------------------------------------------------------------------- */
-
-typedef struct UniqueAttrs {
-    int64_t axis, sorted;
-} UniqueAttrs;
-KERNEL_LAYOUT(unique, UniqueAttrs, KERNEL_INT(UniqueAttrs, axis, "axis", ATTR_ABSENT),
-              KERNEL_INT(UniqueAttrs, sorted, "sorted", 1));
 
 /* The input as `count` items of `width` elements each, contiguous. */
 typedef struct Items {
@@ -205,7 +192,6 @@ static bool give_items(KernelCall *call, const Items *items, const Groups *group
 }
 
 bool kernel_unique(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0) || !kernel_same_type(call, 0)) return false;
     const UniqueAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     Items items = {.data = *in, .count = in->count, .width = 1};

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum LettersChange { LETTERS_SAME, LETTERS_LOWER, LETTERS_UPPER } LettersChange;
+#include "op_attrs.h"
 
 enum { LETTERS_GROWTH = 2 }; /* a text becomes at most so many times as long */
 

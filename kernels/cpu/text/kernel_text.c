@@ -11,14 +11,6 @@
 #include "kernel_strided.h"
 #include "regex_match.h"
 
-static bool all_strings(KernelCall *call) {
-    for (uint32_t i = 0; i < call->input_count; i++)
-        if (call->inputs[i].present && call->inputs[i].dtype != DTYPE_STRING)
-            return kernel_fail(call, "input %u is %s, not string", i,
-                               dtype_name(call->inputs[i].dtype));
-    return call->input_count > 0 || kernel_fail(call, "it has no input");
-}
-
 /* ---- StringConcat ---------------------------------------------------------------------------- */
 
 static KernelString join(KernelCall *call, KernelString a, KernelString b) {
@@ -47,10 +39,8 @@ static const KernelString *spread(KernelCall *call, const KernelTensor *in,
 }
 
 bool kernel_string_concat(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1)) return false;
     KernelTensor *out = &call->outputs[0];
-    if (!all_strings(call) || out->count == 0) return all_strings(call);
-    if (call->input_count != 2) return kernel_fail(call, "it joins two inputs");
+    if (out->count == 0) return true;
     const KernelString *left = spread(call, &call->inputs[0], out);
     const KernelString *right = spread(call, &call->inputs[1], out);
     KernelString *to = out->data;
@@ -59,13 +49,6 @@ bool kernel_string_concat(KernelCall *call) {
 }
 
 /* ---- StringSplit ----------------------------------------------------------------------------- */
-
-typedef struct SplitAttrs {
-    AttrText delimiter;
-    int64_t most;
-} SplitAttrs;
-KERNEL_LAYOUT(string_split, SplitAttrs, KERNEL_FIELD(SplitAttrs, delimiter, "delimiter", TEXT),
-              KERNEL_INT(SplitAttrs, most, "maxsplit", INT64_MAX));
 
 static bool is_space(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -99,7 +82,7 @@ static uint64_t split_spaces(KernelString text, uint64_t most, KernelString *to)
     }
 }
 
-static uint64_t split_text(KernelString text, const SplitAttrs *attrs, KernelString *to) {
+static uint64_t split_text(KernelString text, const StringSplitAttrs *attrs, KernelString *to) {
     uint64_t most = attrs->most < 0 ? UINT64_MAX : (uint64_t)attrs->most, count = 0;
     if (attrs->delimiter.size == 0) return split_spaces(text, most, to);
     if (text.size == 0) {
@@ -117,12 +100,10 @@ static uint64_t split_text(KernelString text, const SplitAttrs *attrs, KernelStr
 }
 
 bool kernel_string_split(KernelCall *call) {
-    if (!kernel_needs(call, 1, 0)) return false;
-    const SplitAttrs *attrs = call->attrs;
+    const StringSplitAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
     uint64_t widest = 0;
-    if (!all_strings(call)) return false;
     int64_t *counts = ARENA_ARRAY(call->scratch, int64_t, in->count);
     for (uint64_t i = 0; i < in->count; i++) {
         uint64_t count = split_text(texts[i], attrs, NULL);
@@ -148,16 +129,6 @@ bool kernel_string_split(KernelCall *call) {
 
 /* ---- StringNormalizer ------------------------------------------------------------------------ */
 
-typedef struct NormalizerAttrs {
-    int64_t change, sensitive;
-    AttrTexts stopwords;
-} NormalizerAttrs;
-static const char *const changes[] = {"NONE", "LOWER", "UPPER", NULL};
-KERNEL_LAYOUT(string_normalizer, NormalizerAttrs,
-              KERNEL_CHOICE(NormalizerAttrs, change, "case_change_action", changes, LETTERS_SAME),
-              KERNEL_INT(NormalizerAttrs, sensitive, "is_case_sensitive", 0),
-              KERNEL_FIELD(NormalizerAttrs, stopwords, "stopwords", TEXTS));
-
 static KernelString changed(KernelCall *call, KernelString text, int64_t change) {
     if (change == LETTERS_SAME || text.size == 0) return text;
     char *to = kernel_chars(call, text.size * LETTERS_GROWTH);
@@ -176,7 +147,7 @@ static int compare_words(const void *context, uint64_t a, uint64_t b) {
 
 /* Sorted, in lower case where case does not matter. */
 static StopWords stop_words(KernelCall *call) {
-    const NormalizerAttrs *attrs = call->attrs;
+    const StringNormalizerAttrs *attrs = call->attrs;
     uint64_t count = attrs->stopwords.present ? attrs->stopwords.count : 0;
     KernelString *words = ARENA_ARRAY(call->scratch, KernelString, count);
     KernelString *sorted = ARENA_ARRAY(call->scratch, KernelString, count);
@@ -205,12 +176,10 @@ static bool is_stop_word(const StopWords *stops, const KernelString *word) {
 
 /* [C] or [1, C] to what is left of C; a single empty string where nothing is. */
 bool kernel_string_normalizer(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
-    const NormalizerAttrs *attrs = call->attrs;
+    const StringNormalizerAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
     uint64_t count = 0;
-    if (!all_strings(call)) return false;
     if (attrs->change < 0) return kernel_fail(call, "case_change_action is no known one");
     if (in->rank != 1 && (in->rank != 2 || in->dims[0] != 1))
         return kernel_fail(call, "the input is neither [C] nor [1, C]");
@@ -231,13 +200,7 @@ bool kernel_string_normalizer(KernelCall *call) {
 
 /* ---- RegexFullMatch -------------------------------------------------------------------------- */
 
-typedef struct RegexAttrs {
-    AttrText pattern;
-} RegexAttrs;
-KERNEL_LAYOUT(regex, RegexAttrs, KERNEL_FIELD(RegexAttrs, pattern, "pattern", TEXT));
-
 bool kernel_regex_full_match(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const RegexAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

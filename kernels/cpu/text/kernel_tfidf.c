@@ -10,24 +10,6 @@
 #include "kernel_order.h"
 #include "kernel_strided.h"
 
-typedef struct TfIdfAttrs {
-    int64_t longest, skips, shortest, mode;
-    AttrInts counts, indexes, ints;
-    AttrTexts strings;
-    AttrFloats weights;
-} TfIdfAttrs;
-enum { WEIGH_TF, WEIGH_IDF, WEIGH_TFIDF };
-static const char *const tfidf_modes[] = {"TF", "IDF", "TFIDF", NULL};
-KERNEL_LAYOUT(tfidf, TfIdfAttrs, KERNEL_INT(TfIdfAttrs, longest, "max_gram_length", 0),
-              KERNEL_INT(TfIdfAttrs, skips, "max_skip_count", 0),
-              KERNEL_INT(TfIdfAttrs, shortest, "min_gram_length", 0),
-              KERNEL_CHOICE(TfIdfAttrs, mode, "mode", tfidf_modes, -1),
-              KERNEL_FIELD(TfIdfAttrs, counts, "ngram_counts", INTS),
-              KERNEL_FIELD(TfIdfAttrs, indexes, "ngram_indexes", INTS),
-              KERNEL_FIELD(TfIdfAttrs, ints, "pool_int64s", INTS),
-              KERNEL_FIELD(TfIdfAttrs, strings, "pool_strings", TEXTS),
-              KERNEL_FIELD(TfIdfAttrs, weights, "weights", FLOATS));
-
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Sorted tokens: their place is their number. One of the lists is NULL. */
@@ -222,7 +204,6 @@ static bool read_tokens(KernelCall *call, Tokens *pool, Tokens *input) {
 }
 
 bool kernel_tfidf(KernelCall *call) {
-    if (!kernel_needs(call, 1, 1)) return false;
     const TfIdfAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];

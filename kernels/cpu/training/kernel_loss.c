@@ -11,16 +11,6 @@
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
 
-typedef enum LossReduction { LOSS_NONE, LOSS_SUM, LOSS_MEAN } LossReduction;
-
-typedef struct LossAttrs {
-    int64_t reduction, ignore_index;
-} LossAttrs;
-static const char *const loss_reductions[] = {"none", "sum", "mean", NULL};
-KERNEL_LAYOUT(loss, LossAttrs,
-              KERNEL_CHOICE(LossAttrs, reduction, "reduction", loss_reductions, LOSS_MEAN),
-              KERNEL_INT(LossAttrs, ignore_index, "ignore_index", ATTR_ABSENT));
-
 typedef struct LossJob {
     AxisLoops loops;                /* (N, C, D) */
     const double *scores, *weights; /* weights [C], NULL for ones */
@@ -49,9 +39,8 @@ static bool add_losses(KernelCall *call, LossJob *job) {
 }
 
 static bool find_operands(KernelCall *call, LossJob *job) {
-    const KernelTensor *x = kernel_input(call, 0), *target = kernel_input(call, 1);
+    const KernelTensor *x = &call->inputs[0], *target = &call->inputs[1];
     const KernelTensor *weights = kernel_input(call, 2);
-    if (!x || !target) return kernel_fail(call, "an input is missing");
     if (x->rank < 2) return kernel_fail(call, "scores of rank %u", x->rank);
     job->loops = axis_loops(x, 1);
     if (!kernel_want_count(call, target, job->loops.outer * job->loops.inner, "the target") ||
@@ -65,11 +54,10 @@ static bool find_operands(KernelCall *call, LossJob *job) {
 
 static bool put_loss(KernelCall *call, LossJob *job) {
     const LossAttrs *attrs = call->attrs;
-    KernelTensor *out = kernel_result(call, 0);
+    KernelTensor *out = &call->outputs[0];
     uint64_t count = job->loops.outer * job->loops.inner;
     bool each = attrs->reduction == LOSS_NONE;
     if (attrs->reduction < 0) return kernel_fail(call, "reduction is no known mode");
-    if (!out) return true;
     if (!kernel_want_count(call, out, each ? count : 1, "the loss")) return false;
     double *to = kernel_reals_for(call, out, DTYPE_DOUBLE);
     if (!to) return false;

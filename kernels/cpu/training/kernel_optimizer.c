@@ -9,27 +9,6 @@
 #include "kernel_functions.h"
 #include "kernel_reals.h"
 
-typedef struct OptimizerAttrs {
-    int64_t mode;
-    float alpha, beta, epsilon, decay, norm, norm_post;
-} OptimizerAttrs;
-typedef enum MomentumMode { NESTEROV, STANDARD } MomentumMode;
-static const char *const momentum_modes[] = {"nesterov", "standard", NULL};
-
-KERNEL_LAYOUT(adagrad, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, decay, "decay_factor", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, epsilon, "epsilon", 1e-6F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F));
-KERNEL_LAYOUT(adam, OptimizerAttrs, KERNEL_REAL(OptimizerAttrs, alpha, "alpha", 0.9F),
-              KERNEL_REAL(OptimizerAttrs, beta, "beta", 0.999F),
-              KERNEL_REAL(OptimizerAttrs, epsilon, "epsilon", 1e-6F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, norm_post, "norm_coefficient_post", 0.0F));
-KERNEL_LAYOUT(momentum, OptimizerAttrs,
-              KERNEL_CHOICE(OptimizerAttrs, mode, "mode", momentum_modes, -1),
-              KERNEL_REAL(OptimizerAttrs, alpha, "alpha", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, beta, "beta", 0.0F),
-              KERNEL_REAL(OptimizerAttrs, norm, "norm_coefficient", 0.0F));
-
 /* One tensor's arrays; the second accumulator only of Adam. */
 typedef struct OptimizerStep {
     const OptimizerAttrs *attrs;
@@ -100,7 +79,6 @@ static bool step(KernelCall *call, OptimizerStep *s, uint32_t i, uint32_t groups
 
 static bool optimize(KernelCall *call, uint32_t groups, OptimizerFunction function) {
     OptimizerStep s = {.attrs = call->attrs};
-    if (!kernel_want_input(call, 0) || !kernel_want_input(call, 1)) return false;
     const KernelTensor *rate = &call->inputs[0], *updates = &call->inputs[1];
     const int64_t *t = kernel_ints(call, updates);
     if (!t || !kernel_want_count(call, rate, 1, "the rate") ||

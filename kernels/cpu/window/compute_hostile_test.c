@@ -299,6 +299,7 @@ static void test_nan_indices(void **unused) {
                            .outputs = b.outputs,
                            .input_count = 1,
                            .output_count = 2,
+                           .opset = 22,
                            .scratch = &b.arena,
                            .err = &b.err};
         assert_true(kernel_run_once(&call));

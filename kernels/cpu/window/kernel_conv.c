@@ -10,12 +10,6 @@
 #include "conv_direct.h"
 #include "kernel_functions.h"
 
-typedef struct ConvAttrs {
-    WindowAttrs w;
-} ConvAttrs;
-
-KERNEL_LAYOUT(conv, ConvAttrs, WINDOW_FIELDS(ConvAttrs));
-
 static bool conv_gemm(KernelCall *call, const ConvOperands *conv) {
     const Window *w = conv->window;
     uint64_t batches = conv->images * w->groups, depth = conv->channels * w->taps;
@@ -67,11 +61,11 @@ static bool widen_weights(KernelCall *call, const KernelTensor *w, ConvOperands 
 }
 
 bool conv_run(KernelCall *call, const Epilogue *epilogue) {
-    const ConvAttrs *attrs = call->attrs; /* or a struct that begins with it */
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *bias = kernel_input(call, 2);
     KernelTensor *y = &call->outputs[0];
     Window window;
-    if (!window_make(call, &attrs->w, w, &window) || !window_check_conv(call, &window, x, w, bias))
+    if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, bias))
         return false;
     const Dtype narrow = x->dtype == DTYPE_FLOAT ? gemm_narrow(w) : DTYPE_UNDEFINED;
     if ((w->dtype != x->dtype && !narrow) || y->dtype != x->dtype ||

@@ -16,15 +16,6 @@
 #include "kernel_parts.h"
 #include "window.h"
 
-typedef struct TransposeAttrs {
-    WindowAttrs w;
-    AttrInts output_padding, output_shape;
-} TransposeAttrs;
-
-KERNEL_LAYOUT(conv_transpose, TransposeAttrs, WINDOW_FIELDS(TransposeAttrs),
-              KERNEL_FIELD(TransposeAttrs, output_padding, "output_padding", INTS),
-              KERNEL_FIELD(TransposeAttrs, output_shape, "output_shape", INTS));
-
 /* The window is that of the convolution whose inverse this is: its `in` is our output. */
 typedef struct Transposed {
     Window window;
@@ -34,18 +25,17 @@ typedef struct Transposed {
 } Transposed;
 
 /* Sets begin where it follows from the sizes; `whole` is the output without pads. */
-static bool axis_begin(const TransposeAttrs *attrs, WindowAxis *axis, int64_t whole) {
-    bool same = attrs->w.auto_pad == WINDOW_SAME_UPPER || attrs->w.auto_pad == WINDOW_SAME_LOWER;
+static bool axis_begin(const WindowAttrs *attrs, WindowAxis *axis, int64_t whole) {
+    bool same = attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER;
     if (!same && !attrs->output_shape.present) return true;
     int64_t total = whole - axis->in;
     if (total < 0) total = 0;
-    axis->begin = attrs->w.auto_pad == WINDOW_SAME_UPPER ? total / 2 : total - total / 2;
+    axis->begin = attrs->auto_pad == WINDOW_SAME_UPPER ? total / 2 : total - total / 2;
     return true;
 }
 
-static bool axis_make(KernelCall *call, const TransposeAttrs *attrs, uint32_t i, WindowAxis *axis) {
+static bool axis_make(KernelCall *call, const WindowAttrs *attrs, uint32_t i, WindowAxis *axis) {
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
-    const WindowAttrs *a = &attrs->w;
     uint32_t rank = x->rank - 2;
     *axis = (WindowAxis){.in = y->dims[i + 2],
                          .out = x->dims[i + 2],
@@ -53,11 +43,11 @@ static bool axis_make(KernelCall *call, const TransposeAttrs *attrs, uint32_t i,
                          .stride = 1,
                          .dilation = 1};
     int64_t extra = 0, span, last, whole;
-    if (a->strides.present) axis->stride = a->strides.items[i];
-    if (a->dilations.present) axis->dilation = a->dilations.items[i];
+    if (attrs->strides.present) axis->stride = attrs->strides.items[i];
+    if (attrs->dilations.present) axis->dilation = attrs->dilations.items[i];
     if (attrs->output_padding.present) extra = attrs->output_padding.items[i];
-    if (a->pads.present && a->auto_pad == WINDOW_NOTSET) axis->begin = a->pads.items[i];
-    if (a->kernel_shape.present && a->kernel_shape.items[i] != axis->taps)
+    if (attrs->pads.present && attrs->auto_pad == WINDOW_NOTSET) axis->begin = attrs->pads.items[i];
+    if (attrs->kernel_shape.present && attrs->kernel_shape.items[i] != axis->taps)
         return kernel_fail(call, "kernel_shape is not that of the weights");
     bool fits = axis->stride > 0 && axis->dilation > 0 && axis->begin >= 0 && extra >= 0 &&
                 axis->begin < INT64_MAX / 8 && rank > i &&
@@ -69,29 +59,29 @@ static bool axis_make(KernelCall *call, const TransposeAttrs *attrs, uint32_t i,
     return axis_begin(attrs, axis, whole);
 }
 
-static bool lists_fit(KernelCall *call, const TransposeAttrs *attrs, uint32_t rank) {
-    const AttrInts *lists[] = {&attrs->w.strides, &attrs->w.dilations, &attrs->w.kernel_shape,
+static bool lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank) {
+    const AttrInts *lists[] = {&attrs->strides, &attrs->dilations, &attrs->kernel_shape,
                                &attrs->output_padding};
     for (int i = 0; i < 4; i++)
         if (lists[i]->present && lists[i]->count != rank)
             return kernel_fail(call, "an attribute has %u numbers for %u axes", lists[i]->count,
                                rank);
-    if (attrs->w.pads.present && attrs->w.pads.count != 2 * (uint64_t)rank)
-        return kernel_fail(call, "pads has %u numbers for %u axes", attrs->w.pads.count, rank);
+    if (attrs->pads.present && attrs->pads.count != 2 * (uint64_t)rank)
+        return kernel_fail(call, "pads has %u numbers for %u axes", attrs->pads.count, rank);
     return true;
 }
 
 static bool transposed_make(KernelCall *call, Transposed *t) {
-    const TransposeAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     KernelTensor *y = &call->outputs[0];
     *t = (Transposed){.x = x, .w = w, .y = y, .bias = kernel_input(call, 2)};
     if (x->rank < 2 || w->rank != x->rank || y->rank != x->rank)
         return kernel_fail(call, "the ranks of data, weights and result differ");
     uint32_t rank = x->rank - 2;
-    uint64_t groups = (uint64_t)attrs->w.group, filters;
+    uint64_t groups = (uint64_t)attrs->group, filters;
     if (!lists_fit(call, attrs, rank)) return false;
-    if (attrs->w.group < 1 || (uint64_t)x->dims[1] % groups || w->dims[0] != x->dims[1] ||
+    if (attrs->group < 1 || (uint64_t)x->dims[1] % groups || w->dims[0] != x->dims[1] ||
         !checked_mul((uint64_t)w->dims[1], groups, &filters) || filters != (uint64_t)y->dims[1] ||
         y->dims[0] != x->dims[0] || (t->bias && t->bias->count != filters))
         return kernel_fail(call, "channels, groups, weights and bias do not fit");

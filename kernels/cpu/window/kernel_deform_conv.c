@@ -15,14 +15,6 @@
 #include "kernel_functions.h"
 #include "window.h"
 
-typedef struct DeformAttrs {
-    WindowAttrs w;
-    int64_t offset_group;
-} DeformAttrs;
-
-KERNEL_LAYOUT(deform_conv, DeformAttrs, WINDOW_FIELDS(DeformAttrs),
-              KERNEL_INT(DeformAttrs, offset_group, "offset_group", 1));
-
 typedef struct Deform {
     const Window *window;
     const void *x, *offset, *mask;           /* mask NULL: 1 */
@@ -143,18 +135,15 @@ static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w,
 }
 
 bool kernel_deform_conv(KernelCall *call) {
-    const DeformAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1],
-                       *offset = kernel_input(call, 2);
+                       *offset = &call->inputs[2];
     const KernelTensor *bias = kernel_input(call, 3), *mask = kernel_input(call, 4);
     KernelTensor *y = &call->outputs[0];
     Window window;
-    if (!window_make(call, &attrs->w, w, &window) || !window_check_conv(call, &window, x, w, bias))
+    if (!window_make(call, attrs, w, &window) || !window_check_conv(call, &window, x, w, bias))
         return false;
     if (window.rank > RANK_MOST) return kernel_fail(call, "%u spatial axes", window.rank);
-    if (!offset || w->dtype != x->dtype || y->dtype != x->dtype ||
-        (bias && bias->dtype != x->dtype))
-        return kernel_fail(call, "offset is missing, or operands are of several types");
     if (attrs->offset_group < 1 || x->dims[1] % attrs->offset_group)
         return kernel_fail(call, "%lld channels for %lld offset groups", (long long)x->dims[1],
                            (long long)attrs->offset_group);

@@ -8,14 +8,6 @@
 #include "kernel_index.h"
 #include "kernel_strided.h"
 
-typedef struct FoldAttrs {
-    AttrInts kernel_shape, strides, pads, dilations;
-} FoldAttrs;
-KERNEL_LAYOUT(fold, FoldAttrs, KERNEL_FIELD(FoldAttrs, kernel_shape, "kernel_shape", INTS),
-              KERNEL_FIELD(FoldAttrs, strides, "strides", INTS),
-              KERNEL_FIELD(FoldAttrs, pads, "pads", INTS),
-              KERNEL_FIELD(FoldAttrs, dilations, "dilations", INTS));
-
 static int64_t item_or(const AttrInts *list, uint32_t i, int64_t otherwise) {
     return list->present && i < list->count ? list->items[i] : otherwise;
 }
@@ -31,7 +23,7 @@ static bool check_list(KernelCall *call, const AttrInts *list, uint32_t count, i
 }
 
 static bool check_lists(KernelCall *call, uint32_t spatial) {
-    const FoldAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     return check_list(call, &attrs->strides, spatial, 1) &&
            check_list(call, &attrs->dilations, spatial, 1) &&
            check_list(call, &attrs->kernel_shape, spatial, 1) &&
@@ -86,7 +78,7 @@ static void inside(const FoldAxis *axis, int64_t offset, int64_t *low, int64_t *
 
 static FoldAxis *fold_axes(KernelCall *call, uint32_t spatial, const int64_t *image,
                            const int64_t *block) {
-    const FoldAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     FoldAxis *axes = ARENA_ARRAY(call->scratch, FoldAxis, spatial);
     int64_t blocks = 1;
@@ -147,7 +139,6 @@ static void add_row(KernelTensor *out, const FoldAxis *axes, const int64_t *offs
 }
 
 bool kernel_col2im(KernelCall *call) {
-    if (!kernel_needs(call, 3, 1) || !kernel_same_type(call, 0)) return false;
     const KernelTensor *in = &call->inputs[0];
     KernelTensor *out = &call->outputs[0];
     uint32_t spatial = out->rank - 2;
@@ -181,7 +172,7 @@ bool kernel_col2im(KernelCall *call) {
 
 /* The dims that pooling started from, whatever output_shape says: indices refer to these. */
 static bool pooled_dims(KernelCall *call, int64_t *dims) {
-    const FoldAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint32_t spatial = in->rank - 2;
     dims[0] = in->dims[0];
@@ -198,8 +189,7 @@ static bool pooled_dims(KernelCall *call, int64_t *dims) {
 }
 
 bool kernel_max_unpool(KernelCall *call) {
-    if (!kernel_needs(call, 2, 1) || !kernel_same_type(call, 0)) return false;
-    const FoldAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0], *indices = kernel_input(call, 1);
     KernelTensor *out = &call->outputs[0];
     uint64_t total;

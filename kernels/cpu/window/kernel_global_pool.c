@@ -8,14 +8,6 @@
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 
-typedef struct GlobalPoolAttrs {
-    int64_t p;
-    float real_p; /* version 1's */
-} GlobalPoolAttrs;
-
-KERNEL_LAYOUT(global_pool, GlobalPoolAttrs, KERNEL_INT(GlobalPoolAttrs, p, "p", 2));
-KERNEL_LAYOUT(global_pool_1, GlobalPoolAttrs, KERNEL_REAL(GlobalPoolAttrs, real_p, "p", 2));
-
 typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
 
 #define GLOBAL_POOL(T)                                                                             \
@@ -92,8 +84,8 @@ bool kernel_global_max_pool(KernelCall *call) {
     return global_pool(call, GLOBAL_MAX, 0);
 }
 bool kernel_global_lp_pool(KernelCall *call) {
-    return global_pool(call, GLOBAL_NORM, (double)((const GlobalPoolAttrs *)call->attrs)->p);
+    return global_pool(call, GLOBAL_NORM, (double)((const WindowAttrs *)call->attrs)->p);
 }
 bool kernel_global_lp_pool_1(KernelCall *call) {
-    return global_pool(call, GLOBAL_NORM, (double)((const GlobalPoolAttrs *)call->attrs)->real_p);
+    return global_pool(call, GLOBAL_NORM, (double)((const WindowAttrs *)call->attrs)->real_p);
 }

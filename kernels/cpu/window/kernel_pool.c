@@ -16,19 +16,6 @@
 #include "tap_loops.h"
 #include "window.h"
 
-typedef struct PoolAttrs {
-    WindowAttrs w;
-    int64_t storage_order, count_include_pad, p;
-    float real_p; /* version 1's */
-} PoolAttrs;
-
-KERNEL_LAYOUT(pool, PoolAttrs, WINDOW_FIELDS(PoolAttrs),
-              KERNEL_INT(PoolAttrs, storage_order, "storage_order", 0),
-              KERNEL_INT(PoolAttrs, count_include_pad, "count_include_pad", 0),
-              KERNEL_INT(PoolAttrs, p, "p", 2));
-KERNEL_LAYOUT(lp_pool_1, PoolAttrs, WINDOW_FIELDS(PoolAttrs),
-              KERNEL_REAL(PoolAttrs, real_p, "p", 2));
-
 /* One output's window: tap ranges of all axes, and where it lies in the plane. */
 typedef struct PoolWindow {
     int64_t *first, *last, *tap, *output; /* [rank] */
@@ -313,10 +300,10 @@ static void run_planes(KernelCall *call, const Pool *pool, PoolPlane *run) {
 }
 
 static bool pool_make(KernelCall *call, Window *window, Pool *pool) {
-    const PoolAttrs *attrs = call->attrs;
+    const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0];
     KernelTensor *y = &call->outputs[0], *indices = kernel_result(call, 1);
-    if (!window_make(call, &attrs->w, NULL, window)) return false;
+    if (!window_make(call, attrs, NULL, window)) return false;
     if (x->dims[0] != y->dims[0] || x->dims[1] != y->dims[1] || x->dtype != y->dtype ||
         (indices && (indices->dtype != DTYPE_INT64 || indices->count != y->count)))
         return kernel_fail(call, "the result is of another type or size");
@@ -370,7 +357,7 @@ static bool run_lp_pool(KernelCall *call, bool real_p) {
     Window window;
     Pool pool;
     if (!pool_make(call, &window, &pool)) return false;
-    if (real_p) pool.p = (double)((const PoolAttrs *)call->attrs)->real_p;
+    if (real_p) pool.p = (double)((const WindowAttrs *)call->attrs)->real_p;
     Dtype dtype = call->inputs[0].dtype;
     return pool_run(call, &pool,
                     dtype == DTYPE_FLOAT    ? lp_float
