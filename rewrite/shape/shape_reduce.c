@@ -190,7 +190,7 @@ static bool loss_operands(ShapeCall *call, const ShapeOperand *x, ShapeNum *dims
 static bool loss_dims(ShapeCall *call) {
     const LossAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
-    if (attrs->reduction < 0) return shape_invalid(call, "reduction is no known mode");
+    if (attrs->reduction < 0) return shape_invalid(call, "reduction is not a known mode");
     bool all = attrs->reduction == LOSS_NONE;
     if (x && x->rank < 2 && (all || call->strict))
         return shape_invalid(call, "scores have rank %u", x->rank);
