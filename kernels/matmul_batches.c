@@ -32,7 +32,7 @@ static const uint64_t *starts(KernelCall *call, const KernelTensor *t, const Ker
 
 bool matmul_batches(KernelCall *call, const KernelTensor *a, const KernelTensor *b,
                     const KernelTensor *y, MatmulBatches *result) {
-    if (!a->rank || !b->rank) return kernel_fail(call, "a scalar is no matrix");
+    if (!a->rank || !b->rank) return kernel_fail(call, "a scalar is not a matrix");
     uint32_t matrix = (a->rank > 1 ? 1u : 0) + (b->rank > 1 ? 1u : 0);
     MatmulBatches s = {.m = a->rank > 1 ? (uint64_t)a->dims[a->rank - 2] : 1,
                        .k = (uint64_t)a->dims[a->rank - 1],

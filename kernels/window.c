@@ -20,7 +20,7 @@ static bool list_fits(KernelCall *call, const AttrInts *list, uint64_t count, in
 }
 
 static bool lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank) {
-    if (attrs->auto_pad < 0) return kernel_fail(call, "auto_pad is no known mode");
+    if (attrs->auto_pad < 0) return kernel_fail(call, "auto_pad is not a known mode");
     return list_fits(call, &attrs->kernel_shape, rank, 1) &&
            list_fits(call, &attrs->strides, rank, 1) &&
            list_fits(call, &attrs->dilations, rank, 1) &&
@@ -154,7 +154,7 @@ bool window_check_conv(KernelCall *call, const Window *window, const KernelTenso
                            (long long)x->dims[1], (unsigned long long)window->groups,
                            (long long)weights->dims[1]);
     if (filters % window->groups)
-        return kernel_fail(call, "%llu filters are no multiple of %llu groups",
+        return kernel_fail(call, "%llu filters are not a multiple of %llu groups",
                            (unsigned long long)filters, (unsigned long long)window->groups);
     if (y->dims[0] != x->dims[0] || (uint64_t)y->dims[1] != filters)
         return kernel_fail(call, "the result's dimensions do not fit");

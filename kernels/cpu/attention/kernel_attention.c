@@ -238,7 +238,7 @@ static bool find_padding(KernelCall *call, Attention *job) {
     job->nonpad = kernel_ints(call, nonpad);
     for (uint64_t b = 0; job->nonpad && b < job->q.batches; b++)
         if (job->nonpad[b] < 0 || (uint64_t)job->nonpad[b] > job->total)
-            return kernel_fail(call, "%lld of %llu keys are no padding", (long long)job->nonpad[b],
+            return kernel_fail(call, "%lld of %llu keys are not padding", (long long)job->nonpad[b],
                                (unsigned long long)job->total);
     return job->nonpad != NULL;
 }
@@ -332,7 +332,7 @@ bool kernel_attention(KernelCall *call) {
     if (attrs->precision != ATTR_ABSENT && attrs->precision != DTYPE_FLOAT &&
         attrs->precision != DTYPE_DOUBLE && attrs->precision != DTYPE_FLOAT16 &&
         attrs->precision != DTYPE_BFLOAT16)
-        return kernel_fail(call, "softmax_precision is no float type");
+        return kernel_fail(call, "softmax_precision is not a float type");
     if (!find_views(call, &job) || !find_past(call, &job) || !find_mask(call, &job) ||
         !find_padding(call, &job) || !find_outputs(call, &job))
         return false;

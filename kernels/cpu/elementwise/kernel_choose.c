@@ -109,7 +109,7 @@ static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **b
     const KernelTensor *given = kernel_input(call, i);
     if (!given) return true;
     if (given->dtype != dtype || given->count != 1)
-        return kernel_fail(call, "bound %u is no single %s", i, dtype_name(dtype));
+        return kernel_fail(call, "bound %u is not a single %s", i, dtype_name(dtype));
     *bound = given->data;
     return true;
 }

@@ -42,7 +42,7 @@ bool kernel_equal(KernelCall *call) {
     bool kernel_##name(KernelCall *call) {                                                         \
         static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name),            \
                                                                  KERNEL_BY_INT(name)};             \
-        return kernel_broadcast_binary(call, functions);                               \
+        return kernel_broadcast_binary(call, functions);                                           \
     }
 COMPARISON(less)
 COMPARISON(less_equal)

@@ -18,7 +18,7 @@
     UNARY_ROWS_FOR(attributes, name##_f64, double, double, double, wide)                           \
     bool kernel_##name(KernelCall *call) {                                                         \
         static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name)};               \
-        return kernel_unary(call, functions, NULL);                               \
+        return kernel_unary(call, functions, NULL);                                                \
     }
 
 FLOAT_KERNEL(acos, acosf(x), acos(x))
@@ -72,7 +72,7 @@ KERNEL_INT_LIST(INT_ERF)
     bool kernel_##name(KernelCall *call) {                                                         \
         static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name),                \
                                                              KERNEL_BY_INT(name)};                 \
-        return kernel_unary(call, functions, NULL);                               \
+        return kernel_unary(call, functions, NULL);                                                \
     }
 NUMBER_KERNEL(abs)
 NUMBER_KERNEL(sign)

@@ -59,8 +59,8 @@ static void check_at(const Data *d, const Epilogue *e, uint64_t r, uint64_t c) {
     if (e->residual) sum += e->residual[r * e->residual_row + c];
     double want = activate(e, (double)sum), got = (double)d->y[r * ROW + c];
     if (!(fabs(want - got) <= 2e-6 * (1 + fabs(want))))
-        fail_msg("%s at (%d, %d): %g, not %g", activation_names[e->activation], (int)r, (int)c,
-                 got, want);
+        fail_msg("%s at (%d, %d): %g, not %g", activation_names[e->activation], (int)r, (int)c, got,
+                 want);
 }
 
 static bool inside(const EpilogueBlock *block, uint64_t r, uint64_t c) {

@@ -12,7 +12,7 @@
 static bool check_single(KernelCall *call, uint32_t i) {
     const KernelTensor *in = &call->inputs[i];
     bool number = (KERNEL_NUMBERS >> in->dtype & 1) && in->count == 1;
-    return number || kernel_fail(call, "input %u is no single number", i);
+    return number || kernel_fail(call, "input %u is not a single number", i);
 }
 
 /* ---- Range ----------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ bool kernel_constant_of_shape(KernelCall *call) {
     const ConstantAttrs *attrs = call->attrs;
     const KernelTensor *value = attrs->value.data, *out = &call->outputs[0];
     if (value ? value->count != 1 || value->dtype != out->dtype : out->dtype != DTYPE_FLOAT)
-        return kernel_fail(call, "value is no single %s", dtype_name(out->dtype));
+        return kernel_fail(call, "value is not a single %s", dtype_name(out->dtype));
     if (!out->count) return true;
     size_t size = kernel_element_size(out->dtype);
     if (value)
@@ -116,8 +116,7 @@ bool kernel_constant_of_shape(KernelCall *call) {
 static bool cosine_window(KernelCall *call, double a0, double a1, double a2) {
     const CosineWindowAttrs *attrs = call->attrs;
     const KernelTensor *out = &call->outputs[0];
-    if (!(KERNEL_NUMBERS >> out->dtype & 1))
-        return kernel_fail(call, "its result is numbers only");
+    if (!(KERNEL_NUMBERS >> out->dtype & 1)) return kernel_fail(call, "its result is numbers only");
     double n = (double)out->count - (attrs->periodic ? 0 : 1);
     for (uint64_t i = 0; i < out->count; i++) {
         double angle = n > 0 ? 2 * PI * (double)i / n : PI;

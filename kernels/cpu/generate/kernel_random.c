@@ -217,12 +217,12 @@ static bool read_ratio(KernelCall *call, bool *training, double *ratio) {
     *ratio = call->row->since < 7 ? (double)attrs->ratio : 0.5;
     if (by_inputs && mode) {
         if (mode->dtype != DTYPE_BOOL || mode->count != 1)
-            return kernel_fail(call, "training_mode is no single bool");
+            return kernel_fail(call, "training_mode is not a single bool");
         *training = *(const uint8_t *)mode->data;
     }
     if (by_inputs && given) {
         if (!dtype_is_float(given->dtype) || given->count != 1)
-            return kernel_fail(call, "ratio is no single number");
+            return kernel_fail(call, "ratio is not a single number");
         *ratio = kernel_real(given, 0);
     }
     return !*training || (*ratio >= 0 && *ratio < 1) ||

@@ -149,7 +149,8 @@ bool kernel_grid_sample(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *grid = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     Sampler s;
-    if (attrs->mode < 0 || attrs->padding < 0) return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0 || attrs->padding < 0)
+        return kernel_fail(call, "the mode is not a known one");
     if (in->rank < 3 || grid->dims[grid->rank - 1] != in->rank - 2)
         return kernel_fail(call, "grid points of %lld numbers for rank %u",
                            (long long)grid->dims[grid->rank - 1], in->rank);

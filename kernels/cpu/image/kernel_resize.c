@@ -264,7 +264,7 @@ static bool resize_run(KernelCall *call, ResizeAxes axes) {
     int64_t *dims = arena_copy(call->scratch, in->dims, in->rank * sizeof *dims);
     for (uint32_t i = 0; i < axes.count; i++) dims[axes.items[i].axis] = axes.items[i].out;
     if (how.mode < 0 || how.coordinates < 0 || how.nearest < 0 || attrs->aspect < 0)
-        return kernel_fail(call, "a mode is no known one");
+        return kernel_fail(call, "a mode is not a known one");
     if (how.coordinates == RESIZE_TF_CROP && !set_region(call, axes)) return false;
     if (how.mode != RESIZE_NEAREST && !(KERNEL_NUMBERS >> in->dtype & 1))
         return kernel_fail(call, "%s can't be interpolated", dtype_name(in->dtype));

@@ -141,7 +141,7 @@ bool kernel_roi_align(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0], *rois = &call->inputs[1];
     KernelTensor *out = &call->outputs[0];
     if (attrs->mode < 0 || attrs->coordinates < 0)
-        return kernel_fail(call, "a mode is no known one");
+        return kernel_fail(call, "a mode is not a known one");
     if (rois->dims[1] != 4)
         return kernel_fail(call, "regions of %lld numbers", (long long)rois->dims[1]);
     const int64_t *images = kernel_ints(call, &call->inputs[2]);
@@ -310,14 +310,14 @@ bool kernel_nms(KernelCall *call) {
     const KernelTensor *scores = &call->inputs[1];
     Nms nms = {0};
     if (call->inputs[0].dtype != DTYPE_FLOAT || scores->dtype != DTYPE_FLOAT)
-        return kernel_fail(call, "boxes and scores are no floats");
+        return kernel_fail(call, "boxes and scores are not floats");
     if (!nms_init(call, &nms)) return false;
     uint64_t classes = (uint64_t)scores->dims[1];
     for (uint64_t i = 0; nms.most && i < (uint64_t)scores->dims[0] * classes; i++)
         nms_class(&nms, (const float *)scores->data + i * nms.count, i / classes, i % classes);
     const int64_t dims[] = {(int64_t)nms.found, 3};
     if (!kernel_output(call, 0, 2, dims)) return false;
-    if (call->outputs[0].dtype != DTYPE_INT64) return kernel_fail(call, "the output is no int64");
+    if (call->outputs[0].dtype != DTYPE_INT64) return kernel_fail(call, "the output is not int64");
     if (nms.found) memcpy(call->outputs[0].data, nms.chosen, nms.found * 3 * sizeof *nms.chosen);
     return true;
 }

@@ -70,7 +70,7 @@ bool kernel_normalizer(KernelCall *call) {
     const FeatureAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
     uint64_t width = in->rank ? (uint64_t)in->dims[in->rank - 1] : 1;
-    if (attrs->norm < 0) return kernel_fail(call, "the norm is no known one");
+    if (attrs->norm < 0) return kernel_fail(call, "the norm is not a known one");
     for (uint64_t first = 0; first < in->count; first += width) {
         double norm = norm_of(in, first, width, attrs->norm);
         for (uint64_t i = first; i < first + width; i++)

@@ -60,7 +60,7 @@ static bool table_init(KernelCall *call, Table *table) {
                            dtype_name(out->dtype));
     if (table->otherwise.present &&
         (table->otherwise.dtype != out->dtype || table->otherwise.count != 1))
-        return kernel_fail(call, "the default is no single %s", dtype_name(out->dtype));
+        return kernel_fail(call, "the default is not a single %s", dtype_name(out->dtype));
     table->order = order_sort(call, table->keys.count, compare_keys, &table->keys);
     return true;
 }

@@ -421,7 +421,7 @@ bool kernel_tree_classifier(KernelCall *call) {
     sums.aggregate = TREE_SUM;
     f.attrs = &sums;
     if (attrs->transform < 0 || labels == 0)
-        return kernel_fail(call, "there are no labels, or the transform is no known one");
+        return kernel_fail(call, "there are no labels, or the transform is not a known one");
     if (!read_named(&f) || !base_check(&f)) return false;
     uint64_t columns = binary ? 2 : labels;
     if (!ml_make_labels(call, &attrs->labels, rows.count) ||

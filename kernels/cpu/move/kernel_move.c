@@ -229,7 +229,7 @@ static bool depth_walk(KernelCall *call, const KernelTensor *depth, const Kernel
     const DepthAttrs *attrs = call->attrs;
     int64_t block = attrs->blocksize, channels = space->dims[1], high = depth->dims[2];
     int64_t wide = depth->dims[3], area = high * wide;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
     if (block < 1) return kernel_fail(call, "blocksize is %lld", (long long)block);
     bool crd = attrs->mode == COLUMN_FIRST;
     const int64_t dims[] = {depth->dims[0], channels, high, block, wide, block};

@@ -70,7 +70,7 @@ static bool read_value(KernelCall *call, const void **value) {
     *value = NULL;
     if (input) {
         if (input->dtype != dtype || input->count > 1)
-            return kernel_fail(call, "the padding value is no scalar of the data's type");
+            return kernel_fail(call, "the padding value is not a scalar of the data's type");
         if (input->count) *value = input->data;
     } else if (call->opset < 11 && attrs->value != 0) {
         uint64_t *bits = ARENA_NEW(call->scratch, uint64_t);
@@ -138,7 +138,7 @@ bool kernel_pad(KernelCall *call) {
     const PadAxis *axes = read_pads(call);
     const void *value;
     if (!axes || !read_value(call, &value)) return false;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
     if (out->count == 0) return true;
     if (attrs->mode == PAD_CONSTANT) {
         strided_fill(out, value);

@@ -113,7 +113,7 @@ static void put_row(KernelTensor *out, const int64_t *places, const KernelTensor
 static bool begin(KernelCall *call, ScatterReduction how) {
     const KernelTensor *in = &call->inputs[0], *updates = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
-    if (how < 0) return kernel_fail(call, "the reduction is no known one");
+    if (how < 0) return kernel_fail(call, "the reduction is not a known one");
     if (!updates || updates->dtype != in->dtype)
         return kernel_fail(call, "the updates have another type than the data");
     bool numbers =
@@ -205,7 +205,7 @@ bool kernel_tensor_scatter(KernelCall *call) {
     const KernelTensor *write = kernel_input(call, 2);
     KernelTensor *out = &call->outputs[0];
     uint32_t axis;
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
     if (!kernel_axis(call, attrs->axis, in->rank, &axis) || !cache_check(call, axis, write))
         return false;
     const int64_t *starts = write ? kernel_ints(call, write) : NULL;

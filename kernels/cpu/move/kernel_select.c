@@ -17,7 +17,7 @@ bool kernel_compress(KernelCall *call) {
     uint32_t axis = 0;
     if (!flat && !kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
     uint64_t size = flat ? in->count : (uint64_t)in->dims[axis];
-    if (condition->dtype != DTYPE_BOOL) return kernel_fail(call, "the condition is no bool");
+    if (condition->dtype != DTYPE_BOOL) return kernel_fail(call, "the condition is not a bool");
     uint64_t looked = condition->count < size ? condition->count : size, kept = 0;
     const uint8_t *keep = condition->data;
     for (uint64_t i = 0; i < looked; i++) kept += keep[i] != 0;
@@ -76,7 +76,7 @@ bool kernel_non_zero(KernelCall *call) {
     const int64_t dims[] = {in->rank, (int64_t)count};
     if (!kernel_output(call, 0, 2, dims)) return false;
     KernelTensor *out = &call->outputs[0];
-    if (out->dtype != DTYPE_INT64) return kernel_fail(call, "the output is no int64");
+    if (out->dtype != DTYPE_INT64) return kernel_fail(call, "the output is not int64");
     int64_t *to = out->data, *place = ARENA_ARRAY(call->scratch, int64_t, in->rank);
     for (uint64_t i = 0; i < in->count; i++) {
         for (uint32_t k = 0; set[i] && k < in->rank; k++) to[k * count + at] = place[k];
@@ -132,7 +132,7 @@ bool kernel_trilu(KernelCall *call) {
     if (k) {
         const int64_t *items = kernel_ints(call, k);
         if (!items) return false;
-        if (k->count != 1) return kernel_fail(call, "k is no scalar");
+        if (k->count != 1) return kernel_fail(call, "k is not a scalar");
         diagonal = items[0] < -rows ? -rows : items[0] > columns ? columns : items[0];
     }
     uint64_t size = kernel_element_size(in->dtype), width = (uint64_t)columns;
@@ -154,7 +154,7 @@ bool kernel_trilu(KernelCall *call) {
 static bool one_hot_depth(KernelCall *call, int64_t *depth) {
     const KernelTensor *tensor = &call->inputs[1];
     bool integer = dtype_is_integer(tensor->dtype) && dtype_bits(tensor->dtype) >= 8;
-    if (tensor->count != 1) return kernel_fail(call, "depth is no scalar");
+    if (tensor->count != 1) return kernel_fail(call, "depth is not a scalar");
     if (integer) {
         const int64_t *items = kernel_ints(call, tensor);
         if (!items) return false;

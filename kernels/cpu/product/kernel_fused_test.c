@@ -97,11 +97,11 @@ static void many_params(KernelCase *c) {
     case_text(c, "activation", "Clip");
     floats_attr(c, "activation_params", numbers, 3);
 }
-static void turned_batches(KernelCase *c) {
+static void transposed_batches(KernelCase *c) {
     case_int(c, "transA", 1);
     c->inputs[0] = case_tensor(c, DTYPE_FLOAT, 3, CASE_DIMS(1, 2, 2), NULL);
 }
-static void turned_vector(KernelCase *c) {
+static void transposed_vector(KernelCase *c) {
     case_int(c, "transB", 1);
     c->inputs[1] = case_tensor(c, DTYPE_FLOAT, 1, CASE_DIMS(2), NULL);
 }
@@ -127,8 +127,9 @@ static void no_z(KernelCase *c) {
 
 static void test_matmul_refuses(void **state) {
     (void)state;
-    const Spoil spoils[] = {no_activation, many_params, turned_batches, turned_vector, vector,
-                            long_bias,     column_bias, narrow_z,       flat_z,        no_z};
+    const Spoil spoils[] = {no_activation, many_params, transposed_batches, transposed_vector,
+                            vector,        long_bias,   column_bias,        narrow_z,
+                            flat_z,        no_z};
     for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
         KernelCase c;
         begin(&c, "MatMul");

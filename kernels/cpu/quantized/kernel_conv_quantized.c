@@ -78,7 +78,7 @@ const ConvBytes conv_integer_operands = {1, 2, 3}, qlinear_conv_operands = {3, 2
 
 bool conv_integer_by(KernelCall *call, ConvSums *conv_sums) {
     KernelTensor *y = &call->outputs[0];
-    if (y->dtype != DTYPE_INT32) return kernel_fail(call, "the result is no int32");
+    if (y->dtype != DTYPE_INT32) return kernel_fail(call, "the result is not int32");
     return conv_sums(call, &conv_integer_operands, NULL, y->data);
 }
 
@@ -119,7 +119,7 @@ bool qlinear_conv_by(KernelCall *call, ConvSums *conv_sums) {
         return kernel_fail(call, "operands are not of 8 bits");
     uint64_t filters = (uint64_t)w->dims[0];
     if (!is_float(x_scale, 1) || !is_float(w_scale, filters) || !is_float(y_scale, 1))
-        return kernel_fail(call, "a scale is no float or of a wrong size");
+        return kernel_fail(call, "a scale is not a float or of a wrong size");
     if ((y_zero && (y_zero->dtype != y->dtype || y_zero->count != 1)) ||
         (bias && (bias->dtype != DTYPE_INT32 || bias->count != filters)))
         return kernel_fail(call, "the result's zero point or the bias does not fit");

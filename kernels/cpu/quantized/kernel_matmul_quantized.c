@@ -197,7 +197,7 @@ static float *less_zero(KernelCall *call, const KernelTensor *t, const Lines *ze
     return wide;
 }
 
-/* Operands of which one is no 8-bit integer: everything in float. */
+/* Operands of which one is not an 8-bit integer: everything in float. */
 static bool run_floats(KernelCall *call, const ByteFactors *f, const Scales *scales) {
     const MatmulBatches *s = &f->s;
     KernelTensor *y = &call->outputs[0];

@@ -390,7 +390,7 @@ typedef struct Range {
     float *low, *high; /* [threads] */
 } Range;
 
-/* NaN is no limit. */
+/* NaN is not a limit. */
 ROW_CLONES static void range_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     enum { LANES = 32 };
     const Range *range = data;

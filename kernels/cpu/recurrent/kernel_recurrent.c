@@ -230,7 +230,7 @@ static bool find_sizes(KernelCall *call, Recurrent *job) {
     static const uint64_t gates[] = {1, 3, 4};
     uint64_t twice;
     if (x->rank != 3 || r->rank != 3) return kernel_fail(call, "X or R is not of rank 3");
-    if (attrs->direction < 0) return kernel_fail(call, "direction is no known one");
+    if (attrs->direction < 0) return kernel_fail(call, "direction is not a known one");
     job->directions = attrs->direction == 2 ? 2 : 1;
     job->batch_first = attrs->layout != 0;
     job->length = (uint64_t)x->dims[job->batch_first ? 1 : 0];

@@ -93,7 +93,7 @@ static bool linear_gates(KernelCall *call, Linear *job) {
     bool gated = attrs->rule == RULE_GATED || attrs->rule == RULE_GATED_DELTA;
     bool delta = attrs->rule == RULE_DELTA || attrs->rule == RULE_GATED_DELTA;
     uint64_t tokens = job->batch * job->length, heads = tokens * job->kv_heads;
-    if (attrs->rule < 0) return kernel_fail(call, "update_rule is no known one");
+    if (attrs->rule < 0) return kernel_fail(call, "update_rule is not a known one");
     if (gated != (decay != NULL) || delta != (beta != NULL))
         return kernel_fail(call, "the rule and its inputs decay and beta do not agree");
     if ((decay && decay->rank != 3) || (beta && beta->rank != 3))
@@ -144,11 +144,10 @@ bool kernel_linear_attention(KernelCall *call) {
 static bool causal_sizes(KernelCall *call, CausalConv *job) {
     const CausalConvAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
-    if (x->rank != 3 || w->rank != 3)
-        return kernel_fail(call, "input or weight is not of rank 3");
+    if (x->rank != 3 || w->rank != 3) return kernel_fail(call, "input or weight is not of rank 3");
     if (w->dims[0] != x->dims[1] || w->dims[1] != 1 || w->dims[2] < 1)
         return kernel_fail(call, "the weight has other dims than (channels, 1, k)");
-    if (attrs->activation < 0) return kernel_fail(call, "activation is no known one");
+    if (attrs->activation < 0) return kernel_fail(call, "activation is not a known one");
     *job = (CausalConv){.batch = (uint64_t)x->dims[0],
                         .channels = (uint64_t)x->dims[1],
                         .length = (uint64_t)x->dims[2],

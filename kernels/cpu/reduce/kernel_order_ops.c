@@ -64,7 +64,7 @@ bool kernel_topk(KernelCall *call) {
     uint32_t axis;
     if (!any) return true;
     if (!kernel_axis(call, attrs->axis, in->rank, &axis)) return false;
-    if (indices && indices->dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is no int64");
+    if (indices && indices->dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is not int64");
     if (in->dtype == DTYPE_STRING) return kernel_fail(call, "strings have no largest ones");
     if (any->count == 0) return true;
     if (any->dims[axis] > in->dims[axis])
@@ -165,7 +165,8 @@ static bool give_ints(KernelCall *call, uint32_t i, const int64_t *numbers, uint
     const int64_t dim = (int64_t)count;
     if (!kernel_result(call, i)) return true;
     if (!kernel_output(call, i, 1, &dim)) return false;
-    if (call->outputs[i].dtype != DTYPE_INT64) return kernel_fail(call, "output %u is no int64", i);
+    if (call->outputs[i].dtype != DTYPE_INT64)
+        return kernel_fail(call, "output %u is not int64", i);
     if (count) memcpy(call->outputs[i].data, numbers, count * sizeof *numbers);
     return true;
 }

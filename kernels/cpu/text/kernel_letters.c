@@ -74,7 +74,7 @@ uint64_t letters_change(const char *text, uint64_t size, LettersChange change, c
         if (letter && mapped != letter) {
             length += encode(mapped, to + length);
             at += width;
-        } else { /* also the bytes of what is no letter, one by one */
+        } else { /* also the bytes of what is not a letter, one by one */
             to[length++] = text[at++];
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Case changes of texts in several scripts, and of bytes that are no text. */
+/* Case changes of texts in several scripts, and of bytes that are not text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

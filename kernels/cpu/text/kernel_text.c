@@ -115,12 +115,14 @@ bool kernel_string_split(KernelCall *call) {
     dims[in->rank] = (int64_t)widest;
     if (kernel_result(call, 1)) {
         if (!kernel_output(call, 1, in->rank, in->dims)) return false;
-        if (call->outputs[1].dtype != DTYPE_INT64) return kernel_fail(call, "output 1 is no int64");
+        if (call->outputs[1].dtype != DTYPE_INT64)
+            return kernel_fail(call, "output 1 is not int64");
         if (in->count) memcpy(call->outputs[1].data, counts, in->count * sizeof *counts);
     }
     if (!kernel_result(call, 0)) return true;
     if (!kernel_output(call, 0, in->rank + 1, dims)) return false;
-    if (call->outputs[0].dtype != DTYPE_STRING) return kernel_fail(call, "output 0 is no string");
+    if (call->outputs[0].dtype != DTYPE_STRING)
+        return kernel_fail(call, "output 0 is not a string");
     strided_fill(&call->outputs[0], NULL);
     for (uint64_t i = 0; widest && i < in->count; i++)
         split_text(texts[i], attrs, (KernelString *)call->outputs[0].data + i * widest);
@@ -180,7 +182,7 @@ bool kernel_string_normalizer(KernelCall *call) {
     const KernelTensor *in = &call->inputs[0];
     const KernelString *texts = in->data;
     uint64_t count = 0;
-    if (attrs->change < 0) return kernel_fail(call, "case_change_action is no known one");
+    if (attrs->change < 0) return kernel_fail(call, "case_change_action is not a known one");
     if (in->rank != 1 && (in->rank != 2 || in->dims[0] != 1))
         return kernel_fail(call, "the input is neither [C] nor [1, C]");
     StopWords stops = stop_words(call);
@@ -193,7 +195,8 @@ bool kernel_string_normalizer(KernelCall *call) {
     if (count == 0) kept[count++] = (KernelString){0, ""};
     const int64_t dims[] = {1, (int64_t)count};
     if (!kernel_output(call, 0, in->rank, in->rank == 2 ? dims : dims + 1)) return false;
-    if (call->outputs[0].dtype != DTYPE_STRING) return kernel_fail(call, "the output is no string");
+    if (call->outputs[0].dtype != DTYPE_STRING)
+        return kernel_fail(call, "the output is not a string");
     memcpy(call->outputs[0].data, kept, count * sizeof *kept);
     return true;
 }

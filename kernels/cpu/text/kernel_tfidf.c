@@ -168,7 +168,7 @@ static void weigh(const Vectorizer *v, double *counts, const double *weights) {
 }
 
 static bool check_attrs(KernelCall *call, const TfIdfAttrs *attrs) {
-    if (attrs->mode < 0) return kernel_fail(call, "the mode is no known one");
+    if (attrs->mode < 0) return kernel_fail(call, "the mode is not a known one");
     if (attrs->longest < 1 || attrs->shortest < 1 || attrs->shortest > attrs->longest ||
         attrs->skips < 0)
         return kernel_fail(call, "n-grams of %lld to %lld tokens, %lld skips",
@@ -213,7 +213,7 @@ bool kernel_tfidf(KernelCall *call) {
     v.tokens = sort_tokens(call, &pool);
     if (!read_grams(&v, &pool)) return false;
     if (out->rank == 0 || out->dtype != DTYPE_FLOAT)
-        return kernel_fail(call, "the output is no float vector");
+        return kernel_fail(call, "the output is not a float vector");
     v.columns = (uint64_t)out->dims[out->rank - 1]; /* above all indexes: the shape function's */
     for (uint32_t i = 0; i < attrs->indexes.count; i++)
         if ((uint64_t)attrs->indexes.items[i] >= v.columns)

@@ -255,7 +255,7 @@ static void test_equations(void **unused) {
     }
 }
 
-/* Offsets that are no places: what lies outside is 0, and NaN is outside. */
+/* Offsets that are not places: what lies outside is 0, and NaN is outside. */
 static void test_offsets(void **unused) {
     (void)unused;
     static const float places[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e10f};

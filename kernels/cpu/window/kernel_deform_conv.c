@@ -136,8 +136,7 @@ static bool fits(const KernelCall *call, const KernelTensor *t, const Window *w,
 
 bool kernel_deform_conv(KernelCall *call) {
     const WindowAttrs *attrs = call->attrs;
-    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1],
-                       *offset = &call->inputs[2];
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *offset = &call->inputs[2];
     const KernelTensor *bias = kernel_input(call, 3), *mask = kernel_input(call, 4);
     KernelTensor *y = &call->outputs[0];
     Window window;

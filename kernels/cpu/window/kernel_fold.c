@@ -153,7 +153,7 @@ bool kernel_col2im(KernelCall *call) {
     if (!axes) return false;
     if (!checked_count(block, spatial, &elements) || elements == 0 ||
         (uint64_t)in->dims[1] != (uint64_t)out->dims[1] * elements)
-        return kernel_fail(call, "the channels are no multiple of the block's elements");
+        return kernel_fail(call, "the channels are not a multiple of the block's elements");
     strided_fill(out, NULL);
     if (out->count == 0 || in->count == 0) return true;
     size_t size = kernel_element_size(out->dtype);
