@@ -53,6 +53,7 @@ void reduce_loops(Arena *arena, const KernelTensor *x, const bool *reduced, Redu
     Groups rest = {groups + 1, count ? count - 1 : 0};
     loops->outer_count = make_walk(arena, rest, false, &loops->outer);
     loops->run_count = make_walk(arena, rest, true, &loops->runs);
+    if (!loops->length) loops->run_count = 0; /* any number of runs of nothing */
     loops->results = loops->outer_count * loops->width;
     loops->reduced = loops->run_count * loops->length;
 }

@@ -109,11 +109,28 @@ static void test_integers(void **state) {
     }
 }
 
+/* An empty tensor may have axes of any size beside the empty one: they are not walked. */
+static void test_nothing_many_times(void **state) {
+    (void)state;
+    const int64_t dims[] = {INT64_C(1) << 40, 2, 0}, kept[] = {1, 2, 1}, two = 2;
+    int64_t axes[] = {0, 2};
+    float got[2] = {7, 7};
+    TestCall test;
+    test_call_begin(&test, "ReduceSum", 13);
+    test_call_input(&test, 0, test_tensor(DTYPE_FLOAT, 3, dims, got));
+    test_call_input(&test, 1, test_tensor(DTYPE_INT64, 1, &two, axes));
+    test_call_output(&test, 0, test_tensor(DTYPE_FLOAT, 3, kept, got));
+    assert_true(test_call_run(&test));
+    assert_true(got[0] == 0 && got[1] == 0);
+    test_call_end(&test);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_axes),
         cmocka_unit_test(test_axes_out_of_range),
         cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_nothing_many_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
