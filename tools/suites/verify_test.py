@@ -194,12 +194,13 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(reasons), 1, reasons)
 
     def test_an_interrupted_search_keeps_its_best(self):
-        """Ctrl-C once there is a choice that is good enough; and before, as an error."""
+        """Ctrl-C once there is a choice that is good enough; before, as an error; and before the search
+        has begun (on a busy machine), as any program's end."""
         deep(self.at / "slow.onnx", width=700)
         bound = self.convert("slow.onnx", "--verify=random")["verification"]["error"] / 4
         words = [DEMI, "convert", "slow.onnx", "-o", "cut.onnx", "--verify=random", "--threads=1",
                  "--max-error", str(bound), "--json=cut.json"]
-        for wait in (1, 2, 4):
+        for wait in (1, 2, 4, 8):
             with subprocess.Popen(words, cwd=self.at, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) as running:
                 time.sleep(wait)
@@ -207,9 +208,10 @@ class Verify(unittest.TestCase):
                 out, err = running.communicate()
             if running.returncode == 0:
                 break
-            self.assertEqual(running.returncode, 3, err)
-            self.assertIn("interrupted", err)
             self.assertFalse((self.at / "cut.onnx").exists())
+            if running.returncode != -signal.SIGINT:
+                self.assertEqual(running.returncode, 3, err)
+                self.assertIn("interrupted", err)
         found = json.loads((self.at / "cut.json").read_text())["verification"]
         self.assertTrue(found["interrupted"], found["trials"])
         self.assertIn("interrupted, fewer may do", out)

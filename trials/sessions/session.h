@@ -103,6 +103,8 @@ bool session_read_archive(Session *session, Arena *arena, const char *path, bool
 bool session_read_set(Session *session, Arena *arena, const char *set, Err *err);
 /* The input of that name; input_count where there is none. */
 size_t session_input(const Session *session, const char *name);
+/* Says in the error which input it is about, and which there are. Returns false. */
+bool session_blame(const Session *session, Arena *arena, size_t input, Err *err);
 /* ERR_USAGE for a name that an option (NULL: a value of the caller's) has and the model lacks, with
  * the nearest as hint. */
 bool session_no_input(const Session *session, Arena *arena, const char *name, const char *option,

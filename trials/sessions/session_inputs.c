@@ -19,36 +19,6 @@ typedef struct Finder {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Says in the error which input it is about, and which there are. Returns false. */
-static bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
-    err_operand(err, "input '%s'", s->inputs[input].name);
-    err_hint(err, "the inputs are: %s", session_list(arena, s->inputs, s->input_count));
-    return false;
-}
-
-size_t session_input(const Session *s, const char *name) {
-    size_t i = 0;
-    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
-    return i;
-}
-
-bool session_no_input(const Session *s, Arena *arena, const char *name, const char *option,
-                      Err *err) {
-    NearestName nearest = nearest_name_of(name);
-    for (size_t i = 0; i < s->input_count; i++) nearest_name_try(&nearest, s->inputs[i].name);
-    if (option)
-        err_set(err, ERR_USAGE, "the model has no input '%s' that '--%s' names", name, option);
-    else
-        err_set(err, ERR_USAGE, "the model has no input '%s'", name);
-    err_file(err, s->path);
-    const char *list = session_list(arena, s->inputs, s->input_count);
-    if (nearest.best)
-        err_hint(err, "did you mean '%s'? the inputs are: %s", nearest.best, list);
-    else
-        err_hint(err, "the inputs are: %s", list);
-    return false;
-}
-
 static bool blame_input(Finder *f, size_t i) {
     return session_blame(f->session, f->arena, i, f->err);
 }
@@ -171,19 +141,6 @@ static bool take_dims(Finder *f) {
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-bool session_read_input(Session *s, Arena *arena, size_t i, const char *path, Err *err) {
-    bool ok = value_read_file(arena, path, &s->inputs[i], &s->values[i], err) &&
-              value_check(arena, &s->values[i], &s->inputs[i], err);
-    if (!ok) {
-        err_file(err, path);
-        return session_blame(s, arena, i, err);
-    }
-    s->given[i] = true;
-    if (s->values[i].kind == DEMI_DATA_TENSOR_KIND)
-        input_sizes_bind_shape(&s->sizes, i, &s->declared[i], s->values[i].dims, s->values[i].rank);
-    return true;
-}
 
 static bool take_file(Finder *f, size_t i, const char *path) {
     return session_read_input(f->session, f->arena, i, path, f->err);
