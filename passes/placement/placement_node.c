@@ -79,7 +79,8 @@ static bool var_is_kept(const NodeBuild *b, const char *var, const Value *value)
     size_t count;
     const OpKeep *rows = op_keeps_find(b->schema->domain, b->schema->name, &count);
     Dtype target = b->p->request.target;
-    for (const OpKeep *row = rows; row < rows + count; row++) {
+    for (size_t i = 0; i < count; i++) {
+        const OpKeep *row = &rows[i];
         if (!text_equals(row->var, var) || b->schema->since < row->since ||
             b->schema->since > row->until)
             continue;
