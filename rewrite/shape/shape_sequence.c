@@ -141,9 +141,6 @@ bool shape_tf_idf(ShapeCall *call) {
         if (attrs->indexes.items[i] > largest) largest = attrs->indexes.items[i];
     if (!x) return true;
     if (x->rank != 1 && x->rank != 2) return shape_invalid(call, "rank %u", x->rank);
-    ShapeNum one = num_known(1);
-    if (call->strict && x->rank == 2 && !shape_unify(call, &one, x->dims[0])) return false;
-    if (call->strict && num_is(x->dims[x->rank - 1], 0)) return shape_invalid(call, "no texts");
     ShapeNum *dims = shape_output(call, 0, x->rank);
     if (x->rank == 2) dims[0] = x->dims[0];
     dims[x->rank - 1] = num_add(num_known(largest), num_known(1));
