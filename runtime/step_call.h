@@ -38,11 +38,36 @@ struct StepCall {
 static inline StepCall *step_call_of(KernelCall *call) {
     return (StepCall *)((char *)call - offsetof(StepCall, call));
 }
-/* The call of the form's row; what it may ask of `host` is the caller's to say. */
-void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form,
-                    const KernelHost *host);
+
 /* kernel_workspace's; and the end of all that a step had. */
 void *step_workspace(KernelCall *call, uint64_t size);
-void step_workspace_free(Exec *exec);
+static inline void step_workspace_free(Exec *exec) {
+    if (exec->call.workspace) buffer_unref_all(&exec->pool, exec->call.workspace);
+    exec->call.workspace = NULL;
+}
+
+/* The call of the form's row; what it may ask of `host` is the caller's to say. Inline, as the line
+ * above: models of small steps have little else to do. */
+static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *step, StepForm *form,
+                                  const KernelHost *host) {
+    s->exec = exec;
+    s->step = step;
+    s->form = form;
+    s->call = (KernelCall){.row = form->row,
+                           .attrs = step->kernel_attrs,
+                           .inputs = form->inputs,
+                           .outputs = form->outputs,
+                           .input_count = step->plan->inputs.count,
+                           .output_count = step->plan->outputs.count,
+                           .opset = step->opset,
+                           .workers = exec->options.workers,
+                           .provider = exec->options.provider,
+                           .faithful = exec->options.faithful,
+                           .scratch = &exec->scratch,
+                           .err = exec->err,
+                           .prepared = form->prepared,
+                           .constant = step->constant,
+                           .host = host};
+}
 
 #endif
