@@ -69,7 +69,8 @@ static void check_error(DemiStatus status, const DemiError *error, const char *w
     if (status == DEMI_OK) return;
     if (status != DEMI_ERR_MODEL && status != DEMI_ERR_USAGE && status != DEMI_ERR_ENV)
         fail(what, error);
-    if (is_ours(error) || !error->message[0]) fail(what, error); /* names may have any words and lines */
+    if (is_ours(error) || !error->message[0])
+        fail(what, error); /* names may have any words and lines */
 }
 
 static bool take(void *user, const void *bytes, size_t size) {
