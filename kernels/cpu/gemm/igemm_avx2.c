@@ -27,12 +27,11 @@
 #include "igemm_tile.inc"
 
 /* Cases of r rows and v vectors. */
+/* clang-format off */
 #define CASES(X)                                                                                   \
-    X(1, 1)                                                                                        \
-    X(2, 1)                                                                                        \
-    X(3, 1)                                                                                        \
-    X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1) X(9, 1) X(10, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)       \
-        X(5, 2) X(6, 2)
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1) X(9, 1) X(10, 1)               \
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2)
+/* clang-format on */
 #define TABLE(name)                                                                                \
     static IgemmTileFunction *const name##_one[] = {                                               \
         name##_1_1, name##_2_1, name##_3_1, name##_4_1, name##_5_1,                                \
