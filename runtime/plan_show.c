@@ -108,9 +108,10 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
 /* All elements of a small constant, else its bytes. */
 static void show_data(Show *s, const PlanValue *value) {
     const unsigned char *data = s->plan->data + value->data;
-    Dtype dtype = (Dtype)value->dtype;
+    Dtype dtype = plan_stored(value);
     size_t size = dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
     uint64_t count = value->size / size;
+    if (value->stored) say(s, ", stored as %s", dtype_name(dtype));
     if (count > SHOWN_ITEMS) {
         say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
         return;

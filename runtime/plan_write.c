@@ -92,6 +92,11 @@ void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn rea
     VEC_PUSH(b->arena, &b->constants, constant);
 }
 
+void plan_share_data(PlanBuilder *b, uint32_t value, uint32_t other) {
+    b->values.items[value].data = b->values.items[other].data;
+    b->values.items[value].size = b->values.items[other].size;
+}
+
 typedef struct Output {
     PlanWriteFn write;
     void *data;
