@@ -4,23 +4,24 @@
 
 #include <stdio.h>
 
-/* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. `widen` are
- * the passes of which faithful plans, and those that are to be small, have none. */
-#define COMPILE_PIPELINE(numerics, widen)                                                          \
+/* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. `widen` and
+ * `layouts` are passes that faithful plans do without, and those that are to be small: channels-last
+ * weights are packed in float. */
+#define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first," widen "fuse-gelu{numerics=" numerics  \
     "},fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics                            \
     "},fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics                      \
-    "},fuse-kernel-casts{numerics=" numerics "},eliminate-dead,lower-plan{numerics=" numerics      \
-    ",fold=true"
+    "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
+    "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
-    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,"),
-    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", ""),
+    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),
+    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
 };
-static const char compile_small[] = COMPILE_PIPELINE("fast", "");
+static const char compile_small[] = COMPILE_PIPELINE("fast", "", "");
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
-_Static_assert(sizeof compile_small + 32 <= COMPILE_TEXT &&
-                   sizeof COMPILE_PIPELINE("faithful", "widen-values,") + 32 <= COMPILE_TEXT,
+_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 32 <=
+                   COMPILE_TEXT,
                "with the budget");
 
 void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]) {
