@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A list of shared memory under one lock, which is held while an entry is made: contexts that start
  * together want the same entries, so that waiting costs them nothing. */
-#define _DEFAULT_SOURCE /* madvise, posix_memalign */
 #include "plan_share.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 typedef struct ShareEntry {
     struct ShareEntry *next;
@@ -45,24 +43,11 @@ static bool same(const ShareKey *a, const ShareKey *b) {
            a->variant == b->variant && a->size == b->size;
 }
 
-/* What is large lies on large pages where the system has them: it is read from end to end in every
- * run. */
-static void *take_memory(uint64_t size) {
-    enum { ALIGN = 64, LARGE = 2 << 20 };
-    if (size > SIZE_MAX - LARGE) return NULL;
-    if (size < 2 * LARGE) return aligned_alloc(ALIGN, (size + ALIGN) / ALIGN * ALIGN);
-    size = (size + ALIGN) / ALIGN * ALIGN;
-    void *bytes = NULL;
-    if (posix_memalign(&bytes, LARGE, size) != 0) return NULL;
-    madvise(bytes, size / LARGE * LARGE, MADV_HUGEPAGE);
-    return bytes;
-}
-
 static ShareEntry *make(const ShareKey *key, const ShareFill *fill) {
     ShareEntry *entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->key = *key;
-    entry->bytes = take_memory(key->size);
+    if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
     if (entry->bytes && fill->function(fill->data, entry->bytes)) return entry;
     free(entry->bytes);
     free(entry);
