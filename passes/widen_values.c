@@ -8,7 +8,7 @@
  * only its ends have casts, and those that rounded inside are gone. A kernel that widens what it
  * reads and rounds what it gives, once in every step, is slower than one of float. Nothing rounds
  * between nodes then, so the results are nearer to those of the float model; faithful plans do
- * without.
+ * without. What an author rounds to widen it again stays rounded.
  *
  * What stays in 16 bit: inputs and outputs of the model; operands of operators that take no float
  * there, that look at bits, of functions (their bodies have some call's types) and of unknown ones;
@@ -202,12 +202,24 @@ static void widen_attrs(Widen *w, Node *node, const OpSchema *schema) {
     }
 }
 
+/* An author's cast of a float value that is only cast back: there is nothing else it could be for. */
+static bool rounds_on_purpose(const Widen *w, const Node *cast) {
+    const Value *from = cast->inputs[0].value, *to = cast->outputs[0];
+    if (node_is_own_cast(cast) || type_dtype(from->type) != DTYPE_FLOAT || was_widened(w, from) ||
+        !to->uses)
+        return false;
+    for (const Use *use = to->uses; use; use = use->next)
+        if (!node_is_cast(use->node) || type_dtype(use->node->outputs[0]->type) != DTYPE_FLOAT)
+            return false;
+    return true;
+}
+
 /* Casts that stay as they are: of what is 16 bit to another type, and to 16 bit for those that want
  * it. Of a small constant it is as well a constant. */
 static bool is_wanted_cast(const Widen *w, const Node *cast) {
     const Value *from = cast->inputs[0].value, *to = cast->outputs[0];
     if (!from || !to) return false;
-    if (is_low(w, to)) return stays_low(w, to);
+    if (is_low(w, to)) return stays_low(w, to) || rounds_on_purpose(w, cast);
     int64_t count = count_of(from);
     return is_low(w, from) && !(value_is_constant(from) && count >= 0 && count < LARGE);
 }
