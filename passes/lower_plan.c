@@ -573,7 +573,7 @@ static const char *const numerics_names[] = {
 
 typedef struct LowerPlanOptions {
     int numerics;
-    bool fold;
+    bool fold, small;
     int64_t memory;
 } LowerPlanOptions;
 
@@ -582,6 +582,8 @@ static const PassOption options_table[] = {
      "what the plan says of the passes before: faithful where they left all rounding as it was"},
     {"fold", OPTION_BOOL, offsetof(LowerPlanOptions, fold), NULL, NULL,
      "execute what depends on constants alone, and store the results"},
+    {"small", OPTION_BOOL, offsetof(LowerPlanOptions, small), NULL, NULL,
+     "what the plan says of the passes before: 16-bit values were kept, which takes less memory"},
     {"memory", OPTION_INT, offsetof(LowerPlanOptions, memory), NULL, NULL,
      "most bytes that calls of functions, sparse constants and results may take; 0: in proportion "
      "to the model"},
@@ -595,6 +597,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     uint32_t first;
     plan_builder_init(&l.b, ctx->scratch);
     l.b.numerics = (PlanNumerics)options->numerics;
+    l.b.small = options->small;
     l.b.budget = options->memory > 0 ? (uint64_t)options->memory : 0;
     l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);

@@ -63,8 +63,9 @@ typedef struct PlanSection {
 } PlanSection;
 
 typedef struct PlanHeader {
-    char magic[8];              /* PLAN_MAGIC */
-    uint16_t version, numerics; /* numerics: a PlanNumerics */
+    char magic[8]; /* PLAN_MAGIC */
+    uint16_t version;
+    uint8_t numerics, small; /* a PlanNumerics; 1 where 16-bit values were kept for memory's sake */
     uint32_t header_size;
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
@@ -196,12 +197,13 @@ typedef struct PlanConstant {
     void *data;
 } PlanConstant;
 
-/* A plan that is being made. Fill `source`, `numerics` and `budget`; the rest is these
+/* A plan that is being made. Fill `source`, `numerics`, `small` and `budget`; the rest is these
  * functions'. */
 typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
     PlanNumerics numerics;
+    bool small;      /* see the header's */
     uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;

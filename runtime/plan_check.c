@@ -56,6 +56,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         return false;
     }
     if (header->numerics >= PLAN_NUMERICS_COUNT) return damaged(c, "numerics", header->numerics);
+    if (header->small > 1) return damaged(c, "numerics", header->small);
     if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
     uint64_t end = sizeof *header;
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {

@@ -150,7 +150,8 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     };
     PlanHeader header = {.magic = PLAN_MAGIC,
                          .version = PLAN_VERSION,
-                         .numerics = (uint16_t)b->numerics,
+                         .numerics = (uint8_t)b->numerics,
+                         .small = b->small,
                          .header_size = sizeof header,
                          .kernels = kernel_table_version(),
                          .source = {b->source[0], b->source[1]}};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so
  * that the budget bounds it. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "step_form.h"
 
 #include <setjmp.h>
+#include <sys/mman.h>
 
 #include "checked.h"
 #include "element_convert.h"
@@ -284,6 +286,13 @@ typedef struct PackJob {
     uint64_t size, variant;
 } PackJob;
 
+/* What a constant has become is read instead of it: its pages of a file need not stay. */
+static void forget(const LoadedPlan *loaded, uint32_t value) {
+    const KernelTensor *tensor = &loaded->constants[value];
+    uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
+    if (loaded->file) plan_file_forget(loaded->file, tensor->data, (size_t)size);
+}
+
 /* The constant in the call's type. Of a file's pages those that were read go, a few at a time: widened
  * or not, it is in memory once. */
 static bool widen(const PackJob *job, char *to) {
@@ -303,24 +312,58 @@ static bool widen(const PackJob *job, char *to) {
     return true;
 }
 
+/* A constant in the call's type for the while that it is packed, in memory that the system has back
+ * at once: what is packed next to it is to stay. */
+typedef struct Copy {
+    KernelTensor tensor;
+    uint64_t size; /* 0: there is none */
+} Copy;
+
+static bool copy_take(const PackJob *job, Copy *copy) {
+    Exec *exec = job->s->exec;
+    copy->tensor = exec->loaded->constants[job->s->step->inputs[job->input]];
+    copy->tensor.dtype = job->s->call.inputs[job->input].dtype;
+    uint64_t size = copy->tensor.count * kernel_element_size(copy->tensor.dtype);
+    if (!pool_charge(&exec->pool, size)) return false;
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+        pool_discharge(&exec->pool, size);
+        return false;
+    }
+    copy->tensor.data = data;
+    copy->size = size;
+    return widen(job, data);
+}
+
+static void copy_free(Pool *pool, Copy *copy) {
+    if (!copy->size) return;
+    munmap(copy->tensor.data, copy->size);
+    pool_discharge(pool, copy->size);
+}
+
 /* Other threads wait meanwhile: what would jump out of here ends here. */
 static bool fill(void *data, void *to) {
     PackJob *job = data;
     if (!job->pack) return widen(job, to);
     KernelCall *call = &job->s->call;
     Exec *exec = job->s->exec;
+    const KernelTensor *stored = &exec->loaded->constants[job->s->step->inputs[job->input]];
     MemTrap *scratch = exec->scratch.trap, trap;
     Err *err = call->err, ignored = {0};
+    Copy copy = {.size = 0};
     volatile bool ok = false;
+    bool as_is = stored->dtype == call->inputs[job->input].dtype || !stored->count;
+    if (!as_is && !copy_take(job, &copy)) return false;
     call->err = &ignored;
     if (!setjmp(trap.env)) {
         exec->scratch.trap = &trap;
-        const KernelTensor *from = host_constant(call, job->input);
-        KernelPackJob pack = {from, to, job->size, job->variant};
-        ok = from && job->pack(call, &pack);
+        KernelPackJob pack = {as_is ? stored : &copy.tensor, to, job->size, job->variant};
+        ok = job->pack(call, &pack);
     }
+    if (ok) forget(exec->loaded, job->s->step->inputs[job->input]);
     exec->scratch.trap = scratch;
     call->err = err;
+    copy_free(&exec->pool, &copy);
     return ok;
 }
 

@@ -17,7 +17,7 @@ static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
 };
-static const char compile_small[] = COMPILE_PIPELINE("fast", "", "");
+static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 32 <=

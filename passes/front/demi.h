@@ -229,7 +229,7 @@ DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
 /* What a plan's results may differ in from the model's. */
 typedef enum DemiNumerics {
     DEMI_NUMERICS_FAST = 0, /* operators are fused where it saves time: 16-bit values between them
-                               are not rounded then, and sums may be made in another order */
+                               are not rounded, and sums may be made in another order */
     DEMI_NUMERICS_FAITHFUL = 1, /* every operator's 16-bit result is rounded once, as if nothing was
                                    fused: what a mixed model is judged by */
 } DemiNumerics;

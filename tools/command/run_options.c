@@ -29,7 +29,7 @@ static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *e
     *small = given && strncmp(given, word, sizeof word - 1) == 0;
     if (*small) text += sizeof word - 1;
     if (!text || (*small && !*text)) return true;
-    if (*small && *text == ',') text++;
+    text += *small && *text == ',' ? 1 : *small ? strlen(text) : 0; /* else no number */
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
