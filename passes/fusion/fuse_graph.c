@@ -106,10 +106,16 @@ int64_t fuse_dim(const Value *value, int64_t axis) {
     return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
 }
 
+Dtype fuse_rounded_to(const Value *value) {
+    const Tensor *was = value->init ? value->init->cast_of : NULL;
+    return was && type_dtype(value->type) == DTYPE_FLOAT ? (Dtype)was->dtype
+                                                         : type_dtype(value->type);
+}
+
 bool fuse_is_number(const Value *value, const Value *to, double number) {
     float have;
     if (!value || !constant_scalar(value, &have)) return false;
-    Dtype dtype = type_dtype(value->type);
+    Dtype dtype = fuse_rounded_to(value);
     double slack = dtype == DTYPE_FLOAT16 ? 1e-3 : dtype == DTYPE_BFLOAT16 ? 8e-3 : 1e-5;
     return fabs((double)have - number) <= slack * fabs(number) &&
            (fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(to)));

@@ -101,6 +101,10 @@ int64_t fuse_dim(const Value *value, int64_t axis);
 /* Its rank; -1 where that is not known. */
 int64_t fuse_rank(const Value *value);
 
+/* The type that the value's elements were rounded to: its own, but for constants that were widened
+ * (widen_values.c). */
+Dtype fuse_rounded_to(const Value *value);
+
 /* True where `value` is a constant of that one number, to within some roundings of its type, and
  * broadcasts to `to` without raising its rank. */
 bool fuse_is_number(const Value *value, const Value *to, double number);
