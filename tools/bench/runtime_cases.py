@@ -10,6 +10,7 @@ import argparse
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import onnx
@@ -100,14 +101,18 @@ class Case:
     def inputs(self, model: onnx.ModelProto) -> dict[str, np.ndarray]:
         if self.name in MADE:
             return made_models.feeds_of(model)
-        rng = np.random.default_rng(1)
         if self.name in REAL:
             import real_models
+            rng = np.random.default_rng(1)
             file, use = REAL[self.name]
             if pathlib.Path(file).stem in real_models.PICTURES:
                 return {v: digits.picture(rng, shape, 4) for v, shape in use.items()}
             return real_models.fill(self.name, model, use, rng)
-        return {v.name: engines.random_value(rng, v.type) for v in engines.fed_inputs(model)}
+        inputs = engines.fed_inputs(model)  # as demi makes them up: rows that tables have, masks
+        with tempfile.TemporaryDirectory() as folder:
+            call(self.demi, "run", self.source, "--random", 1, "--save-inputs", folder, "--quiet")
+            return {v.name: engines.read_value(pathlib.Path(folder, f"input_{i}.pb"), v.type)
+                    for i, v in enumerate(inputs)}
 
     def model(self, variant: str) -> pathlib.Path:
         """The variant's model. Raises Unmade."""
