@@ -16,6 +16,7 @@
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_reals.h"
+#include "kernel_rows.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
@@ -77,8 +78,9 @@ typedef struct Recurrent {
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
     void *y;
-    void *space;          /* [batch][width] */
-    const void *products; /* [length * batch][width]: all inputs times w; NULL: too many to keep */
+    void *space;    /* [batch][width] */
+    void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
+                       keep. A step's are overwritten by its gates */
     const KernelCall *call;
 } Recurrent;
 
@@ -339,7 +341,9 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
-    return gemm_matrices(call, &g);
+    if (!gemm_matrices(call, &g)) return false;
+    for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
+    return true;
 }
 
 static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
