@@ -121,6 +121,38 @@ class Reductions(unittest.TestCase):
                 np.prod(x, axis=axes, dtype=d), axes), False)
 
 
+class GlobalPools(unittest.TestCase):
+    SIZES = [0, 1, 7, 8, 31, 32, 33, 64, 95, 1000, 70001]
+
+    def runner(self, op: str, dtype: type) -> Runner:
+        return Runner(f"({NAMES[dtype]}[n,c,s] x) => ({NAMES[dtype]}[n,c,1] y) {{ y = {op} (x) }}")
+
+    def test_mean(self):
+        for dtype in (np.float32, np.float64):
+            runner = self.runner("GlobalAveragePool", dtype)
+            for size in self.SIZES:
+                x = elements((2, 5, size), dtype, False)
+                want = np.sum(x.astype(np.float64), 2, keepdims=True) / max(size, 1)
+                with self.subTest(dtype=dtype.__name__, size=size):
+                    np.testing.assert_allclose(runner.run({"x": x})[0], want, 1e-6, 1e-6)
+
+    def test_max(self):
+        """NaN counts as the largest; of zeros the first, whatever its sign."""
+        for dtype in (np.float32, np.float64):
+            runner = self.runner("GlobalMaxPool", dtype)
+            for size in self.SIZES:
+                x = elements((3, 5, size), dtype, True)
+                x[1] = np.copysign(np.minimum(np.abs(np.nan_to_num(x[1])), 0), x[1])
+                x[2] = np.nan_to_num(x[2])
+                want = np.max(x, 2, keepdims=True, initial=-np.inf)
+                if size:
+                    want[1] = x[1, :, :1]
+                with self.subTest(dtype=dtype.__name__, size=size):
+                    got = runner.run({"x": x})[0]
+                    np.testing.assert_array_equal(got, want)
+                    np.testing.assert_array_equal(np.signbit(got[1]), np.signbit(want[1]))
+
+
 class AlongOneAxis(unittest.TestCase):
     SHAPES = [(3, 5, 2), (1, 1, 1), (2, 31, 40), (4, 33, 1), (700, 3, 65), (2, 2, 2500),
               (5, 1030, 3), (1, 2100, 1), (1, 200000, 1), (64, 64, 33), (1, 700, 600)]
