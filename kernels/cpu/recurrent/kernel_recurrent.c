@@ -17,6 +17,7 @@
 #include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_rows.h"
+#include "recurrent_weights.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
@@ -62,6 +63,12 @@ static const struct GateActivationName {
 
 enum { DOT_ROWS = 16 };
 
+/* Weights packed, by direction; NULL: they are read as they are. The recurrent ones in two parts
+ * where a step multiplies by them at two times, which a GRU does. */
+typedef struct PackedWeights {
+    const void *w[2], *r[2][2];
+} PackedWeights;
+
 /* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
 typedef struct Recurrent {
     RecurrentKind kind;
@@ -77,6 +84,7 @@ typedef struct Recurrent {
     const int64_t *lengths;       /* [batch], or NULL */
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
+    const PackedWeights *packed;  /* NULL: nothing is */
     void *y;
     void *space;    /* [batch][width] */
     void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
@@ -88,6 +96,7 @@ typedef struct Recurrent {
  */
 typedef struct Dots {
     const void *matrix, *vectors;
+    const void *packed; /* those rows, or NULL */
     uint64_t count, vector_count, first, last;
     void *to;
 } Dots;
@@ -140,6 +149,18 @@ static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned l
 
 static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
     const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
+    if (dots->packed) {
+        const RecurrentProduct product = {.packed = dots->packed,
+                                          .rows = dots->last - dots->first,
+                                          .depth = dots->count,
+                                          .vectors = dots->vectors,
+                                          .count = dots->vector_count,
+                                          .to = (float *)dots->to + dots->first,
+                                          .to_row = recurrent->width,
+                                          .add = true};
+        recurrent_multiply(recurrent->call, &product, isa_best());
+        return;
+    }
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
     kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
@@ -333,6 +354,13 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
         return true;
     float *products = kernel_workspace(call, count * sizeof(float));
     if (!products) return false;
+    const RecurrentProduct p = {.packed = job->packed ? job->packed->w[job->direction] : NULL,
+                                .rows = job->width,
+                                .depth = job->input,
+                                .vectors = job->x,
+                                .count = rows,
+                                .to = products,
+                                .to_row = job->width};
     const GemmMatrices g = {.batches = 1,
                             .m = rows,
                             .n = job->width,
@@ -341,7 +369,10 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
-    if (!gemm_matrices(call, &g)) return false;
+    if (p.packed)
+        recurrent_multiply(call, &p, isa_best());
+    else if (!gemm_matrices(call, &g))
+        return false;
     for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
     return true;
 }
@@ -377,6 +408,7 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
     const RecurrentAttrs *attrs = call->attrs;
     Recurrent job = {.kind = kind,
                      .call = call,
+                     .packed = call->prepared,
                      .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
                      .clip = attrs->clip.count ? (double)attrs->clip.items[0] : 0};
@@ -394,6 +426,97 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
         if (made[i]) kernel_reals_done(&call->outputs[i], made[i], kernel_reals_dtype(call));
     return true;
 }
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* Which rows of one direction's weights: of all gates, of a GRU's first two, of its last. */
+typedef enum WeightRows { ROWS_ALL, ROWS_GATES, ROWS_CANDIDATE } WeightRows;
+
+/* A pack's variant. */
+static uint64_t variant_of(uint64_t direction, WeightRows which) {
+    return direction << 16 | (uint64_t)which << 8 | (uint64_t)isa_best();
+}
+
+static RecurrentRows weight_rows(const KernelTensor *t, uint64_t direction, WeightRows which) {
+    const uint64_t width = (uint64_t)t->dims[1], depth = (uint64_t)t->dims[2];
+    const uint64_t first = which == ROWS_CANDIDATE ? width / 3 * 2 : 0;
+    const uint64_t last = which == ROWS_GATES ? width / 3 * 2 : width;
+    const float *data = t->data;
+    if (data) data += (direction * width + first) * depth;
+    return (RecurrentRows){data, last - first, depth};
+}
+
+static bool pack_rows(KernelCall *call, const KernelPackJob *job) {
+    const WeightRows which = (WeightRows)(job->variant >> 8 & 255);
+    const RecurrentRows rows = weight_rows(job->from, job->variant >> 16, which);
+    (void)call;
+    recurrent_pack(job->to, &rows, (IsaLevel)(job->variant & 255));
+    return true;
+}
+
+static const void *share_rows(KernelCall *call, uint32_t i, uint64_t direction, WeightRows which) {
+    const KernelTensor *t = &call->inputs[i];
+    const RecurrentRows rows = weight_rows(&(KernelTensor){.dims = t->dims}, direction, which);
+    return kernel_share(call, i, pack_rows, variant_of(direction, which),
+                        recurrent_packed_size(&rows, isa_best()));
+}
+
+static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions) {
+    const KernelTensor *t = kernel_input(call, i);
+    return t && kernel_is_constant(call, i) && t->dtype == DTYPE_FLOAT && t->rank == 3 &&
+           (uint64_t)t->dims[0] == directions && t->count;
+}
+
+/* A vector's sum of products, which takes some time, counts little where rows are long: reading
+ * them as they lie is as fast then for a single sequence. */
+static bool packs_states(const KernelCall *call, const KernelTensor *r) {
+    enum { LONG = 192 };
+    const RecurrentAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    return x->dims[attrs->layout ? 0 : 1] > 1 || r->dims[2] < LONG;
+}
+
+static void pack_inputs(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+    bool all = true;
+    for (uint64_t d = 0; d < directions; d++)
+        all = (packed->w[d] = share_rows(call, 1, d, ROWS_ALL)) && all;
+    if (all)
+        kernel_set_unread(call, 1);
+    else
+        memset(packed->w, 0, sizeof packed->w);
+}
+
+static void pack_states(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+    const bool apart = call->inputs[2].dims[1] == 3 * call->inputs[2].dims[2]; /* a GRU's */
+    bool all = true;
+    for (uint64_t d = 0; d < directions; d++) {
+        packed->r[d][0] = share_rows(call, 2, d, apart ? ROWS_GATES : ROWS_ALL);
+        if (apart) packed->r[d][1] = share_rows(call, 2, d, ROWS_CANDIDATE);
+        all = all && packed->r[d][0] && (!apart || packed->r[d][1]);
+    }
+    if (all)
+        kernel_set_unread(call, 2);
+    else
+        memset(packed->r, 0, sizeof packed->r);
+}
+
+/* Faithful plans add in another order: the one that their results were always in. */
+static KernelReady make_recurrent(KernelCall *call) {
+    const RecurrentAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    const uint64_t directions = attrs->direction == 2 ? 2 : 1;
+    const bool good = !call->faithful && x->dtype == DTYPE_FLOAT && x->rank == 3 &&
+                      is_matrices(call, 1, directions) && is_matrices(call, 2, directions);
+    if (!good) return KERNEL_READY;
+    PackedWeights *packed = kernel_keep(call, sizeof *packed);
+    call->prepared = packed;
+    if (!packed) return KERNEL_READY;
+    if (x->dims[0] > 1 || x->dims[1] > 1) pack_inputs(call, packed, directions);
+    if (packs_states(call, &call->inputs[2])) pack_states(call, packed, directions);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_recurrent = {make_recurrent, NULL};
 
 bool kernel_rnn(KernelCall *call) {
     return recurrent(call, RECURRENT_RNN);
