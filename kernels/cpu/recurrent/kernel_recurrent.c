@@ -11,13 +11,13 @@
 
 #include "checked.h"
 #include "gemm.h"
+#include "igemm.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_rows.h"
-#include "recurrent_weights.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
@@ -89,7 +89,7 @@ typedef struct Recurrent {
     void *space;    /* [batch][width] */
     void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
                        keep. A step's are overwritten by its gates */
-    const KernelCall *call;
+    KernelCall *call;
 } Recurrent;
 
 /* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last
@@ -147,24 +147,42 @@ static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned l
     }
 }
 
-static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+typedef struct Rows {
+    const float *first;
+    uint64_t width;
+} Rows;
+
+static void find_rows(const void *source, uint64_t first, uint32_t count, const void **to) {
+    const Rows *rows = source;
+    for (uint32_t i = 0; i < count; i++) to[i] = rows->first + (first + i) * rows->width;
+}
+
+/* The same by rows that are packed. */
+static bool add_packed(const Recurrent *recurrent, const Dots *dots) {
+    const Rows source = {dots->vectors, dots->count};
+    float *to = (float *)dots->to + dots->first;
+    const Epilogue onto = {.residual = to, .residual_row = recurrent->width};
+    const Igemm product = {.rows = dots->vector_count,
+                           .taps = 1,
+                           .depth = dots->count,
+                           .columns = dots->last - dots->first,
+                           .find = find_rows,
+                           .source = &source,
+                           .weights = dots->packed,
+                           .y = to,
+                           .y_row = recurrent->width,
+                           .epilogue = &onto};
+    return igemm_run(recurrent->call, &product, isa_best());
+}
+
+static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+    if (dots->packed) return add_packed(recurrent, dots);
     const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
-    if (dots->packed) {
-        const RecurrentProduct product = {.packed = dots->packed,
-                                          .rows = dots->last - dots->first,
-                                          .depth = dots->count,
-                                          .vectors = dots->vectors,
-                                          .count = dots->vector_count,
-                                          .to = (float *)dots->to + dots->first,
-                                          .to_row = recurrent->width,
-                                          .add = true};
-        recurrent_multiply(recurrent->call, &product, isa_best());
-        return;
-    }
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
     kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
                      dots_part, &job);
+    return true;
 }
 
 #include "real_float.inc"
@@ -174,12 +192,13 @@ static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
 #include "real_dot.inc"
 
 KERNEL_CLONES
-static void add_dots_double(const Recurrent *job, const Dots *dots) {
+static bool add_dots_double(const Recurrent *job, const Dots *dots) {
     const double *matrix = dots->matrix, *vectors = dots->vectors;
     for (uint64_t j = dots->first; j < dots->last; j++)
         for (uint64_t b = 0; b < dots->vector_count; b++)
             ((double *)dots->to)[b * job->width + j] +=
                 dot_double(matrix + j * dots->count, vectors + b * dots->count, dots->count);
+    return true;
 }
 
 #include "kernel_recurrent_body.inc"
@@ -328,8 +347,10 @@ static bool find_data(KernelCall *call, Recurrent *job, RecurrentData *data) {
         if (kernel_input(call, i) &&
             !kernel_want_count(call, &call->inputs[i], state, "an initial state"))
             return false;
-    if (!input_reals(call, 0, &job->x) || !input_reals(call, 1, &data->w) ||
-        !input_reals(call, 2, &data->r) || !input_reals(call, 3, &data->bias) ||
+    const PackedWeights *packed = job->packed; /* then the host keeps no others */
+    const bool has_w = packed && packed->w[0], has_r = packed && packed->r[0][0];
+    if (!input_reals(call, 0, &job->x) || (!has_w && !input_reals(call, 1, &data->w)) ||
+        (!has_r && !input_reals(call, 2, &data->r)) || !input_reals(call, 3, &data->bias) ||
         !input_reals(call, 5, &first[0]) || (lstm && !input_reals(call, 6, &first[1])) ||
         (lstm && !input_reals(call, 7, &data->p)))
         return false;
@@ -354,13 +375,13 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
         return true;
     float *products = kernel_workspace(call, count * sizeof(float));
     if (!products) return false;
-    const RecurrentProduct p = {.packed = job->packed ? job->packed->w[job->direction] : NULL,
-                                .rows = job->width,
-                                .depth = job->input,
-                                .vectors = job->x,
-                                .count = rows,
-                                .to = products,
-                                .to_row = job->width};
+    const void *packed = job->packed ? job->packed->w[job->direction] : NULL;
+    const Dots all = {.packed = packed,
+                      .vectors = job->x,
+                      .vector_count = rows,
+                      .count = job->input,
+                      .to = products,
+                      .last = job->width};
     const GemmMatrices g = {.batches = 1,
                             .m = rows,
                             .n = job->width,
@@ -369,10 +390,8 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
-    if (p.packed)
-        recurrent_multiply(call, &p, isa_best());
-    else if (!gemm_matrices(call, &g))
-        return false;
+    if (packed) memset(products, 0, count * sizeof *products);
+    if (!(packed ? add_packed(job, &all) : gemm_matrices(call, &g))) return false;
     for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
     return true;
 }
@@ -395,10 +414,9 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
         move_state(job, state[i], data->first[i], false);
     }
     if (!multiply_inputs(call, job)) return false;
-    if (dtype == DTYPE_FLOAT)
-        run_direction_float(job, state[0], state[1], gates);
-    else
-        run_direction_double(job, state[0], state[1], gates);
+    if (!(dtype == DTYPE_FLOAT ? run_direction_float(job, state[0], state[1], gates)
+                               : run_direction_double(job, state[0], state[1], gates)))
+        return false;
     move_state(job, state[0], data->last[0], true);
     move_state(job, state[1], data->last[1], true);
     return true;
@@ -437,28 +455,33 @@ static uint64_t variant_of(uint64_t direction, WeightRows which) {
     return direction << 16 | (uint64_t)which << 8 | (uint64_t)isa_best();
 }
 
-static RecurrentRows weight_rows(const KernelTensor *t, uint64_t direction, WeightRows which) {
+static IgemmWeights weight_rows(const KernelTensor *t, uint64_t direction, WeightRows which) {
     const uint64_t width = (uint64_t)t->dims[1], depth = (uint64_t)t->dims[2];
     const uint64_t first = which == ROWS_CANDIDATE ? width / 3 * 2 : 0;
     const uint64_t last = which == ROWS_GATES ? width / 3 * 2 : width;
     const float *data = t->data;
     if (data) data += (direction * width + first) * depth;
-    return (RecurrentRows){data, last - first, depth};
+    return (IgemmWeights){.data = data,
+                          .taps = 1,
+                          .depth = depth,
+                          .columns = last - first,
+                          .row = 1,
+                          .column = depth};
 }
 
 static bool pack_rows(KernelCall *call, const KernelPackJob *job) {
     const WeightRows which = (WeightRows)(job->variant >> 8 & 255);
-    const RecurrentRows rows = weight_rows(job->from, job->variant >> 16, which);
+    const IgemmWeights rows = weight_rows(job->from, job->variant >> 16, which);
     (void)call;
-    recurrent_pack(job->to, &rows, (IsaLevel)(job->variant & 255));
+    igemm_pack(job->to, &rows, (IsaLevel)(job->variant & 255));
     return true;
 }
 
 static const void *share_rows(KernelCall *call, uint32_t i, uint64_t direction, WeightRows which) {
     const KernelTensor *t = &call->inputs[i];
-    const RecurrentRows rows = weight_rows(&(KernelTensor){.dims = t->dims}, direction, which);
+    const IgemmWeights rows = weight_rows(&(KernelTensor){.dims = t->dims}, direction, which);
     return kernel_share(call, i, pack_rows, variant_of(direction, which),
-                        recurrent_packed_size(&rows, isa_best()));
+                        igemm_packed_size(&rows, isa_best()));
 }
 
 static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions) {
@@ -467,13 +490,10 @@ static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions)
            (uint64_t)t->dims[0] == directions && t->count;
 }
 
-/* A vector's sum of products, which takes some time, counts little where rows are long: reading
- * them as they lie is as fast then for a single sequence. */
-static bool packs_states(const KernelCall *call, const KernelTensor *r) {
-    enum { LONG = 192 };
+/* A single sequence reads rows as fast as they lie, and with less to do before each step. */
+static bool packs_states(const KernelCall *call) {
     const RecurrentAttrs *attrs = call->attrs;
-    const KernelTensor *x = &call->inputs[0];
-    return x->dims[attrs->layout ? 0 : 1] > 1 || r->dims[2] < LONG;
+    return call->inputs[0].dims[attrs->layout ? 0 : 1] > 1;
 }
 
 static void pack_inputs(KernelCall *call, PackedWeights *packed, uint64_t directions) {
@@ -512,7 +532,7 @@ static KernelReady make_recurrent(KernelCall *call) {
     call->prepared = packed;
     if (!packed) return KERNEL_READY;
     if (x->dims[0] > 1 || x->dims[1] > 1) pack_inputs(call, packed, directions);
-    if (packs_states(call, &call->inputs[2])) pack_states(call, packed, directions);
+    if (packs_states(call)) pack_states(call, packed, directions);
     return KERNEL_READY;
 }
 
