@@ -18,6 +18,7 @@
 #include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_rows.h"
+#include "quick_rows.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
