@@ -30,32 +30,43 @@ QUICK_ROWS(quick_swish, x *math_sigmoid(p *x))
 
 enum { LANES = 32 }; /* more than a compiler unrolls, so that it vectorises the loops over them */
 
-/* NaN is left to exp to find. */
+/* The largest element, where NaN, which is left to exp to find, counts as none. */
 static inline float row_top(const float *x, uint64_t n) {
-    float lane[LANES], top = -HUGE_VALF;
+    float top = -HUGE_VALF;
     uint64_t i = 0;
-    for (int k = 0; k < LANES; k++) lane[k] = -HUGE_VALF;
-    for (; n - i >= LANES; i += LANES)
-        for (int k = 0; k < LANES; k++)
-            lane[k] = x[i + (uint64_t)k] > lane[k] ? x[i + (uint64_t)k] : lane[k];
-    for (int half = LANES / 2; i && half > 0; half /= 2)
-        for (int k = 0; k < half; k++)
-            lane[k] = lane[k] > lane[k + half] ? lane[k] : lane[k + half];
-    if (i) top = lane[0];
+    if (n >= LANES) {
+        float lane[LANES];
+        for (int k = 0; k < LANES; k++) lane[k] = -HUGE_VALF;
+        for (; n - i >= LANES; i += LANES)
+            for (int k = 0; k < LANES; k++)
+                lane[k] = x[i + (uint64_t)k] > lane[k] ? x[i + (uint64_t)k] : lane[k];
+        for (int half = LANES / 2; half > 0; half /= 2)
+            for (int k = 0; k < half; k++)
+                lane[k] = lane[k] > lane[k + half] ? lane[k] : lane[k + half];
+        top = lane[0];
+    }
     for (; i < n; i++) top = x[i] > top ? x[i] : top;
     return top;
 }
 
+static inline float row_sum(const float *x, uint64_t n) {
+    float sum = 0;
+    uint64_t i = 0;
+    if (n >= LANES) {
+        float lane[LANES] = {0};
+        for (; n - i >= LANES; i += LANES)
+            for (int k = 0; k < LANES; k++) lane[k] += x[i + (uint64_t)k];
+        for (int half = LANES / 2; half > 0; half /= 2)
+            for (int k = 0; k < half; k++) lane[k] += lane[k + half];
+        sum = lane[0];
+    }
+    for (; i < n; i++) sum += x[i];
+    return sum;
+}
+
 ROW_CLONES void quick_softmax(float *to, const float *from, uint64_t n) {
     const float top = row_top(from, n);
-    float lane[LANES] = {0};
-    uint64_t done = 0;
     ROW_EACH(n, to[i] = math_exp(from[i] - top))
-    for (; n - done >= LANES; done += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] += to[done + (uint64_t)k];
-    for (int half = LANES / 2; done && half > 0; half /= 2)
-        for (int k = 0; k < half; k++) lane[k] += lane[k + half];
-    for (; done < n; done++) lane[0] += to[done];
-    const float factor = 1 / lane[0];
+    const float factor = 1 / row_sum(to, n);
     ROW_EACH(n, to[i] *= factor)
 }
