@@ -87,6 +87,12 @@ bool fuse_takes(const Value *value) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
+bool fuse_takes_bytes(const Value *value) {
+    if (value_type(value)->kind != TYPE_TENSOR) return false;
+    Dtype dtype = type_dtype(value->type);
+    return dtype == DTYPE_INT8 || dtype == DTYPE_UINT8;
+}
+
 int64_t fuse_rank(const Value *value) {
     const Type *type = value_shaped_type(value);
     return type ? (int64_t)type->rank : -1;

@@ -89,6 +89,9 @@ Value *fuse_other(const Node *node, const Value *value);
 /* float, float16 or bfloat16: what fused operators take. */
 bool fuse_takes(const Value *value);
 
+/* int8 or uint8: what the operators of quantized values take. */
+bool fuse_takes_bytes(const Value *value);
+
 /* True where both have the same shape, whatever it is (fuse_shape.c). */
 bool fuse_same_shape(const Value *a, const Value *b);
 

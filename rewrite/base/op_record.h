@@ -108,6 +108,7 @@ typedef enum OpPick {
 typedef enum OpLayout {
     LAYOUT_FIRST,  /* not: it takes and gives (N, C, spatial …) */
     LAYOUT_EACH,   /* as it is: elementwise, all operands broadcast from the right */
+    LAYOUT_DATA,   /* as it is: elementwise in operand 0, others are laid out otherwise */
     LAYOUT_AXIS,   /* along its attribute `axis`, by another number */
     LAYOUT_AXES,   /* over `axes`, an attribute or operand 1, by other numbers, if it keeps them */
     LAYOUT_SLICES, /* operand 3 has its axes, or they are all */
