@@ -7,8 +7,11 @@
 enum { FLOAT_TYPES = 1 << DTYPE_FLOAT | 1 << DTYPE_FLOAT16 | 1 << DTYPE_BFLOAT16, VARS = 6 };
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
-static const OpTypeVar vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
-                                     {"T4", &floats}, {"T5", &floats}, {"T6", &floats}};
+static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
+static const OpTypeVar floats_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                            {"T4", &floats}, {"T5", &floats}, {"T6", &floats}};
+static const OpTypeVar masked_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                            {"T4", &bools},  {"T5", &floats}, {"T6", &floats}};
 
 #define LIST(...) __VA_ARGS__
 #define SINGLE(text, var)                                                                          \
@@ -40,7 +43,7 @@ static const OpTypeVar vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &f
         }                                                                                          \
     }
 
-#define OP(name, id, least_in, least_out, inputs, outputs, attrs)                                  \
+#define OP(name, id, types, least_in, least_out, inputs, outputs, attrs)                           \
     static const OpParam id##_inputs[] = {LIST inputs};                                            \
     static const OpParam id##_outputs[] = {LIST outputs};                                          \
     static const OpAttr id##_attrs[] = {LIST attrs};
@@ -50,7 +53,7 @@ static const OpTypeVar vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &f
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const OpSchema schemas[] = {
-#define OP(text, id, least_in, least_out, list_in, list_out, list_attrs)                           \
+#define OP(text, id, types, least_in, least_out, list_in, list_out, list_attrs)                    \
     {.domain = FUSED_DOMAIN,                                                                       \
      .name = text,                                                                                 \
      .since = FUSED_OPSET,                                                                         \
@@ -66,7 +69,7 @@ static const OpSchema schemas[] = {
      .attr_count = COUNT(id##_attrs),                                                              \
      .inputs = id##_inputs,                                                                        \
      .outputs = id##_outputs,                                                                      \
-     .vars = vars,                                                                                 \
+     .vars = types##_vars,                                                                         \
      .attrs = id##_attrs},
 #include "fused_ops.def"
 #undef OP
