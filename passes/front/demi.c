@@ -530,7 +530,8 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 #define COMPILE_PIPELINE(numerics)                                                                 \
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
-    "fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"                   \
+    "fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                         \
+    "},fuse-layer-norm{numerics=" numerics "},"                                                    \
     "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \
     "lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {

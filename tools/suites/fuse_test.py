@@ -29,7 +29,7 @@ from onnx import numpy_helper
 from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PASSES = ["fold-affine", "fuse-conv", "fuse-gelu", "fuse-kernel-casts", "fuse-layer-norm",
+PASSES = ["fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu", "fuse-kernel-casts", "fuse-layer-norm",
           "fuse-matmul", "gather-first"]
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
