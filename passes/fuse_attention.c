@@ -52,7 +52,7 @@ static double factor_of(const Node *node, const Value **x) {
     if ((!product && !quotient) || node->input_count != 2 || fuse_opset(node) < 7) return 0;
     for (uint32_t i = product ? 0 : 1; i < 2; i++) {
         const Value *scalar = node->inputs[i].value, *other = node->inputs[1 - i].value;
-        if (!scalar || !other || !constant_scalar(scalar, &number) || number == 0) continue;
+        if (!scalar || !other || !fuse_scalar(scalar, &number) || number == 0) continue;
         if (fuse_rank(scalar) < 0 || fuse_rank(scalar) > fuse_rank(other)) continue;
         *x = other;
         return product ? (double)number : 1 / (double)number;
@@ -88,7 +88,7 @@ static bool read_where(Chain *chain, const Node *where, int depth) {
         return false;
     for (uint32_t i = 1; i < 3; i++) {
         const Value *scores = where->inputs[i].value, *low = where->inputs[3 - i].value;
-        if (!scores || !low || !constant_scalar(low, &chain->fill)) continue;
+        if (!scores || !low || !fuse_scalar(low, &chain->fill)) continue;
         if (fuse_rank(low) < 0 || fuse_rank(low) > fuse_rank(scores)) continue;
         if (!is_mask(where->inputs[0].value, scores)) return false;
         chain->keep = where->inputs[0].value;
