@@ -48,15 +48,15 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     if (x->rank < 2 || y->rank != x->rank || (weights && weights->rank != x->rank))
         return kernel_fail(call, "the ranks of data, weights and result differ");
-    uint32_t rank = x->rank - 2;
+    uint32_t rank = x->rank - 2, first = attrs->channels_last ? 1 : 2; /* of the spatial axes */
     if (!lists_fit(call, attrs, rank)) return false;
     if (!weights && rank && !attrs->kernel_shape.present)
         return kernel_fail(call, "kernel_shape is missing");
     WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
     for (uint32_t i = 0; i < rank; i++) {
         WindowAxis *axis = &axes[i];
-        *axis =
-            (WindowAxis){.in = x->dims[i + 2], .out = y->dims[i + 2], .stride = 1, .dilation = 1};
+        *axis = (WindowAxis){
+            .in = x->dims[i + first], .out = y->dims[i + first], .stride = 1, .dilation = 1};
         axis->taps = weights ? weights->dims[i + 2] : attrs->kernel_shape.items[i];
         if (weights && attrs->kernel_shape.present && attrs->kernel_shape.items[i] != axis->taps)
             return kernel_fail(call, "kernel_shape is not that of the weights");
@@ -70,10 +70,11 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
     if (attrs->group < 1) return kernel_fail(call, "group is %lld", (long long)attrs->group);
     *window = (Window){.rank = rank,
                        .axes = axes,
-                       .in = kernel_span(x, 2, x->rank),
-                       .out = kernel_span(y, 2, y->rank),
+                       .in = kernel_span(x, first, first + rank),
+                       .out = kernel_span(y, first, first + rank),
                        .taps = 1,
-                       .groups = (uint64_t)attrs->group};
+                       .groups = (uint64_t)attrs->group,
+                       .channel_axis = attrs->channels_last ? x->rank - 1 : 1};
     if (weights) window->taps = kernel_span(weights, 2, weights->rank);
     return true;
 }
@@ -147,16 +148,17 @@ bool window_overlap_next(const Window *w, const int64_t *tap, WindowOverlap *o) 
 bool window_check_conv(KernelCall *call, const Window *window, const KernelTensor *x,
                        const KernelTensor *weights, const KernelTensor *bias) {
     const KernelTensor *y = &call->outputs[0];
+    const uint32_t axis = window->channel_axis;
     uint64_t channels, filters = (uint64_t)weights->dims[0];
     if (!checked_mul((uint64_t)weights->dims[1], window->groups, &channels) ||
-        channels != (uint64_t)x->dims[1])
+        channels != (uint64_t)x->dims[axis])
         return kernel_fail(call, "%lld channels, %llu groups and weights for %lld do not fit",
-                           (long long)x->dims[1], (unsigned long long)window->groups,
+                           (long long)x->dims[axis], (unsigned long long)window->groups,
                            (long long)weights->dims[1]);
     if (filters % window->groups)
         return kernel_fail(call, "%llu filters are not a multiple of %llu groups",
                            (unsigned long long)filters, (unsigned long long)window->groups);
-    if (y->dims[0] != x->dims[0] || (uint64_t)y->dims[1] != filters)
+    if (y->dims[0] != x->dims[0] || (uint64_t)y->dims[axis] != filters)
         return kernel_fail(call, "the result's dimensions do not fit");
     if (bias && bias->count != filters)
         return kernel_fail(call, "%llu biases for %llu filters", (unsigned long long)bias->count,

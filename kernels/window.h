@@ -20,9 +20,11 @@ typedef struct Window {
     const WindowAxis *axes; /* [rank] */
     uint64_t in, out, taps; /* products over the axes */
     uint64_t groups;
+    uint32_t channel_axis; /* of data: 1, or the last */
 } Window;
 
-/* The geometry of x (N, C, spatial …) and y (N, M, spatial …). Taps are the spatial dims of
+/* The geometry of x (N, C, spatial …) and y (N, M, spatial …), or with attrs->channels_last of
+ * (N, spatial …, C) and (N, spatial …, M). Taps are the spatial dims of
  * `weights`, or kernel_shape where it is NULL. False with the error set where they do not fit
  * together. In scratch. */
 bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor *weights,
@@ -48,8 +50,8 @@ bool window_overlap(const Window *window, const int64_t *tap, WindowOverlap *ove
 /* The next row; false after the last one. */
 bool window_overlap_next(const Window *window, const int64_t *tap, WindowOverlap *overlap);
 
-/* Checks a convolution: x (N, groups * C, …), weights (M, C, …), M a multiple of groups, y
- * (N, M, …), bias (M) if present. */
+/* Checks a convolution: x of groups * C channels, weights (M, C, …), M a multiple of groups, y of as
+ * many samples and M channels, bias (M) if present. */
 bool window_check_conv(KernelCall *call, const Window *window, const KernelTensor *x,
                        const KernelTensor *weights, const KernelTensor *bias);
 

@@ -11,6 +11,11 @@ enum { FIRST_TEXTS = 256, CHUNK = 1 << 20 };
 
 void plan_builder_init(PlanBuilder *b, Arena *arena) {
     *b = (PlanBuilder){.arena = arena};
+    VEC_BEGIN(arena, &b->attrs);
+    VEC_BEGIN(arena, &b->operands);
+    VEC_BEGIN(arena, &b->numbers);
+    VEC_BEGIN(arena, &b->floats);
+    VEC_BEGIN(arena, &b->chars);
     b->text_capacity = FIRST_TEXTS;
     b->text_slots = ARENA_ARRAY(arena, uint32_t, b->text_capacity);
     plan_add_text(b, "", 0);

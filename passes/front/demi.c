@@ -527,16 +527,16 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
 }
 
 /* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. */
-#define COMPILE_PIPELINE(numerics)                                                                 \
+#define COMPILE_PIPELINE(numerics, layouts)                                                        \
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
     "fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                         \
     "},fuse-layer-norm{numerics=" numerics "},"                                                    \
-    "fuse-kernel-casts{numerics=" numerics "},eliminate-dead,"                                     \
+    "fuse-kernel-casts{numerics=" numerics "}," layouts "eliminate-dead,"                          \
     "lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
-    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast"),
-    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful"),
+    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "choose-layouts,"),
+    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", ""),
 };
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
@@ -552,7 +552,7 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
 DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
                         void *user, DemiError *error) {
     Call call = {0};
-    char text[sizeof COMPILE_PIPELINE("faithful") + 32];
+    char text[sizeof COMPILE_PIPELINE("faithful", "choose-layouts,") + 32];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
     RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);

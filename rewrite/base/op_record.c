@@ -23,6 +23,7 @@ enum { FIRST = 1, SECOND = 2, THIRD = 4, EVERY = UINT16_MAX };
 #define ANSWERS(what)           .answers = ANSWERS_##what
 #define PICK(what, output)      .pick = PICK_##what, .pick_out = (output)
 #define TRAITS(flags)           .traits = (flags)
+#define LAYOUT(kind)            .layout = LAYOUT_##kind
 
 #define OPERATOR(domain_, name_, ...) {.domain = (domain_), .name = (name_), __VA_ARGS__},
 static const OpRecord records[] = {

@@ -104,6 +104,21 @@ typedef enum OpPick {
     PICK_COMPARISON, /* which side of a threshold */
 } OpPick;
 
+/* How the operator can work on data whose channels are last, (N, spatial …, C); choose_layouts.c. */
+typedef enum OpLayout {
+    LAYOUT_FIRST,  /* not: it takes and gives (N, C, spatial …) */
+    LAYOUT_EACH,   /* as it is: elementwise, all operands broadcast from the right */
+    LAYOUT_AXIS,   /* along its attribute `axis`, by another number */
+    LAYOUT_AXES,   /* over `axes`, an attribute or operand 1, by other numbers, if it keeps them */
+    LAYOUT_SLICES, /* operand 3 has its axes, or they are all */
+    LAYOUT_PADS,   /* operand 1 has numbers for both sides of each axis */
+    LAYOUT_SIZES,  /* operands 2 and 3 have a number for each axis */
+    LAYOUT_ORDER,  /* it changes the axes' order itself: two such may cancel */
+    LAYOUT_WINDOW, /* by an operator of demi.fused, which is called as it is and `Last` */
+    LAYOUT_MEAN,   /* as ReduceMean or ReduceMax of the spatial axes */
+    LAYOUT_MOST,
+} OpLayout;
+
 enum OpTrait {
     OP_RANDOM = 1,          /* outputs differ from run to run, or depend on a seeded stream */
     OP_RANDOM_TRAINING = 2, /* the same, in training mode, which some versions have */
@@ -133,6 +148,7 @@ typedef struct OpRecord {
     uint8_t pick;     /* an OpPick */
     uint8_t pick_out; /* the output that is the pick */
     uint8_t traits;   /* OpTraits */
+    uint8_t layout;   /* an OpLayout */
 } OpRecord;
 
 /* The operator's record, or NULL. The domain is "" for ai.onnx. O(log operators). */

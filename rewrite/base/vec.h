@@ -30,6 +30,11 @@
         (vec)->items[(vec)->count++] = (item);                                                     \
     } while (0)
 
+/* Memory for the first items of an empty vector, so that `items` is not NULL: for tables that are
+ * pointed into by an offset, which is 0 where there is nothing. */
+#define VEC_BEGIN(arena, vec)                                                                      \
+    (vec)->items = vec_grow((arena), (vec)->items, &(vec)->capacity, sizeof *(vec)->items)
+
 static inline void *vec_grow(Arena *arena, void *items, size_t *capacity, size_t size) {
     size_t wanted = *capacity ? *capacity * 2 : 8;
     if (wanted > SIZE_MAX / size) arena_exhausted(arena);

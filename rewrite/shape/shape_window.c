@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators that slide a window over spatial axes: convolutions, pools, and their inverses. All
- * take (N, C, spatial …).
+ * take (N, C, spatial …), those of demi.fused for channels-last data (N, spatial …, C).
  *
  * Formulas are those of the operators' definitions: with effective = (kernel - 1) * dilation + 1,
  *     explicit pads: out = floor((in + pads - effective) / stride) + 1   (ceil with ceil_mode,
@@ -98,13 +98,21 @@ static bool window_count(ShapeCall *call, const Window *window, ShapeNum in, Sha
     return true;
 }
 
-/* Spatial dims of a forward window operator into dims[2 …]. */
+/* The first spatial axis of data, and its channels'. */
+static uint32_t spatial_axis(const ShapeCall *call) {
+    return ((const WindowAttrs *)call->attrs)->channels_last ? 1 : 2;
+}
+static uint32_t channel_axis(const ShapeCall *call, uint32_t rank) {
+    return spatial_axis(call) == 1 ? rank - 1 : 1;
+}
+
+/* Spatial dims of a forward window operator. */
 static bool window_dims(ShapeCall *call, const ShapeOperand *x, const ShapeOperand *weights,
                         ShapeNum *dims) {
-    uint32_t spatial = x->rank - 2;
+    uint32_t spatial = x->rank - 2, first = spatial_axis(call);
     for (uint32_t i = 0; i < spatial; i++) {
         Window window = window_at(call->attrs, weights, i, spatial);
-        if (!window_count(call, &window, x->dims[i + 2], &dims[i + 2])) return false;
+        if (!window_count(call, &window, x->dims[i + first], &dims[i + first])) return false;
     }
     return true;
 }
@@ -125,7 +133,7 @@ bool shape_conv(ShapeCall *call) {
         return shape_invalid(call, "data has rank %u, weights %u", x->rank, w->rank);
     ShapeNum *dims = shape_output(call, 0, rank);
     if (!dims) return false;
-    if (w) dims[1] = w->dims[0];
+    if (w) dims[channel_axis(call, rank)] = w->dims[0];
     if (!x) return true;
     dims[0] = x->dims[0];
     return window_dims(call, x, w, dims);
@@ -139,8 +147,9 @@ bool shape_pool(ShapeCall *call) {
     if (!attrs->kernel_shape.present && x->rank > 2)
         return shape_invalid(call, "kernel_shape is missing");
     ShapeNum *dims = shape_output(call, 0, x->rank);
+    const uint32_t channels = channel_axis(call, x->rank);
     dims[0] = x->dims[0];
-    dims[1] = x->dims[1];
+    dims[channels] = x->dims[channels];
     if (!window_dims(call, x, NULL, dims)) return false;
     if (call->output_count > 1) shape_same_as(call, 1, &call->outputs[0]); /* Indices */
     return true;

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Panels, blocks and threads of igemm.h.
+ *
+ * A thread's share are some rows or some panels, whichever costs less. It goes over its rows in
+ * blocks whose elements stay in the second-level cache, and for each block over its panels: all
+ * tiles of a block run against a panel before the next one comes. A panel that is deeper than that
+ * cache would like goes in pieces, sums waiting in a buffer meanwhile.
+ */
+#include "igemm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernel_parts.h"
+#include "simd.h"
+
+enum {
+    BLOCK_BYTES = 256 << 10, /* of rows' elements that stay in a cache */
+    PIECE_BYTES = 384 << 10, /* of a panel */
+    BLOCK_ROWS = 384,        /* most rows of a block: their addresses are in a table */
+    ALIGN = 64,
+};
+
+/* How many of these multiply-adds take the time of one elsewhere (kernel_parts.h). */
+static const double SPEED = 4;
+
+static const IgemmIsa *isa_of(IsaLevel level) {
+    level = simd_level(level);
+    if (level == ISA_AVX512) return igemm_isa_avx512();
+    return level == ISA_AVX2 ? igemm_isa_avx2() : igemm_isa_portable();
+}
+
+static uint64_t div_up(uint64_t a, uint64_t b) {
+    return a / b + (a % b != 0);
+}
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+static uint64_t aligned(uint64_t bytes) {
+    return div_up(bytes, ALIGN) * ALIGN;
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* Columns as panels: their vectors are shared out evenly, so that none is much narrower than the
+ * others. */
+typedef struct Panels {
+    uint32_t lanes;
+    uint64_t vectors, count;
+} Panels;
+
+static Panels panels_of(const IgemmIsa *isa, uint64_t columns) {
+    const uint64_t vectors = div_up(columns, isa->lanes);
+    return (Panels){isa->lanes, vectors, div_up(vectors, isa->vecs)};
+}
+
+/* The vector that panel `panel` begins with; that of panel `count` is the end. */
+static uint64_t panel_begin(const Panels *panels, uint64_t panel) {
+    const uint64_t base = panels->vectors / panels->count, rest = panels->vectors % panels->count;
+    return base * panel + least(panel, rest);
+}
+
+uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
+    const IgemmIsa *isa = isa_of(level);
+    return div_up(w->columns, isa->lanes) * isa->lanes * w->taps * w->depth * sizeof(float);
+}
+
+void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
+    const IgemmIsa *isa = isa_of(level);
+    const Panels panels = panels_of(isa, w->columns);
+    float *at = to;
+    for (uint64_t p = 0; p < panels.count; p++) {
+        const uint64_t first = panel_begin(&panels, p) * panels.lanes;
+        const uint64_t width = panel_begin(&panels, p + 1) * panels.lanes - first;
+        const uint64_t columns = least(width, w->columns - first);
+        for (uint64_t t = 0; t < w->taps; t++)
+            for (uint64_t k = 0; k < w->depth; k++, at += width) {
+                const float *from = w->data + t * w->tap + k * w->row + first * w->column;
+                for (uint64_t n = 0; n < columns; n++) at[n] = from[n * w->column];
+                memset(at + columns, 0, (width - columns) * sizeof *at);
+            }
+    }
+}
+
+/* ---- shares ---------------------------------------------------------------------------------- */
+
+/* Bounds are part of the micro-kernels; what else there may be follows behind them. */
+typedef struct Finish {
+    float low, high;
+    Epilogue rest; /* an activation that is not bounds */
+} Finish;
+
+typedef struct Job {
+    const Igemm *g;
+    const IgemmIsa *isa;
+    Panels panels;
+    bool by_rows;
+    unsigned shares;
+    uint64_t block;         /* rows of a block */
+    uint64_t table, buffer; /* bytes of a share's table of addresses, and of all its memory */
+    Finish finish;
+    char *buffers;
+} Job;
+
+/* As few tiles as possible for `rows` rows, whose sizes differ by one at most. */
+static uint64_t tile_count(const IgemmIsa *isa, uint64_t vecs, uint64_t rows) {
+    return div_up(rows, isa->most[vecs - 1]);
+}
+
+/* The cost of a share of so many rows and panels: multiply-adds of whole vectors, and memory, whose
+ * bytes count as a few of them. */
+static double share_cost(const Igemm *g, double rows, double vectors) {
+    const double ROW_BYTE = 4, WEIGHT_BYTE = 4, depth = (double)g->taps * (double)g->depth;
+    return rows * vectors * depth + rows * depth / (double)g->taps * ROW_BYTE / 16 +
+           vectors * depth * WEIGHT_BYTE;
+}
+
+static void share_out(Job *job, unsigned threads) {
+    const Igemm *g = job->g;
+    const uint64_t most = job->isa->most[least(job->panels.vectors, job->isa->vecs) - 1];
+    const double vectors = (double)job->panels.vectors, rows = (double)g->rows;
+    const double each = vectors / (double)job->panels.count;
+    const double rows_each = (double)(div_up(div_up(g->rows, most), threads) * most);
+    const double by_rows = share_cost(g, rows_each < rows ? rows_each : rows, vectors);
+    const double by_panels = share_cost(g, rows, (double)div_up(job->panels.count, threads) * each);
+    job->by_rows = by_rows < by_panels;
+    const uint64_t units = job->by_rows ? div_up(g->rows, most) : job->panels.count;
+    job->shares = (unsigned)least(threads, units);
+}
+
+static Finish read_epilogue(const Epilogue *e) {
+    Finish finish = {.low = -HUGE_VALF, .high = HUGE_VALF};
+    if (!e) return finish;
+    if (e->activation == ACTIVATION_RELU) {
+        finish.low = 0;
+    } else if (e->activation == ACTIVATION_CLIP && e->p <= e->q) {
+        finish.low = e->p;
+        finish.high = e->q;
+    } else {
+        finish.rest = (Epilogue){.activation = e->activation, .p = e->p, .q = e->q};
+    }
+    return finish;
+}
+
+static void run_rest(const Finish *finish, const EpilogueBlock *block) {
+    if (finish->rest.activation != ACTIVATION_NONE) epilogue_apply(&finish->rest, block);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct Block {
+    const Job *job;
+    uint64_t row, rows;
+    const void **table;
+    float *sums;
+} Block;
+
+/* One pass of a tile over a piece of a panel: whole taps, or a part of one's depth. */
+typedef struct Piece {
+    uint64_t tap, taps, skip, depth;
+} Piece;
+
+static uint64_t piece_depth(const Igemm *g, uint64_t width) {
+    return least(g->depth, PIECE_BYTES / (width * sizeof(float)));
+}
+
+/* The next piece of a panel; false after the last one. */
+static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
+    const uint64_t depth = piece_depth(g, width);
+    piece->skip += piece->depth;
+    if (piece->skip >= g->depth || !piece->depth) {
+        piece->skip = 0;
+        piece->tap += piece->taps;
+    }
+    if (piece->tap >= g->taps) return false;
+    piece->depth = least(depth, g->depth - piece->skip);
+    piece->taps = 1;
+    if (depth == g->depth)
+        piece->taps = least(g->taps - piece->tap, PIECE_BYTES / (width * sizeof(float)) / depth);
+    return true;
+}
+
+/* Where tile `tile` of a block begins, of `tiles`. */
+static uint64_t tile_begin(const Block *block, uint64_t tile, uint64_t tiles) {
+    return block->rows * tile / tiles;
+}
+
+/* All tiles of a block against one panel. The table holds the addresses of so many tiles. */
+static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
+    const Job *job = block->job;
+    const Igemm *g = job->g;
+    const Epilogue *e = g->epilogue;
+    const uint64_t first = panel_begin(&job->panels, panel), lanes = job->panels.lanes;
+    const uint64_t vecs = panel_begin(&job->panels, panel + 1) - first, width = vecs * lanes;
+    const uint64_t column = first * lanes, columns = least(width, g->columns - column);
+    const float *weights = (const float *)g->weights + column * g->taps * g->depth;
+    for (Piece piece = {0}; next_piece(g, width, &piece);) {
+        const uint64_t done = piece.tap * g->depth + piece.skip;
+        const uint64_t depth = piece.taps * piece.depth, step = width * sizeof(float) / tiles;
+        const bool ends = done + depth == g->taps * g->depth;
+        const char *next = (const char *)(weights + (done + depth) * width);
+        for (uint64_t i = 0; i < tiles; i++) {
+            const uint64_t r = tile_begin(block, i, tiles), row = block->row + r;
+            const uint32_t rows = (uint32_t)(tile_begin(block, i + 1, tiles) - r);
+            const IgemmTile tile = {
+                .rows = block->table + r * g->taps + piece.tap * rows,
+                .taps = piece.taps,
+                .depth = piece.depth,
+                .skip = piece.skip,
+                .weights = weights + done * width,
+                .ahead = next + i * depth * step,
+                .ahead_step = step,
+                .columns = (uint32_t)columns,
+                .goes_on = done > 0,
+                .ends = ends,
+                .sums = block->sums + r * width,
+                .y = g->y + row * g->y_row + column,
+                .y_row = g->y_row,
+                .bias = e && e->bias ? e->bias + column : NULL,
+                .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
+                .z_row = e ? e->residual_row : 0,
+                .low = job->finish.low,
+                .high = job->finish.high,
+            };
+            job->isa->tiles[vecs - 1][rows - 1](&tile);
+            const EpilogueBlock done_block = {
+                .y = tile.y, .y_row = tile.y_row, .rows = rows, .columns = columns};
+            if (ends) run_rest(&job->finish, &done_block);
+        }
+    }
+}
+
+static void run_block(Block *block, uint64_t first, uint64_t end) {
+    const Igemm *g = block->job->g;
+    uint64_t found = 0;
+    for (uint64_t panel = first; panel < end; panel++) {
+        const Panels *panels = &block->job->panels;
+        const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
+        const uint64_t tiles = tile_count(block->job->isa, vecs, block->rows);
+        for (uint64_t i = 0; tiles != found && i < tiles; i++) {
+            const uint64_t r = tile_begin(block, i, tiles);
+            g->find(g->source, block->row + r, (uint32_t)(tile_begin(block, i + 1, tiles) - r),
+                    block->table + r * g->taps);
+        }
+        found = tiles;
+        run_panel(block, panel, tiles);
+    }
+}
+
+static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Job *job = data;
+    const Igemm *g = job->g;
+    (void)lane;
+    for (uint64_t share = first; share < end; share++) {
+        const unsigned s = (unsigned)share;
+        const uint64_t most = job->isa->most[least(job->panels.vectors, job->isa->vecs) - 1];
+        const uint64_t units = job->by_rows ? g->rows : job->panels.count;
+        const uint64_t begin = kernel_part_begin(units, job->by_rows ? most : 1, s, job->shares);
+        const uint64_t stop = kernel_part_begin(units, job->by_rows ? most : 1, s + 1, job->shares);
+        const uint64_t row = job->by_rows ? begin : 0, row_end = job->by_rows ? stop : g->rows;
+        Block block = {.job = job, .table = (const void **)(job->buffers + s * job->buffer)};
+        block.sums = (float *)(void *)(job->buffers + s * job->buffer + job->table);
+        for (block.row = row; block.row < row_end; block.row += block.rows) {
+            const uint64_t left = row_end - block.row;
+            block.rows = div_up(left, div_up(left, job->block));
+            if (job->by_rows)
+                run_block(&block, 0, job->panels.count);
+            else
+                run_block(&block, begin, stop);
+        }
+    }
+}
+
+bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
+    const IgemmIsa *isa = isa_of(level);
+    if (!g->rows || !g->columns) return true;
+    Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->columns)};
+    const double depth = (double)g->taps * (double)g->depth;
+    const double work = (double)g->rows * (double)g->columns * depth;
+    share_out(&job, kernel_work_threads(call, work / SPEED, UINT64_MAX));
+    job.finish = read_epilogue(g->epilogue);
+    job.block = BLOCK_BYTES / ((g->depth + 1) * sizeof(float));
+    if (job.block > BLOCK_ROWS) job.block = BLOCK_ROWS;
+    if (job.block < 4 * IGEMM_ROWS_MOST) job.block = 4 * IGEMM_ROWS_MOST;
+    if (job.block > g->rows) job.block = g->rows;
+    const uint64_t width = (uint64_t)isa->vecs * isa->lanes;
+    const bool pieces = depth * (double)width * sizeof(float) > PIECE_BYTES;
+    job.table = aligned(job.block * g->taps * sizeof(void *));
+    job.buffer = job.table + (pieces ? job.block * width * sizeof(float) : 0);
+    job.buffers = kernel_workspace(call, job.buffer * job.shares);
+    if (!job.buffers) return false;
+    kernel_run_parts(call->workers, (KernelCut){job.shares, 1, job.shares}, run_shares, &job);
+    return true;
+}
+
+/* ---- by channel ------------------------------------------------------------------------------ */
+
+typedef struct ChannelsJob {
+    const Igemm *g;
+    const IgemmIsa *isa;
+    Finish finish;
+    const void **tables; /* [lanes][taps * IGEMM_PIXELS] */
+} ChannelsJob;
+
+static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ChannelsJob *job = data;
+    const Igemm *g = job->g;
+    const Epilogue *e = g->epilogue;
+    const void **table = job->tables + lane * g->taps * IGEMM_PIXELS;
+    for (uint64_t row = first, count; row < end; row += count) {
+        count = least(IGEMM_PIXELS, end - row);
+        g->find(g->source, row, (uint32_t)count, table);
+        const IgemmPixels pixels = {
+            .rows = table,
+            .taps = g->taps,
+            .channels = g->columns,
+            .count = (uint32_t)count,
+            .weights = g->weights,
+            .y = g->y + row * g->y_row,
+            .y_row = g->y_row,
+            .bias = e ? e->bias : NULL,
+            .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
+            .z_row = e ? e->residual_row : 0,
+            .low = job->finish.low,
+            .high = job->finish.high,
+        };
+        job->isa->pixels(&pixels);
+        const EpilogueBlock block = {
+            .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
+        run_rest(&job->finish, &block);
+    }
+}
+
+bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
+    ChannelsJob job = {.g = g, .isa = isa_of(level), .finish = read_epilogue(g->epilogue)};
+    if (!g->rows || !g->columns) return true;
+    const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
+    job.tables = kernel_workspace(call, table * kernel_threads(call));
+    if (!job.tables) return false;
+    const double work = (double)g->rows * (double)g->columns * (double)g->taps;
+    const unsigned threads = kernel_work_threads(call, work, g->rows);
+    kernel_run_parts(call->workers, (KernelCut){g->rows, IGEMM_PIXELS, threads}, run_channels,
+                     &job);
+    return true;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of rows, wherever they lie, by weights that were packed once:
+ *
+ *     Y[r, n] = act(sum over t, k of X(r, t)[k] * W[t, k, n] + bias[n] + Z[r, n])
+ *
+ * X(r, t) is an address: what a tap of a channels-last convolution sees for output r (a pixel's
+ * channels, or zeros where that is padding), or a row of a matrix with one tap. So no window is
+ * ever copied. This is the indirect convolution of Dukhan (2019), and a plain product by packed
+ * weights at once; with one row it reads the weights as fast as memory gives them.
+ *
+ * Weights are packed as panels of columns, a few vectors wide: [panel][tap][k][columns of it], the
+ * last vector filled up with 0. A micro-kernel keeps a tile of sums, some rows by one panel, in
+ * registers while it runs through all taps and k, and finishes it there. Every sum is of one thread
+ * and in ascending order, so results do not depend on the number of threads; instruction sets
+ * differ in rounding (with and without fused multiply-add).
+ */
+#ifndef DEMI_IGEMM_H
+#define DEMI_IGEMM_H
+
+#include "epilogue.h"
+#include "isa.h"
+#include "kernel.h"
+
+enum { IGEMM_ROWS_MOST = 12, IGEMM_VECS_MOST = 4, IGEMM_PIXELS = 4 };
+
+/* One call of a micro-kernel. */
+typedef struct IgemmTile {
+    const void *const *rows; /* [taps][rows of the tile]: addresses of [depth] elements */
+    uint64_t taps, depth;
+    uint64_t skip;       /* elements of each row before those that the call is for */
+    const void *weights; /* [taps][depth][vectors * lanes] */
+    const char *ahead;   /* what is wanted next, fetched while sums are made: */
+    uint64_t ahead_step; /* so many bytes for every k, 0 where there is nothing */
+    uint32_t columns;    /* of the result, at most the panel's */
+    bool goes_on;        /* sums begin with what `sums` holds, else with 0 */
+    bool ends;           /* the rest is for this call; otherwise sums are only stored */
+    float *sums;         /* [rows][vectors * lanes]; NULL where one call does it all */
+    float *y;
+    uint64_t y_row;    /* elements between rows */
+    const float *bias; /* [columns], or NULL */
+    const float *z;    /* the residual's, or NULL */
+    uint64_t z_row;
+    float low, high; /* bounds of the result */
+} IgemmTile;
+
+typedef void IgemmTileFunction(const IgemmTile *tile);
+
+/* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
+ * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). */
+typedef struct IgemmPixels {
+    const void *const *rows; /* [taps][count] */
+    uint64_t taps, channels;
+    uint32_t count;
+    const float *weights; /* [taps][channels] */
+    float *y;
+    uint64_t y_row;
+    const float *bias, *z; /* or NULL */
+    uint64_t z_row;
+    float low, high;
+} IgemmPixels;
+
+/* What an instruction set has. A tile of v vectors has at most most[v - 1] rows, and there are
+ * panels of up to `vecs` vectors. */
+typedef struct IgemmIsa {
+    uint32_t lanes, vecs;
+    uint32_t most[IGEMM_VECS_MOST];
+    IgemmTileFunction *const *tiles[IGEMM_VECS_MOST]; /* [vectors - 1][rows - 1] */
+    void (*pixels)(const IgemmPixels *pixels);
+} IgemmIsa;
+
+const IgemmIsa *igemm_isa_portable(void);
+const IgemmIsa *igemm_isa_avx2(void);
+const IgemmIsa *igemm_isa_avx512(void);
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Weights of one group: element (t, k, n) is data[t * tap + k * row + n * column]. */
+typedef struct IgemmWeights {
+    const float *data;
+    uint64_t taps, depth, columns;
+    uint64_t tap, row, column;
+} IgemmWeights;
+
+/* Bytes that they take packed, for a level that this processor has. */
+uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
+/* `to` is 64-byte aligned. */
+void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Where rows [first, first + count) lie: to[t * count + i], for all taps. */
+typedef void IgemmFind(const void *source, uint64_t first, uint32_t count, const void **to);
+
+typedef struct Igemm {
+    uint64_t rows, taps, depth, columns; /* taps and depth at least 1 */
+    IgemmFind *find;
+    const void *source;
+    const void *weights; /* packed for the level */
+    float *y;
+    uint64_t y_row;
+    const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape */
+} Igemm;
+
+/* Runs it with the call's threads and the kernels of a level that this processor has. False with
+ * the error set past the memory budget. */
+bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
+
+/* By channel: depth is 1, columns are channels, and weights [taps][columns]; column n is of what
+ * lies n elements behind a row's address. */
+bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
+
+#endif

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* igemm.h: every instruction set the machine has against sums in double, at sizes around those of
+ * tiles, panels, blocks and pieces, rows anywhere in memory, with all that may follow; the same bits
+ * for any number of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "igemm.h"
+
+static uint32_t state = 1;
+static uint32_t random_below(uint32_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)state * end) >> 32);
+}
+static float *random_floats(Arena *arena, uint64_t count) {
+    float *items = ARENA_ARRAY(arena, float, count + 1);
+    for (uint64_t i = 0; i < count; i++)
+        items[i] = (float)random_below(1 << 20) / (float)(1 << 19) - 1;
+    return items;
+}
+
+/* Rows that lie in a shuffled order, some of them more than once. */
+typedef struct Places {
+    const float *const *at; /* [rows][taps] */
+    uint64_t taps;
+} Places;
+
+static void find(const void *source, uint64_t first, uint32_t count, const void **to) {
+    const Places *places = source;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint64_t t = 0; t < places->taps; t++)
+            to[t * count + i] = places->at[(first + i) * places->taps + t];
+}
+
+typedef struct Case {
+    uint64_t rows, taps, depth, columns;
+    bool bias, residual, by_channel;
+    Activation activation;
+} Case;
+
+static double activate(const Case *c, double x) {
+    if (c->activation == ACTIVATION_RELU) return x < 0 ? 0 : x;
+    if (c->activation == ACTIVATION_CLIP) return fmin(fmax(x, -0.5), 0.75);
+    return c->activation == ACTIVATION_SIGMOID ? 1 / (1 + exp(-x)) : x;
+}
+
+typedef struct Given {
+    Arena *arena;
+    Igemm g;
+    Places places;
+    IgemmWeights weights;
+    Epilogue epilogue;
+} Given;
+
+static void given_make(Given *given, const Case *c) {
+    Arena *arena = given->arena;
+    const uint64_t pool = c->rows + 3, depth = c->by_channel ? c->columns : c->depth;
+    const float *data = random_floats(arena, pool * depth);
+    const float **at = ARENA_ARRAY(arena, const float *, c->rows * c->taps);
+    for (uint64_t i = 0; i < c->rows * c->taps; i++)
+        at[i] = data + random_below((uint32_t)pool) * depth;
+    given->places = (Places){at, c->taps};
+    given->weights = (IgemmWeights){random_floats(arena, c->taps * c->depth * c->columns),
+                                    c->taps,
+                                    c->depth,
+                                    c->columns,
+                                    c->depth * c->columns,
+                                    c->columns,
+                                    1};
+    given->epilogue = (Epilogue){.activation = c->activation, .p = -0.5f, .q = 0.75f};
+    if (c->bias) given->epilogue.bias = random_floats(arena, c->columns);
+    if (c->residual) given->epilogue.residual = random_floats(arena, c->rows * c->columns);
+    given->epilogue.residual_row = c->columns;
+    given->g = (Igemm){.rows = c->rows,
+                       .taps = c->taps,
+                       .depth = c->depth,
+                       .columns = c->columns,
+                       .find = find,
+                       .source = &given->places,
+                       .y = ARENA_ARRAY(arena, float, c->rows * c->columns + 1),
+                       .y_row = c->columns,
+                       .epilogue = &given->epilogue};
+}
+
+static void check(const Given *given, const Case *c) {
+    const float guard = given->g.y[c->rows * c->columns];
+    assert_true(guard == 17);
+    for (uint64_t r = 0; r < c->rows; r++)
+        for (uint64_t n = 0; n < c->columns; n++) {
+            double sum = 0, size = 1;
+            for (uint64_t t = 0; t < c->taps; t++)
+                for (uint64_t k = 0; k < c->depth; k++) {
+                    const float *x = given->places.at[r * c->taps + t];
+                    const double term = (double)x[c->by_channel ? n : k] *
+                                        given->weights.data[(t * c->depth + k) * c->columns + n];
+                    sum += term;
+                    size += fabs(term);
+                }
+            if (c->bias) sum += given->epilogue.bias[n];
+            if (c->residual) sum += given->epilogue.residual[r * c->columns + n];
+            const double want = activate(c, sum), got = given->g.y[r * c->columns + n];
+            if (!(fabs(want - got) <= 1e-6 * size))
+                fail_msg("%llu rows, %llu x %llu, %llu columns: at %llu, %llu %g, expected %g",
+                         (unsigned long long)c->rows, (unsigned long long)c->taps,
+                         (unsigned long long)c->depth, (unsigned long long)c->columns,
+                         (unsigned long long)r, (unsigned long long)n, got, want);
+        }
+}
+
+static void run_case(const Case *c, IsaLevel level) {
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    Given given = {.arena = &arena};
+    given_make(&given, c);
+    char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, level) + 64);
+    packed += 64 - (uintptr_t)packed % 64;
+    igemm_pack(packed, &given.weights, level);
+    given.g.weights = c->by_channel ? (const void *)given.weights.data : packed;
+    float *first = NULL;
+    for (unsigned threads = 1; threads <= 3; threads += 2) {
+        KernelCall call = {.scratch = &arena, .err = &err};
+        call.workers = workers_new(&arena, threads);
+        memset(given.g.y, 0, c->rows * c->columns * sizeof(float));
+        given.g.y[c->rows * c->columns] = 17;
+        assert_true(c->by_channel ? igemm_channels(&call, &given.g, level)
+                                  : igemm_run(&call, &given.g, level));
+        if (!first) {
+            check(&given, c);
+            first = arena_copy(&arena, given.g.y, c->rows * c->columns * sizeof(float) + 1);
+        }
+        assert_memory_equal(first, given.g.y, c->rows * c->columns * sizeof(float));
+    }
+    arena_free(&arena);
+}
+
+static void run_levels(const Case *c) {
+    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++)
+        if (isa_supported((IsaLevel)level)) run_case(c, (IsaLevel)level);
+}
+
+static void test_tiles(void **unused) {
+    (void)unused;
+    for (uint64_t rows = 1; rows <= 26; rows++)
+        for (uint64_t columns = 1; columns <= 130; columns += columns < 20 ? 3 : 17)
+            run_levels(&(Case){.rows = rows, .taps = 2, .depth = 5, .columns = columns});
+}
+
+static void test_epilogues(void **unused) {
+    static const Activation kinds[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
+                                       ACTIVATION_SIGMOID};
+    (void)unused;
+    for (uint32_t i = 0; i < 160; i++)
+        run_levels(&(Case){.rows = 1 + random_below(30),
+                           .taps = 1 + random_below(9),
+                           .depth = i & 8 ? 1 : 1 + random_below(40),
+                           .columns = 1 + random_below(100),
+                           .bias = i & 1,
+                           .residual = i & 2,
+                           .by_channel = (i & 8) != 0,
+                           .activation = kinds[i / 16 % 4]});
+}
+
+/* Panels that are deeper than a piece, within a tap and over several; more rows than a block. */
+static void test_pieces(void **unused) {
+    (void)unused;
+    run_levels(&(Case){.rows = 7, .taps = 1, .depth = 13000, .columns = 65, .bias = true});
+    run_levels(&(Case){.rows = 60, .taps = 3, .depth = 2500, .columns = 64, .residual = true});
+    run_levels(&(Case){.rows = 13, .taps = 9, .depth = 700, .columns = 100});
+    run_levels(&(Case){
+        .rows = 1500, .taps = 4, .depth = 12, .columns = 70, .activation = ACTIVATION_RELU});
+    run_levels(&(Case){.rows = 900, .taps = 9, .depth = 1, .columns = 77, .by_channel = true});
+}
+
+static void run_nan(IsaLevel level) {
+    const float x[] = {NAN, -0.0f}, w = 1;
+    const float *at[] = {&x[0], &x[1]};
+    const Places places = {at, 1};
+    const IgemmWeights weights = {&w, 1, 1, 1, 1, 1, 1};
+    const Epilogue relu = {.activation = ACTIVATION_RELU};
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    packed += 64 - (uintptr_t)packed % 64;
+    igemm_pack(packed, &weights, level);
+    float y[2] = {1, 1};
+    KernelCall call = {.scratch = &arena, .err = &err};
+    const Igemm g = {2, 1, 1, 1, find, &places, packed, y, 1, &relu};
+    assert_true(igemm_run(&call, &g, level));
+    assert_true(isnan(y[0]) && y[1] == 0);
+    arena_free(&arena);
+}
+
+static void test_nan(void **unused) {
+    (void)unused;
+    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++)
+        if (isa_supported((IsaLevel)level)) run_nan((IsaLevel)level);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_nan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

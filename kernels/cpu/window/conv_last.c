@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Addresses of windows in channels-last data; see conv_last.h. */
+#include "conv_last.h"
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Outputs next to each other in a row: `count` from place `first` on of a table `stride` wide. */
+typedef struct Run {
+    int64_t x; /* the first output */
+    uint32_t first, count, stride;
+} Run;
+
+/* Their taps in one row of the input, NULL where all of that is padding. */
+static void find_row(const ConvPixels *p, const WindowAxis *x, const float *row, const Run *run,
+                     const void **to) {
+    const int64_t step = x->stride * (int64_t)p->channels, count = run->count;
+    for (int64_t t = 0; t < x->taps; t++, to += run->stride) {
+        const int64_t at =
+            run->x * x->stride - x->begin + t * x->dilation; /* of the first output */
+        int64_t begin = at < 0 ? (-at + x->stride - 1) / x->stride : 0;
+        int64_t end = at < x->in ? (x->in - 1 - at) / x->stride + 1 : 0;
+        begin = row ? least(begin, count) : count;
+        end = most(begin, least(end, count));
+        const void **slot = to + run->first;
+        for (int64_t i = 0; i < begin; i++) slot[i] = p->zero;
+        if (begin < end) {
+            const float *from = row + (at + begin * x->stride) * (int64_t)p->channels;
+            for (int64_t i = begin; i < end; i++, from += step) slot[i] = from;
+        }
+        for (int64_t i = end; i < count; i++) slot[i] = p->zero;
+    }
+}
+
+void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const void **to) {
+    static const WindowAxis none = {.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
+    const ConvPixels *p = source;
+    const Window *w = p->window;
+    const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &none, *x = &w->axes[w->rank - 1];
+    const uint64_t rest = first % w->out, row = (uint64_t)x->in * p->channels;
+    uint64_t image = first / w->out;
+    int64_t oy = (int64_t)rest / x->out;
+    Run run = {.x = (int64_t)rest % x->out, .stride = count};
+    while (run.first < count) {
+        const float *from = p->x + image * w->in * p->channels;
+        const int64_t top = oy * y->stride - y->begin;
+        run.count = (uint32_t)least(x->out - run.x, count - run.first);
+        for (int64_t t = 0; t < y->taps; t++) {
+            const int64_t iy = top + t * y->dilation;
+            const bool inside = iy >= 0 && iy < y->in;
+            find_row(p, x, inside ? from + (uint64_t)iy * row : NULL, &run,
+                     to + (uint64_t)(t * x->taps) * count);
+        }
+        run.first += run.count;
+        run.x = 0;
+        if (++oy < y->out) continue;
+        oy = 0;
+        image++;
+    }
+}

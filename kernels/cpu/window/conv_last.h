@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Windows over channels-last data, x [images, spatial…, channels], as addresses of pixels: what
+ * igemm.h and the pools are given instead of copies. */
+#ifndef DEMI_CONV_LAST_H
+#define DEMI_CONV_LAST_H
+
+#include "window.h"
+
+enum { CONV_LAST_RANK = 2 }; /* most spatial axes, at least 1 */
+
+typedef struct ConvPixels {
+    const Window *window;
+    const float *x;    /* of the first channel that is read */
+    const float *zero; /* what padding is: zeros for the channels that are read */
+    uint64_t channels; /* elements from one pixel to the next */
+} ConvPixels;
+
+/* An IgemmFind: the taps of output r, which are counted through all images in order. */
+void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const void **to);
+
+#endif

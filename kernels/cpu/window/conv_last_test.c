@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ConvLast, MaxPoolLast, AveragePoolLast against the operators whose channels come second, on the
+ * same data turned: random windows, strides, dilations, pads, groups, sizes. */
+#include "kernel_case_test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { RANK = 4 };
+
+static uint32_t state = 1;
+static int64_t random_below(int64_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (int64_t)(((uint64_t)state * (uint64_t)end) >> 32);
+}
+
+typedef struct Shape {
+    uint32_t spatial;
+    int64_t images, groups, channels, filters; /* of a group */
+    int64_t in[2], taps[2], strides[2], dilations[2], pads[4];
+    bool bias, residual, relu, same, ceil, count_pads, constant;
+} Shape;
+
+static Shape random_shape(void) {
+    Shape s = {.spatial = 1 + (uint32_t)random_below(2)};
+    static const int64_t sizes[] = {1, 2, 3, 4, 7, 16, 17, 40};
+    s.images = 1 + random_below(3);
+    s.groups = random_below(3) ? 1 : 1 + random_below(20);
+    s.channels = random_below(4) ? sizes[random_below(8)] : 1;
+    s.filters = random_below(4) ? sizes[random_below(8)] : 1;
+    s.same = random_below(6) == 0;
+    for (uint32_t i = 0; i < s.spatial; i++) {
+        s.taps[i] = 1 + random_below(4);
+        s.strides[i] = 1 + random_below(3);
+        s.dilations[i] = 1 + random_below(2);
+        s.pads[i] = random_below(s.taps[i] + 1);
+        s.pads[i + s.spatial] = random_below(s.taps[i] + 1);
+        s.in[i] = (s.taps[i] - 1) * s.dilations[i] + 1 + random_below(14);
+    }
+    s.bias = random_below(2);
+    s.residual = random_below(3) == 0;
+    s.relu = random_below(2);
+    s.ceil = random_below(3) == 0;
+    s.count_pads = random_below(2);
+    s.constant = random_below(2);
+    return s;
+}
+
+static int64_t out_size(const Shape *s, uint32_t i, bool ceil) {
+    if (s->same) return (s->in[i] + s->strides[i] - 1) / s->strides[i];
+    const int64_t room =
+        s->in[i] + s->pads[i] + s->pads[i + s->spatial] - (s->taps[i] - 1) * s->dilations[i] - 1;
+    int64_t steps = room / s->strides[i] + (ceil && room % s->strides[i] != 0);
+    if (ceil && steps * s->strides[i] >= s->in[i] + s->pads[i]) steps--;
+    return steps + 1;
+}
+
+/* (N, C, spatial …) or (N, spatial …, C) */
+static void dims_of(const Shape *s, int64_t channels, const int64_t *spatial, bool last,
+                    int64_t *dims) {
+    dims[0] = s->images;
+    dims[last ? s->spatial + 1 : 1] = channels;
+    for (uint32_t i = 0; i < s->spatial; i++) dims[(last ? 1 : 2) + i] = spatial[i];
+}
+
+static void turn(const float *from, float *to, int64_t images, int64_t channels, int64_t pixels) {
+    for (int64_t n = 0; n < images; n++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t p = 0; p < pixels; p++)
+                to[(n * pixels + p) * channels + c] = from[(n * channels + c) * pixels + p];
+}
+
+static void set_ints(KernelCase *c, const char *name, const int64_t *items, uint32_t count) {
+    case_attr(c, name, (PlainAttr){.kind = PLAIN_INTS, .count = count, .v.ints = items});
+}
+
+static void set_window(KernelCase *c, const Shape *s) {
+    set_ints(c, "kernel_shape", s->taps, s->spatial);
+    set_ints(c, "strides", s->strides, s->spatial);
+    set_ints(c, "dilations", s->dilations, s->spatial);
+    if (s->same)
+        case_text(c, "auto_pad", "SAME_UPPER");
+    else
+        set_ints(c, "pads", s->pads, 2 * s->spatial);
+}
+
+static float *random_data(Arena *arena, int64_t count) {
+    float *items = ARENA_ARRAY(arena, float, (uint64_t)count + 1);
+    for (int64_t i = 0; i < count; i++) items[i] = (float)random_below(1 << 16) / 32768 - 1;
+    return items;
+}
+
+/* Runs the operator with the channels second (domain "") or last, and gives its result. */
+typedef struct Run {
+    KernelCase c;
+    int64_t x[RANK], y[RANK], w[RANK];
+    bool constant[RANK];
+} Run;
+
+static void compare(const Shape *s, const KernelTensor *second, const KernelTensor *last,
+                    int64_t channels, float slack) {
+    const int64_t pixels = (int64_t)second->count / s->images / channels;
+    float *turned = malloc(second->count * sizeof *turned + 1);
+    assert_int_equal(second->count, last->count);
+    turn(second->data, turned, s->images, channels, pixels);
+    for (uint64_t i = 0; i < last->count; i++) {
+        const float got = ((const float *)last->data)[i];
+        if (!(fabsf(turned[i] - got) <= slack) && !(turned[i] == got))
+            fail_msg("element %llu: %g, expected %g", (unsigned long long)i, (double)got,
+                     (double)turned[i]);
+    }
+    free(turned);
+}
+
+static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
+    const int64_t channels = s->groups * s->channels, filters = s->groups * s->filters;
+    int64_t out[2], pixels = 1, results = 1;
+    for (uint32_t i = 0; i < s->spatial; i++) {
+        out[i] = out_size(s, i, false);
+        pixels *= s->in[i];
+        results *= out[i];
+    }
+    memset(run, 0, sizeof *run);
+    case_begin_in(&run->c, "demi.fused", last ? "ConvLast" : "Conv", 1);
+    run->c.call.provider = KERNEL_PROVIDER_OWN;
+    dims_of(s, channels, s->in, last, run->x);
+    dims_of(s, filters, out, last, run->y);
+    run->w[0] = filters;
+    run->w[1] = s->channels;
+    for (uint32_t i = 0; i < s->spatial; i++) run->w[2 + i] = s->taps[i];
+    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->x, data[0]);
+    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->w, data[1]);
+    if (s->bias)
+        case_in(&run->c, DTYPE_FLOAT, 1, run->w, data[2]);
+    else
+        case_omit(&run->c);
+    if (s->residual) case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y, data[3]);
+    case_out(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y);
+    if (last) {
+        turn(data[0], run->c.inputs[0].data, s->images, channels, pixels);
+        if (s->residual) turn(data[3], run->c.inputs[3].data, s->images, filters, results);
+    }
+    run->constant[1] = s->constant;
+    run->c.call.constant = run->constant;
+    set_window(&run->c, s);
+    case_int(&run->c, "group", s->groups);
+    if (s->relu) case_text(&run->c, "activation", "Relu");
+    if (!case_run(&run->c)) fail_msg("%s", run->c.err.what);
+}
+
+static void test_convolutions(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 600; i++) {
+        const Shape s = random_shape();
+        static Run second, last;
+        MemTrap trap;
+        Arena arena;
+        if (setjmp(trap.env)) fail_msg("out of memory");
+        arena_init(&arena, &trap);
+        const int64_t taps = s.taps[0] * (s.spatial > 1 ? s.taps[1] : 1);
+        const int64_t pixels = s.in[0] * (s.spatial > 1 ? s.in[1] : 1);
+        const int64_t most = s.images * s.groups * s.filters * 24 * 24 * 4;
+        float *const data[] = {random_data(&arena, s.images * s.groups * s.channels * pixels),
+                               random_data(&arena, s.groups * s.filters * s.channels * taps),
+                               random_data(&arena, s.groups * s.filters),
+                               random_data(&arena, most)};
+        run_conv(&second, &s, false, data);
+        run_conv(&last, &s, true, data);
+        compare(&s, &second.c.outputs[0], &last.c.outputs[0], s.groups * s.filters,
+                2e-6f * (float)(s.channels * taps + 4));
+        case_end(&second.c);
+        case_end(&last.c);
+        arena_free(&arena);
+    }
+}
+
+static void run_pool(Run *run, const Shape *s, bool last, bool mean) {
+    const int64_t channels = s->groups * s->channels;
+    int64_t out[2];
+    for (uint32_t i = 0; i < s->spatial; i++) out[i] = out_size(s, i, s->ceil);
+    memset(run, 0, sizeof *run);
+    const char *name = mean ? "AveragePool" : "MaxPool";
+    const char *name_last = mean ? "AveragePoolLast" : "MaxPoolLast";
+    case_begin_in(&run->c, last ? "demi.fused" : "", last ? name_last : name, last ? 1 : 19);
+    dims_of(s, channels, s->in, last, run->x);
+    dims_of(s, channels, out, last, run->y);
+    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->x, NULL);
+    case_out(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y);
+    set_window(&run->c, s);
+    if (s->ceil) case_int(&run->c, "ceil_mode", 1);
+    if (mean && s->count_pads) case_int(&run->c, "count_include_pad", 1);
+}
+
+static void test_pools(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 600; i++) {
+        Shape s = random_shape();
+        static Run second, last;
+        s.ceil = s.ceil && !s.same;
+        for (uint32_t k = 0; k < 2 * s.spatial; k++) /* pads are less than a window */
+            if (s.pads[k] >= s.taps[k % s.spatial]) s.pads[k] = s.taps[k % s.spatial] - 1;
+        run_pool(&second, &s, false, i & 1);
+        run_pool(&last, &s, true, i & 1);
+        KernelTensor *x = &second.c.inputs[0];
+        for (uint64_t k = 0; k < x->count; k++)
+            ((float *)x->data)[k] = k % 97 == 5 ? NAN : (float)random_below(1 << 12) / 64 - 32;
+        const int64_t channels = s.groups * s.channels;
+        turn(x->data, last.c.inputs[0].data, s.images, channels,
+             (int64_t)x->count / s.images / channels);
+        if (!case_run(&second.c)) fail_msg("%s", second.c.err.what);
+        if (!case_run(&last.c)) fail_msg("%s", last.c.err.what);
+        float *const results[] = {second.c.outputs[0].data, last.c.outputs[0].data};
+        for (int which = 0; which < 2; which++) /* NaN is NaN */
+            for (uint64_t k = 0; k < second.c.outputs[0].count; k++)
+                if (isnan(results[which][k])) results[which][k] = 12345;
+        compare(&s, &second.c.outputs[0], &last.c.outputs[0], channels, 1e-5f * 32);
+        case_end(&second.c);
+        case_end(&last.c);
+    }
+}
+
+/* Of three spatial axes there is none. */
+static void test_rank(void **unused) {
+    (void)unused;
+    KernelCase c;
+    case_begin_in(&c, "demi.fused", "ConvLast", 1);
+    case_in(&c, DTYPE_FLOAT, 5, CASE_DIMS(1, 2, 2, 2, 3), NULL);
+    case_in(&c, DTYPE_FLOAT, 5, CASE_DIMS(4, 3, 1, 1, 1), NULL);
+    case_out(&c, DTYPE_FLOAT, 5, CASE_DIMS(1, 2, 2, 2, 4));
+    assert_false(case_run(&c));
+    assert_string_equal(c.err.what, "data of rank 5");
+    case_end(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MaxPoolLast, AveragePoolLast: pools of channels-last data. A window is a list of pixels, all of
+ * whose channels are gone over side by side. What padding is, and NaN, is as in kernel_pool.c. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel_functions.h"
+#include "kernel_parts.h"
+#include "kernel_rows.h"
+#include "window.h"
+
+typedef struct PoolLast {
+    const Window *window;
+    const float *x;
+    float *y;
+    uint64_t channels;
+    bool mean, count_pads;
+    int64_t *indices; /* [lanes][size] */
+    uint64_t size;
+} PoolLast;
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+ROW_CLONES static void take_largest(float *y, const float *x, uint64_t n){
+    ROW_EACH(n, y[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i])} ROW_CLONES
+    static void take_sum(float *y, const float *x, uint64_t n){ROW_EACH(n, y[i] += x[i])} ROW_CLONES
+    static void divide(float *y, float count, uint64_t n) {
+    ROW_EACH(n, y[i] /= count)
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* One output's window; all arrays are [rank]. */
+typedef struct PoolPlace {
+    int64_t *output, *first, *last, *tap;
+    double counted; /* elements, with padding where that counts */
+    bool empty;
+} PoolPlace;
+
+static void place(const PoolLast *pool, PoolPlace *at) {
+    const Window *w = pool->window;
+    at->counted = 1;
+    at->empty = false;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t first, last;
+        window_taps(&w->axes[i], at->output[i], pool->count_pads, &first, &last);
+        at->counted *= (double)(last - first);
+        window_taps(&w->axes[i], at->output[i], false, &at->first[i], &at->last[i]);
+        at->tap[i] = at->first[i];
+        at->empty |= at->first[i] >= at->last[i];
+    }
+}
+
+/* The pixel of the tap at hand, of an image. */
+static uint64_t pixel_of(const Window *w, const PoolPlace *at) {
+    int64_t pixel = 0;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        const WindowAxis *axis = &w->axes[i];
+        pixel = pixel * axis->in + at->output[i] * axis->stride + at->tap[i] * axis->dilation -
+                axis->begin;
+    }
+    return (uint64_t)pixel;
+}
+
+static bool next_tap(const Window *w, PoolPlace *at) {
+    for (uint32_t i = w->rank; i-- > 0; at->tap[i] = at->first[i])
+        if (++at->tap[i] < at->last[i]) return true;
+    return false;
+}
+
+static void run_window(const PoolLast *pool, PoolPlace *at, const float *image, float *y) {
+    const uint64_t n = pool->channels;
+    place(pool, at);
+    if (at->empty) {
+        for (uint64_t c = 0; c < n; c++) y[c] = pool->mean ? 0 : -HUGE_VALF;
+        return;
+    }
+    memcpy(y, image + pixel_of(pool->window, at) * n, n * sizeof *y);
+    while (next_tap(pool->window, at)) {
+        const float *x = image + pixel_of(pool->window, at) * n;
+        if (pool->mean)
+            take_sum(y, x, n);
+        else
+            take_largest(y, x, n);
+    }
+    if (pool->mean) divide(y, (float)at->counted, n);
+}
+
+static void run_outputs(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const PoolLast *pool = data;
+    const Window *w = pool->window;
+    const uint32_t rank = w->rank;
+    int64_t *own = pool->indices + lane * pool->size;
+    PoolPlace at = {own, own + rank, own + 2 * (uint64_t)rank, own + 3 * (uint64_t)rank, 0, false};
+    uint64_t rest = first % w->out;
+    for (uint32_t i = rank; i-- > 0; rest /= (uint64_t)w->axes[i].out)
+        at.output[i] = (int64_t)(rest % (uint64_t)w->axes[i].out);
+    for (uint64_t o = first; o < end; o++) {
+        const float *image = pool->x + o / w->out * w->in * pool->channels;
+        run_window(pool, &at, image, pool->y + o * pool->channels);
+        window_next_output(w, at.output);
+    }
+}
+
+static bool run_pool(KernelCall *call, bool mean) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    KernelTensor *y = &call->outputs[0];
+    Window window;
+    if (!window_make(call, attrs, NULL, &window)) return false;
+    if (x->dims[0] != y->dims[0] || x->dims[x->rank - 1] != y->dims[x->rank - 1])
+        return kernel_fail(call, "the result is of another size");
+    if (y->count == 0) return true;
+    if (x->count == 0) return kernel_fail(call, "the input is empty");
+    PoolLast pool = {.window = &window,
+                     .x = x->data,
+                     .y = y->data,
+                     .channels = (uint64_t)x->dims[x->rank - 1],
+                     .mean = mean,
+                     .count_pads = attrs->count_include_pad != 0,
+                     .size = 4 * (uint64_t)window.rank + 8};
+    double taps = 1;
+    for (uint32_t i = 0; i < window.rank; i++) taps *= (double)window.axes[i].taps;
+    pool.indices = ARENA_ARRAY(call->scratch, int64_t, pool.size * kernel_threads(call));
+    const uint64_t outputs = y->count / pool.channels;
+    kernel_run_parts(call->workers, kernel_work_cut(call, taps * (double)y->count, outputs),
+                     run_outputs, &pool);
+    return true;
+}
+
+bool kernel_max_pool_last(KernelCall *call) {
+    return run_pool(call, false);
+}
+bool kernel_average_pool_last(KernelCall *call) {
+    return run_pool(call, true);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* choose-layouts: regions of convolutions have their channels last, for plans.
+ *
+ * A node whose operator can (OpLayout) has its channels second, as ONNX has them, or last; where
+ * what makes a value and what reads it differ, the value is turned, once for all its readers. The
+ * choice is a minimum cut, the source's side being channels-last. A value of n elements costs n
+ * where it is turned:
+ *
+ *     made last, some reader second:    maker -n-> a, a -inf-> each reader
+ *     made second, some reader last:    each reader -inf-> b, b -n-> maker
+ *
+ * and a convolution that has its channels second costs what it would gain: source -> node. All that
+ * can't is the sink. A Transpose that the model has, from one layout to the other, is one of these
+ * turnings: what it makes is there in both layouts, and what it reads costs n where it is not made
+ * last. Of all minimum cuts the one with most nodes channels-last is taken.
+ *
+ * Then the nodes are changed one after the other (layout_change), and what they make is turned back
+ * for readers that stay. What follows the channels of a constant is computed when the plan is
+ * folded. Not in faithful plans, as sums are made in another order.
+ */
+#include <stddef.h>
+
+#include "layout_node.h"
+#include "max_flow.h"
+
+typedef struct Layouts {
+    Fuse *fuse;
+    Graph *graph;
+    Arena *scratch;
+    uint32_t values, nodes; /* ids before the pass */
+    uint32_t *vars;         /* [nodes]: of the network; 0: it can't */
+    Value **last;           /* [values]: with the channels last, where it is there */
+    FlowNetwork flow;
+    int64_t infinite;
+} Layouts;
+
+/* ---- the cut --------------------------------------------------------------------------------- */
+
+static bool has_layout(const Value *value) {
+    const int64_t rank = fuse_rank(value);
+    return rank >= LAYOUT_RANK_LEAST && rank <= LAYOUT_RANK_MOST;
+}
+
+static uint32_t var_of(const Layouts *l, const Node *node) {
+    const bool ours = node && node->graph == l->graph && node->id < l->nodes;
+    return ours && l->vars[node->id] ? l->vars[node->id] : (uint32_t)FLOW_SINK;
+}
+
+static uint32_t reader_of(const Layouts *l, const Use *use) {
+    return use->node && layout_follows(use->node, use->index) ? var_of(l, use->node)
+                                                              : (uint32_t)FLOW_SINK;
+}
+
+/* A value that a node makes: what it costs where the layouts of makers and readers differ. */
+static void add_value(Layouts *l, const Value *value) {
+    const int64_t cost = layout_cost(value);
+    const bool both = layout_is_turn(value->producer, true);
+    const uint32_t maker = both ? (uint32_t)FLOW_SOURCE : var_of(l, value->producer);
+    uint32_t second = 0, last = 0; /* a and b above */
+    if (value->referenced && maker != FLOW_SINK) flow_add_arc(&l->flow, maker, FLOW_SINK, cost, 0);
+    for (const Use *use = value->uses; use; use = use->next) {
+        if (layout_is_turn(use->node, false)) {
+            if (maker > FLOW_SINK) flow_add_arc(&l->flow, FLOW_SOURCE, maker, cost, 0);
+            continue;
+        }
+        const uint32_t reader = reader_of(l, use);
+        if (reader == maker || (maker == FLOW_SINK && reader == FLOW_SINK)) continue;
+        if (!second) {
+            second = flow_add_node(&l->flow);
+            last = flow_add_node(&l->flow);
+            flow_add_arc(&l->flow, maker, second, cost, 0);
+            flow_add_arc(&l->flow, last, maker, cost, 0);
+        }
+        flow_add_arc(&l->flow, second, reader, l->infinite, 0);
+        flow_add_arc(&l->flow, reader, last, l->infinite, 0);
+    }
+}
+
+/* More than all finite capacities together; false where nothing can gain. */
+static bool sum_up(Layouts *l) {
+    int64_t gains = 0;
+    l->infinite = 1;
+    for (const Node *node = l->graph->first; node; node = node_after(node)) {
+        const int64_t gain = layout_gain(node);
+        gains += gain;
+        l->infinite += gain;
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            const Value *value = node->outputs[i];
+            if (value && has_layout(value))
+                l->infinite += layout_cost(value) * (3 + (int64_t)value->use_count);
+        }
+        if (l->infinite > INT64_MAX / 1024 / (1 + (int64_t)l->nodes)) return false;
+    }
+    for (size_t i = 0; i < l->graph->inputs.count; i++)
+        if (has_layout(l->graph->inputs.items[i]))
+            l->infinite += layout_cost(l->graph->inputs.items[i]) * 4;
+    return gains > 0;
+}
+
+static void choose(Layouts *l) {
+    flow_init(&l->flow, l->scratch);
+    for (const Node *node = l->graph->first; node; node = node_after(node))
+        if (layout_can(node)) l->vars[node->id] = flow_add_node(&l->flow);
+    for (const Node *node = l->graph->first; node; node = node_after(node)) {
+        const int64_t gain = l->vars[node->id] ? layout_gain(node) : 0;
+        if (gain) flow_add_arc(&l->flow, FLOW_SOURCE, l->vars[node->id], gain, 0);
+        for (uint32_t i = 0; i < node->output_count; i++)
+            if (node->outputs[i] && has_layout(node->outputs[i])) add_value(l, node->outputs[i]);
+    }
+    for (size_t i = 0; i < l->graph->inputs.count; i++)
+        if (has_layout(l->graph->inputs.items[i])) add_value(l, l->graph->inputs.items[i]);
+    flow_solve(&l->flow);
+}
+
+/* ---- the change ------------------------------------------------------------------------------ */
+
+static Value *last_of(Layouts *l, Node *at, Value *value) {
+    if (value->id >= l->values) return layout_turn(l->fuse, at, value, false);
+    if (!l->last[value->id]) l->last[value->id] = layout_turn(l->fuse, at, value, false);
+    return l->last[value->id];
+}
+
+static void change(Layouts *l, Node *node) {
+    Value **inputs = ARENA_ARRAY(l->scratch, Value *, node->input_count + 1);
+    Value **outputs = ARENA_ARRAY(l->scratch, Value *, node->output_count + 1);
+    Value **before = ARENA_ARRAY(l->scratch, Value *, node->output_count + 1);
+    const uint32_t count = node->output_count;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (layout_follows(node, i)) inputs[i] = last_of(l, node, node->inputs[i].value);
+    for (uint32_t i = 0; i < count; i++) before[i] = node->outputs[i];
+    const LayoutChange made = {l->fuse, node, inputs, outputs};
+    layout_change(&made);
+    for (uint32_t i = 0; i < count; i++)
+        if (before[i]) l->last[before[i]->id] = outputs[i];
+}
+
+/* A Transpose of the model's that turns what is there already. */
+static void skip_turn(Layouts *l, Node *turn) {
+    Value *from = turn->inputs[0].value, *to = turn->outputs[0];
+    if (from->id >= l->values || !l->last[from->id]) return;
+    Node *same =
+        node_new(turn->graph, turn, sym_intern_cstr(&l->fuse->ctx->model->syms, "Identity"), NULL);
+    same->name = turn->name;
+    node_resize_inputs(same, 1);
+    node_resize_outputs(same, 1);
+    node_set_input(same, 0, l->last[from->id]);
+    node_set_output(turn, 0, NULL);
+    node_set_output(same, 0, to);
+    node_remove_unswept(turn);
+}
+
+/* What has lost its producer but not its readers. */
+static void turn_back(Layouts *l, Value *value) {
+    Value *last = l->last[value->id];
+    if (!value->uses && !value->referenced) return;
+    Node *turn = layout_turn(l->fuse, last->producer, last, true)->producer;
+    node_move_before(turn, node_after(last->producer));
+    node_set_output(turn, 0, NULL);
+    node_set_output(turn, 0, value);
+}
+
+static void run_graph(Fuse *fuse, Graph *graph) {
+    Arena *scratch = fuse->ctx->scratch;
+    Layouts l = {.fuse = fuse,
+                 .graph = graph,
+                 .scratch = scratch,
+                 .values = fuse->ctx->model->value_count,
+                 .nodes = fuse->ctx->model->node_count};
+    l.vars = ARENA_ARRAY(scratch, uint32_t, l.nodes + 1);
+    l.last = ARENA_ARRAY(scratch, Value *, l.values + 1);
+    if (!sum_up(&l)) return;
+    choose(&l);
+    Node **nodes = ARENA_ARRAY(scratch, Node *, graph->node_count + 1);
+    Value **made = ARENA_ARRAY(scratch, Value *, l.values + 1);
+    size_t count = 0, values = 0;
+    for (Node *node = graph->first; node; node = node_after(node)) nodes[count++] = node;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t var = l.vars[nodes[i]->id];
+        if (layout_is_turn(nodes[i], false)) skip_turn(&l, nodes[i]);
+        if (!var || !flow_on_source_side(&l.flow, var)) continue;
+        for (uint32_t k = 0; k < nodes[i]->output_count; k++)
+            if (nodes[i]->outputs[k]) made[values++] = nodes[i]->outputs[k];
+        change(&l, nodes[i]);
+    }
+    for (size_t i = 0; i < values; i++) turn_back(&l, made[i]);
+}
+
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    Fuse fuse = {.ctx = ctx, .options = options};
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    (void)err;
+    for (size_t i = 0; i < graphs.count; i++)
+        if (graph_is_within(graphs.items[i], ctx->model->graph)) run_graph(&fuse, graphs.items[i]);
+    for (size_t i = 0; i < graphs.count; i++) graph_sweep(graphs.items[i]);
+    return true;
+}
+
+const PassInfo choose_layouts_pass = {
+    .name = "choose-layouts",
+    .summary = "give regions of convolutions their channels last, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .idempotent = true,
+    .run = run,
+};

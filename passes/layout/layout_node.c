@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which nodes can have their channels last; see layout_node.h. */
+#include "layout_node.h"
+
+#include "constants.h"
+#include "isa.h"
+#include "placement_cost.h"
+
+enum {
+    WINDOW_RANK_MOST = 4,   /* there are kernels for one and two spatial axes */
+    MACS_PER_ELEMENT = 300, /* of a convolution, whose time is less by that of moving an element */
+    GROUP_LEAST = 4,        /* channels of a group that are worth it, where it is not one alone */
+};
+
+static OpLayout kind_of(const Node *node) {
+    const OpRecord *record = fuse_record(node);
+    return record ? (OpLayout)record->layout : LAYOUT_FIRST;
+}
+
+static int64_t rank_of(const Node *node) {
+    return node->output_count && node->outputs[0] ? fuse_rank(node->outputs[0]) : -1;
+}
+
+/* One element, whatever its rank. */
+static bool is_single(const Value *value) {
+    const int64_t rank = fuse_rank(value);
+    for (int64_t i = 0; i < rank; i++)
+        if (fuse_dim(value, i) != 1) return false;
+    return rank >= 0;
+}
+
+static bool is_int64(const Value *value) {
+    return value_type(value)->kind == TYPE_TENSOR && type_dtype(value->type) == DTYPE_INT64;
+}
+
+/* ---- by kind --------------------------------------------------------------------------------- */
+
+static bool each_can(const Node *node, int64_t rank) {
+    if (node->input_count > 1 && fuse_opset(node) < 7) return false; /* operands may be aligned */
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = fuse_input(node, i);
+        if (!value || is_single(value)) continue;
+        const int64_t of = fuse_rank(value);
+        if (of < 0 || of > rank || (of < rank && !value_is_constant(value))) return false;
+    }
+    return true;
+}
+
+/* The node's `axis` is within its rank. */
+static bool has_axis(const Node *node, int64_t rank) {
+    const OpSchema *schema = node_schema(node);
+    const OpAttr *known = schema ? op_schema_attr(schema, "axis") : NULL;
+    const Attr *attr = node_attr(node, "axis");
+    int64_t axis = known && known->has_default ? known->value.i : INT64_MAX;
+    return known && (!attr || attr_int(attr, &axis)) && axis >= -rank && axis < rank;
+}
+
+/* Normalisations over what follows the axis, as softmax was before version 13, are none. */
+static bool axis_can(const Node *node, int64_t rank) {
+    const OpSchema *schema = node_schema(node);
+    const bool moves = fuse_record(node)->work == WORK_MOVES;
+    const Value *scale = moves ? NULL : fuse_input(node, 1);
+    if (!schema || (!moves && !scale && schema->since < 13)) return false;
+    if (node_attr(node, "block_size")) return false; /* scales are laid out as the data is */
+    for (uint32_t i = 1; moves && i < node->input_count; i++)
+        if (op_record_gives(fuse_record(node), i) && fuse_rank(fuse_input(node, i)) != rank)
+            return false;
+    return (scale && is_single(scale)) || has_axis(node, rank);
+}
+
+static bool axes_can(const Node *node) {
+    const Value *axes = fuse_input(node, 1);
+    const Attr *attr = node_attr(node, "axes");
+    return node_attr_int(node, "keepdims", 1) != 0 && (!axes || is_int64(axes)) &&
+           (!attr || !attr->ref);
+}
+
+static bool slices_can(const Node *node) {
+    const Value *starts = fuse_input(node, 1), *axes = fuse_input(node, 3);
+    if (fuse_opset(node) < 10 || !starts) return false;
+    return axes ? is_int64(axes) : is_int64(starts) && fuse_dim(starts, 0) >= 0;
+}
+
+static bool pads_can(const Node *node, int64_t rank) {
+    const Value *pads = fuse_input(node, 1), *axes = fuse_input(node, 3);
+    return fuse_opset(node) >= 11 && pads &&
+           (axes ? is_int64(axes) : fuse_dim(pads, 0) == 2 * rank);
+}
+
+static bool sizes_can(const Node *node, int64_t rank) {
+    const Value *scales = fuse_input(node, 2), *sizes = fuse_input(node, 3);
+    if (fuse_opset(node) < 11 || node_attr(node, "axes") ||
+        fuse_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize", false))
+        return false;
+    return (sizes && fuse_dim(sizes, 0) == rank) || (scales && fuse_dim(scales, 0) == rank);
+}
+
+/* Products of bfloat16 that the processor computes have kernels for channels that come second. */
+static bool window_can(const Node *node, int64_t rank) {
+    const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
+    if (rank > WINDOW_RANK_MOST || !fuse_takes(x) || (w && fuse_rank(w) != rank)) return false;
+    if (type_dtype(x->type) == DTYPE_BFLOAT16 && isa_has_bfloat16()) return false;
+    return node->output_count == 1 || !node->outputs[1];
+}
+
+static bool kind_can(const Node *node, int64_t rank) {
+    switch (kind_of(node)) {
+    case LAYOUT_FIRST:
+    case LAYOUT_ORDER: return false;
+    case LAYOUT_EACH: return each_can(node, rank);
+    case LAYOUT_AXIS: return axis_can(node, rank);
+    case LAYOUT_AXES: return axes_can(node);
+    case LAYOUT_SLICES: return slices_can(node);
+    case LAYOUT_PADS: return pads_can(node, rank);
+    case LAYOUT_SIZES: return sizes_can(node, rank);
+    case LAYOUT_WINDOW: return window_can(node, rank);
+    case LAYOUT_MEAN:
+    case LAYOUT_MOST: return true;
+    }
+    return false;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+bool layout_can(const Node *node) {
+    const int64_t rank = rank_of(node);
+    const Value *x = fuse_input(node, 0);
+    if (kind_of(node) == LAYOUT_FIRST || rank < LAYOUT_RANK_LEAST || rank > LAYOUT_RANK_MOST || !x)
+        return false;
+    if (kind_of(node) != LAYOUT_EACH && fuse_rank(x) != rank) return false;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (node->outputs[i] && (fuse_rank(node->outputs[i]) != rank ||
+                                 value_type(node->outputs[i])->kind != TYPE_TENSOR))
+            return false;
+    return kind_can(node, rank);
+}
+
+bool layout_follows(const Node *node, uint32_t i) {
+    const Value *value = fuse_input(node, i);
+    const OpLayout kind = kind_of(node);
+    if (!value || value_is_constant(value)) return false;
+    if (kind == LAYOUT_EACH) return !is_single(value);
+    if (kind == LAYOUT_WINDOW) return i == 0 || i == 3;
+    return i == 0 || (kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
+                      op_record_gives(fuse_record(node), i));
+}
+
+bool layout_is_turn(const Node *node, bool back) {
+    uint32_t count;
+    if (!node || kind_of(node) != LAYOUT_ORDER || !node->outputs[0]) return false;
+    const Attr *attr = node_attr(node, "perm");
+    const int64_t *perm = attr ? attr_ints(attr, &count) : NULL;
+    if (!perm || attr->ref || count < LAYOUT_RANK_LEAST || count > LAYOUT_RANK_MOST) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t last = (uint32_t)layout_axis(i, count);
+        if (perm[back ? i : last] != (back ? last : i)) return false;
+    }
+    return true;
+}
+
+int64_t layout_gain(const Node *node) {
+    const OpRecord *record = fuse_record(node);
+    const Value *w = fuse_input(node, 1);
+    if (!record || record->work != WORK_CONV || !w || !layout_can(node)) return 0;
+    const int64_t channels = fuse_dim(w, 1), group = node_attr_int(node, "group", 1);
+    if (group > 1 && channels < GROUP_LEAST && (channels != 1 || fuse_dim(w, 0) != group)) return 0;
+    double macs = (double)placement_elements(node->outputs[0]);
+    for (int64_t i = 1; i < fuse_rank(w); i++)
+        if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
+    return macs < 1e15 ? (int64_t)(macs / MACS_PER_ELEMENT) : (int64_t)1e12;
+}
+
+int64_t layout_cost(const Value *value) {
+    bool moves = fuse_dim(value, 1) != 1;
+    for (int64_t i = 2; moves && i < fuse_rank(value); i++)
+        if (fuse_dim(value, i) != 1) return (int64_t)placement_elements(value) + 1;
+    return 1;
+}
