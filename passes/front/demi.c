@@ -531,7 +531,7 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
     "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
     "fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                         \
-    "},fuse-layer-norm{numerics=" numerics "},"                                                    \
+    "},join-products{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"               \
     "fuse-kernel-casts{numerics=" numerics "}," layouts "eliminate-dead,"                          \
     "lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
