@@ -10,7 +10,8 @@
 #define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first," widen "fuse-gelu{numerics=" numerics  \
     "},fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics                            \
-    "},fuse-matmul{numerics=" numerics "},fuse-layer-norm{numerics=" numerics                      \
+    "},fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                       \
+    "},join-products{numerics=" numerics "},fuse-layer-norm{numerics=" numerics                    \
     "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
     "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
