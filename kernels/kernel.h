@@ -146,6 +146,7 @@ struct KernelCall {
     Workers *workers; /* the threads to use; NULL: the caller's alone */
     KernelProvider provider;
     bool faithful;  /* 16-bit results are to be those of the own rows, to the last bit */
+    bool small;     /* memory before time: constants are to stay as they are stored */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
     Err *err;

@@ -19,7 +19,7 @@ static const double cubic = 0.044715;
 
 /* A product taken apart: number * factors. */
 typedef struct Product {
-    double number;
+    double number, slack; /* what roundings of the constants in it may have made of it */
     const Value *factors[MOST_FACTORS];
     size_t count;
     bool overflow; /* more factors than any GELU has */
@@ -27,12 +27,13 @@ typedef struct Product {
 } Product;
 
 static double slack_of(const Value *value) {
-    Dtype dtype = type_dtype(value->type);
+    Dtype dtype = fuse_rounded_to(value);
     return dtype == DTYPE_FLOAT16 ? 2e-3 : dtype == DTYPE_BFLOAT16 ? 2e-2 : 2e-5;
 }
 
 static bool is_about(const Product *product, double number, const Value *like) {
-    return !product->overflow && fabs(product->number - number) <= slack_of(like) * number;
+    double slack = fmax(product->slack, slack_of(like));
+    return !product->overflow && fabs(product->number - number) <= slack * number;
 }
 
 /* The number of a constant that does not raise its product's rank. */
@@ -49,14 +50,16 @@ static void take_apart(const Value *value, const Value *stop, Product *product, 
 static void take_factor(const Value *value, const Value *of, const Value *stop, Product *product,
                         int depth) {
     double number;
-    if (number_of(value, of, &number))
+    if (number_of(value, of, &number)) {
         product->number *= number;
-    else if (value != stop && fuse_reader(value))
+        product->slack = fmax(product->slack, slack_of(value));
+    } else if (value != stop && fuse_reader(value)) {
         take_apart(value, stop, product, depth + 1);
-    else if (product->count < MOST_FACTORS)
+    } else if (product->count < MOST_FACTORS) {
         product->factors[product->count++] = value;
-    else
+    } else {
         product->overflow = true;
+    }
 }
 
 /* Multiplies `product` by what makes `value`; `stop` is not looked into. */
@@ -70,6 +73,7 @@ static void take_apart(const Value *value, const Value *stop, Product *product, 
     } else if (depth < MOST_DEPTH && two && fuse_is(node, "Div") &&
                number_of(node->inputs[1].value, node->inputs[0].value, &number) && number != 0) {
         product->number /= number;
+        product->slack = fmax(product->slack, slack_of(node->inputs[1].value));
         take_factor(node->inputs[0].value, node->inputs[1].value, stop, product, depth);
     } else if (product->count < MOST_FACTORS) {
         product->factors[product->count++] = value;

@@ -88,10 +88,21 @@ static bool may_read(const Node *kernel, const Value *value) {
     return is_kernel(kernel) && !(second && fuse_input(kernel, 0) == value);
 }
 
+/* True where the value follows from constants alone, by few nodes: `left` may yet be looked at. */
+static bool is_computed_ahead(const Value *value, int *left) {
+    if (value_is_constant(value)) return true;
+    const Node *node = value->producer;
+    if (!node || !node->input_count || --*left < 0) return false;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i].value && !is_computed_ahead(node->inputs[i].value, left)) return false;
+    return true;
+}
+
 static bool fuse_read(Fuse *fuse, Node *cast) {
     Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
     Node *kernel = fuse_reader(wide);
-    if (type_dtype(wide->type) != DTYPE_FLOAT || value_is_constant(x) || !kernel ||
+    int left = 64;
+    if (type_dtype(wide->type) != DTYPE_FLOAT || is_computed_ahead(x, &left) || !kernel ||
         !may_read(kernel, wide))
         return false;
     kernel = as_fused(fuse, kernel);

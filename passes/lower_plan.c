@@ -153,11 +153,21 @@ static bool add_narrow(Lower *l, const Tensor *tensor, uint64_t count, uint32_t 
     return true;
 }
 
+/* What of a constant goes into the plan: of one that is 16 bit widened, the 16 bit, but for small
+ * ones, which are not worth it. */
+static const Tensor *stored_tensor(const Tensor *tensor) {
+    enum { SMALL = 1024 };
+    const Tensor *of = tensor->cast_of;
+    bool narrow = of && (of->dtype == DTYPE_FLOAT16 || of->dtype == DTYPE_BFLOAT16);
+    return narrow && tensor->dtype == DTYPE_FLOAT && tensor_count(tensor) > SMALL ? of : tensor;
+}
+
 /* `again`: not for the first time. */
 static bool add_tensor(Lower *l, const Tensor *tensor, bool again, uint32_t *number) {
     if (!tensor) return err_set(l->err, ERR_MODEL, "a tensor is missing");
     if (!tensor_check(tensor, l->err)) return false;
-    if (!take_room(l, again, tensor_raw_size(tensor))) return false;
+    const Tensor *data = stored_tensor(tensor);
+    if (!take_room(l, again, tensor_raw_size(data))) return false;
     Dtype dtype = (Dtype)tensor->dtype;
     uint64_t count = tensor_count(tensor);
     if (dtype == DTYPE_STRING) {
@@ -166,12 +176,13 @@ static bool add_tensor(Lower *l, const Tensor *tensor, bool again, uint32_t *num
     }
     if (dtype_bits(dtype) < 8) return add_narrow(l, tensor, count, number);
     PlanValue value = {.dtype = (uint8_t)dtype,
+                       .stored = data == tensor ? 0 : (uint8_t)data->dtype,
                        .rank = tensor->rank,
                        .dims = plan_add_numbers(&l->b, tensor->dims, tensor->rank),
                        .data = PLAN_NO_DATA};
     VEC_PUSH(l->ctx->scratch, &l->b.values, value);
     *number = (uint32_t)l->b.values.count - 1;
-    plan_set_data(&l->b, *number, tensor_raw_size(tensor), read_tensor, (void *)(uintptr_t)tensor);
+    plan_set_data(&l->b, *number, tensor_raw_size(data), read_tensor, (void *)(uintptr_t)data);
     return true;
 }
 
@@ -562,7 +573,7 @@ static const char *const numerics_names[] = {
 
 typedef struct LowerPlanOptions {
     int numerics;
-    bool fold;
+    bool fold, small;
     int64_t memory;
 } LowerPlanOptions;
 
@@ -571,6 +582,8 @@ static const PassOption options_table[] = {
      "what the plan says of the passes before: faithful where they left all rounding as it was"},
     {"fold", OPTION_BOOL, offsetof(LowerPlanOptions, fold), NULL, NULL,
      "execute what depends on constants alone, and store the results"},
+    {"small", OPTION_BOOL, offsetof(LowerPlanOptions, small), NULL, NULL,
+     "what the plan says of the passes before: 16-bit values were kept, which takes less memory"},
     {"memory", OPTION_INT, offsetof(LowerPlanOptions, memory), NULL, NULL,
      "most bytes that calls of functions, sparse constants and results may take; 0: in proportion "
      "to the model"},
@@ -584,6 +597,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     uint32_t first;
     plan_builder_init(&l.b, ctx->scratch);
     l.b.numerics = (PlanNumerics)options->numerics;
+    l.b.small = options->small;
     l.b.budget = options->memory > 0 ? (uint64_t)options->memory : 0;
     l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);

@@ -18,6 +18,7 @@
 #include "cast_node.h"
 #include "compare.h"
 #include "constants.h"
+#include "declared_types.h"
 #include "infer_dtypes.h"
 #include "op_facts.h"
 #include "op_types.h"
@@ -340,19 +341,6 @@ static void unite_operands(void *data, Node *node) {
     }
 }
 
-static void sync_declarations(Graph *graph) {
-    bool main_graph = graph == graph->model->graph;
-    for (size_t i = 0; !main_graph && i < graph->inputs.count; i++) {
-        Dtype dtype = type_dtype(graph->inputs.items[i]->type);
-        if (dtype) value_declare_input(graph->inputs.items[i], dtype);
-    }
-    for (size_t i = 0; !main_graph && i < graph->outputs.count; i++) {
-        Dtype dtype = type_dtype(graph->outputs.items[i]->use.value->type);
-        if (dtype) graph_declare_output(graph, (uint32_t)i, dtype);
-    }
-    for (size_t i = 0; i < graph->infos.count; i++) value_sync_info(graph->infos.items[i]);
-}
-
 /* Outputs that are declared low are low still. */
 static void lower_outputs(PassCtx *ctx, Graph *graph) {
     Model *model = graph->model;
@@ -428,7 +416,7 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     restore_constants(ctx, &graphs, &classes);
     InferHook hook = {.before_node = unite_operands, .data = ctx};
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
-    for (size_t i = 0; i < graphs.count; i++) sync_declarations(graphs.items[i]);
+    for (size_t i = 0; i < graphs.count; i++) declared_types_follow(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);
     restore_imports(ctx->model, &graphs);
     while (model_take_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK)) {

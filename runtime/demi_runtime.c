@@ -14,7 +14,6 @@
 #include "onednn.h"
 #include "exec_memory.h"
 #include "input_use.h"
-#include "plan_file.h"
 #include "processors.h"
 #include "step_form.h"
 #include "step_replace.h"
@@ -133,6 +132,7 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
         made->bytes = bytes;
         made->size = size;
         made->loaded.changes = file && file->mapped;
+        made->loaded.file = &made->file;
         open_plan(made, bytes, size, err);
     }
     if (made && file)
@@ -228,6 +228,7 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
     exec->options.workers =
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
+    exec->options.small = options->small;
     exec->progress.seed = options->seed;
     if (options->step_limit) exec->options.step_limit = options->step_limit;
     context->time_limit = options->time_limit;

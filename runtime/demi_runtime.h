@@ -154,10 +154,12 @@ typedef struct DemiContextOptions {
     DemiKernels kernels;
     double time_limit; /* seconds that a run may take, 0: any number. Asked before every step and
                           iteration: a step that has begun is not interrupted */
+    bool small; /* constants stay in 16 bit in memory, as plans have them, and are widened in every
+                   run, some at a time; otherwise once, for all contexts of the plan */
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
-    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0 }
+    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
  * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.

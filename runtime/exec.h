@@ -12,6 +12,7 @@
 
 #include "kernel.h"
 #include "plan.h"
+#include "plan_file.h"
 #include "plan_share.h"
 #include "shape.h"
 #include "value_store.h"
@@ -44,8 +45,11 @@ struct LoadedStep {
 typedef struct LoadedPlan {
     Plan plan;
     bool changes; /* DATA may become anything at any time: what indexes by it has its own copy */
+    const PlanFile *file;    /* where the plan lies; NULL: in the caller's memory */
     LoadedStep *steps;       /* [plan.step_count] */
-    KernelTensor *constants; /* [plan.value_count]; not present where a value is none */
+    KernelTensor *constants; /* [plan.value_count]; not present where a value is none. In the type
+                                that they are stored in, which may be another than that of the value
+                                where kernels alone read it (step_form.c) */
     bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
     uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
@@ -64,6 +68,7 @@ typedef struct ExecOptions {
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
     KernelProvider provider;
     bool faithful;       /* the plan's numerics, which exec_init sets */
+    bool small;          /* constants stay as they are stored */
     bool keeps_values;   /* no step works in place: the caller reads values that end */
     uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
     double deadline;     /* of exec_now's clock; 0: none */

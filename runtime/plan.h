@@ -32,7 +32,7 @@
 #include "vec.h"
 
 enum {
-    PLAN_VERSION = 1,
+    PLAN_VERSION = 2,
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
 };
@@ -63,8 +63,9 @@ typedef struct PlanSection {
 } PlanSection;
 
 typedef struct PlanHeader {
-    char magic[8];              /* PLAN_MAGIC */
-    uint16_t version, numerics; /* numerics: a PlanNumerics */
+    char magic[8]; /* PLAN_MAGIC */
+    uint16_t version;
+    uint8_t numerics, small; /* a PlanNumerics; 1 where 16-bit values were kept for memory's sake */
     uint32_t header_size;
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
@@ -102,11 +103,18 @@ typedef enum PlanKind {
 typedef struct PlanValue {
     uint32_t name;
     uint8_t kind, dtype;
-    uint16_t zero;
+    uint8_t stored; /* a constant of FLOAT whose data is FLOAT16 or BFLOAT16, to be widened where
+                       it is read: that type; else UNDEFINED */
+    uint8_t zero;
     uint32_t rank;       /* PLAN_NONE where unknown */
     uint32_t dims;       /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
     uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
 } PlanValue;
+
+/* The type of the elements that a constant has in DATA. */
+static inline Dtype plan_stored(const PlanValue *value) {
+    return (Dtype)(value->stored ? value->stored : value->dtype);
+}
 
 /* A value has one place that defines it: a constant, an input of a graph, or an output of a
  * step. */
@@ -189,12 +197,13 @@ typedef struct PlanConstant {
     void *data;
 } PlanConstant;
 
-/* A plan that is being made. Fill `source`, `numerics` and `budget`; the rest is these
+/* A plan that is being made. Fill `source`, `numerics`, `small` and `budget`; the rest is these
  * functions'. */
 typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
     PlanNumerics numerics;
+    bool small;      /* see the header's */
     uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
@@ -222,6 +231,8 @@ uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count)
 /* Gives value `value` constant data of `size` bytes, read when the plan is written. */
 void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read,
                    void *data);
+/* Gives it the data that `other` has. */
+void plan_share_data(PlanBuilder *builder, uint32_t value, uint32_t other);
 
 /* Executes steps whose operands are all constant, and drops what nothing reads any more
  * (plan_fold.c says what is left alone). All must be in the builder; results lie in its arena.

@@ -56,6 +56,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
         return false;
     }
     if (header->numerics >= PLAN_NUMERICS_COUNT) return damaged(c, "numerics", header->numerics);
+    if (header->small > 1) return damaged(c, "numerics", header->small);
     if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
     uint64_t end = sizeof *header;
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
@@ -107,13 +108,20 @@ static size_t stored_size(Dtype dtype) {
     return dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
 }
 
+/* True where data of the one type may stand for the other. */
+static bool stored_ok(const PlanValue *value) {
+    if (!value->stored) return true;
+    return value->dtype == DTYPE_FLOAT && value->data != PLAN_NO_DATA &&
+           (value->stored == DTYPE_FLOAT16 || value->stored == DTYPE_BFLOAT16);
+}
+
 static bool check_constant(Check *c, const PlanValue *value) {
-    uint64_t count, bytes;
+    uint64_t count, bytes, size = stored_size(plan_stored(value));
     if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || value->data % PLAN_ALIGN ||
-        !stored_size(value->dtype) || value->data > c->counts[PLAN_DATA] ||
+        !size || value->data > c->counts[PLAN_DATA] ||
         value->size > c->counts[PLAN_DATA] - value->data ||
         !checked_count(c->plan->numbers + value->dims, value->rank, &count) ||
-        !checked_mul(count, stored_size(value->dtype), &bytes) || bytes != value->size)
+        !checked_mul(count, size, &bytes) || bytes != value->size)
         return false;
     const uint32_t *texts = (const void *)(c->plan->data + value->data);
     for (uint64_t i = 0; value->dtype == DTYPE_STRING && i < count; i++)
@@ -124,8 +132,8 @@ static bool check_constant(Check *c, const PlanValue *value) {
 static bool check_values(Check *c) {
     for (uint32_t i = 0; i < c->plan->value_count; i++) {
         const PlanValue *value = &c->plan->values[i];
-        bool ok =
-            text_ok(c, value->name) && value->kind < PLAN_KIND_COUNT && value->dtype < DTYPE_COUNT;
+        bool ok = text_ok(c, value->name) && value->kind < PLAN_KIND_COUNT &&
+                  value->dtype < DTYPE_COUNT && stored_ok(value);
         if (ok && value->rank != PLAN_NONE) {
             ok = value->rank <= PLAN_RANK_LIMIT &&
                  span_ok(c, (PlanSpan){value->dims, value->rank}, PLAN_NUMBERS);

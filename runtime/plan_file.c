@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plan files in memory; see plan_file.h. Both parts lie in one range of addresses, as in the file,
  * which is taken whole before anything is put into it. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE, pread */
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS, MAP_NORESERVE, pread */
 #include "plan_file.h"
 
 #include <errno.h>
@@ -72,6 +72,17 @@ bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err) {
     close(fd);
     if (!ok) plan_file_close(file);
     return ok;
+}
+
+void plan_file_forget(const PlanFile *file, const void *bytes, size_t size) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)bytes, end = first + size;
+    uintptr_t mapped = (uintptr_t)file->bytes + (file->size - file->mapped);
+    if (!file->bytes || end > (uintptr_t)file->bytes + file->size) return;
+    if (first < mapped) first = mapped; /* what was read lies nowhere else */
+    first = (first + page - 1) / page * page;
+    end = end / page * page;
+    if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 void plan_file_close(PlanFile *file) {

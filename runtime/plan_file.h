@@ -26,4 +26,8 @@ typedef struct PlanFile {
 bool plan_file_open(PlanFile *file, const char *path, bool copy, Err *err);
 void plan_file_close(PlanFile *file);
 
+/* Says that bytes of the file are not wanted for now: whole pages of them that are mapped leave the
+ * process's memory, and come again where they are read. */
+void plan_file_forget(const PlanFile *file, const void *bytes, size_t size);
+
 #endif

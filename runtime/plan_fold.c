@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants of a plan that is being made: steps of the main graph whose operands are all constant
- * are executed now, by the kernels that would execute them in every run, and their results stored
- * instead.
+/* Constants of a plan that is being made: steps whose operands are all constant are executed now, by
+ * the kernels that would execute them in every run, and their results stored instead. That goes for
+ * steps in bodies of If and Loop, too: constants belong to no graph.
  *
  * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ
  * from run to run, those that fail, and those whose results are more than twice their operands (or
  * all constants there are) and 1 MiB: such are cheaper to make than to read. All results together
  * are at most twice the constants of the model and 8 MiB, or what the builder's budget leaves; that
- * is counted before a step runs, as many small results would be as much as a large one. What no
- * step reads any more is dropped from the plan.
+ * is counted before a step runs, as many small results would be as much as a large one; a result
+ * that only such steps read goes when the last of them has run. What no step reads any more is
+ * dropped from the plan.
+ *
+ * A cast to float of what is 16 bit is not computed but declared: its result is the same data, in
+ * the plan once, and the runtime widens it where it is read.
  */
 #include <string.h>
 
@@ -27,9 +31,13 @@ typedef struct Fold {
     Err *err;
     bool *constant;  /* [value_count]: known now, if no step before fails */
     bool *read;      /* [value_count]: by a step that may be executed */
-    uint32_t *steps; /* [step_count]: numbers of such steps, in order */
+    uint32_t *steps; /* [step_count]: numbers of such steps, in the order they may run in */
     uint32_t step_count;
     bool *gone;       /* [builder's step count]: executed */
+    uint32_t *alias;  /* [value_count]: the value that this one is in float; PLAN_NONE: of none */
+    uint32_t *placed; /* [value_count]: the new value that has this one's data; PLAN_NONE: none */
+    uint32_t *wanted; /* [value_count]: by how many operands of steps that are yet to be executed */
+    bool *stays;      /* [value_count]: something else reads it */
     uint64_t left;    /* bytes that results may still have */
     RtValue *results; /* [value_count] */
 } Fold;
@@ -84,26 +92,67 @@ static bool may_execute(const Fold *f, const PlanStep *step) {
     return any && is_settled(b, op);
 }
 
-static void find_steps(Fold *f) {
-    const PlanBuilder *b = f->b;
-    PlanSpan steps = b->graphs.items[0].steps;
-    for (size_t i = 0; i < b->values.count; i++)
-        f->constant[i] = b->values.items[i].data != PLAN_NO_DATA;
-    for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
+typedef void (*ValueVisitor)(uint32_t *value, uint32_t *numbers);
+
+static void each_operand(PlanBuilder *b, PlanSpan span, ValueVisitor visit, uint32_t *numbers) {
+    for (uint32_t i = 0; i < span.count; i++)
+        if (b->operands.items[span.first + i] != PLAN_NONE)
+            visit(&b->operands.items[span.first + i], numbers);
+}
+
+static void count_use(uint32_t *value, uint32_t *numbers) {
+    numbers[*value]++;
+}
+
+/* Which values something reads that is not executed now. */
+static void find_staying(Fold *f) {
+    PlanBuilder *b = f->b;
+    uint32_t *uses = ARENA_ARRAY(b->arena, uint32_t, b->values.count);
+    for (size_t s = 0; s < b->steps.count; s++) {
         const PlanStep *step = &b->steps.items[s];
-        if (!may_execute(f, step)) continue;
-        f->steps[f->step_count++] = s;
-        for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
-            bool input = i < step->inputs.count;
-            uint32_t at =
-                input ? step->inputs.first + i : step->outputs.first + i - step->inputs.count;
-            uint32_t value = b->operands.items[at];
-            if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
-        }
+        each_operand(b, step->inputs, count_use, uses);
         for (uint32_t i = 0; i < step->attrs.count; i++) {
             const PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
-            if (attr->kind == PLAIN_TENSOR) f->read[attr->value] = true;
+            if (attr->kind == PLAIN_TENSOR) f->stays[attr->value] = true;
         }
+    }
+    for (size_t g = 0; g < b->graphs.count; g++) {
+        each_operand(b, b->graphs.items[g].outputs, count_use, uses);
+        each_operand(b, b->graphs.items[g].defaults, count_use, uses);
+    }
+    for (uint32_t i = 0; i < f->step_count; i++)
+        each_operand(b, b->steps.items[f->steps[i]].inputs, count_use, f->wanted);
+    for (size_t i = 0; i < b->values.count; i++) f->stays[i] |= uses[i] > f->wanted[i];
+}
+
+/* The step may be executed: what it gives counts as known from here on. */
+static void add_step(Fold *f, uint32_t number) {
+    const PlanBuilder *b = f->b;
+    const PlanStep *step = &b->steps.items[number];
+    f->steps[f->step_count++] = number;
+    for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
+        bool input = i < step->inputs.count;
+        uint32_t at = input ? step->inputs.first + i : step->outputs.first + i - step->inputs.count;
+        uint32_t value = b->operands.items[at];
+        if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
+    }
+    for (uint32_t i = 0; i < step->attrs.count; i++) {
+        const PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
+        if (attr->kind == PLAIN_TENSOR) f->read[attr->value] = true;
+    }
+}
+
+/* A graph has a higher number than the one around it, whose values it may read. */
+static void find_steps(Fold *f) {
+    const PlanBuilder *b = f->b;
+    for (size_t i = 0; i < b->values.count; i++) {
+        f->constant[i] = b->values.items[i].data != PLAN_NO_DATA;
+        f->alias[i] = f->placed[i] = PLAN_NONE;
+    }
+    for (size_t g = 0; g < b->graphs.count; g++) {
+        PlanSpan steps = b->graphs.items[g].steps;
+        for (uint32_t s = steps.first; s < steps.first + steps.count; s++)
+            if (may_execute(f, &b->steps.items[s])) add_step(f, s);
     }
 }
 
@@ -200,10 +249,39 @@ static bool allowed(const Fold *f, const Exec *exec, const LoadedStep *step, uin
     return true;
 }
 
+/* True for a cast of known 16-bit elements to float, whose result needs no data of its own. */
+static bool is_widening(const Fold *f, const Exec *exec, const LoadedStep *step) {
+    const PlanValue *values = f->b->values.items;
+    if (step->domain[0] || strcmp(step->op, "Cast") != 0 || step->plan->inputs.count != 1 ||
+        step->plan->outputs.count != 1 || step->inputs[0] == PLAN_NONE ||
+        step->outputs[0] == PLAN_NONE)
+        return false;
+    uint8_t from = values[step->inputs[0]].dtype;
+    return exec->values[step->inputs[0]].state == RT_TENSOR &&
+           (from == DTYPE_FLOAT16 || from == DTYPE_BFLOAT16) &&
+           values[step->outputs[0]].dtype == DTYPE_FLOAT;
+}
+
+/* An operand of a step that was executed, or not. */
+static void note_read(Fold *f, Exec *exec, uint32_t value, bool executed) {
+    f->wanted[value]--;
+    if (!executed) f->stays[value] = true;
+    if (f->wanted[value] || f->stays[value] || f->b->values.items[value].data != PLAN_NO_DATA ||
+        exec->values[value].state != RT_TENSOR)
+        return;
+    f->left += bytes_of(&exec->values[value]);
+    rt_value_clear(&exec->pool, &exec->values[value]);
+}
+
 static void execute(Fold *f, FoldRun *run, uint32_t number) {
     const LoadedStep *step = &run->loaded.steps[number];
     Exec *exec = &run->exec;
     uint64_t most, made = 0;
+    if (is_widening(f, exec, step)) {
+        f->alias[step->outputs[0]] = step->inputs[0];
+        f->stays[step->inputs[0]] = f->gone[f->steps[number]] = true;
+        if (!f->wanted[step->outputs[0]]) return; /* else others compute with it */
+    }
     if (!allowed(f, exec, step, &most)) return;
     /* operands and results may be widened for the kernel, which may need workspace */
     exec->pool.budget = exec->pool.used + STEP_SHARE * most;
@@ -213,10 +291,11 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     step_memo_free(exec, &exec->forms.memos[number]); /* it runs once */
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
-    f->gone[f->steps[number]] = ok && made <= most;
-    if (f->gone[f->steps[number]]) f->left -= made;
+    ok = ok && made <= most;
+    f->gone[f->steps[number]] |= ok;
+    if (ok) f->left -= made;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++)
-        if (step->outputs[i] != PLAN_NONE && !f->gone[f->steps[number]])
+        if (step->outputs[i] != PLAN_NONE && !ok)
             rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
 }
 
@@ -232,7 +311,13 @@ static bool execute_steps(Fold *f) {
     run->exec.options.provider = KERNEL_PROVIDER_OWN;
     run->exec.options.faithful = b->numerics == PLAN_FAITHFUL;
     run->exec.options.keeps_values = true; /* steps that stay may read them */
-    for (uint32_t i = 0; i < f->step_count; i++) execute(f, run, i);
+    for (uint32_t i = 0; i < f->step_count; i++) {
+        const LoadedStep *step = &run->loaded.steps[i];
+        execute(f, run, i);
+        for (uint32_t k = 0; k < step->plan->inputs.count; k++)
+            if (step->inputs[k] != PLAN_NONE)
+                note_read(f, &run->exec, step->inputs[k], f->gone[f->steps[i]]);
+    }
     f->results = run->exec.values;
     return true;
 }
@@ -246,7 +331,7 @@ static bool read_result(void *data, uint64_t offset, void *buffer, uint64_t size
     return true;
 }
 
-/* Steps that are left move together; all that are gone are of the main graph. */
+/* Steps that are left move together. */
 static void drop_steps(Fold *f) {
     PlanBuilder *b = f->b;
     uint32_t *before = ARENA_ARRAY(b->arena, uint32_t, b->steps.count + 1); /* left before each */
@@ -263,14 +348,6 @@ static void drop_steps(Fold *f) {
         steps->first = before[steps->first];
         steps->count = end - steps->first;
     }
-}
-
-typedef void (*ValueVisitor)(uint32_t *value, uint32_t *numbers);
-
-static void each_operand(PlanBuilder *b, PlanSpan span, ValueVisitor visit, uint32_t *numbers) {
-    for (uint32_t i = 0; i < span.count; i++)
-        if (b->operands.items[span.first + i] != PLAN_NONE)
-            visit(&b->operands.items[span.first + i], numbers);
 }
 
 /* Every place of the plan that names a value. */
@@ -302,22 +379,31 @@ static void renumber(uint32_t *value, uint32_t *numbers) {
     *value = numbers[*value];
 }
 
-/* Value `from` becomes number `to`, with the data it has or was found to have. */
-static void move_value(Fold *f, uint32_t from, uint32_t to, const PlanConstant *constant) {
+/* Value `from` becomes number `to`, with the data it has or was found to have. `constants` are those
+ * that there were, by value. */
+static void move_value(Fold *f, uint32_t from, uint32_t to, const PlanConstant *const *constants) {
     PlanBuilder *b = f->b;
     PlanValue value = b->values.items[from];
-    const RtValue *result = &f->results[from];
-    bool known = value.data == PLAN_NO_DATA && result->state == RT_TENSOR;
-    if (known) {
-        const KernelTensor *tensor = &result->tensor->tensor;
+    uint32_t of = f->alias[from] == PLAN_NONE ? from : f->alias[from];
+    const RtValue *result = &f->results[of];
+    const PlanConstant *constant = constants[of];
+    bool known = !constant && result->state == RT_TENSOR;
+    if (known || of != from) {
+        const KernelTensor *tensor = &result->tensor->tensor; /* of constants, too */
         value.rank = tensor->rank;
         value.dims = plan_add_numbers(b, tensor->dims, tensor->rank);
+        if (of != from) value.stored = (uint8_t)tensor->dtype;
     }
     b->values.items[to] = value;
-    if (known)
+    if (f->placed[of] != PLAN_NONE)
+        plan_share_data(b, to, f->placed[of]);
+    else if (known)
         plan_set_data(b, to, bytes_of(result), read_result, &result->tensor->tensor);
     else if (constant)
         plan_set_data(b, to, constant->size, constant->read, constant->data);
+    else
+        return;
+    f->placed[of] = to;
 }
 
 static void drop_values(Fold *f) {
@@ -334,7 +420,7 @@ static void drop_values(Fold *f) {
     memset(&b->constants, 0, sizeof b->constants); /* the old ones stay in the arena */
     b->data_size = 0;
     for (uint32_t i = 0; i < b->values.count; i++)
-        if (numbers[i] != PLAN_NONE) move_value(f, i, numbers[i], constants[i]);
+        if (numbers[i] != PLAN_NONE) move_value(f, i, numbers[i], constants);
     b->values.count = left;
     each_value(b, renumber, numbers);
 }
@@ -357,9 +443,14 @@ bool plan_fold(PlanBuilder *builder, Err *err) {
               .constant = ARENA_ARRAY(arena, bool, builder->values.count),
               .read = ARENA_ARRAY(arena, bool, builder->values.count),
               .steps = ARENA_ARRAY(arena, uint32_t, builder->steps.count),
-              .gone = ARENA_ARRAY(arena, bool, builder->steps.count)};
+              .gone = ARENA_ARRAY(arena, bool, builder->steps.count),
+              .alias = ARENA_ARRAY(arena, uint32_t, builder->values.count),
+              .placed = ARENA_ARRAY(arena, uint32_t, builder->values.count),
+              .wanted = ARENA_ARRAY(arena, uint32_t, builder->values.count),
+              .stays = ARENA_ARRAY(arena, bool, builder->values.count)};
     find_steps(&f);
     if (f.step_count == 0 || !set_limits(&f)) return true;
+    find_staying(&f);
     if (!execute_steps(&f)) return false;
     drop_steps(&f);
     drop_values(&f);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "checked.h"
+#include "element_convert.h"
 #include "exec.h"
 
 typedef struct Loader {
@@ -18,7 +19,19 @@ static AttrText view_of(const Plan *plan, uint32_t text) {
     return (AttrText){true, span.count, plan->chars + span.first};
 }
 
+/* What is known of an operator in use. */
+typedef struct FoundOp {
+    const char *domain, *name;
+    ExecFunction exec;
+    const char *types;
+    const KernelRow *rows;
+    size_t row_count;
+    const ShapeRow *shape;
+} FoundOp;
+
 /* ---- constants ------------------------------------------------------------------------------- */
+
+enum { SMALL = 4096 }; /* bytes */
 
 static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor) {
     const Plan *plan = &l->loaded->plan;
@@ -33,7 +46,6 @@ static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor
 /* True for what kernels look up other things by, and all that is small. Of weights that change
  * while they are read, results are wrong and no more. */
 static bool is_index(const PlanValue *value) {
-    enum { SMALL = 4096 };
     bool narrow = dtype_bits((Dtype)value->dtype) <= 8 && value->dtype != DTYPE_BOOL;
     return value->size <= SMALL || !(narrow || dtype_is_float((Dtype)value->dtype));
 }
@@ -45,15 +57,55 @@ static void *copy_data(Loader *l, const void *data, uint64_t size) {
     return copy;
 }
 
-static void load_constants(Loader *l) {
+/* Notes the values of a span. */
+static void note_span(const Plan *plan, PlanSpan span, bool *noted) {
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint32_t value = plan->operands[span.first + i];
+        if (value != PLAN_NONE) noted[value] = true;
+    }
+}
+
+/* Values that something else than a kernel reads, which knows of no stored type. */
+static bool *find_plain(Loader *l, const FoundOp *ops) {
     const Plan *plan = &l->loaded->plan;
+    bool *plain = ARENA_ARRAY(l->arena, bool, plan->value_count);
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+        const PlanStep *step = &plan->steps[s];
+        if (ops[step->op].exec) note_span(plan, step->inputs, plain);
+        for (uint32_t i = 0; i < step->attrs.count; i++) {
+            const PlanAttr *attr = &plan->attrs[step->attrs.first + i];
+            if (attr->kind == PLAIN_TENSOR) plain[attr->value] = true;
+        }
+    }
+    for (uint32_t g = 0; g < plan->graph_count; g++) {
+        note_span(plan, plan->graphs[g].outputs, plain);
+        note_span(plan, plan->graphs[g].defaults, plain);
+    }
+    return plain;
+}
+
+/* The constant in the type that it is declared to be. */
+static void widen_constant(Loader *l, KernelTensor *tensor) {
+    uint64_t size = tensor->count * kernel_element_size(DTYPE_FLOAT); /* twice what the file has */
+    char *wide = arena_alloc(l->arena, (size_t)size + PLAN_ALIGN);
+    wide += -(uintptr_t)wide % PLAN_ALIGN;
+    element_convert(DTYPE_FLOAT, wide, tensor->dtype, tensor->data, tensor->count);
+    tensor->dtype = DTYPE_FLOAT;
+    tensor->data = wide;
+}
+
+/* Constants as they are stored; what is small, so that shapes may follow from it, and what kernels
+ * are not alone to read, as it is declared. */
+static void load_constants(Loader *l, const FoundOp *ops) {
+    const Plan *plan = &l->loaded->plan;
+    const bool *plain = find_plain(l, ops);
     l->loaded->constants = ARENA_ARRAY(l->arena, KernelTensor, plan->value_count);
     for (uint32_t i = 0; i < plan->value_count; i++) {
         const PlanValue *value = &plan->values[i];
         KernelTensor *tensor = &l->loaded->constants[i];
         if (value->data == PLAN_NO_DATA) continue;
         *tensor = (KernelTensor){.present = true,
-                                 .dtype = value->dtype,
+                                 .dtype = plan_stored(value),
                                  .rank = value->rank,
                                  .dims = plan->numbers + value->dims};
         checked_count(tensor->dims, tensor->rank, &tensor->count); /* plan_check has */
@@ -63,6 +115,7 @@ static void load_constants(Loader *l) {
             tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
         if (l->loaded->changes && value->dtype != DTYPE_STRING && is_index(value))
             tensor->data = copy_data(l, tensor->data, value->size);
+        if (value->stored && (plain[i] || value->size <= SMALL)) widen_constant(l, tensor);
     }
 }
 
@@ -118,15 +171,6 @@ static const void *fill(Loader *l, const AttrLayout *layout, const LoadedStep *s
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
-
-typedef struct FoundOp {
-    const char *domain, *name;
-    ExecFunction exec;
-    const char *types;
-    const KernelRow *rows;
-    size_t row_count;
-    const ShapeRow *shape;
-} FoundOp;
 
 static FoundOp *find_ops(Loader *l) {
     const Plan *plan = &l->loaded->plan;
@@ -302,7 +346,7 @@ bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
     Loader l = {.loaded = loaded, .arena = arena, .err = err};
     const FoundOp *ops = find_ops(&l);
     if (!ops) return false;
-    load_constants(&l);
+    load_constants(&l, ops);
     loaded->steps = ARENA_ARRAY(arena, LoadedStep, loaded->plan.step_count);
     for (uint32_t i = 0; i < loaded->plan.step_count; i++) load_step(&l, ops, i);
     load_lifetimes(&l);

@@ -108,9 +108,10 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
 /* All elements of a small constant, else its bytes. */
 static void show_data(Show *s, const PlanValue *value) {
     const unsigned char *data = s->plan->data + value->data;
-    Dtype dtype = (Dtype)value->dtype;
+    Dtype dtype = plan_stored(value);
     size_t size = dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
     uint64_t count = value->size / size;
+    if (value->stored) say(s, ", stored as %s", dtype_name(dtype));
     if (count > SHOWN_ITEMS) {
         say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
         return;
@@ -231,9 +232,11 @@ static void show_graph(Show *s, uint32_t number) {
 void plan_show(const Plan *plan, const PlanSink *sink) {
     Show s = {plan, sink};
     const PlanHeader *header = plan->header;
-    say(&s, "plan version %u, %s, %u values, %u steps, %u graphs, %" PRIu64 " bytes of constants\n",
-        header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast", plan->value_count,
-        plan->step_count, plan->graph_count, header->sections[PLAN_DATA].count);
+    say(&s,
+        "plan version %u, %s%s, %u values, %u steps, %u graphs, %" PRIu64 " bytes of constants\n",
+        header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast",
+        header->small ? ", small" : "", plan->value_count, plan->step_count, plan->graph_count,
+        header->sections[PLAN_DATA].count);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
     put(&s, "values\n", 7);

@@ -75,7 +75,8 @@ static void fill(PlanBuilder *b) {
     plan_set_data(b, names, sizeof texts, read_data, texts);
     uint32_t big = add_value(b, "big", PLAN_TENSOR, DTYPE_FLOAT);
     set_dims(b, big, &much, 1);
-    plan_set_data(b, big, sizeof many, read_data, many);
+    plan_set_data(b, big, sizeof many / 2, read_data, many);
+    b->values.items[big].stored = DTYPE_FLOAT16;
     uint32_t y = add_value(b, "y", PLAN_TENSOR, DTYPE_FLOAT), z = add_value(b, "z", 0, DTYPE_BOOL);
     const int64_t axes[] = {0, -1};
     const float scales[] = {0.5f, 2};
@@ -112,14 +113,14 @@ static void fill(PlanBuilder *b) {
 }
 
 static const char expected[] =
-    "plan version 1, faithful, 7 values, 2 steps, 2 graphs, 256 bytes of constants\n"
+    "plan version 2, faithful, 7 values, 2 steps, 2 graphs, 192 bytes of constants\n"
     "source 00000000000000010000000000000002\n"
     "values\n"
     "    %0 \"x\" float[N,?,3]\n"
     "    %1 \"s\\\"\\u000a\" optional sequence of int64\n"
     "    %2 \"w\" float[3] = {1.5, -2, 1.00000002e+30}\n"
     "    %3 \"names\" string[2] = {\"one\", \"t\\\"wo\"}\n"
-    "    %4 \"big\" float[20] = 80 bytes at 128\n"
+    "    %4 \"big\" float[20], stored as float16 = 40 bytes at 128\n"
     "    %5 \"y\" float\n"
     "    %6 \"z\" bool\n"
     "graph 0 \"g\" (%0, %1) => (%5)\n"

@@ -11,7 +11,8 @@ static PlanAttr graph_attr(PlanBuilder *b, const char *name, int64_t graph) {
         .name = plan_add_text(b, name, strlen(name)), .kind = PLAIN_GRAPH, .value = graph};
 }
 
-/* main(float[2,3] x, bool c): r = Reshape(x, {3, 2}); y = If(c) { Reshape(r, {6}) } else { r } */
+/* main(float[2,3] x, bool c): s = Add(x, k); r = Reshape(s, {3, 2});
+ * y = If(c) { Reshape(r, {6}) } else { r }; k is stored in 16 bit */
 static void build(PlanBuilder *b, void *data) {
     int64_t *shapes = data;
     const int64_t two_three[] = {2, 3}, unknown[] = {-1}, length[] = {2}, single[] = {1};
@@ -20,20 +21,25 @@ static void build(PlanBuilder *b, void *data) {
     uint32_t shape = add_value(b, "shape", DTYPE_INT64, length, 1);
     uint32_t flat = add_value(b, "flat", DTYPE_INT64, single, 1);
     uint32_t r = add_value(b, "r", DTYPE_FLOAT, unknown, 1);
+    uint32_t k = add_value(b, "k", DTYPE_FLOAT, two_three, 2);
+    uint32_t s = add_value(b, "s", DTYPE_FLOAT, unknown, 1);
     uint32_t y = add_value(b, "y", DTYPE_FLOAT, unknown, 1);
     uint32_t z = add_value(b, "z", DTYPE_FLOAT, unknown, 1);
     plan_set_data(b, shape, 16, read_memory, shapes);
     plan_set_data(b, flat, 8, read_memory, shapes + 2);
-    uint32_t inputs[] = {x, c}, first[] = {x, shape}, second[] = {r, flat};
+    plan_set_data(b, k, 12, read_memory, shapes);
+    b->values.items[k].stored = DTYPE_BFLOAT16;
+    uint32_t inputs[] = {x, c}, sum[] = {x, k}, first[] = {s, shape}, second[] = {r, flat};
     PlanGraph graphs[3] = {{.inputs = plan_add_operands(b, inputs, 2), .outputs = one(b, y)},
                            {.outputs = one(b, z), .steps = {0, 1}},
                            {.outputs = one(b, r)}};
     add_step(b, "Reshape", plan_add_operands(b, second, 2), one(b, z), (PlanSpan){0});
+    add_step(b, "Add", plan_add_operands(b, sum, 2), one(b, s), (PlanSpan){0});
     add_step(b, "Reshape", plan_add_operands(b, first, 2), one(b, r), (PlanSpan){0});
     VEC_PUSH(b->arena, &b->attrs, graph_attr(b, "then_branch", 1));
     VEC_PUSH(b->arena, &b->attrs, graph_attr(b, "else_branch", 2));
     add_step(b, "If", one(b, c), one(b, y), (PlanSpan){0, 2});
-    graphs[0].steps = (PlanSpan){1, 2};
+    graphs[0].steps = (PlanSpan){1, 3};
     for (int i = 0; i < 3; i++) VEC_PUSH(b->arena, &b->graphs, graphs[i]);
 }
 

@@ -97,6 +97,11 @@ void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn rea
     VEC_PUSH(b->arena, &b->constants, constant);
 }
 
+void plan_share_data(PlanBuilder *b, uint32_t value, uint32_t other) {
+    b->values.items[value].data = b->values.items[other].data;
+    b->values.items[value].size = b->values.items[other].size;
+}
+
 typedef struct Output {
     PlanWriteFn write;
     void *data;
@@ -145,7 +150,8 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
     };
     PlanHeader header = {.magic = PLAN_MAGIC,
                          .version = PLAN_VERSION,
-                         .numerics = (uint16_t)b->numerics,
+                         .numerics = (uint8_t)b->numerics,
+                         .small = b->small,
                          .header_size = sizeof header,
                          .kernels = kernel_table_version(),
                          .source = {b->source[0], b->source[1]}};

@@ -63,6 +63,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .workers = exec->options.workers,
                            .provider = exec->options.provider,
                            .faithful = exec->options.faithful,
+                           .small = exec->options.small,
                            .scratch = &exec->scratch,
                            .err = exec->err,
                            .prepared = form->prepared,

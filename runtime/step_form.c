@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so
  * that the budget bounds it. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "step_form.h"
 
 #include <setjmp.h>
+#include <sys/mman.h>
 
 #include "checked.h"
 #include "element_convert.h"
@@ -122,6 +124,8 @@ static bool collect(Draft *d) {
         if (!value) continue;
         if (value->state != RT_TENSOR) return exec_fail(exec, step, "input %u is not a tensor", i);
         inputs[i] = value->tensor->tensor;
+        if (step->constant[i])
+            inputs[i].dtype = (Dtype)exec->loaded->plan.values[step->inputs[i]].dtype;
     }
     for (uint32_t i = 0; i < out; i++) {
         if (step->outputs[i] == PLAN_NONE) continue;
@@ -151,10 +155,18 @@ static bool find_dims(Draft *d) {
     return true;
 }
 
-static bool is_view(const KernelCall *call) {
+/* The type of the elements that input i has in memory. */
+static Dtype stored_dtype(const Draft *d, uint32_t i) {
+    return d->step->constant[i] ? d->exec->loaded->constants[d->step->inputs[i]].dtype
+                                : d->call.inputs[i].dtype;
+}
+
+static bool is_view(const Draft *d) {
+    const KernelCall *call = &d->call;
     return call->row->flags & KERNEL_VIEW && call->output_count && call->input_count &&
            call->outputs[0].present && call->inputs[0].present &&
            call->outputs[0].dtype == call->inputs[0].dtype &&
+           stored_dtype(d, 0) == call->inputs[0].dtype &&
            (call->output_count == 1 || !call->outputs[1].present);
 }
 
@@ -254,14 +266,19 @@ static void host_set_unread(KernelCall *call, uint32_t i) {
     step_call_of(call)->form->unread[i] = kernel_is_constant(call, i);
 }
 
-static bool host_take_stored(KernelCall *call, uint32_t i) {
-    StepCall *s = step_call_of(call);
+/* True where what the row takes as float is 16 bit in the plan. */
+static bool is_stored_narrow(const StepCall *s, uint32_t i) {
     Dtype dtype = s->exec->loaded->constants[s->step->inputs[i]].dtype;
     bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
-    return s->form->stored[i] = narrow && call->inputs[i].dtype == DTYPE_FLOAT;
+    return narrow && s->call.inputs[i].dtype == DTYPE_FLOAT;
 }
 
-/* What plan_share_get needs to call a KernelPack. */
+static bool host_take_stored(KernelCall *call, uint32_t i) {
+    StepCall *s = step_call_of(call);
+    return s->form->stored[i] = is_stored_narrow(s, i);
+}
+
+/* What plan_share_get needs to call a KernelPack; without one, the elements are widened. */
 typedef struct PackJob {
     StepCall *s;
     uint32_t input;
@@ -269,23 +286,84 @@ typedef struct PackJob {
     uint64_t size, variant;
 } PackJob;
 
+/* What a constant has become is read instead of it: its pages of a file need not stay. */
+static void forget(const LoadedPlan *loaded, uint32_t value) {
+    const KernelTensor *tensor = &loaded->constants[value];
+    uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
+    if (loaded->file) plan_file_forget(loaded->file, tensor->data, (size_t)size);
+}
+
+/* The constant in the call's type. Of a file's pages those that were read go, a few at a time: widened
+ * or not, it is in memory once. */
+static bool widen(const PackJob *job, char *to) {
+    enum { PIECE = 1 << 18 };
+    const LoadedPlan *loaded = job->s->exec->loaded;
+    const KernelTensor *from = &loaded->constants[job->s->step->inputs[job->input]];
+    const Dtype wide = job->s->call.inputs[job->input].dtype;
+    const uint64_t stored = kernel_element_size(from->dtype), size = kernel_element_size(wide);
+    for (uint64_t i = 0; i < from->count; i += PIECE) {
+        uint64_t count = from->count - i < PIECE ? from->count - i : PIECE;
+        const char *piece = (const char *)from->data + i * stored;
+        element_convert(wide, to + i * size, from->dtype, piece, count);
+        /* all so far: where a page is read, those around it come, too */
+        if (loaded->file)
+            plan_file_forget(loaded->file, from->data, (size_t)((i + count) * stored));
+    }
+    return true;
+}
+
+/* A constant in the call's type for the while that it is packed, in memory that the system has back
+ * at once: what is packed next to it is to stay. */
+typedef struct Copy {
+    KernelTensor tensor;
+    uint64_t size; /* 0: there is none */
+} Copy;
+
+static bool copy_take(const PackJob *job, Copy *copy) {
+    Exec *exec = job->s->exec;
+    copy->tensor = exec->loaded->constants[job->s->step->inputs[job->input]];
+    copy->tensor.dtype = job->s->call.inputs[job->input].dtype;
+    uint64_t size = copy->tensor.count * kernel_element_size(copy->tensor.dtype);
+    if (!pool_charge(&exec->pool, size)) return false;
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+        pool_discharge(&exec->pool, size);
+        return false;
+    }
+    copy->tensor.data = data;
+    copy->size = size;
+    return widen(job, data);
+}
+
+static void copy_free(Pool *pool, Copy *copy) {
+    if (!copy->size) return;
+    munmap(copy->tensor.data, copy->size);
+    pool_discharge(pool, copy->size);
+}
+
 /* Other threads wait meanwhile: what would jump out of here ends here. */
 static bool fill(void *data, void *to) {
     PackJob *job = data;
+    if (!job->pack) return widen(job, to);
     KernelCall *call = &job->s->call;
     Exec *exec = job->s->exec;
+    const KernelTensor *stored = &exec->loaded->constants[job->s->step->inputs[job->input]];
     MemTrap *scratch = exec->scratch.trap, trap;
     Err *err = call->err, ignored = {0};
+    Copy copy = {.size = 0};
     volatile bool ok = false;
+    bool as_is = stored->dtype == call->inputs[job->input].dtype || !stored->count;
+    if (!as_is && !copy_take(job, &copy)) return false;
     call->err = &ignored;
     if (!setjmp(trap.env)) {
         exec->scratch.trap = &trap;
-        const KernelTensor *from = host_constant(call, job->input);
-        KernelPackJob pack = {from, to, job->size, job->variant};
-        ok = from && job->pack(call, &pack);
+        KernelPackJob pack = {as_is ? stored : &copy.tensor, to, job->size, job->variant};
+        ok = job->pack(call, &pack);
     }
+    if (ok) forget(exec->loaded, job->s->step->inputs[job->input]);
     exec->scratch.trap = scratch;
     call->err = err;
+    copy_free(&exec->pool, &copy);
     return ok;
 }
 
@@ -314,7 +392,7 @@ static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uin
                               uint64_t size) {
     StepCall *s = step_call_of(call);
     Exec *exec = s->exec;
-    if (!exec->loaded->share) return NULL;
+    if (!exec->loaded->share || (exec->options.small && is_stored_narrow(s, i))) return NULL;
     ShareKey key = {s->step->inputs[i], call->inputs[i].dtype, pack, variant, size};
     PackJob job = {s, i, pack, size, variant};
     ShareFill filling = {fill, &job};
@@ -355,29 +433,25 @@ static void set_dtypes(const Draft *d, StepForm *form) {
     }
 }
 
-static bool widen_pack(KernelCall *call, const KernelPackJob *job) {
-    (void)call;
-    if (job->size) memcpy(job->to, job->from->data, job->size);
-    return true;
-}
-
 /* Constants have their elements for good: the plan's, or widened ones that contexts share, where
  * the budget has room for them. */
 static void set_constants(const Draft *d, StepCall *s) {
     for (uint32_t i = 0; i < s->call.input_count; i++) {
         KernelTensor *tensor = &s->form->inputs[i];
         if (!tensor->present) continue;
-        if (s->form->stored[i]) tensor->dtype = d->call.inputs[i].dtype;
-        bool as_is = tensor->dtype == d->call.inputs[i].dtype;
+        Dtype stored = stored_dtype(d, i);
+        if (s->form->stored[i]) tensor->dtype = stored;
+        bool as_is = tensor->dtype == stored;
         s->form->late[i] = !as_is && !s->form->unread[i];
         if (!d->step->constant[i] || s->form->unread[i]) continue;
         if (as_is) {
             tensor->data = d->call.inputs[i].data;
             continue;
         }
-        const void *wide = host_share(&s->call, i, widen_pack, 0,
-                                      tensor->count * kernel_element_size(tensor->dtype));
+        const void *wide =
+            host_share(&s->call, i, NULL, 0, tensor->count * kernel_element_size(tensor->dtype));
         s->form->late[i] = !wide;
+        s->form->widens |= !wide;
         tensor->data = (void *)(uintptr_t)wide; /* kernels only read */
     }
 }
@@ -436,7 +510,7 @@ static StepForm *form_make(Exec *exec, const LoadedStep *step) {
     }
     bool sizes = d.call.row->flags & KERNEL_SIZES;
     if (!sizes && !find_dims(&d)) return NULL;
-    if (!sizes && is_view(&d.call) && d.call.outputs[0].count != d.call.inputs[0].count) {
+    if (!sizes && is_view(&d) && d.call.outputs[0].count != d.call.inputs[0].count) {
         exec_fail(exec, step, "%llu elements can't become %llu",
                   (unsigned long long)d.call.inputs[0].count,
                   (unsigned long long)d.call.outputs[0].count);
@@ -445,7 +519,7 @@ static StepForm *form_make(Exec *exec, const LoadedStep *step) {
     StepForm *form = form_new(&d);
     if (!form) return NULL;
     form->row = d.call.row;
-    form->is_view = !sizes && is_view(&d.call);
+    form->is_view = !sizes && is_view(&d);
     if (form->is_view) return form;
     if (!get_ready(&d, form)) {
         step_form_drop(exec);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "beside.h"
+#include "compile_text.h"
 #include "demi_call.h"
 #include "demi_front.h"
 #include "demi_passes.h"
@@ -526,21 +527,6 @@ static DemiStatus run(Call *call, RunArgs *args, DemiReport **report, DemiError 
     return status;
 }
 
-/* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. */
-#define COMPILE_PIPELINE(numerics, layouts)                                                        \
-    "infer-dtypes,infer-shapes,eliminate-dead,gather-first,fuse-gelu{numerics=" numerics "},"      \
-    "fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics "},"                         \
-    "fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                         \
-    "},join-products{numerics=" numerics "},fuse-layer-norm{numerics=" numerics "},"               \
-    "fuse-kernel-casts{numerics=" numerics "}," layouts "eliminate-dead,"                          \
-    "lower-plan{numerics=" numerics ",fold=true"
-static const char *const compile_pipelines[] = {
-    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "choose-layouts,"),
-    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", ""),
-};
-static const char compile_plainly[] =
-    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
-
 DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiRunOptions *options,
                              DemiReport **report, DemiError *error) {
     Call call = {0};
@@ -552,7 +538,7 @@ DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline, const DemiR
 DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, DemiWriteFn write,
                         void *user, DemiError *error) {
     Call call = {0};
-    char text[sizeof COMPILE_PIPELINE("faithful", "choose-layouts,") + 32];
+    char text[COMPILE_TEXT];
     DemiCompileOptions known = DEMI_COMPILE_OPTIONS_INIT;
     RunArgs args = {.handle = model, .text = text, .options = DEMI_RUN_OPTIONS_INIT};
     options_copy(&call, &known, sizeof known, options);
@@ -562,10 +548,7 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
         err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
         known.numerics = DEMI_NUMERICS_FAITHFUL;
     }
-    uint64_t memory = known.memory_budget < INT64_MAX ? known.memory_budget : INT64_MAX;
-    snprintf(text, sizeof text, "%s,memory=%llu}",
-             known.keep_values ? compile_plainly : compile_pipelines[known.numerics],
-             (unsigned long long)memory);
+    compile_text(&known, text);
     return run(&call, &args, NULL, error);
 }
 

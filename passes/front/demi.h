@@ -229,7 +229,7 @@ DEMI_API DemiStatus demi_run_pipeline(DemiModel *model, const char *pipeline,
 /* What a plan's results may differ in from the model's. */
 typedef enum DemiNumerics {
     DEMI_NUMERICS_FAST = 0, /* operators are fused where it saves time: 16-bit values between them
-                               are not rounded then, and sums may be made in another order */
+                               are not rounded, and sums may be made in another order */
     DEMI_NUMERICS_FAITHFUL = 1, /* every operator's 16-bit result is rounded once, as if nothing was
                                    fused: what a mixed model is judged by */
 } DemiNumerics;
@@ -243,10 +243,13 @@ typedef struct DemiCompileOptions {
                                what functions' calls make of the model beyond its own size; 0: in
                                proportion to that. Beyond it less is computed in advance, and
                                calls that make more are refused */
+    bool small; /* 16-bit values stay so between steps, which takes less memory and more time where
+                   the processor does not compute in 16 bit; of fast plans, as faithful ones do so
+                   anyway */
 } DemiCompileOptions;
 
 #define DEMI_COMPILE_OPTIONS_INIT                                                                  \
-    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0 }
+    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false }
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
  * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL

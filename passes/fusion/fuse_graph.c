@@ -88,6 +88,12 @@ bool fuse_takes(const Value *value) {
     return dtype == DTYPE_FLOAT || dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
 }
 
+bool fuse_takes_bytes(const Value *value) {
+    if (value_type(value)->kind != TYPE_TENSOR) return false;
+    Dtype dtype = type_dtype(value->type);
+    return dtype == DTYPE_INT8 || dtype == DTYPE_UINT8;
+}
+
 int64_t fuse_rank(const Value *value) {
     const Type *type = value_shaped_type(value);
     return type ? (int64_t)type->rank : -1;
@@ -124,10 +130,16 @@ bool fuse_scalar(const Value *value, float *number) {
     return true;
 }
 
+Dtype fuse_rounded_to(const Value *value) {
+    const Tensor *was = value->init ? value->init->cast_of : NULL;
+    return was && type_dtype(value->type) == DTYPE_FLOAT ? (Dtype)was->dtype
+                                                         : type_dtype(value->type);
+}
+
 bool fuse_is_number(const Value *value, const Value *to, double number) {
     float have;
     if (!value || !fuse_scalar(value, &have)) return false;
-    Dtype dtype = type_dtype(value->type);
+    Dtype dtype = fuse_rounded_to(value);
     double slack = dtype == DTYPE_FLOAT16 ? 1e-3 : dtype == DTYPE_BFLOAT16 ? 8e-3 : 1e-5;
     return fabs((double)have - number) <= slack * fabs(number) &&
            (fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(to)));

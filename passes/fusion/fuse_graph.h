@@ -89,6 +89,9 @@ Value *fuse_other(const Node *node, const Value *value);
 /* float, float16 or bfloat16: what fused operators take. */
 bool fuse_takes(const Value *value);
 
+/* int8 or uint8: what the operators of quantized values take. */
+bool fuse_takes_bytes(const Value *value);
+
 /* True where both have the same shape, whatever it is (fuse_shape.c). */
 bool fuse_same_shape(const Value *a, const Value *b);
 
@@ -101,6 +104,10 @@ int64_t fuse_rank(const Value *value);
 /* The number of a one-element constant of floats, or of one that is cast between float types: 16-bit
  * nodes read the constants of others so. */
 bool fuse_scalar(const Value *value, float *number);
+
+/* The type that the value's elements were rounded to: its own, but for constants that were widened
+ * (widen_values.c). */
+Dtype fuse_rounded_to(const Value *value);
 
 /* True where `value` is a constant of that one number, to within some roundings of its type, and
  * broadcasts to `to` without raising its rank. */

@@ -151,7 +151,7 @@ static bool is_data(const Node *node, uint32_t i) {
     if (!value || !value_is_constant(value)) return false;
     if (kind == LAYOUT_EACH) return elements != 1;
     return i == 0 ||
-           (kind == LAYOUT_WINDOW ? i == 3
+           (kind == LAYOUT_WINDOW ? i == 3 && rank == fuse_rank(node->outputs[0])
                                   : kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
                                         op_record_gives(fuse_record(node), i));
 }
@@ -201,6 +201,7 @@ static Node *change_node(const LayoutChange *c, uint32_t rank) {
     switch ((OpLayout)fuse_record(c->node)->layout) {
     case LAYOUT_FIRST:
     case LAYOUT_ORDER:
+    case LAYOUT_DATA:
     case LAYOUT_EACH: break;
     case LAYOUT_AXIS: change_axis(c, rank); break;
     case LAYOUT_AXES: change_axes(c, rank); break;

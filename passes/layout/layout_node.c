@@ -98,7 +98,9 @@ static bool sizes_can(const Node *node, int64_t rank) {
 /* Products of bfloat16 that the processor computes have kernels for channels that come second. */
 static bool window_can(const Node *node, int64_t rank) {
     const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
-    if (rank > WINDOW_RANK_MOST || !fuse_takes(x) || (w && fuse_rank(w) != rank)) return false;
+    const bool bytes = fuse_takes_bytes(x);
+    if (rank > WINDOW_RANK_MOST || (!bytes && !fuse_takes(x)) || (w && fuse_rank(w) != rank))
+        return false;
     if (type_dtype(x->type) == DTYPE_BFLOAT16 && isa_has_bfloat16()) return false;
     return node->output_count == 1 || !node->outputs[1];
 }
@@ -107,6 +109,7 @@ static bool kind_can(const Node *node, int64_t rank) {
     switch (kind_of(node)) {
     case LAYOUT_FIRST:
     case LAYOUT_ORDER: return false;
+    case LAYOUT_DATA: return true;
     case LAYOUT_EACH: return each_can(node, rank);
     case LAYOUT_AXIS: return axis_can(node, rank);
     case LAYOUT_AXES: return axes_can(node);
@@ -140,7 +143,7 @@ bool layout_follows(const Node *node, uint32_t i) {
     const OpLayout kind = kind_of(node);
     if (!value || value_is_constant(value)) return false;
     if (kind == LAYOUT_EACH) return !is_single(value);
-    if (kind == LAYOUT_WINDOW) return i == 0 || i == 3;
+    if (kind == LAYOUT_WINDOW) return i == 0 || (i == 3 && fuse_rank(value) == rank_of(node));
     return i == 0 || (kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
                       op_record_gives(fuse_record(node), i));
 }

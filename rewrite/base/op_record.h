@@ -108,6 +108,7 @@ typedef enum OpPick {
 typedef enum OpLayout {
     LAYOUT_FIRST,  /* not: it takes and gives (N, C, spatial …) */
     LAYOUT_EACH,   /* as it is: elementwise, all operands broadcast from the right */
+    LAYOUT_DATA,   /* as it is: elementwise in operand 0, others are laid out otherwise */
     LAYOUT_AXIS,   /* along its attribute `axis`, by another number */
     LAYOUT_AXES,   /* over `axes`, an attribute or operand 1, by other numbers, if it keeps them */
     LAYOUT_SLICES, /* operand 3 has its axes, or they are all */
@@ -129,6 +130,8 @@ enum OpTrait {
     OP_NOT_NEGATIVE = 64,   /* output 0 is of places or counts: integers that are never negative */
     OP_EPILOGUE = 128,      /* an activation without attributes that demi's own products take by the
                                operator's name (fused_ops.def) */
+    OP_BITS = 256, /* it looks at elements as so many bits: what has their values in another type is
+                      no operand of it */
 };
 
 typedef struct OpRecord {
@@ -147,8 +150,8 @@ typedef struct OpRecord {
     uint8_t answers;  /* an OpAnswers */
     uint8_t pick;     /* an OpPick */
     uint8_t pick_out; /* the output that is the pick */
-    uint8_t traits;   /* OpTraits */
     uint8_t layout;   /* an OpLayout */
+    uint16_t traits;  /* OpTraits */
 } OpRecord;
 
 /* The operator's record, or NULL. The domain is "" for ai.onnx. O(log operators). */

@@ -97,6 +97,8 @@ static void test_lookup(void **state) {
     assert_true(op_record_has(op_record_find("", "Bernoulli"), OP_RANDOM));
     assert_true(op_record_has(op_record_find("", "Gather"), OP_SELECTS | OP_TAKES_ROWS));
     assert_false(op_record_has(op_record_find("", "Slice"), OP_SELECTS | OP_TAKES_ROWS));
+    assert_true(op_record_has(op_record_find("", "BitCast"), OP_BITS));
+    assert_false(op_record_has(op_record_find("", "Cast"), OP_BITS));
 }
 
 int main(void) {

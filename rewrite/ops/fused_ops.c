@@ -4,12 +4,21 @@
 
 #include <string.h>
 
-enum { FLOAT_TYPES = 1 << DTYPE_FLOAT | 1 << DTYPE_FLOAT16 | 1 << DTYPE_BFLOAT16, VARS = 6 };
+enum {
+    FLOAT_TYPES = 1 << DTYPE_FLOAT | 1 << DTYPE_FLOAT16 | 1 << DTYPE_BFLOAT16,
+    BYTE_TYPES = 1 << DTYPE_INT8 | 1 << DTYPE_UINT8,
+    VARS = 9
+};
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
+static const OpTypeVar float_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                           {"T4", &floats}, {"T5", &floats}, {"T6", &floats},
+                                           {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
+static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
+static const OpTypeVar number_vars[VARS] = {{"T1", &numbers}, {"T2", &numbers}, {"T3", &numbers},
+                                            {"T4", &numbers}, {"T5", &numbers}, {"T6", &numbers},
+                                            {"T7", &numbers}, {"T8", &numbers}, {"T9", &numbers}};
 static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
-static const OpTypeVar floats_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
-                                            {"T4", &floats}, {"T5", &floats}, {"T6", &floats}};
 static const OpTypeVar masked_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
                                             {"T4", &bools},  {"T5", &floats}, {"T6", &floats}};
 

@@ -32,10 +32,12 @@ static bool compare_piece(void *user, const void *bytes, size_t size) {
     return true;
 }
 
-static bool read_numerics(Source *source, DemiNumerics *numerics, Err *err) {
+static bool read_options(Source *source, DemiCompileOptions *options, Err *err) {
     PlanHeader header;
     if (!source_read(source, 0, (char *)&header, sizeof header, err)) return false;
-    *numerics = header.numerics == PLAN_FAITHFUL ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
+    bool faithful = header.numerics == PLAN_FAITHFUL;
+    options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
+    options->small = header.small;
     return true;
 }
 
@@ -48,7 +50,7 @@ static bool compile_again(Program *program, const Parsed *parsed, const char *pa
     Again *again = ARENA_NEW(program->arena, Again);
     again->err = err;
     again->source = source_open(program->arena, path, INT32_MAX, err);
-    if (!again->source || !read_numerics(again->source, &options.numerics, err) ||
+    if (!again->source || !read_options(again->source, &options, err) ||
         !console_load(program, parsed, against, &model, err))
         return false;
     DemiStatus status = demi_compile(model, &options, compare_piece, again, &error);

@@ -21,7 +21,8 @@ static const OptionRow options[] = {
      "faithful: every operator's 16-bit result is rounded once, as if nothing was fused."},
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
      "Most memory, as 500M or 2G, that may be taken for constants computed in advance and for what "
-     "calls of functions make of the model; default: in proportion to the model."},
+     "calls of functions make of the model; default: in proportion to the model. small: 16-bit "
+     "values stay so between steps of fast plans, too; or small,2G."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,

@@ -19,13 +19,17 @@ static const char *const *list_of(const Parsed *parsed, const char *option, size
     return words ? words->items : NULL;
 }
 
-/* Bytes: a whole number, with K, M or G for powers of 1024; 0 where the option is not given. */
-static bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *bytes, Err *err) {
-    static const char units[] = "KMG";
-    const char *text = parsed_value(parsed, option);
+/* What --memory says: `small`, and bytes: a whole number, with K, M or G for powers of 1024; 0 where
+ * none are given. */
+static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *err) {
+    static const char units[] = "KMG", word[] = "small";
+    const char *given = value_of(parsed, "memory"), *text = given;
     char *end;
     *bytes = 0;
-    if (!text) return true;
+    *small = given && strncmp(given, word, sizeof word - 1) == 0;
+    if (*small) text += sizeof word - 1;
+    if (!text || (*small && !*text)) return true;
+    text += *small && *text == ',' ? 1 : *small ? strlen(text) : 0; /* else no number */
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     const char *unit = *end ? strchr(units, *end) : NULL;
@@ -34,14 +38,10 @@ static bool parsed_bytes(const Parsed *parsed, const char *option, uint64_t *byt
     if (text[0] >= '0' && text[0] <= '9' && !end[unit != NULL] && !errno && value &&
         *bytes >> shift == value)
         return true;
-    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
-    err_expected(err, "a number of bytes, as 500M or 2G");
-    err_actual(err, "'%s'", text);
+    err_set(err, ERR_USAGE, "bad value of option '--memory'");
+    err_expected(err, "a number of bytes, as 500M or 2G, 'small', or both: 'small,2G'");
+    err_actual(err, "'%s'", given);
     return false;
-}
-
-static bool memory_of(const Parsed *parsed, uint64_t *bytes, Err *err) {
-    return !parsed_knows(parsed, "memory") || parsed_bytes(parsed, "memory", bytes, err);
 }
 
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err) {
@@ -51,7 +51,7 @@ bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *
     *options = plain;
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->keep_values = faithful && judged;
-    return memory_of(parsed, &options->memory_budget, err);
+    return memory_of(parsed, &options->small, &options->memory_budget, err);
 }
 
 /* A word of --kernels. */
@@ -70,7 +70,7 @@ static bool fill_context(const Parsed *parsed, DemiContextOptions *options, Err 
     uint64_t threads;
     *options = plain;
     if (!parsed_number(parsed, "threads", 1, &threads, 0, err) ||
-        !memory_of(parsed, &options->memory_budget, err))
+        !memory_of(parsed, &options->small, &options->memory_budget, err))
         return false;
     options->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
     options->kernels = kernels_of(parsed);

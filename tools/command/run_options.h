@@ -40,7 +40,8 @@
      "(the default); own, demi's alone; onednn, oneDNN's wherever it can."},                       \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
-     "the machine's. Calls of functions and constants computed in advance count, too."},           \
+     "the machine's. Calls of functions and constants computed in advance count, too. small: "     \
+     "what is 16 bit stays so in memory, which takes less of it and more time; or small,2G."},     \
     {"time", 0, OPTION_ROW_VALUE, "SECONDS", NULL,                                                 \
      "Most time that a run may take, asked before every step and iteration: for loops that may "   \
      "never end. Default: any."},                                                                  \

@@ -164,6 +164,29 @@ class PlanFiles(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(demi("check", self.plan, "--full").returncode, 2)
 
+    def test_small(self):
+        """--memory small keeps 16-bit values; what it is compiled to again does, too."""
+        low = self.folder / "low.onnx"
+        made = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+            g (float16[3,64] x) => (float16[3,64] y) { m = MatMul (x, w) n = Neg (m)
+            y = MatMul (n, w) }""")
+        weights = np.random.default_rng(2).standard_normal((64, 64)).astype(np.float16)
+        made.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        onnx.save(made, low)
+        for memory in ((), ("--memory", "small"), ("--memory", "small,1G")):
+            done = demi("compile", low, "-o", self.plan, *memory)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shown = demi("show", self.plan).stdout
+            self.assertEqual("fast, small" in shown, bool(memory))
+            self.assertEqual("stored as float16" in shown, not memory)
+            self.assertLess(self.plan.stat().st_size, 1.5 * weights.nbytes)
+            done = demi("check", self.plan, "--against", low, "--full")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = demi("run", self.plan, "--random", "1", *memory)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("smaller", "small2G", "small,", "small,x"):
+            self.assertEqual(demi("compile", low, "-o", self.plan, "--memory", word).returncode, 2)
+
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])

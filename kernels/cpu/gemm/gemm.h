@@ -53,6 +53,10 @@ typedef struct GemmIsa {
 
 typedef struct GemmBlock GemmBlock;
 
+/* A vector of floats and a matrix of rows `row` elements apart, of each of which `columns` count. */
+typedef void GemmVectorFunction(float *y, const void *matrix, uint64_t row, const float *x,
+                                uint64_t rows, uint64_t columns);
+
 /* Loops over floats that the instruction sets have. */
 typedef struct GemmLoops {
     /* to[c * to_row + r] = from[r * from_row + c], r < rows, c < columns. Where to_row == rows, 7
@@ -61,12 +65,13 @@ typedef struct GemmLoops {
                       uint64_t rows, uint64_t columns);
     /* Packs the block (see GemmPack) of rows of B that lie `row` apart, the first at `from`. */
     void (*panels)(float *to, const float *from, uint64_t row, const GemmBlock *block);
-    /* y[r] += dot(matrix + r * row, x): `count` long, summed in double or by many lanes */
-    void (*dots)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
-                 uint64_t count);
-    /* y[0, columns) += x[k] * matrix[k * row + column], over k < depth in order */
-    void (*gemv)(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                 uint64_t columns);
+    /* y[r] += dot(matrix + r * row, x): summed in double or by many lanes */
+    GemmVectorFunction *dots;
+    /* y[column] += x[k] * matrix[k * row + column], over the rows k in order */
+    GemmVectorFunction *gemv;
+    /* The same of float16 (half) and of bfloat16 (brain) matrices, widened as they are read: the
+     * bits that their elements as floats would give. */
+    GemmVectorFunction *half_dots, *half_gemv, *brain_dots, *brain_gemv;
 } GemmLoops;
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */

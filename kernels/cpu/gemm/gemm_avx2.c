@@ -2,11 +2,15 @@
 /* Micro-kernels and loops of gemm.h in AVX2 with FMA: tiles of 6 rows by 2 vectors of 8, so 12 of
  * 16 registers are sums. */
 #include "gemm.h"
+
+#include <string.h>
+
 #include "simd.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 
-#define TARGET AVX2_TARGET
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define INLINE inline __attribute__((always_inline))
 
 #define CASES(X)                                                                                   \
     X(1, 1) X(1, 2) X(2, 1) X(2, 2) X(3, 1) X(3, 2) X(4, 1) X(4, 2) X(5, 1) X(5, 2) X(6, 1) X(6, 2)
@@ -152,51 +156,108 @@ TARGET static float sum_lanes(__m256 v) {
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
-TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
-                        uint64_t count) {
-    for (uint64_t r = 0; r < rows; r++, matrix += row) {
+/* ---- a vector and a matrix ------------------------------------------------------------------- */
+
+typedef enum Element { ELEMENT_FLOAT, ELEMENT_HALF, ELEMENT_BRAIN } Element;
+
+typedef struct Vector {
+    float *y;
+    const void *matrix;
+    const float *x;
+    uint64_t row, rows, columns;
+} Vector;
+
+static INLINE size_t size_of(const Element element) {
+    return element == ELEMENT_FLOAT ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Elements [i, i + 8) of a matrix's row, in float. */
+TARGET static INLINE __m256 wide(const char *from, uint64_t i, const Element element) {
+    from += i * size_of(element);
+    if (element == ELEMENT_FLOAT) return _mm256_loadu_ps((const void *)from);
+    const __m128i bits = _mm_loadu_si128((const void *)from);
+    if (element == ELEMENT_HALF) return _mm256_cvtph_ps(bits);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+/* Its first `count` from i on, fewer than 8; the others are 0 and not read. */
+TARGET static INLINE __m256 wide_some(const char *from, uint64_t i, uint64_t count,
+                                      const Element element) {
+    float some[8] = {0};
+    memcpy(some, from + i * size_of(element), count * size_of(element));
+    return wide((const char *)some, 0, element);
+}
+
+TARGET static INLINE void all_dots(const Vector *v, const Element element) {
+    const char *m = v->matrix;
+    for (uint64_t r = 0; r < v->rows; r++, m += v->row * size_of(element)) {
         __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
                          _mm256_setzero_ps()};
-        uint64_t k = 0;
+        uint64_t k = 0, count = v->columns;
         for (; count - k >= 32; k += 32) {
             TILE_UNROLL
             for (uint32_t i = 0; i < 4; i++)
-                sum[i] = _mm256_fmadd_ps(_mm256_loadu_ps(matrix + k + 8 * i),
-                                         _mm256_loadu_ps(x + k + 8 * i), sum[i]);
+                sum[i] = _mm256_fmadd_ps(wide(m, k + 8 * i, element),
+                                         _mm256_loadu_ps(v->x + k + 8 * i), sum[i]);
         }
-        for (; k < count; k += 8) {
-            __m256i mask = avx2_some(count - k);
-            sum[0] = _mm256_fmadd_ps(_mm256_maskload_ps(matrix + k, mask),
-                                     _mm256_maskload_ps(x + k, mask), sum[0]);
-        }
-        y[r] +=
+        for (; count - k >= 8; k += 8)
+            sum[0] = _mm256_fmadd_ps(wide(m, k, element), _mm256_loadu_ps(v->x + k), sum[0]);
+        if (k < count)
+            sum[0] = _mm256_fmadd_ps(wide_some(m, k, count - k, element),
+                                     _mm256_maskload_ps(v->x + k, avx2_some(count - k)), sum[0]);
+        v->y[r] +=
             sum_lanes(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
     }
 }
 
-TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                        uint64_t columns) {
-    uint64_t whole = columns & ~UINT64_C(7), k = 0;
-    for (; depth - k >= 4; k += 4, matrix += 4 * row) {
-        __m256 v[4];
-        TILE_UNROLL
-        for (uint32_t i = 0; i < 4; i++) v[i] = _mm256_set1_ps(x[k + i]);
-        for (uint64_t j = 0; j < whole; j += 8) {
-            __m256 sum = _mm256_loadu_ps(y + j);
-            if (j % 16 == 0) /* the next four */
-                for (uint32_t i = 4; i < 8; i++) __builtin_prefetch(matrix + j + i * row);
+/* y += the sum of `rows` rows from row k on, each times its x. */
+TARGET static INLINE void sweep(const Vector *v, uint64_t k, const uint32_t rows,
+                                const Element element) {
+    const uint64_t step = v->row * size_of(element), line = 64 / size_of(element);
+    const char *m = (const char *)v->matrix + k * step;
+    __m256 x[4];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) x[r] = _mm256_set1_ps(v->x[k + r]);
+    uint64_t j = 0;
+    for (; v->columns - j >= 8; j += 8) {
+        __m256 sum = _mm256_loadu_ps(v->y + j);
+        if (j % line == 0) { /* the rows that are next */
             TILE_UNROLL
-            for (uint32_t i = 0; i < 4; i++)
-                sum = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(matrix + j + i * row), sum);
-            _mm256_storeu_ps(y + j, sum);
+            for (uint32_t r = rows; r < 2 * rows; r++)
+                __builtin_prefetch(m + r * step + j * size_of(element));
         }
-        for (uint64_t j = whole; j < columns; j++)
-            for (uint32_t i = 0; i < 4; i++)
-                y[j] = __builtin_fmaf(x[k + i], matrix[j + i * row], y[j]);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++)
+            sum = _mm256_fmadd_ps(x[r], wide(m + r * step, j, element), sum);
+        _mm256_storeu_ps(v->y + j, sum);
     }
-    for (; k < depth; k++, matrix += row)
-        for (uint64_t j = 0; j < columns; j++) y[j] = __builtin_fmaf(x[k], matrix[j], y[j]);
+    if (j == v->columns) return;
+    const __m256i mask = avx2_some(v->columns - j);
+    __m256 sum = _mm256_maskload_ps(v->y + j, mask);
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++)
+        sum = _mm256_fmadd_ps(x[r], wide_some(m + r * step, j, v->columns - j, element), sum);
+    _mm256_maskstore_ps(v->y + j, mask, sum);
 }
+
+TARGET static INLINE void all_gemv(const Vector *v, const Element element) {
+    uint64_t k = 0;
+    for (; v->rows - k >= 4; k += 4) sweep(v, k, 4, element);
+    for (; k < v->rows; k++) sweep(v, k, 1, element);
+}
+
+#define VECTORS(name, element)                                                                     \
+    TARGET static void name##dots(float *y, const void *matrix, uint64_t row, const float *x,      \
+                                  uint64_t rows, uint64_t columns) {                               \
+        all_dots(&(Vector){y, matrix, x, row, rows, columns}, element);                            \
+    }                                                                                              \
+    TARGET static void name##gemv(float *y, const void *matrix, uint64_t row, const float *x,      \
+                                  uint64_t rows, uint64_t columns) {                               \
+        all_gemv(&(Vector){y, matrix, x, row, rows, columns}, element);                            \
+    }
+VECTORS(, ELEMENT_FLOAT)
+VECTORS(half_, ELEMENT_HALF)
+VECTORS(brain_, ELEMENT_BRAIN)
 
 /* ---- tiles of few columns -------------------------------------------------------------------- */
 
@@ -252,7 +313,8 @@ const GemmIsa *gemm_isa_avx2(GemmKind kind) {
 }
 
 const GemmLoops *gemm_loops_avx2(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, gemv};
+    static const GemmLoops table = {gemm_transpose_avx2, panels,    dots,       gemv,
+                                    half_dots,           half_gemv, brain_dots, brain_gemv};
     return &table;
 }
 

@@ -7,6 +7,7 @@
 #if defined(__x86_64__) || defined(__i386__)
 
 #define TARGET     AVX512_TARGET
+#define INLINE     inline __attribute__((always_inline))
 #define TARGET_DOT __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
 /* Tiles of a row count a line. */
@@ -184,87 +185,139 @@ TARGET static void panels(float *to, const float *from, uint64_t row, const Gemm
 }
 
 /* Four rows at once: x is loaded once for them. */
-TARGET static void four_dots(float *y, const float *matrix, uint64_t row, const float *x,
-                             uint64_t count) {
+/* ---- a vector and a matrix ------------------------------------------------------------------- */
+
+typedef enum Element { ELEMENT_FLOAT, ELEMENT_HALF, ELEMENT_BRAIN } Element;
+
+typedef struct Vector {
+    float *y;
+    const void *matrix;
+    const float *x;
+    uint64_t row, rows, columns;
+} Vector;
+
+/* Elements [i, i + 16) of a matrix's row, in float; those that the mask leaves out are not read, and
+ * are 0. */
+TARGET static INLINE __m512 wide(const void *from, uint64_t i, __mmask16 mask,
+                                 const Element element) {
+    if (element == ELEMENT_FLOAT) return _mm512_maskz_loadu_ps(mask, (const float *)from + i);
+    const __m256i bits = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)from + i);
+    if (element == ELEMENT_HALF) return _mm512_cvtph_ps(bits);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+/* Where row r begins. */
+static INLINE const char *row_at(const Vector *v, uint64_t r, const Element element) {
+    return (const char *)v->matrix + r * v->row * (element == ELEMENT_FLOAT ? 4 : 2);
+}
+
+TARGET static INLINE void four_dots(const Vector *v, uint64_t first, const Element element) {
+    const char *m[4];
     __m512 sum[4][2];
     TILE_UNROLL
-    for (uint32_t r = 0; r < 4; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (uint32_t r = 0; r < 4; r++) {
+        m[r] = row_at(v, first + r, element);
+        sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    }
     uint64_t k = 0;
-    for (; count - k >= 32; k += 32) {
-        const __m512 low = _mm512_loadu_ps(x + k), high = _mm512_loadu_ps(x + k + 16);
+    for (; v->columns - k >= 32; k += 32) {
+        const __m512 low = _mm512_loadu_ps(v->x + k), high = _mm512_loadu_ps(v->x + k + 16);
         TILE_UNROLL
         for (uint32_t r = 0; r < 4; r++) {
-            const float *m = matrix + r * row + k;
-            sum[r][0] = _mm512_fmadd_ps(_mm512_loadu_ps(m), low, sum[r][0]);
-            sum[r][1] = _mm512_fmadd_ps(_mm512_loadu_ps(m + 16), high, sum[r][1]);
+            sum[r][0] = _mm512_fmadd_ps(wide(m[r], k, 0xffff, element), low, sum[r][0]);
+            sum[r][1] = _mm512_fmadd_ps(wide(m[r], k + 16, 0xffff, element), high, sum[r][1]);
         }
     }
-    for (; k < count; k += 16) {
-        const __mmask16 mask = count - k >= 16 ? 0xffff : avx512_some(count - k);
-        const __m512 v = _mm512_maskz_loadu_ps(mask, x + k);
+    for (; k < v->columns; k += 16) {
+        const __mmask16 mask = v->columns - k >= 16 ? 0xffff : avx512_some(v->columns - k);
+        const __m512 x = _mm512_maskz_loadu_ps(mask, v->x + k);
         TILE_UNROLL
         for (uint32_t r = 0; r < 4; r++)
-            sum[r][0] =
-                _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + r * row + k), v, sum[r][0]);
+            sum[r][0] = _mm512_fmadd_ps(wide(m[r], k, mask, element), x, sum[r][0]);
     }
     TILE_UNROLL
     for (uint32_t r = 0; r < 4; r++)
-        y[r] += _mm512_reduce_add_ps(_mm512_add_ps(sum[r][0], sum[r][1]));
+        v->y[first + r] += _mm512_reduce_add_ps(_mm512_add_ps(sum[r][0], sum[r][1]));
 }
 
-TARGET static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
-                        uint64_t count) {
+TARGET static INLINE void all_dots(const Vector *v, const Element element) {
     uint64_t r = 0;
-    for (; rows - r >= 4; r += 4, matrix += 4 * row) four_dots(y + r, matrix, row, x, count);
-    for (; r < rows; r++, matrix += row) {
+    for (; v->rows - r >= 4; r += 4) four_dots(v, r, element);
+    for (; r < v->rows; r++) {
+        const char *m = row_at(v, r, element);
         __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
                          _mm512_setzero_ps()};
         uint64_t k = 0;
-        for (; count - k >= 64; k += 64) {
+        for (; v->columns - k >= 64; k += 64) {
             TILE_UNROLL
             for (uint32_t i = 0; i < 4; i++)
-                sum[i] = _mm512_fmadd_ps(_mm512_loadu_ps(matrix + k + 16 * i),
-                                         _mm512_loadu_ps(x + k + 16 * i), sum[i]);
+                sum[i] = _mm512_fmadd_ps(wide(m, k + 16 * i, 0xffff, element),
+                                         _mm512_loadu_ps(v->x + k + 16 * i), sum[i]);
         }
-        for (; k < count; k += 16) {
-            __mmask16 mask = count - k >= 16 ? 0xffff : avx512_some(count - k);
-            sum[0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, matrix + k),
-                                     _mm512_maskz_loadu_ps(mask, x + k), sum[0]);
+        for (; k < v->columns; k += 16) {
+            __mmask16 mask = v->columns - k >= 16 ? 0xffff : avx512_some(v->columns - k);
+            sum[0] = _mm512_fmadd_ps(wide(m, k, mask, element),
+                                     _mm512_maskz_loadu_ps(mask, v->x + k), sum[0]);
         }
-        y[r] += _mm512_reduce_add_ps(
+        v->y[r] += _mm512_reduce_add_ps(
             _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
     }
 }
 
-TARGET static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                        uint64_t columns) {
-    uint64_t k = 0;
-    for (; depth - k >= 4; k += 4, matrix += 4 * row) {
-        __m512 x0 = _mm512_set1_ps(x[k]), x1 = _mm512_set1_ps(x[k + 1]);
-        __m512 x2 = _mm512_set1_ps(x[k + 2]), x3 = _mm512_set1_ps(x[k + 3]);
-        for (uint64_t j = 0; j < columns; j += 16) {
-            __mmask16 mask = columns - j >= 16 ? 0xffff : avx512_some(columns - j);
-            const float *m = matrix + j;
-            __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
-            sum = _mm512_fmadd_ps(x0, _mm512_maskz_loadu_ps(mask, m), sum);
-            sum = _mm512_fmadd_ps(x1, _mm512_maskz_loadu_ps(mask, m + row), sum);
-            sum = _mm512_fmadd_ps(x2, _mm512_maskz_loadu_ps(mask, m + 2 * row), sum);
-            sum = _mm512_fmadd_ps(x3, _mm512_maskz_loadu_ps(mask, m + 3 * row), sum);
-            _mm512_mask_storeu_ps(y + j, mask, sum);
+/* y += the sum of SWEEP rows from row k on, each times its x. */
+enum { SWEEP = 8 };
+TARGET static INLINE void sweep(const Vector *v, uint64_t k, const Element element) {
+    const uint64_t line = element == ELEMENT_FLOAT ? 16 : 32; /* elements */
+    const char *m = row_at(v, k, element);
+    const uint64_t step = v->row * (element == ELEMENT_FLOAT ? 4 : 2);
+    __m512 x[SWEEP];
+    TILE_UNROLL
+    for (uint32_t r = 0; r < SWEEP; r++) x[r] = _mm512_set1_ps(v->x[k + r]);
+    for (uint64_t j = 0; j < v->columns; j += 16) {
+        const __mmask16 mask = v->columns - j >= 16 ? 0xffff : avx512_some(v->columns - j);
+        if (j % line == 0) { /* the rows that are next */
+            TILE_UNROLL
+            for (uint32_t r = SWEEP; r < 2 * SWEEP; r++)
+                _mm_prefetch(m + r * step + j * 64 / line, _MM_HINT_T0);
         }
+        __m512 sum = _mm512_maskz_loadu_ps(mask, v->y + j);
+        TILE_UNROLL
+        for (uint32_t r = 0; r < SWEEP; r++)
+            sum = _mm512_fmadd_ps(x[r], wide(m + r * step, j, mask, element), sum);
+        _mm512_mask_storeu_ps(v->y + j, mask, sum);
     }
-    for (; k < depth; k++, matrix += row)
-        for (uint64_t j = 0; j < columns; j += 16) {
-            __mmask16 mask = columns - j >= 16 ? 0xffff : avx512_some(columns - j);
-            __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
-            sum =
-                _mm512_fmadd_ps(_mm512_set1_ps(x[k]), _mm512_maskz_loadu_ps(mask, matrix + j), sum);
-            _mm512_mask_storeu_ps(y + j, mask, sum);
-        }
 }
 
+TARGET static INLINE void all_gemv(const Vector *v, const Element element) {
+    uint64_t k = 0;
+    for (; v->rows - k >= SWEEP; k += SWEEP) sweep(v, k, element);
+    for (; k < v->rows; k++) {
+        const char *m = row_at(v, k, element);
+        for (uint64_t j = 0; j < v->columns; j += 16) {
+            __mmask16 mask = v->columns - j >= 16 ? 0xffff : avx512_some(v->columns - j);
+            __m512 sum = _mm512_maskz_loadu_ps(mask, v->y + j);
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(v->x[k]), wide(m, j, mask, element), sum);
+            _mm512_mask_storeu_ps(v->y + j, mask, sum);
+        }
+    }
+}
+
+#define VECTORS(name, element)                                                                     \
+    TARGET static void name##dots(float *y, const void *matrix, uint64_t row, const float *x,      \
+                                  uint64_t rows, uint64_t columns) {                               \
+        all_dots(&(Vector){y, matrix, x, row, rows, columns}, element);                            \
+    }                                                                                              \
+    TARGET static void name##gemv(float *y, const void *matrix, uint64_t row, const float *x,      \
+                                  uint64_t rows, uint64_t columns) {                               \
+        all_gemv(&(Vector){y, matrix, x, row, rows, columns}, element);                            \
+    }
+VECTORS(, ELEMENT_FLOAT)
+VECTORS(half_, ELEMENT_HALF)
+VECTORS(brain_, ELEMENT_BRAIN)
+
 const GemmLoops *gemm_loops_avx512(void) {
-    static const GemmLoops table = {gemm_transpose_avx2, panels, dots, gemv};
+    static const GemmLoops table = {gemm_transpose_avx2, panels,    dots,       gemv,
+                                    half_dots,           half_gemv, brain_dots, brain_gemv};
     return &table;
 }
 

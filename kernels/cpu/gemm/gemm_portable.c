@@ -79,25 +79,31 @@ void gemm_panels_portable(float *to, const float *from, uint64_t row, const Gemm
         }
 }
 
-static void dots(float *y, const float *matrix, uint64_t row, const float *x, uint64_t rows,
-                 uint64_t count) {
-    for (uint64_t r = 0; r < rows; r++, matrix += row) {
-        double sum[4] = {0};
-        uint64_t k = 0;
-        for (; count - k >= 4; k += 4)
-            for (uint32_t i = 0; i < 4; i++) sum[i] += (double)matrix[k + i] * x[k + i];
-        for (; k < count; k++) sum[0] += (double)matrix[k] * x[k];
-        y[r] += (float)(sum[0] + sum[1] + (sum[2] + sum[3]));
+#define VECTORS(name, T, wide)                                                                     \
+    static void name##dots(float *y, const void *matrix, uint64_t row, const float *x,             \
+                           uint64_t rows, uint64_t columns) {                                      \
+        const T *m = matrix;                                                                       \
+        for (uint64_t r = 0; r < rows; r++, m += row) {                                            \
+            double sum[4] = {0};                                                                   \
+            uint64_t k = 0;                                                                        \
+            for (; columns - k >= 4; k += 4)                                                       \
+                for (uint32_t i = 0; i < 4; i++) sum[i] += (double)wide(m[k + i]) * x[k + i];      \
+            for (; k < columns; k++) sum[0] += (double)wide(m[k]) * x[k];                          \
+            y[r] += (float)(sum[0] + sum[1] + (sum[2] + sum[3]));                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##gemv(float *y, const void *matrix, uint64_t row, const float *x,             \
+                           uint64_t rows, uint64_t columns) {                                      \
+        const T *m = matrix;                                                                       \
+        for (uint64_t k = 0; k < rows; k++, m += row)                                              \
+            for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * wide(m[j]);                      \
     }
-}
-
-static void gemv(float *y, const float *matrix, uint64_t row, const float *x, uint64_t depth,
-                 uint64_t columns) {
-    for (uint64_t k = 0; k < depth; k++, matrix += row)
-        for (uint64_t j = 0; j < columns; j++) y[j] += x[k] * matrix[j];
-}
+VECTORS(, float, )
+VECTORS(half_, uint16_t, half_to_float)
+VECTORS(brain_, uint16_t, bfloat_to_float)
 
 const GemmLoops *gemm_loops_portable(void) {
-    static const GemmLoops table = {transpose, gemm_panels_portable, dots, gemv};
+    static const GemmLoops table = {transpose, gemm_panels_portable, dots,      gemv, half_dots,
+                                    half_gemv, brain_dots,           brain_gemv};
     return &table;
 }

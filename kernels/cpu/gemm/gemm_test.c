@@ -8,10 +8,10 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gemm.h"
-
 static uint32_t state = 1;
 static uint32_t random_bits(void) {
     return state = state * 1664525u + 1013904223u;
@@ -321,7 +321,7 @@ static void test_pairs(void **unused) {
 
 /* One loop's results in plain C and on a level. */
 typedef struct Both {
-    float from[8192], want[4096], got[4096], x[4096];
+    float from[8192], wide[8192], want[4096], got[4096], x[4096];
 } Both;
 
 static void compare(const Both *b) {
@@ -337,9 +337,31 @@ static void try_matrices(Both *b, const GemmLoops *loops, uint64_t n) {
     assert_memory_equal(b->want, b->got, sizeof b->want);
     plain->dots(b->want, b->from, 71, b->x, 5, n);
     loops->dots(b->got, b->from, 71, b->x, 5, n);
-    plain->gemv(b->want, b->from, 70, b->x, n % 11, n);
-    loops->gemv(b->got, b->from, 70, b->x, n % 11, n);
+    plain->gemv(b->want, b->from, 70, b->x, n % 23, n);
+    loops->gemv(b->got, b->from, 70, b->x, n % 23, n);
     compare(b);
+}
+
+/* Matrices of 16 bit give the bits that their elements as floats give; nothing past them is read. */
+static void try_narrow(Both *b, const GemmLoops *loops, bool half, uint64_t n) {
+    const uint64_t rows = n % 23, count = rows ? (rows - 1) * 71 + n : 0;
+    uint16_t *from = malloc(count * sizeof *from + 1); /* whose ends the sanitizers know */
+    assert_non_null(from);
+    if (half) {
+        half_convert_from_float(from, b->from, count);
+        half_convert_to_float(b->wide, from, count);
+    } else {
+        bfloat_convert_from_float(from, b->from, count);
+        bfloat_convert_to_float(b->wide, from, count);
+    }
+    memset(b->want, 0, sizeof b->want);
+    memset(b->got, 0, sizeof b->got);
+    loops->dots(b->want, b->wide, 71, b->x, rows, n);
+    (half ? loops->half_dots : loops->brain_dots)(b->got, from, 71, b->x, rows, n);
+    loops->gemv(b->want, b->wide, 71, b->x, rows, n);
+    (half ? loops->half_gemv : loops->brain_gemv)(b->got, from, 71, b->x, rows, n);
+    assert_memory_equal(b->want, b->got, sizeof b->want);
+    free(from);
 }
 
 static void test_loops(void **unused) {
@@ -347,9 +369,13 @@ static void test_loops(void **unused) {
     static Both b;
     for (int i = 0; i < 8192; i++) b.from[i] = random_float();
     for (int i = 0; i < 4096; i++) b.x[i] = random_float();
-    for (IsaLevel level = ISA_F16C; level < ISA_COUNT; level++) {
+    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++) {
         const GemmLoops *loops = gemm_loops(level);
-        for (uint64_t n = 1; loops && n < 70; n++) try_matrices(&b, loops, n);
+        for (uint64_t n = 1; loops && n < 70; n++) {
+            try_matrices(&b, loops, n);
+            try_narrow(&b, loops, true, n);
+            try_narrow(&b, loops, false, n);
+        }
     }
 }
 

@@ -19,15 +19,25 @@ enum {
     PIECE_BYTES = 384 << 10, /* of a panel */
     BLOCK_ROWS = 384,        /* most rows of a block: their addresses are in a table */
     ALIGN = 64,
+    WORD = 4, /* bytes */
 };
 
 /* How many of these multiply-adds take the time of one elsewhere (kernel_parts.h). */
 static const double SPEED = 4;
 
-static const IgemmIsa *isa_of(IsaLevel level) {
+static const IgemmIsa *isa_of(IgemmKind kind, IsaLevel level) {
     level = simd_level(level);
-    if (level == ISA_AVX512) return igemm_isa_avx512();
-    return level == ISA_AVX2 ? igemm_isa_avx2() : igemm_isa_portable();
+    if (level == ISA_AVX512) return igemm_isa_avx512(kind);
+    return level == ISA_AVX2 ? igemm_isa_avx2(kind) : igemm_isa_portable(kind);
+}
+
+IgemmKind igemm_bytes_kind(IsaLevel level) {
+#if defined(__x86_64__) || defined(__i386__)
+    if (simd_level(level) == ISA_AVX512 && __builtin_cpu_supports("avx512vnni")) return IGEMM_QUADS;
+#else
+    (void)level;
+#endif
+    return IGEMM_PAIRS;
 }
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
@@ -60,23 +70,45 @@ static uint64_t panel_begin(const Panels *panels, uint64_t panel) {
     return base * panel + least(panel, rest);
 }
 
+uint64_t igemm_words(IgemmKind kind, uint64_t depth) {
+    return kind == IGEMM_FLOAT ? depth : div_up(depth, kind == IGEMM_QUADS ? 4 : 2);
+}
+
 uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
-    const IgemmIsa *isa = isa_of(level);
-    return div_up(w->columns, isa->lanes) * isa->lanes * w->taps * w->depth * sizeof(float);
+    const IgemmIsa *isa = isa_of(w->kind, level);
+    return div_up(w->columns, isa->lanes) * isa->lanes * w->taps * igemm_words(w->kind, w->depth) *
+           WORD;
+}
+
+/* Word k of one column: the elements it holds of a tap, whose first is `from`. */
+static uint32_t pack_word(const IgemmWeights *w, uint64_t from, uint64_t k) {
+    const uint64_t each = w->kind == IGEMM_QUADS ? 4 : 2;
+    const int8_t *bytes = w->data;
+    uint32_t word = 0;
+    if (w->kind == IGEMM_FLOAT) {
+        memcpy(&word, (const float *)w->data + from + k * w->row, sizeof word);
+        return word;
+    }
+    for (uint64_t i = 0; i < each && k * each + i < w->depth; i++) {
+        const int8_t element = bytes[from + (k * each + i) * w->row];
+        const uint32_t bits = each == 4 ? (uint8_t)element : (uint16_t)element;
+        word |= bits << 32 / each * i;
+    }
+    return word;
 }
 
 void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
-    const IgemmIsa *isa = isa_of(level);
-    const Panels panels = panels_of(isa, w->columns);
-    float *at = to;
+    const Panels panels = panels_of(isa_of(w->kind, level), w->columns);
+    const uint64_t words = igemm_words(w->kind, w->depth);
+    uint32_t *at = to;
     for (uint64_t p = 0; p < panels.count; p++) {
         const uint64_t first = panel_begin(&panels, p) * panels.lanes;
         const uint64_t width = panel_begin(&panels, p + 1) * panels.lanes - first;
         const uint64_t columns = least(width, w->columns - first);
         for (uint64_t t = 0; t < w->taps; t++)
-            for (uint64_t k = 0; k < w->depth; k++, at += width) {
-                const float *from = w->data + t * w->tap + k * w->row + first * w->column;
-                for (uint64_t n = 0; n < columns; n++) at[n] = from[n * w->column];
+            for (uint64_t k = 0; k < words; k++, at += width) {
+                for (uint64_t n = 0; n < columns; n++)
+                    at[n] = pack_word(w, t * w->tap + (first + n) * w->column, k);
                 memset(at + columns, 0, (width - columns) * sizeof *at);
             }
     }
@@ -99,6 +131,7 @@ typedef struct Job {
     uint64_t block;         /* rows of a block */
     uint64_t table, buffer; /* bytes of a share's table of addresses, and of all its memory */
     Finish finish;
+    size_t element; /* bytes of one of y's */
     char *buffers;
 } Job;
 
@@ -142,6 +175,15 @@ static Finish read_epilogue(const Epilogue *e) {
     return finish;
 }
 
+/* What is rounded fits the type. */
+static void bound_bytes(Finish *finish, const IgemmScale *scale) {
+    const bool is_signed = scale->to == DTYPE_INT8;
+    const float least_value = (float)((is_signed ? INT8_MIN : 0) - scale->zero);
+    const float most_value = (float)((is_signed ? INT8_MAX : UINT8_MAX) - scale->zero);
+    finish->low = fminf(fmaxf(finish->low, least_value), most_value);
+    finish->high = fmaxf(fminf(finish->high, most_value), least_value);
+}
+
 static void run_rest(const Finish *finish, const EpilogueBlock *block) {
     if (finish->rest.activation != ACTIVATION_NONE) epilogue_apply(&finish->rest, block);
 }
@@ -161,7 +203,7 @@ typedef struct Piece {
 } Piece;
 
 static uint64_t piece_depth(const Igemm *g, uint64_t width) {
-    return least(g->depth, PIECE_BYTES / (width * sizeof(float)));
+    return least(g->depth, PIECE_BYTES / (width * WORD));
 }
 
 /* The next piece of a panel; false after the last one. */
@@ -176,13 +218,22 @@ static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
     piece->depth = least(depth, g->depth - piece->skip);
     piece->taps = 1;
     if (depth == g->depth)
-        piece->taps = least(g->taps - piece->tap, PIECE_BYTES / (width * sizeof(float)) / depth);
+        piece->taps = least(g->taps - piece->tap, PIECE_BYTES / (width * WORD) / depth);
     return true;
 }
 
 /* Where tile `tile` of a block begins, of `tiles`. */
 static uint64_t tile_begin(const Block *block, uint64_t tile, uint64_t tiles) {
     return block->rows * tile / tiles;
+}
+
+static IgemmScale scale_at(const IgemmScale *scale, uint64_t column) {
+    if (!scale) return (IgemmScale){.to = DTYPE_FLOAT};
+    IgemmScale at = *scale;
+    at.factor += column;
+    at.shift += column;
+    at.offset += column;
+    return at;
 }
 
 /* All tiles of a block against one panel. The table holds the addresses of so many tiles. */
@@ -193,12 +244,12 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const uint64_t first = panel_begin(&job->panels, panel), lanes = job->panels.lanes;
     const uint64_t vecs = panel_begin(&job->panels, panel + 1) - first, width = vecs * lanes;
     const uint64_t column = first * lanes, columns = least(width, g->columns - column);
-    const float *weights = (const float *)g->weights + column * g->taps * g->depth;
+    const char *weights = (const char *)g->weights + column * g->taps * g->depth * WORD;
     for (Piece piece = {0}; next_piece(g, width, &piece);) {
         const uint64_t done = piece.tap * g->depth + piece.skip;
-        const uint64_t depth = piece.taps * piece.depth, step = width * sizeof(float) / tiles;
+        const uint64_t depth = piece.taps * piece.depth, step = width * WORD / tiles;
         const bool ends = done + depth == g->taps * g->depth;
-        const char *next = (const char *)(weights + (done + depth) * width);
+        const char *next = weights + (done + depth) * width * WORD;
         for (uint64_t i = 0; i < tiles; i++) {
             const uint64_t r = tile_begin(block, i, tiles), row = block->row + r;
             const uint32_t rows = (uint32_t)(tile_begin(block, i + 1, tiles) - r);
@@ -207,15 +258,16 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
                 .taps = piece.taps,
                 .depth = piece.depth,
                 .skip = piece.skip,
-                .weights = weights + done * width,
+                .weights = weights + done * width * WORD,
                 .ahead = next + i * depth * step,
                 .ahead_step = step,
                 .columns = (uint32_t)columns,
                 .goes_on = done > 0,
                 .ends = ends,
                 .sums = block->sums + r * width,
-                .y = g->y + row * g->y_row + column,
+                .y = (char *)g->y + (row * g->y_row + column) * job->element,
                 .y_row = g->y_row,
+                .scale = scale_at(g->scale, column),
                 .bias = e && e->bias ? e->bias + column : NULL,
                 .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
                 .z_row = e ? e->residual_row : 0,
@@ -272,21 +324,23 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
 }
 
 bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
-    const IgemmIsa *isa = isa_of(level);
+    const IgemmIsa *isa = isa_of(g->kind, level);
     if (!g->rows || !g->columns) return true;
     Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->columns)};
     const double depth = (double)g->taps * (double)g->depth;
     const double work = (double)g->rows * (double)g->columns * depth;
     share_out(&job, kernel_work_threads(call, work / SPEED, UINT64_MAX));
     job.finish = read_epilogue(g->epilogue);
+    job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
+    if (job.element == 1) bound_bytes(&job.finish, g->scale);
     job.block = BLOCK_BYTES / ((g->depth + 1) * sizeof(float));
     if (job.block > BLOCK_ROWS) job.block = BLOCK_ROWS;
     if (job.block < 4 * IGEMM_ROWS_MOST) job.block = 4 * IGEMM_ROWS_MOST;
     if (job.block > g->rows) job.block = g->rows;
     const uint64_t width = (uint64_t)isa->vecs * isa->lanes;
-    const bool pieces = depth * (double)width * sizeof(float) > PIECE_BYTES;
+    const bool pieces = depth * (double)width * WORD > PIECE_BYTES;
     job.table = aligned(job.block * g->taps * sizeof(void *));
-    job.buffer = job.table + (pieces ? job.block * width * sizeof(float) : 0);
+    job.buffer = job.table + (pieces ? job.block * width * WORD : 0);
     job.buffers = kernel_workspace(call, job.buffer * job.shares);
     if (!job.buffers) return false;
     kernel_run_parts(call->workers, (KernelCut){job.shares, 1, job.shares}, run_shares, &job);
@@ -316,7 +370,7 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
             .channels = g->columns,
             .count = (uint32_t)count,
             .weights = g->weights,
-            .y = g->y + row * g->y_row,
+            .y = (float *)g->y + row * g->y_row,
             .y_row = g->y_row,
             .bias = e ? e->bias : NULL,
             .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
@@ -332,7 +386,7 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
 }
 
 bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
-    ChannelsJob job = {.g = g, .isa = isa_of(level), .finish = read_epilogue(g->epilogue)};
+    ChannelsJob job = {.g = g, .isa = isa_of(g->kind, level), .finish = read_epilogue(g->epilogue)};
     if (!g->rows || !g->columns) return true;
     const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));

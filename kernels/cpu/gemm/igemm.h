@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of rows, wherever they lie, by weights that were packed once:
+/* Products of rows, wherever they lie, by weights that were packed once, of float or of bytes:
  *
  *     Y[r, n] = act(sum over t, k of X(r, t)[k] * W[t, k, n] + bias[n] + Z[r, n])
  *
@@ -23,6 +23,26 @@
 
 enum { IGEMM_ROWS_MOST = 12, IGEMM_VECS_MOST = 4, IGEMM_PIXELS = 4 };
 
+/* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
+typedef enum IgemmKind {
+    IGEMM_FLOAT, /* a float */
+    IGEMM_QUADS, /* four bytes of neighbouring k: uint8 in rows, int8 in weights; sums are int32 */
+    IGEMM_PAIRS, /* two int16 */
+    IGEMM_KIND_COUNT
+} IgemmKind;
+
+/* How the bytes of products are computed here: by quads with VNNI, else by pairs. */
+IgemmKind igemm_bytes_kind(IsaLevel level);
+
+/* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT
+ * that is it, of INT8 and UINT8 it is rounded to nearest, ties to even, and zero is added. */
+typedef struct IgemmScale {
+    const float *factor, *shift; /* [columns] */
+    const int32_t *offset;       /* [columns] */
+    int32_t zero;
+    Dtype to;
+} IgemmScale;
+
 /* One call of a micro-kernel. */
 typedef struct IgemmTile {
     const void *const *rows; /* [taps][rows of the tile]: addresses of [depth] elements */
@@ -34,11 +54,12 @@ typedef struct IgemmTile {
     uint32_t columns;    /* of the result, at most the panel's */
     bool goes_on;        /* sums begin with what `sums` holds, else with 0 */
     bool ends;           /* the rest is for this call; otherwise sums are only stored */
-    float *sums;         /* [rows][vectors * lanes]; NULL where one call does it all */
-    float *y;
-    uint64_t y_row;    /* elements between rows */
-    const float *bias; /* [columns], or NULL */
-    const float *z;    /* the residual's, or NULL */
+    float *sums;         /* [rows][vectors * lanes]; of bytes, int32 */
+    void *y;             /* float, or of bytes what `scale` says */
+    uint64_t y_row;      /* elements between rows */
+    IgemmScale scale;    /* of bytes, from the first column on; then bias and z are NULL */
+    const float *bias;   /* [columns], or NULL */
+    const float *z;      /* the residual's, or NULL */
     uint64_t z_row;
     float low, high; /* bounds of the result */
 } IgemmTile;
@@ -68,18 +89,23 @@ typedef struct IgemmIsa {
     void (*pixels)(const IgemmPixels *pixels);
 } IgemmIsa;
 
-const IgemmIsa *igemm_isa_portable(void);
-const IgemmIsa *igemm_isa_avx2(void);
-const IgemmIsa *igemm_isa_avx512(void);
+const IgemmIsa *igemm_isa_portable(IgemmKind kind);
+const IgemmIsa *igemm_isa_avx2(IgemmKind kind);
+const IgemmIsa *igemm_isa_avx512(IgemmKind kind);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Weights of one group: element (t, k, n) is data[t * tap + k * row + n * column]. */
+/* Weights of one group: element (t, k, n) is data[t * tap + k * row + n * column], float or int8. */
 typedef struct IgemmWeights {
-    const float *data;
+    IgemmKind kind;
+    const void *data;
     uint64_t taps, depth, columns;
     uint64_t tap, row, column;
 } IgemmWeights;
+
+/* Words that `depth` elements of a row are: the last is filled up with 0 in weights, and rows may
+ * have anything there. */
+uint64_t igemm_words(IgemmKind kind, uint64_t depth);
 
 /* Bytes that they take packed, for a level that this processor has. */
 uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
@@ -92,20 +118,23 @@ void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
 typedef void IgemmFind(const void *source, uint64_t first, uint32_t count, const void **to);
 
 typedef struct Igemm {
-    uint64_t rows, taps, depth, columns; /* taps and depth at least 1 */
+    IgemmKind kind;
+    uint64_t rows, taps, depth, columns; /* taps and depth (in words) at least 1 */
     IgemmFind *find;
     const void *source;
     const void *weights; /* packed for the level */
-    float *y;
+    void *y;
     uint64_t y_row;
-    const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape */
+    const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape.
+                                 Of bytes: bounds alone */
+    const IgemmScale *scale;  /* of bytes */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
  * the error set past the memory budget. */
 bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
-/* By channel: depth is 1, columns are channels, and weights [taps][columns]; column n is of what
+/* By channel, of float: depth is 1, columns are channels, and weights [taps][columns]; column n is of what
  * lies n elements behind a row's address. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Micro-kernels of igemm.h in AVX2 with FMA: up to 12 of 16 registers are sums. */
+#include <string.h>
+
 #include "igemm.h"
 #include "simd.h"
 
@@ -24,30 +26,69 @@
 #define TILE_STORE_SOME(p, mask, v) _mm256_maskstore_ps(p, mask, v)
 #include "igemm_tile.inc"
 
+/* Cases of r rows and v vectors. */
 /* clang-format off */
-IGEMM_CASE(1, 1) IGEMM_CASE(2, 1) IGEMM_CASE(3, 1) IGEMM_CASE(4, 1) IGEMM_CASE(5, 1)
-IGEMM_CASE(6, 1) IGEMM_CASE(7, 1) IGEMM_CASE(8, 1) IGEMM_CASE(9, 1) IGEMM_CASE(10, 1)
-IGEMM_CASE(1, 2) IGEMM_CASE(2, 2) IGEMM_CASE(3, 2) IGEMM_CASE(4, 2) IGEMM_CASE(5, 2)
-IGEMM_CASE(6, 2)
-IGEMM_CASE(1, 3) IGEMM_CASE(2, 3) IGEMM_CASE(3, 3) IGEMM_CASE(4, 3)
-IGEMM_CASE(1, 4) IGEMM_CASE(2, 4) IGEMM_CASE(3, 4)
-
-const IgemmIsa *igemm_isa_avx2(void) {
-    static IgemmTileFunction *const one[] = {
-        igemm_1_1, igemm_2_1, igemm_3_1, igemm_4_1, igemm_5_1,
-        igemm_6_1, igemm_7_1, igemm_8_1, igemm_9_1, igemm_10_1};
-    static IgemmTileFunction *const two[] = {
-        igemm_1_2, igemm_2_2, igemm_3_2, igemm_4_2, igemm_5_2, igemm_6_2};
-    static IgemmTileFunction *const three[] = {igemm_1_3, igemm_2_3, igemm_3_3, igemm_4_3};
-    static IgemmTileFunction *const four[] = {igemm_1_4, igemm_2_4, igemm_3_4};
-    static const IgemmIsa isa = {8, 2, {10, 6, 4, 3}, {one, two, three, four}, igemm_pixels};
-    return &isa;
-}
+#define CASES(X)                                                                                   \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1) X(9, 1) X(10, 1)               \
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2)
 /* clang-format on */
+#define TABLE(name)                                                                                \
+    static IgemmTileFunction *const name##_one[] = {                                               \
+        name##_1_1, name##_2_1, name##_3_1, name##_4_1, name##_5_1,                                \
+        name##_6_1, name##_7_1, name##_8_1, name##_9_1, name##_10_1};                              \
+    static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2,            \
+                                                    name##_4_2, name##_5_2, name##_6_2};
+#define ISA(name, pixels)                                                                          \
+    { 8, 2, {10, 6, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels }
+
+CASES(IGEMM_CASE)
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+AVX2_TARGET static inline __attribute__((always_inline)) void
+finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m256i sum) {
+    const IgemmScale *s = &tile->scale;
+    const __m256i mask = avx2_some(count);
+    const __m256 factor = _mm256_maskload_ps(s->factor + at, mask);
+    const __m256 shift = _mm256_maskload_ps(s->shift + at, mask);
+    sum = _mm256_add_epi32(sum, _mm256_maskload_epi32(s->offset + at, mask));
+    __m256 v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), factor, shift);
+    v = _mm256_min_ps(_mm256_set1_ps(tile->high), _mm256_max_ps(_mm256_set1_ps(tile->low), v));
+    if (s->to == DTYPE_FLOAT) {
+        _mm256_maskstore_ps(y, mask, v);
+        return;
+    }
+    int32_t whole[8];
+    sum = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(s->zero));
+    _mm256_storeu_si256((__m256i *)(void *)whole, sum);
+    for (uint32_t i = 0; i < count; i++) ((uint8_t *)y)[i] = (uint8_t)whole[i];
+}
+
+#define BYTES_TARGET                        AVX2_TARGET
+#define BYTES_NAME(x)                       pairs_##x
+#define BYTES_LANES                         8
+#define BYTES_VEC                           __m256i
+#define BYTES_ZERO                          _mm256_setzero_si256()
+#define BYTES_LOAD(p)                       _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define BYTES_STORE(p, v)                   _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define BYTES_FILL(p)                       _mm256_set1_epi32(p)
+#define BYTES_STEP(acc, a, b)               _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
+#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#include "igemm_bytes.inc"
+CASES(BYTES_CASE)
+
+TABLE(igemm)
+TABLE(pairs)
+
+const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    return kind == IGEMM_FLOAT ? &floats : &pairs;
+}
 
 #else
 
-const IgemmIsa *igemm_isa_avx2(void) {
+const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
+    (void)kind;
     return NULL;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. */
+/* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. Quads need VNNI. */
+#include <string.h>
+
 #include "igemm.h"
 #include "simd.h"
 
@@ -24,37 +26,95 @@
 #define TILE_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
 #include "igemm_tile.inc"
 
+/* Cases of r rows and v vectors. */
 /* clang-format off */
-IGEMM_CASE(1, 1) IGEMM_CASE(2, 1) IGEMM_CASE(3, 1) IGEMM_CASE(4, 1) IGEMM_CASE(5, 1)
-IGEMM_CASE(6, 1) IGEMM_CASE(7, 1) IGEMM_CASE(8, 1) IGEMM_CASE(9, 1) IGEMM_CASE(10, 1)
-IGEMM_CASE(11, 1) IGEMM_CASE(12, 1)
-IGEMM_CASE(1, 2) IGEMM_CASE(2, 2) IGEMM_CASE(3, 2) IGEMM_CASE(4, 2) IGEMM_CASE(5, 2)
-IGEMM_CASE(6, 2) IGEMM_CASE(7, 2) IGEMM_CASE(8, 2) IGEMM_CASE(9, 2) IGEMM_CASE(10, 2)
-IGEMM_CASE(11, 2) IGEMM_CASE(12, 2)
-IGEMM_CASE(1, 3) IGEMM_CASE(2, 3) IGEMM_CASE(3, 3) IGEMM_CASE(4, 3) IGEMM_CASE(5, 3)
-IGEMM_CASE(6, 3) IGEMM_CASE(7, 3) IGEMM_CASE(8, 3)
-IGEMM_CASE(1, 4) IGEMM_CASE(2, 4) IGEMM_CASE(3, 4) IGEMM_CASE(4, 4) IGEMM_CASE(5, 4)
-IGEMM_CASE(6, 4)
-
-const IgemmIsa *igemm_isa_avx512(void) {
-    static IgemmTileFunction *const one[] = {
-        igemm_1_1, igemm_2_1, igemm_3_1, igemm_4_1, igemm_5_1, igemm_6_1,
-        igemm_7_1, igemm_8_1, igemm_9_1, igemm_10_1, igemm_11_1, igemm_12_1};
-    static IgemmTileFunction *const two[] = {
-        igemm_1_2, igemm_2_2, igemm_3_2, igemm_4_2, igemm_5_2, igemm_6_2,
-        igemm_7_2, igemm_8_2, igemm_9_2, igemm_10_2, igemm_11_2, igemm_12_2};
-    static IgemmTileFunction *const three[] = {
-        igemm_1_3, igemm_2_3, igemm_3_3, igemm_4_3, igemm_5_3, igemm_6_3, igemm_7_3, igemm_8_3};
-    static IgemmTileFunction *const four[] = {
-        igemm_1_4, igemm_2_4, igemm_3_4, igemm_4_4, igemm_5_4, igemm_6_4};
-    static const IgemmIsa isa = {16, 4, {12, 12, 8, 6}, {one, two, three, four}, igemm_pixels};
-    return &isa;
-}
+#define CASES(X)                                                                                   \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1) X(9, 1) X(10, 1) X(11, 1)      \
+    X(12, 1)                                                                                       \
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2)      \
+    X(12, 2)                                                                                       \
+    X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3)                                \
+    X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4)
 /* clang-format on */
+#define TABLE(name)                                                                                \
+    static IgemmTileFunction *const name##_one[] = {                                               \
+        name##_1_1, name##_2_1, name##_3_1, name##_4_1,  name##_5_1,  name##_6_1,                  \
+        name##_7_1, name##_8_1, name##_9_1, name##_10_1, name##_11_1, name##_12_1};                \
+    static IgemmTileFunction *const name##_two[] = {                                               \
+        name##_1_2, name##_2_2, name##_3_2, name##_4_2,  name##_5_2,  name##_6_2,                  \
+        name##_7_2, name##_8_2, name##_9_2, name##_10_2, name##_11_2, name##_12_2};                \
+    static IgemmTileFunction *const name##_three[] = {name##_1_3, name##_2_3, name##_3_3,          \
+                                                      name##_4_3, name##_5_3, name##_6_3,          \
+                                                      name##_7_3, name##_8_3};                     \
+    static IgemmTileFunction *const name##_four[] = {name##_1_4, name##_2_4, name##_3_4,           \
+                                                     name##_4_4, name##_5_4, name##_6_4};
+#define ISA(name, pixels)                                                                          \
+    { 16, 4, {12, 12, 8, 6}, {name##_one, name##_two, name##_three, name##_four}, pixels }
+
+CASES(IGEMM_CASE)
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+#define VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
+
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m512i sum) {
+    const IgemmScale *s = &tile->scale;
+    const __mmask16 mask = count == 16 ? 0xffff : avx512_some(count);
+    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + at);
+    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + at);
+    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + at));
+    __m512 v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
+    v = _mm512_min_ps(_mm512_set1_ps(tile->high), _mm512_max_ps(_mm512_set1_ps(tile->low), v));
+    if (s->to == DTYPE_FLOAT) {
+        _mm512_mask_storeu_ps(y, mask, v);
+        return;
+    }
+    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(s->zero));
+    _mm_mask_storeu_epi8(y, mask, _mm512_cvtepi32_epi8(whole));
+}
+
+#define BYTES_LANES                         16
+#define BYTES_VEC                           __m512i
+#define BYTES_ZERO                          _mm512_setzero_si512()
+#define BYTES_LOAD(p)                       _mm512_loadu_si512(p)
+#define BYTES_STORE(p, v)                   _mm512_storeu_si512(p, v)
+#define BYTES_FILL(p)                       _mm512_set1_epi32(p)
+#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+
+#define BYTES_TARGET          VNNI_TARGET
+#define BYTES_NAME(x)         quads_##x
+#define BYTES_STEP(acc, a, b) _mm512_dpbusd_epi32(acc, a, b)
+#include "igemm_bytes.inc"
+CASES(BYTES_CASE)
+
+#undef BYTES_TARGET
+#undef BYTES_NAME
+#undef BYTES_STEP
+#undef BYTES_CASE
+#define BYTES_TARGET          AVX512_TARGET
+#define BYTES_NAME(x)         pairs_##x
+#define BYTES_STEP(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
+#include "igemm_bytes.inc"
+CASES(BYTES_CASE)
+
+TABLE(igemm)
+TABLE(quads)
+TABLE(pairs)
+
+const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
+    static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
+        [IGEMM_FLOAT] = ISA(igemm, igemm_pixels),
+        [IGEMM_QUADS] = ISA(quads, NULL),
+        [IGEMM_PAIRS] = ISA(pairs, NULL),
+    };
+    return &isas[kind];
+}
 
 #else
 
-const IgemmIsa *igemm_isa_avx512(void) {
+const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
+    (void)kind;
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Micro-kernels of igemm.h in plain C: vectors of 4, which compilers make SSE's or NEON's of. */
+#include <math.h>
 #include <string.h>
 
 #include "igemm.h"
@@ -57,14 +58,75 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_STORE_SOME(p, mask, v) four_store(p, mask, v)
 #include "igemm_tile.inc"
 
-/* clang-format off */
-IGEMM_CASE(1, 1) IGEMM_CASE(2, 1) IGEMM_CASE(3, 1) IGEMM_CASE(4, 1)
-IGEMM_CASE(1, 2) IGEMM_CASE(2, 2) IGEMM_CASE(3, 2) IGEMM_CASE(4, 2)
+/* Cases of r rows and v vectors. */
+#define CASES(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)
+#define TABLE(name)                                                                                \
+    static IgemmTileFunction *const name##_one[] = {name##_1_1, name##_2_1, name##_3_1,            \
+                                                    name##_4_1};                                   \
+    static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2, name##_4_2};
+#define ISA(name, pixels)                                                                          \
+    { 4, 2, {4, 4, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels }
 
-const IgemmIsa *igemm_isa_portable(void) {
-    static IgemmTileFunction *const one[] = {igemm_1_1, igemm_2_1, igemm_3_1, igemm_4_1};
-    static IgemmTileFunction *const two[] = {igemm_1_2, igemm_2_2, igemm_3_2, igemm_4_2};
-    static const IgemmIsa isa = {4, 2, {4, 4, 0, 0}, {one, two, NULL, NULL}, igemm_pixels};
-    return &isa;
+CASES(IGEMM_CASE)
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+typedef struct Sums {
+    int32_t lane[4];
+} Sums;
+
+static inline Sums sums_load(const int32_t *from) {
+    Sums result;
+    memcpy(&result, from, sizeof result);
+    return result;
 }
-/* clang-format on */
+static inline Sums sums_fill(int32_t word) {
+    return (Sums){{word, word, word, word}};
+}
+/* acc + a's two int16 by b's, in every lane, modulo 2^32 */
+static inline Sums sums_step(Sums acc, Sums a, Sums b) {
+    int16_t x[8], y[8];
+    memcpy(x, &a, sizeof x);
+    memcpy(y, &b, sizeof y);
+    for (int i = 0; i < 4; i++) {
+        uint32_t sum = (uint32_t)(x[2 * i] * y[2 * i]);
+        sum += (uint32_t)(x[2 * i + 1] * y[2 * i + 1]);
+        acc.lane[i] = (int32_t)((uint32_t)acc.lane[i] + sum);
+    }
+    return acc;
+}
+static void finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, Sums sums) {
+    const IgemmScale *s = &tile->scale;
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t sum = (int32_t)((uint32_t)sums.lane[i] + (uint32_t)s->offset[at + i]);
+        float v = (float)sum * s->factor[at + i] + s->shift[at + i];
+        v = tile->low > v ? tile->low : v;
+        v = tile->high < v ? tile->high : v;
+        if (s->to == DTYPE_FLOAT)
+            ((float *)y)[i] = v;
+        else
+            ((uint8_t *)y)[i] =
+                (uint8_t)((uint32_t)(v == v ? (int32_t)rintf(v) : 0) + (uint32_t)s->zero);
+    }
+}
+
+#define BYTES_TARGET
+#define BYTES_NAME(x)                       pairs_##x
+#define BYTES_LANES                         4
+#define BYTES_VEC                           Sums
+#define BYTES_ZERO                          sums_fill(0)
+#define BYTES_LOAD(p)                       sums_load(p)
+#define BYTES_STORE(p, v)                   memcpy(p, &(v), sizeof(v))
+#define BYTES_FILL(p)                       sums_fill(p)
+#define BYTES_STEP(acc, a, b)               sums_step(acc, a, b)
+#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#include "igemm_bytes.inc"
+CASES(BYTES_CASE)
+
+TABLE(igemm)
+TABLE(pairs)
+
+const IgemmIsa *igemm_isa_portable(IgemmKind kind) {
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    return kind == IGEMM_FLOAT ? &floats : &pairs;
+}

@@ -65,13 +65,11 @@ static void given_make(Given *given, const Case *c) {
     for (uint64_t i = 0; i < c->rows * c->taps; i++)
         at[i] = data + random_below((uint32_t)pool) * depth;
     given->places = (Places){at, c->taps};
-    given->weights = (IgemmWeights){random_floats(arena, c->taps * c->depth * c->columns),
-                                    c->taps,
-                                    c->depth,
-                                    c->columns,
-                                    c->depth * c->columns,
-                                    c->columns,
-                                    1};
+    given->weights =
+        (IgemmWeights){IGEMM_FLOAT, random_floats(arena, c->taps * c->depth * c->columns),
+                       c->taps,     c->depth,
+                       c->columns,  c->depth * c->columns,
+                       c->columns,  1};
     given->epilogue = (Epilogue){.activation = c->activation, .p = -0.5f, .q = 0.75f};
     if (c->bias) given->epilogue.bias = random_floats(arena, c->columns);
     if (c->residual) given->epilogue.residual = random_floats(arena, c->rows * c->columns);
@@ -88,7 +86,7 @@ static void given_make(Given *given, const Case *c) {
 }
 
 static void check(const Given *given, const Case *c) {
-    const float guard = given->g.y[c->rows * c->columns];
+    const float guard = ((const float *)given->g.y)[c->rows * c->columns];
     assert_true(guard == 17);
     for (uint64_t r = 0; r < c->rows; r++)
         for (uint64_t n = 0; n < c->columns; n++) {
@@ -96,14 +94,16 @@ static void check(const Given *given, const Case *c) {
             for (uint64_t t = 0; t < c->taps; t++)
                 for (uint64_t k = 0; k < c->depth; k++) {
                     const float *x = given->places.at[r * c->taps + t];
-                    const double term = (double)x[c->by_channel ? n : k] *
-                                        given->weights.data[(t * c->depth + k) * c->columns + n];
+                    const double term =
+                        (double)x[c->by_channel ? n : k] *
+                        ((const float *)given->weights.data)[(t * c->depth + k) * c->columns + n];
                     sum += term;
                     size += fabs(term);
                 }
             if (c->bias) sum += given->epilogue.bias[n];
             if (c->residual) sum += given->epilogue.residual[r * c->columns + n];
-            const double want = activate(c, sum), got = given->g.y[r * c->columns + n];
+            const double want = activate(c, sum),
+                         got = ((const float *)given->g.y)[r * c->columns + n];
             if (!(fabs(want - got) <= 1e-6 * size))
                 fail_msg("%llu rows, %llu x %llu, %llu columns: at %llu, %llu %g, expected %g",
                          (unsigned long long)c->rows, (unsigned long long)c->taps,
@@ -123,13 +123,13 @@ static void run_case(const Case *c, IsaLevel level) {
     char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, level) + 64);
     packed += 64 - (uintptr_t)packed % 64;
     igemm_pack(packed, &given.weights, level);
-    given.g.weights = c->by_channel ? (const void *)given.weights.data : packed;
-    float *first = NULL;
+    given.g.weights = c->by_channel ? given.weights.data : packed;
+    void *first = NULL;
     for (unsigned threads = 1; threads <= 3; threads += 2) {
         KernelCall call = {.scratch = &arena, .err = &err};
         call.workers = workers_new(&arena, threads);
         memset(given.g.y, 0, c->rows * c->columns * sizeof(float));
-        given.g.y[c->rows * c->columns] = 17;
+        ((float *)given.g.y)[c->rows * c->columns] = 17;
         assert_true(c->by_channel ? igemm_channels(&call, &given.g, level)
                                   : igemm_run(&call, &given.g, level));
         if (!first) {
@@ -179,11 +179,105 @@ static void test_pieces(void **unused) {
     run_levels(&(Case){.rows = 900, .taps = 9, .depth = 1, .columns = 77, .by_channel = true});
 }
 
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Rows are int8 widened, or uint8; depth is in elements. */
+static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const uint64_t words = igemm_words(kind, c->depth), each = kind == IGEMM_QUADS ? 4 : 2;
+    const uint64_t pool = c->rows + 3, size = pool * words * each;
+    uint8_t *quads = arena_alloc(&arena, size + 8);
+    int16_t *pairs = ARENA_ARRAY(&arena, int16_t, size + 8);
+    const void **at = ARENA_ARRAY(&arena, const void *, c->rows * c->taps);
+    int8_t *w = arena_alloc(&arena, c->taps * c->depth * c->columns + 1);
+    for (uint64_t i = 0; i < size; i++) {
+        quads[i] = (uint8_t)random_below(256);
+        pairs[i] = (int16_t)((int)random_below(511) - 255);
+    }
+    for (uint64_t i = 0; i < c->taps * c->depth * c->columns; i++)
+        w[i] = (int8_t)((int)random_below(256) - 128);
+    for (uint64_t i = 0; i < c->rows * c->taps; i++) {
+        const uint64_t place = random_below((uint32_t)pool) * words * each;
+        at[i] = each == 4 ? (void *)(quads + place) : (void *)(pairs + place);
+    }
+    const Places places = {(const float *const *)at, c->taps};
+    const IgemmWeights weights = {
+        kind, w, c->taps, c->depth, c->columns, c->depth * c->columns, c->columns, 1};
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    packed += 64 - (uintptr_t)packed % 64;
+    igemm_pack(packed, &weights, level);
+    float *factor = random_floats(&arena, c->columns), *shift = random_floats(&arena, c->columns);
+    int32_t *offset = ARENA_ARRAY(&arena, int32_t, c->columns);
+    for (uint64_t n = 0; n < c->columns; n++) {
+        offset[n] = (int32_t)random_below(4000) - 2000;
+        factor[n] /= (float)(c->depth * c->taps) * 20;
+    }
+    const IgemmScale scale = {factor, shift, offset, to == DTYPE_UINT8 ? 117 : 3, to};
+    const Epilogue bounds = {.activation = ACTIVATION_CLIP, .p = -40, .q = 90};
+    const size_t element = to == DTYPE_FLOAT ? 4 : 1;
+    unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
+    y[c->rows * c->columns * element] = 17;
+    KernelCall call = {.scratch = &arena, .err = &err};
+    const Igemm g = {kind,    c->rows, c->taps, words,      c->columns, find,
+                     &places, packed,  y,       c->columns, &bounds,    &scale};
+    assert_true(igemm_run(&call, &g, level));
+    assert_int_equal(y[c->rows * c->columns * element], 17);
+    for (uint64_t r = 0; r < c->rows; r++)
+        for (uint64_t n = 0; n < c->columns; n++) {
+            int64_t sum = offset[n];
+            for (uint64_t t = 0; t < c->taps; t++)
+                for (uint64_t k = 0; k < c->depth; k++) {
+                    const void *x = at[r * c->taps + t];
+                    sum += (each == 4 ? ((const uint8_t *)x)[k] : ((const int16_t *)x)[k]) *
+                           w[(t * c->depth + k) * c->columns + n];
+                }
+            double v = (double)sum * (double)factor[n] + (double)shift[n];
+            v = fmin(fmax(v, -40), 90);
+            const unsigned char *got = y + (r * c->columns + n) * element;
+            if (to == DTYPE_FLOAT) {
+                assert_true(fabs(*(const float *)(const void *)got - v) <= 1e-4);
+                continue;
+            }
+            const double least = to == DTYPE_INT8 ? -128 : 0, most = least + 255;
+            const double want = fmin(fmax(v + scale.zero, least), most);
+            const int value = to == DTYPE_INT8 ? (int8_t)*got : *got;
+            if (!(fabs(value - want) <= 0.5001)) /* ties and float's error may go either way */
+                fail_msg("%d, expected %g", value, want);
+        }
+    arena_free(&arena);
+}
+
+static void run_byte_levels(const Case *c, Dtype to) {
+    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+        if (!isa_supported((IsaLevel)level)) continue;
+        run_bytes(c, IGEMM_PAIRS, (IsaLevel)level, to);
+        if (igemm_bytes_kind((IsaLevel)level) == IGEMM_QUADS)
+            run_bytes(c, IGEMM_QUADS, (IsaLevel)level, to);
+    }
+}
+
+static void test_bytes(void **unused) {
+    static const Dtype results[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
+    (void)unused;
+    for (uint32_t i = 0; i < 300; i++)
+        run_byte_levels(&(Case){.rows = 1 + random_below(30),
+                                .taps = 1 + random_below(9),
+                                .depth = 1 + random_below(40),
+                                .columns = 1 + random_below(150)},
+                        results[i % 3]);
+    run_byte_levels(&(Case){.rows = 14, .taps = 9, .depth = 3000, .columns = 100}, DTYPE_UINT8);
+    run_byte_levels(&(Case){.rows = 3, .taps = 1, .depth = 50001, .columns = 65}, DTYPE_INT8);
+}
+
 static void run_nan(IsaLevel level) {
     const float x[] = {NAN, -0.0f}, w = 1;
     const float *at[] = {&x[0], &x[1]};
     const Places places = {at, 1};
-    const IgemmWeights weights = {&w, 1, 1, 1, 1, 1, 1};
+    const IgemmWeights weights = {IGEMM_FLOAT, &w, 1, 1, 1, 1, 1, 1};
     const Epilogue relu = {.activation = ACTIVATION_RELU};
     MemTrap trap;
     Arena arena;
@@ -195,7 +289,7 @@ static void run_nan(IsaLevel level) {
     igemm_pack(packed, &weights, level);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {2, 1, 1, 1, find, &places, packed, y, 1, &relu};
+    const Igemm g = {IGEMM_FLOAT, 2, 1, 1, 1, find, &places, packed, y, 1, &relu, NULL};
     assert_true(igemm_run(&call, &g, level));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);
@@ -209,10 +303,9 @@ static void test_nan(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_tiles),  cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,9 +22,12 @@ static bool one_type(KernelCall *call) {
     return kernel_fail(call, "operands of several types");
 }
 
-/* A second matrix that is constant stays as the plan has it. */
+/* A second matrix that is constant stays as the plan has it where each element is read but once, so
+ * that reading it is what takes the time; else it is widened once for all. */
 static KernelReady make_product(KernelCall *call) {
-    kernel_take_stored(call, 1);
+    const KernelTensor *b = &call->inputs[1], *y = &call->outputs[0];
+    uint64_t columns = b->rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
+    if (call->small || y->count <= columns) kernel_take_stored(call, 1);
     return KERNEL_READY;
 }
 

@@ -16,9 +16,9 @@ typedef struct Run {
 } Run;
 
 /* Their taps in one row of the input, NULL where all of that is padding. */
-static void find_row(const ConvPixels *p, const WindowAxis *x, const float *row, const Run *run,
+static void find_row(const ConvPixels *p, const WindowAxis *x, const char *row, const Run *run,
                      const void **to) {
-    const int64_t step = x->stride * (int64_t)p->channels, count = run->count;
+    const int64_t step = x->stride * (int64_t)p->pixel, count = run->count;
     for (int64_t t = 0; t < x->taps; t++, to += run->stride) {
         const int64_t at =
             run->x * x->stride - x->begin + t * x->dilation; /* of the first output */
@@ -29,7 +29,7 @@ static void find_row(const ConvPixels *p, const WindowAxis *x, const float *row,
         const void **slot = to + run->first;
         for (int64_t i = 0; i < begin; i++) slot[i] = p->zero;
         if (begin < end) {
-            const float *from = row + (at + begin * x->stride) * (int64_t)p->channels;
+            const char *from = row + (at + begin * x->stride) * (int64_t)p->pixel;
             for (int64_t i = begin; i < end; i++, from += step) slot[i] = from;
         }
         for (int64_t i = end; i < count; i++) slot[i] = p->zero;
@@ -41,12 +41,12 @@ void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const 
     const ConvPixels *p = source;
     const Window *w = p->window;
     const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &none, *x = &w->axes[w->rank - 1];
-    const uint64_t rest = first % w->out, row = (uint64_t)x->in * p->channels;
+    const uint64_t rest = first % w->out, row = (uint64_t)x->in * p->pixel;
     uint64_t image = first / w->out;
     int64_t oy = (int64_t)rest / x->out;
     Run run = {.x = (int64_t)rest % x->out, .stride = count};
     while (run.first < count) {
-        const float *from = p->x + image * w->in * p->channels;
+        const char *from = p->x + image * w->in * p->pixel;
         const int64_t top = oy * y->stride - y->begin;
         run.count = (uint32_t)least(x->out - run.x, count - run.first);
         for (int64_t t = 0; t < y->taps; t++) {

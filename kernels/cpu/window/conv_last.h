@@ -10,9 +10,9 @@ enum { CONV_LAST_RANK = 2 }; /* most spatial axes, at least 1 */
 
 typedef struct ConvPixels {
     const Window *window;
-    const float *x;    /* of the first channel that is read */
-    const float *zero; /* what padding is: zeros for the channels that are read */
-    uint64_t channels; /* elements from one pixel to the next */
+    const char *x;    /* of the first channel that is read */
+    const void *zero; /* what padding is: as much as is read of a pixel */
+    uint64_t pixel;   /* bytes from one to the next */
 } ConvPixels;
 
 /* An IgemmFind: the taps of output r, which are counted through all images in order. */

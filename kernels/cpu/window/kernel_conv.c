@@ -94,9 +94,9 @@ bool conv_run(KernelCall *call, const Epilogue *epilogue) {
     return true;
 }
 
-/* Weights stay as the plan has them. */
+/* Weights are widened once, or stay as the plan has them where memory comes first. */
 static KernelReady make_conv(KernelCall *call) {
-    kernel_take_stored(call, 1);
+    if (call->small) kernel_take_stored(call, 1);
     return KERNEL_READY;
 }
 

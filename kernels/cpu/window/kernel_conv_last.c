@@ -168,9 +168,9 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     RowWindow rows;
     const uint64_t groups = conv->by_channel ? 1 : conv->window.groups;
     const uint64_t pixel = conv->channels * conv->window.groups;
-    ConvPixels pixels = {&conv->window, call->inputs[0].data, conv->zero, pixel};
+    ConvPixels pixels = {&conv->window, call->inputs[0].data, conv->zero, pixel * sizeof(float)};
     if (conv->by_row) {
-        pixels.x = row_window(call, conv, &rows);
+        pixels.x = (const char *)row_window(call, conv, &rows);
         pixels.window = &rows.window;
         if (!pixels.x) return false;
     }
@@ -188,9 +188,9 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     if (conv->by_channel) return igemm_channels(call, &product, conv->level);
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
-        pixels.x += conv->channels;
+        pixels.x += conv->channels * sizeof(float);
         product.weights = (const char *)product.weights + conv->group_size;
-        product.y += conv->filters;
+        product.y = (float *)product.y + conv->filters;
         if (epilogue.bias) epilogue.bias += conv->filters;
         if (epilogue.residual) epilogue.residual += conv->filters;
     }

@@ -11,9 +11,10 @@
 
 typedef struct PoolLast {
     const Window *window;
-    const float *x;
-    float *y;
-    uint64_t channels;
+    const char *x;
+    char *y;
+    Dtype dtype;
+    uint64_t channels, pixel; /* of a pixel, and its bytes */
     bool mean, count_pads;
     int64_t *indices; /* [lanes][size] */
     uint64_t size;
@@ -21,11 +22,18 @@ typedef struct PoolLast {
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
-ROW_CLONES static void take_largest(float *y, const float *x, uint64_t n){
-    ROW_EACH(n, y[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i])} ROW_CLONES
-    static void take_sum(float *y, const float *x, uint64_t n){ROW_EACH(n, y[i] += x[i])} ROW_CLONES
-    static void divide(float *y, float count, uint64_t n) {
-    ROW_EACH(n, y[i] /= count)
+#define PIXELS(name, T, expression)                                                                \
+    ROW_CLONES static void name(T *y, const T *x, uint64_t n) {                                    \
+        ROW_EACH(n, y[i] = (expression))                                                           \
+    }
+PIXELS(take_largest, float, x[i] > y[i] || x[i] != x[i] ? x[i] : y[i])
+PIXELS(take_largest_i8, int8_t, x[i] > y[i] ? x[i] : y[i])
+PIXELS(take_largest_u8, uint8_t, x[i] > y[i] ? x[i] : y[i])
+PIXELS(take_sum, float, y[i] + x[i])
+
+ROW_CLONES static void divide(float *y, float count, uint64_t n) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) y[i] /= count;
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -68,22 +76,35 @@ static bool next_tap(const Window *w, PoolPlace *at) {
     return false;
 }
 
-static void run_window(const PoolLast *pool, PoolPlace *at, const float *image, float *y) {
-    const uint64_t n = pool->channels;
+static void take(const PoolLast *pool, void *y, const void *x) {
+    if (pool->mean)
+        take_sum(y, x, pool->channels);
+    else if (pool->dtype == DTYPE_INT8)
+        take_largest_i8(y, x, pool->channels);
+    else if (pool->dtype == DTYPE_UINT8)
+        take_largest_u8(y, x, pool->channels);
+    else
+        take_largest(y, x, pool->channels);
+}
+
+/* A window that holds no element. */
+static void fill_nothing(const PoolLast *pool, void *y) {
+    if (pool->dtype == DTYPE_FLOAT)
+        for (uint64_t c = 0; c < pool->channels; c++) ((float *)y)[c] = pool->mean ? 0 : -HUGE_VALF;
+    else
+        memset(y, pool->dtype == DTYPE_INT8 ? INT8_MIN : 0, pool->pixel);
+}
+
+static void run_window(const PoolLast *pool, PoolPlace *at, const char *image, char *y) {
     place(pool, at);
     if (at->empty) {
-        for (uint64_t c = 0; c < n; c++) y[c] = pool->mean ? 0 : -HUGE_VALF;
+        fill_nothing(pool, y);
         return;
     }
-    memcpy(y, image + pixel_of(pool->window, at) * n, n * sizeof *y);
-    while (next_tap(pool->window, at)) {
-        const float *x = image + pixel_of(pool->window, at) * n;
-        if (pool->mean)
-            take_sum(y, x, n);
-        else
-            take_largest(y, x, n);
-    }
-    if (pool->mean) divide(y, (float)at->counted, n);
+    memcpy(y, image + pixel_of(pool->window, at) * pool->pixel, pool->pixel);
+    while (next_tap(pool->window, at))
+        take(pool, y, image + pixel_of(pool->window, at) * pool->pixel);
+    if (pool->mean) divide((float *)(void *)y, (float)at->counted, pool->channels);
 }
 
 static void run_outputs(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -96,8 +117,8 @@ static void run_outputs(const void *data, uint64_t first, uint64_t end, unsigned
     for (uint32_t i = rank; i-- > 0; rest /= (uint64_t)w->axes[i].out)
         at.output[i] = (int64_t)(rest % (uint64_t)w->axes[i].out);
     for (uint64_t o = first; o < end; o++) {
-        const float *image = pool->x + o / w->out * w->in * pool->channels;
-        run_window(pool, &at, image, pool->y + o * pool->channels);
+        const char *image = pool->x + o / w->out * w->in * pool->pixel;
+        run_window(pool, &at, image, pool->y + o * pool->pixel);
         window_next_output(w, at.output);
     }
 }
@@ -108,17 +129,20 @@ static bool run_pool(KernelCall *call, bool mean) {
     KernelTensor *y = &call->outputs[0];
     Window window;
     if (!window_make(call, attrs, NULL, &window)) return false;
-    if (x->dims[0] != y->dims[0] || x->dims[x->rank - 1] != y->dims[x->rank - 1])
-        return kernel_fail(call, "the result is of another size");
+    if (x->dims[0] != y->dims[0] || x->dims[x->rank - 1] != y->dims[x->rank - 1] ||
+        x->dtype != y->dtype || (mean && x->dtype != DTYPE_FLOAT))
+        return kernel_fail(call, "the result is of another type or size");
     if (y->count == 0) return true;
     if (x->count == 0) return kernel_fail(call, "the input is empty");
     PoolLast pool = {.window = &window,
                      .x = x->data,
                      .y = y->data,
+                     .dtype = x->dtype,
                      .channels = (uint64_t)x->dims[x->rank - 1],
                      .mean = mean,
                      .count_pads = attrs->count_include_pad != 0,
                      .size = 4 * (uint64_t)window.rank + 8};
+    pool.pixel = pool.channels * kernel_element_size(x->dtype);
     double taps = 1;
     for (uint32_t i = 0; i < window.rank; i++) taps *= (double)window.axes[i].taps;
     pool.indices = ARENA_ARRAY(call->scratch, int64_t, pool.size * kernel_threads(call));

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* QAdd and QTable: elementwise work on bytes. */
+#include <math.h>
+
+#include "kernel_broadcast.h"
+#include "kernel_functions.h"
+#include "kernel_parts.h"
+#include "kernel_rows.h"
+
+enum { FACTOR_A = 2, FACTOR_B, SHIFT, Y_ZERO, LOW, HIGH, TABLE_SIZE = 256 };
+
+/* ---- QAdd ------------------------------------------------------------------------------------ */
+
+typedef struct AddNumbers {
+    float a, b, shift, low, high;
+    int32_t zero;
+} AddNumbers;
+
+/* v + 1.5 * 2^23 rounds to nearest; bounds are those of a byte less the zero point, NaN is the lower
+ * one. */
+static inline int32_t round_near(float v, const AddNumbers *n) {
+    v = v > n->low ? v : n->low;
+    v = v < n->high ? v : n->high;
+    return (int32_t)((v + 12582912.0f) - 12582912.0f) + n->zero;
+}
+static inline float bounded(float v, const AddNumbers *n) {
+    v = n->low > v ? n->low : v;
+    return n->high < v ? n->high : v;
+}
+
+#define ADD_ROWS(name, A, B, R, finish)                                                            \
+    ROW_CLONES static void name(const BroadcastTile *tile, const void *context) {                  \
+        const AddNumbers numbers = *(const AddNumbers *)context, *n = &numbers;                    \
+        const uint64_t count = tile->columns;                                                      \
+        for (uint64_t row = 0; row < tile->rows; row++) {                                          \
+            R *y = (R *)tile->at[0] + row * tile->row_step[0];                                     \
+            const A *a = (const A *)tile->at[1] + row * tile->row_step[1];                         \
+            const B *b = (const B *)tile->at[2] + row * tile->row_step[2];                         \
+            const uint64_t a_step = tile->step[1], b_step = tile->step[2];                         \
+            if (a_step && b_step)                                                                  \
+                ROW_EACH(count,                                                                    \
+                         y[i] = (R)finish(n->a * (float)a[i] + n->b * (float)b[i] + n->shift, n))  \
+            else                                                                                   \
+                ROW_EACH(count, y[i] = (R)finish(n->a * (float)a[i * a_step] +                     \
+                                                     n->b * (float)b[i * b_step] + n->shift,       \
+                                                 n))                                               \
+        }                                                                                          \
+    }
+#define ADD_RESULTS(name, A, B)                                                                    \
+    ADD_ROWS(name##_i8, A, B, int8_t, round_near)                                                  \
+    ADD_ROWS(name##_u8, A, B, uint8_t, round_near)                                                 \
+    ADD_ROWS(name##_f32, A, B, float, bounded)
+ADD_RESULTS(add_i8_i8, int8_t, int8_t)
+ADD_RESULTS(add_i8_u8, int8_t, uint8_t)
+ADD_RESULTS(add_u8_i8, uint8_t, int8_t)
+ADD_RESULTS(add_u8_u8, uint8_t, uint8_t)
+
+/* 0: int8, 1: uint8; of results 2: float. */
+static int kind_of(Dtype dtype) {
+    return dtype == DTYPE_INT8 ? 0 : dtype == DTYPE_UINT8 ? 1 : 2;
+}
+
+static bool read_number(KernelCall *call, uint32_t i, float *number) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    if (!tensor) return true;
+    if (tensor->dtype != DTYPE_FLOAT || tensor->count != 1)
+        return kernel_fail(call, "operand %u is not one float", i);
+    *number = *(const float *)tensor->data;
+    return true;
+}
+
+static bool read_numbers(KernelCall *call, AddNumbers *n) {
+    const KernelTensor *zero = kernel_input(call, Y_ZERO), *y = &call->outputs[0];
+    const Dtype to = zero ? zero->dtype : DTYPE_FLOAT;
+    *n = (AddNumbers){.low = -HUGE_VALF, .high = HUGE_VALF};
+    if (!read_number(call, FACTOR_A, &n->a) || !read_number(call, FACTOR_B, &n->b) ||
+        !read_number(call, SHIFT, &n->shift) || !read_number(call, LOW, &n->low) ||
+        !read_number(call, HIGH, &n->high))
+        return false;
+    if (y->dtype != to || (zero && (kind_of(to) == 2 || zero->count != 1)))
+        return kernel_fail(call, "the result is %s", dtype_name(y->dtype));
+    if (!(n->low <= n->high)) return kernel_fail(call, "Low is above High");
+    if (!zero) return true;
+    const bool is_signed = to == DTYPE_INT8;
+    n->zero = is_signed ? *(const int8_t *)zero->data : *(const uint8_t *)zero->data;
+    const float least = (float)((is_signed ? INT8_MIN : 0) - n->zero);
+    const float most = (float)((is_signed ? INT8_MAX : UINT8_MAX) - n->zero);
+    n->low = fminf(fmaxf(n->low, least), most);
+    n->high = fmaxf(fminf(n->high, most), least);
+    return true;
+}
+
+bool kernel_q_add(KernelCall *call) {
+    static const BroadcastFunction functions[2][2][3] = {
+        {{add_i8_i8_i8, add_i8_i8_u8, add_i8_i8_f32}, {add_i8_u8_i8, add_i8_u8_u8, add_i8_u8_f32}},
+        {{add_u8_i8_i8, add_u8_i8_u8, add_u8_i8_f32}, {add_u8_u8_i8, add_u8_u8_u8, add_u8_u8_f32}},
+    };
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
+    KernelTensor *y = &call->outputs[0];
+    AddNumbers numbers;
+    Broadcast plan;
+    if (kind_of(a->dtype) == 2 || kind_of(b->dtype) == 2)
+        return kernel_fail(call, "operands of %s and %s", dtype_name(a->dtype),
+                           dtype_name(b->dtype));
+    const BroadcastOperand operands[] = {{y, 0}, {a, 0}, {b, 0}};
+    if (!read_numbers(call, &numbers) || !kernel_broadcast_plan(call, operands, 3, &plan))
+        return false;
+    kernel_broadcast_run(&plan, functions[kind_of(a->dtype)][kind_of(b->dtype)][kind_of(y->dtype)],
+                         &numbers);
+    return true;
+}
+
+/* ---- QTable ---------------------------------------------------------------------------------- */
+
+typedef struct TableJob {
+    const uint8_t *x;
+    const void *table;
+    void *y;
+    bool is_float;
+} TableJob;
+
+static void look_up(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const TableJob *job = data;
+    (void)lane;
+    if (job->is_float)
+        for (uint64_t i = first; i < end; i++)
+            ((float *)job->y)[i] = ((const float *)job->table)[job->x[i]];
+    else
+        for (uint64_t i = first; i < end; i++)
+            ((uint8_t *)job->y)[i] = ((const uint8_t *)job->table)[job->x[i]];
+}
+
+bool kernel_q_table(KernelCall *call) {
+    const KernelTensor *x = &call->inputs[0], *table = &call->inputs[1];
+    KernelTensor *y = &call->outputs[0];
+    if (kind_of(x->dtype) == 2 || table->dtype != y->dtype || table->count != TABLE_SIZE ||
+        x->count != y->count)
+        return kernel_fail(call, "a table of %llu elements of %s", (unsigned long long)table->count,
+                           dtype_name(table->dtype));
+    const TableJob job = {x->data, table->data, y->data, y->dtype == DTYPE_FLOAT};
+    kernel_run_parts(
+        call->workers,
+        (KernelCut){x->count, KERNEL_PART_GRAIN, kernel_parts(kernel_threads(call), x->count, 1)},
+        look_up, &job);
+    return true;
+}

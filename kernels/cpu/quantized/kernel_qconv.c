@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+/* QConv, QConvLast: convolutions of bytes whose sums are scaled, bounded and rounded where they are
+ * in registers. Channels are last while they are computed (igemm.h): data with the channels second
+ * is turned before and after. Depthwise ones go channel by channel. */
+#include <math.h>
+#include <string.h>
+
+#include "byte_rows.h"
+#include "conv_last.h"
+#include "kernel_functions.h"
+#include "kernel_parts.h"
+#include "kernel_rows.h"
+#include "kernel_strided.h"
+
+/* Channels of a pixel up to which rows of taps are taken together. */
+enum { FEW_CHANNELS = 16, X_ZERO = 2 };
+
+typedef struct QConv {
+    Window window;
+    WindowAxis axes[CONV_LAST_RANK];
+    bool last, by_channel, by_row;
+    IsaLevel level;
+    IgemmKind kind;
+    uint64_t images, channels, filters; /* channels and filters of a group */
+    uint64_t depth;                     /* elements of a row: channels, filled up to words */
+    uint64_t group_size;                /* bytes of a group's packed weights */
+    const void *weights; /* packed, and behind them the sums of each filter's; NULL: in every run */
+} QConv;
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static uint64_t sums_at(const QConv *conv) {
+    return (conv->group_size * (conv->by_channel ? 1 : conv->window.groups) + 63) / 64 * 64;
+}
+
+static uint64_t packed_size(const QConv *conv) {
+    return sums_at(conv) + conv->filters * conv->window.groups * sizeof(int32_t);
+}
+
+static IgemmWeights weights_of(const QConv *conv, const int8_t *data) {
+    const uint64_t taps = conv->window.taps;
+    return (IgemmWeights){.kind = conv->kind,
+                          .data = data,
+                          .taps = taps,
+                          .depth = conv->channels,
+                          .columns = conv->filters,
+                          .tap = 1,
+                          .row = taps,
+                          .column = conv->channels * taps};
+}
+
+/* Rows of taps are one tap whose channels are those of all its pixels, in this order. */
+static void gather_row(const QConv *conv, const int8_t *from, int8_t *to) {
+    const uint64_t taps = conv->window.taps, channels = conv->channels;
+    for (uint64_t f = 0; f < conv->filters; f++)
+        for (uint64_t t = 0; t < taps; t++)
+            for (uint64_t c = 0; c < channels; c++)
+                to[(f * taps + t) * channels + c] = from[(f * channels + c) * taps + t];
+}
+
+static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data, void *to) {
+    const uint64_t taps = conv->window.taps, groups = conv->window.groups;
+    const uint64_t filter = conv->channels * taps, filters = conv->filters * groups;
+    int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(conv));
+    for (uint64_t f = 0; f < filters; f++) {
+        sums[f] = 0;
+        for (uint64_t i = 0; i < filter; i++) sums[f] += data[f * filter + i];
+    }
+    int8_t *by_tap = to;
+    for (uint64_t c = 0; conv->by_channel && c < filters; c++)
+        for (uint64_t t = 0; t < taps; t++) by_tap[t * filters + c] = data[c * taps + t];
+    if (conv->by_channel) return true;
+    for (uint64_t g = 0; g < groups; g++) {
+        IgemmWeights group = weights_of(conv, data + g * conv->filters * filter);
+        if (conv->by_row) {
+            const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
+            int8_t *rows = kernel_workspace(call, conv->filters * filter);
+            if (!rows) return false;
+            gather_row(conv, data, rows);
+            group = (IgemmWeights){conv->kind,
+                                   rows,
+                                   taps / across,
+                                   conv->channels * across,
+                                   conv->filters,
+                                   conv->channels * across,
+                                   1,
+                                   filter};
+        }
+        igemm_pack((char *)to + g * conv->group_size, &group, conv->level);
+    }
+    return true;
+}
+
+static bool pack(KernelCall *call, const KernelPackJob *job) {
+    return pack_weights(call, call->prepared, job->from->data, job->to);
+}
+
+/* ---- getting ready --------------------------------------------------------------------------- */
+
+static bool check_types(KernelCall *call) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    if ((x->dtype == DTYPE_INT8 || x->dtype == DTYPE_UINT8) && w->dtype == DTYPE_INT8) return true;
+    return kernel_fail(call, "data of %s and weights of %s", dtype_name(x->dtype),
+                       dtype_name(w->dtype));
+}
+
+static bool conv_make(KernelCall *call, QConv *conv) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    Window *window = &conv->window;
+    if (!check_types(call) || !window_make(call, attrs, w, window) ||
+        !window_check_conv(call, window, x, w, NULL))
+        return false;
+    if (window->rank < 1 || window->rank > CONV_LAST_RANK)
+        return kernel_fail(call, "data of rank %u", x->rank);
+    memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
+    const WindowAxis *across = &conv->axes[window->rank - 1];
+    conv->last = attrs->channels_last != 0;
+    conv->level = isa_best();
+    conv->kind = igemm_bytes_kind(conv->level);
+    conv->images = (uint64_t)x->dims[0];
+    conv->channels = (uint64_t)w->dims[1];
+    conv->filters = (uint64_t)w->dims[0] / window->groups;
+    conv->by_channel = window->groups > 1 && conv->channels == 1 && conv->filters == 1;
+    conv->by_row = window->groups == 1 && conv->channels <= FEW_CHANNELS && across->taps > 1 &&
+                   across->dilation == 1;
+    const uint64_t each = sizeof(uint32_t) / byte_rows_element(conv->kind);
+    conv->depth = igemm_words(conv->kind, conv->channels) * each;
+    IgemmWeights group = weights_of(conv, NULL);
+    if (conv->by_row) {
+        group.taps = window->taps / (uint64_t)across->taps;
+        group.depth = conv->channels * (uint64_t)across->taps;
+    }
+    conv->group_size = conv->by_channel ? w->count : igemm_packed_size(&group, conv->level);
+    return true;
+}
+
+static KernelReady make_q_conv(KernelCall *call) {
+    QConv *conv = kernel_keep(call, sizeof *conv);
+    if (!conv) return KERNEL_DECLINED;
+    call->prepared = conv;
+    if (!conv_make(call, conv)) return KERNEL_FAILED;
+    conv->window.axes = conv->axes;
+    if (kernel_is_constant(call, 1) && call->inputs[1].count)
+        conv->weights =
+            kernel_share(call, 1, pack, (uint64_t)conv->level << 8 | conv->kind, packed_size(conv));
+    if (conv->weights) kernel_set_unread(call, 1);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_q_conv = {make_q_conv, NULL};
+
+/* ---- channel by channel ---------------------------------------------------------------------- */
+
+/* sums[c] += (x[c] - zero) * w[c] */
+ROW_CLONES static void add_signed(int32_t *sums, const int8_t *x, const int8_t *w, uint64_t n,
+                                  int32_t zero) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) sums[i] += (x[i] - zero) * w[i];
+}
+ROW_CLONES static void add_unsigned(int32_t *sums, const uint8_t *x, const int8_t *w, uint64_t n,
+                                    int32_t zero) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) sums[i] += (x[i] - zero) * w[i];
+}
+ROW_CLONES static void scale_sums(float *to, const int32_t *sums, const ByteScale *s, uint64_t n) {
+    const float *factor = s->scale.factor, *shift = s->scale.shift;
+    const float low = s->bounds.p, high = s->bounds.q;
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) {
+        float v = (float)sums[i] * factor[i] + shift[i];
+        v = low > v ? low : v;
+        to[i] = high < v ? high : v;
+    }
+}
+/* Of bytes; adding 1.5 * 2^23 rounds to nearest, and NaN is 0. */
+ROW_CLONES static void round_floats(uint8_t *to, const float *from, int32_t zero, uint64_t n) {
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) {
+        const float v = from[i] == from[i] ? from[i] : 0;
+        to[i] = (uint8_t)((int32_t)((v + 12582912.0f) - 12582912.0f) + zero);
+    }
+}
+
+enum { CHANNELS_AT_ONCE = 256 };
+
+typedef struct ChannelsJob {
+    const QConv *conv;
+    ConvPixels pixels;
+    const int8_t *weights;
+    ByteScale scale;
+    Dtype x;
+    int32_t zero;
+    void *y;
+    const void **tables; /* [lanes][taps] */
+} ChannelsJob;
+
+static void run_pixel(const ChannelsJob *job, uint64_t row, const void *const *taps) {
+    const uint64_t channels = job->conv->window.groups, count = job->conv->window.taps;
+    int32_t sums[CHANNELS_AT_ONCE];
+    float floats[CHANNELS_AT_ONCE];
+    for (uint64_t c = 0, n; c < channels; c += n) {
+        n = channels - c < CHANNELS_AT_ONCE ? channels - c : CHANNELS_AT_ONCE;
+        memset(sums, 0, n * sizeof *sums);
+        for (uint64_t t = 0; t < count; t++) {
+            const int8_t *w = job->weights + t * channels + c;
+            if (taps[t] == job->pixels.zero) continue; /* padding is the zero point */
+            if (job->x == DTYPE_INT8)
+                add_signed(sums, (const int8_t *)taps[t] + c, w, n, job->zero);
+            else
+                add_unsigned(sums, (const uint8_t *)taps[t] + c, w, n, job->zero);
+        }
+        ByteScale at = job->scale;
+        at.scale.factor += c;
+        at.scale.shift += c;
+        const bool is_float = at.scale.to == DTYPE_FLOAT;
+        float *to = is_float ? (float *)job->y + row * channels + c : floats;
+        scale_sums(to, sums, &at, n);
+        if (!is_float)
+            round_floats((uint8_t *)job->y + row * channels + c, floats, at.scale.zero, n);
+    }
+}
+
+static void run_pixels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ChannelsJob *job = data;
+    const void **taps = job->tables + lane * job->conv->window.taps;
+    for (uint64_t row = first; row < end; row++) {
+        conv_pixels_find(&job->pixels, row, 1, taps);
+        run_pixel(job, row, taps);
+    }
+}
+
+/* Bounds of what is rounded are those of its type. */
+static void bound_bytes(ByteScale *s) {
+    const bool is_signed = s->scale.to == DTYPE_INT8;
+    const float least = (float)((is_signed ? INT8_MIN : 0) - s->scale.zero);
+    const float most = (float)((is_signed ? INT8_MAX : UINT8_MAX) - s->scale.zero);
+    if (s->scale.to == DTYPE_FLOAT) return;
+    s->bounds.p = fminf(fmaxf(s->bounds.p, least), most);
+    s->bounds.q = fmaxf(fminf(s->bounds.q, most), least);
+}
+
+static bool run_channels(KernelCall *call, const QConv *conv, const void *x, ChannelsJob *job) {
+    const uint64_t rows = conv->images * conv->window.out, taps = conv->window.taps;
+    static const char none;
+    job->conv = conv;
+    job->pixels = (ConvPixels){&conv->window, x, &none, conv->window.groups};
+    job->tables = kernel_workspace(call, kernel_threads(call) * taps * sizeof *job->tables);
+    if (!job->tables) return false;
+    bound_bytes(&job->scale);
+    const double work = (double)rows * (double)conv->window.groups * (double)taps;
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, rows), run_pixels, job);
+    return true;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* The window of what is packed: rows of taps are one tap. */
+typedef struct Words {
+    Window window;
+    WindowAxis axes[CONV_LAST_RANK];
+    ByteRows rows;
+    ConvPixels pixels;
+    uint64_t step; /* bytes from group to group */
+} Words;
+
+static bool words_make(KernelCall *call, const QConv *conv, const void *x, Words *words) {
+    const KernelTensor *tensor = &call->inputs[0];
+    const uint64_t lines = conv->images * conv->window.in, groups = conv->window.groups;
+    const size_t element = byte_rows_element(conv->kind);
+    words->window = conv->window;
+    memcpy(words->axes, conv->axes, sizeof words->axes);
+    words->window.axes = words->axes;
+    words->rows.kind = conv->kind;
+    words->rows.from = x;
+    words->rows.dtype = tensor->dtype;
+    words->rows.rows = lines * groups;
+    words->rows.length = conv->channels;
+    words->rows.padded = conv->depth;
+    words->pixels.pixel = conv->depth * groups * element;
+    if (conv->by_row) {
+        WindowAxis *across = &words->axes[conv->window.rank - 1];
+        const int64_t needed = (across->out - 1) * across->stride + across->taps;
+        const int64_t least = across->begin + across->in;
+        words->rows.rows = lines / (uint64_t)across->in;
+        words->rows.length = (uint64_t)across->in * conv->channels;
+        words->rows.begin = (uint64_t)across->begin * conv->channels;
+        words->rows.padded = (uint64_t)(needed > least ? needed : least) * conv->channels;
+        words->pixels.pixel = conv->channels * element;
+        words->window.taps = conv->window.taps / (uint64_t)across->taps;
+        across->in = needed > least ? needed : least;
+        words->window.in = words->rows.rows / conv->images * (uint64_t)across->in;
+        across->taps = 1;
+        across->begin = 0;
+    }
+    words->step = conv->depth * element;
+    words->pixels.window = &words->window;
+    words->pixels.x = byte_rows_make(call, &words->rows);
+    return words->pixels.x;
+}
+
+static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words *words,
+                       const Igemm *first) {
+    Igemm product = *first;
+    IgemmScale scale = *first->scale;
+    const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
+    const uint64_t deep = conv->by_row ? conv->channels * across : conv->channels;
+    if (!words_make(call, conv, x, words)) return false;
+    product.taps = words->window.taps;
+    product.depth = igemm_words(conv->kind, deep);
+    char *zero = kernel_workspace(call, product.depth * sizeof(uint32_t));
+    if (!zero) return false;
+    byte_rows_fill(&words->rows, zero, product.depth * sizeof(uint32_t));
+    words->pixels.zero = zero;
+    product.find = conv_pixels_find;
+    product.source = &words->pixels;
+    product.scale = &scale;
+    const size_t element = scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
+    for (uint64_t g = 0; g < conv->window.groups; g++) {
+        if (!igemm_run(call, &product, conv->level)) return false;
+        words->pixels.x += words->step;
+        product.weights = (const char *)product.weights + conv->group_size;
+        product.y = (char *)product.y + conv->filters * element;
+        scale.factor += conv->filters;
+        scale.shift += conv->filters;
+        scale.offset += conv->filters;
+    }
+    return true;
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* (images, rows, columns) to (images, columns, rows), elements of that size. */
+static void turn(KernelCall *call, void *to, const void *from, const uint64_t *dims, size_t size) {
+    StridedWalk walk = strided_new(call, 3);
+    const int64_t images = (int64_t)dims[0], rows = (int64_t)dims[1], columns = (int64_t)dims[2];
+    walk.axes[0] = (StridedAxis){images, rows * columns, rows * columns};
+    walk.axes[1] = (StridedAxis){columns, rows, 1};
+    walk.axes[2] = (StridedAxis){rows, 1, columns};
+    strided_copy(&walk, to, from, size);
+}
+
+static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y) {
+    const uint64_t filters = conv->filters * conv->window.groups;
+    const char *weights = conv->weights;
+    ByteScale scale;
+    int32_t zero;
+    if (!weights) {
+        char *packed = kernel_workspace(call, packed_size(conv));
+        if (!packed || !pack_weights(call, conv, call->inputs[1].data, packed)) return false;
+        weights = packed;
+    }
+    if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;
+    Words words = {.rows = {.kind = conv->kind, .dtype = call->inputs[0].dtype, .zero = zero}};
+    const int32_t moved = conv->by_channel ? 0 : byte_rows_zero(&words.rows);
+    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(conv));
+    if (!byte_scale_make(call, sums, moved, filters, &scale)) return false;
+    if (conv->by_channel) {
+        ChannelsJob job = {.weights = (const int8_t *)weights,
+                           .scale = scale,
+                           .x = call->inputs[0].dtype,
+                           .zero = zero,
+                           .y = y};
+        return run_channels(call, conv, x, &job);
+    }
+    const Igemm product = {.kind = conv->kind,
+                           .rows = conv->images * conv->window.out,
+                           .columns = conv->filters,
+                           .weights = weights,
+                           .y = y,
+                           .y_row = filters,
+                           .epilogue = &scale.bounds,
+                           .scale = &scale.scale};
+    return run_groups(call, conv, x, &words, &product);
+}
+
+bool kernel_q_conv(KernelCall *call) {
+    QConv conv = *(const QConv *)call->prepared;
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    KernelTensor *y = &call->outputs[0];
+    const uint64_t channels = conv.channels * conv.window.groups;
+    const uint64_t filters = conv.filters * conv.window.groups;
+    const size_t size = kernel_element_size(y->dtype);
+    conv.window.axes = conv.axes;
+    if (y->count == 0) return true;
+    if (w->count == 0 || x->count == 0) return kernel_fail(call, "there is nothing to multiply");
+    if (conv.last) return run_conv(call, &conv, x->data, y->data);
+    void *turned = kernel_workspace(call, x->count), *result = NULL;
+    if (turned) result = kernel_workspace(call, y->count * size);
+    if (!result) return false;
+    const uint64_t before[] = {conv.images, channels, conv.window.in};
+    const uint64_t after[] = {conv.images, conv.window.out, filters};
+    turn(call, turned, x->data, before, 1);
+    if (!run_conv(call, &conv, turned, result)) return false;
+    turn(call, y->data, result, after, size);
+    return true;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/* QMatMul: products of bytes by packed weights (igemm.h). */
+#include <string.h>
+
+#include "byte_rows.h"
+#include "kernel_functions.h"
+#include "matmul_batches.h"
+#include "op_attrs.h"
+
+enum { A_ZERO = 2 };
+
+typedef struct QMatMul {
+    IsaLevel level;
+    IgemmKind kind;
+    uint64_t k, n;
+    bool transposed;
+    const void *weights; /* packed, and behind them the sums of columns; NULL: in every run */
+} QMatMul;
+
+static IgemmWeights weights_of(const QMatMul *m, const int8_t *data) {
+    return (IgemmWeights){.kind = m->kind,
+                          .data = data,
+                          .taps = 1,
+                          .depth = m->k,
+                          .columns = m->n,
+                          .row = m->transposed ? 1 : m->n,
+                          .column = m->transposed ? m->k : 1};
+}
+
+static uint64_t sums_at(const QMatMul *m) {
+    const IgemmWeights weights = weights_of(m, NULL);
+    return (igemm_packed_size(&weights, m->level) + 63) / 64 * 64;
+}
+
+static void pack_weights(const QMatMul *m, const int8_t *data, void *to) {
+    const IgemmWeights weights = weights_of(m, data);
+    int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(m));
+    igemm_pack(to, &weights, m->level);
+    memset(sums, 0, m->n * sizeof *sums);
+    for (uint64_t k = 0; k < m->k; k++)
+        for (uint64_t n = 0; n < m->n; n++) sums[n] += data[k * weights.row + n * weights.column];
+}
+
+static bool pack(KernelCall *call, const KernelPackJob *job) {
+    pack_weights(call->prepared, job->from->data, job->to);
+    return true;
+}
+
+static KernelReady make_q_matmul(KernelCall *call) {
+    const GemmAttrs *attrs = call->attrs;
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
+    QMatMul *m = kernel_keep(call, sizeof *m);
+    if (!m) return KERNEL_DECLINED;
+    call->prepared = m;
+    if ((a->dtype != DTYPE_INT8 && a->dtype != DTYPE_UINT8) || b->dtype != DTYPE_INT8) {
+        kernel_fail(call, "matrices of %s and %s", dtype_name(a->dtype), dtype_name(b->dtype));
+        return KERNEL_FAILED;
+    }
+    if (a->rank < 1 || b->rank < 2) {
+        kernel_fail(call, "matrices of rank %u and %u", a->rank, b->rank);
+        return KERNEL_FAILED;
+    }
+    m->transposed = attrs->trans_b != 0;
+    m->k = (uint64_t)b->dims[b->rank - (m->transposed ? 1 : 2)];
+    m->n = (uint64_t)b->dims[b->rank - (m->transposed ? 2 : 1)];
+    m->level = isa_best();
+    m->kind = igemm_bytes_kind(m->level);
+    const uint64_t variant = (uint64_t)m->level << 8 | (uint64_t)m->kind << 1 | m->transposed;
+    if (kernel_is_constant(call, 1) && b->count && b->rank == 2)
+        m->weights = kernel_share(call, 1, pack, variant, sums_at(m) + m->n * sizeof(int32_t));
+    if (m->weights) kernel_set_unread(call, 1);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_q_matmul = {make_q_matmul, NULL};
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct Rows {
+    const char *from;
+    uint64_t step;
+} Rows;
+
+static void find(const void *source, uint64_t first, uint32_t count, const void **to) {
+    const Rows *rows = source;
+    for (uint32_t i = 0; i < count; i++) to[i] = rows->from + (first + i) * rows->step;
+}
+
+/* One batch: its rows, weights and result. */
+typedef struct Batch {
+    const char *rows;
+    const void *weights;
+    char *y;
+} Batch;
+
+static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const ByteRows *bytes,
+                      const Batch *batch) {
+    ByteScale scale;
+    const char *weights = batch->weights;
+    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(m));
+    if (!byte_scale_make(call, sums, byte_rows_zero(bytes), m->n, &scale)) return false;
+    const Rows source = {batch->rows, bytes->padded * byte_rows_element(m->kind)};
+    const Igemm product = {.kind = m->kind,
+                           .rows = rows,
+                           .taps = 1,
+                           .depth = igemm_words(m->kind, m->k),
+                           .columns = m->n,
+                           .find = find,
+                           .source = &source,
+                           .weights = weights,
+                           .y = batch->y,
+                           .y_row = m->n,
+                           .epilogue = &scale.bounds,
+                           .scale = &scale.scale};
+    return igemm_run(call, &product, m->level);
+}
+
+/* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
+static KernelTensor transposed(const KernelTensor *tensor, int64_t *dims) {
+    KernelTensor view = *tensor;
+    memcpy(dims, tensor->dims, view.rank * sizeof *dims);
+    dims[view.rank - 2] = tensor->dims[view.rank - 1];
+    dims[view.rank - 1] = tensor->dims[view.rank - 2];
+    view.dims = dims;
+    return view;
+}
+
+bool kernel_q_matmul(KernelCall *call) {
+    const QMatMul *m = call->prepared;
+    const KernelTensor *a = &call->inputs[0];
+    KernelTensor *y = &call->outputs[0], b = call->inputs[1];
+    MatmulBatches s;
+    ByteRows bytes = {.kind = m->kind, .from = a->data, .dtype = a->dtype, .length = m->k};
+    if (m->transposed) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
+    if (!matmul_batches(call, a, &b, y, &s) || !byte_zero(call, A_ZERO, a->dtype, &bytes.zero))
+        return false;
+    if (y->count == 0) return true;
+    if (m->k == 0) return kernel_fail(call, "there is nothing to multiply");
+    const size_t element = byte_rows_element(m->kind);
+    bytes.rows = a->count / m->k;
+    bytes.padded = igemm_words(m->kind, m->k) * (sizeof(uint32_t) / element);
+    const char *rows = byte_rows_make(call, &bytes);
+    char *packed = NULL;
+    if (!rows) return false;
+    if (!m->weights) packed = kernel_workspace(call, sums_at(m) + m->n * sizeof(int32_t));
+    if (!m->weights && !packed) return false;
+    for (uint64_t i = 0; i < s.batches; i++) {
+        const Batch batch = {rows + s.a[i] / m->k * bytes.padded * element,
+                             m->weights ? m->weights : packed,
+                             (char *)y->data + i * s.m * s.n * kernel_element_size(y->dtype)};
+        if (packed) pack_weights(m, (const int8_t *)b.data + s.b[i], packed);
+        if (!run_batch(call, m, s.m, &bytes, &batch)) return false;
+    }
+    return true;
+}

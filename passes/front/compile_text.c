@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The passes that make plans, in their order. */
+#include "compile_text.h"
+
+#include <stdio.h>
+
+/* What `demi compile` runs, by the plan's numerics, up to the last option, its budget. `widen` and
+ * `layouts` are passes that faithful plans do without, and those that are to be small: channels-last
+ * weights are packed in float. */
+#define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
+    "infer-dtypes,infer-shapes,eliminate-dead,gather-first," widen "fuse-gelu{numerics=" numerics  \
+    "},fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics                            \
+    "},fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                       \
+    "},join-products{numerics=" numerics "},fuse-layer-norm{numerics=" numerics                    \
+    "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
+    "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
+static const char *const compile_pipelines[] = {
+    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),
+    [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
+};
+static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
+static const char compile_plainly[] =
+    "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
+_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 32 <=
+                   COMPILE_TEXT,
+               "with the budget");
+
+void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]) {
+    bool small = options->small && options->numerics == DEMI_NUMERICS_FAST;
+    const char *passes = small ? compile_small : compile_pipelines[options->numerics];
+    if (options->keep_values) passes = compile_plainly;
+    uint64_t memory = options->memory_budget < INT64_MAX ? options->memory_budget : INT64_MAX;
+    snprintf(text, COMPILE_TEXT, "%s,memory=%llu}", passes, (unsigned long long)memory);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* plan_fold: a cast to float of 16-bit constants costs a plan nothing; what only folded steps read
+ * is gone, and does not count against the bound of what they may make. */
+#include "plan_make_test.h"
+
+#include "attr_layout.h"
+#include "half.h"
+
+enum { ROWS = 512, COLUMNS = 1024, COUNT = ROWS * COLUMNS, CHAIN = 12 };
+
+static uint16_t halves[COUNT];
+static float two = 2;
+
+typedef struct Bench {
+    MemTrap trap;
+    Arena arena;
+    PlanBuilder b;
+    Err err;
+} Bench;
+
+static void begin(Bench *t) {
+    memset(t, 0, sizeof *t);
+    if (setjmp(t->trap.env)) fail_msg("out of memory");
+    arena_init(&t->arena, &t->trap);
+    plan_builder_init(&t->b, &t->arena);
+    for (int i = 0; i < COUNT; i++) halves[i] = half_from_float((float)(i % 100));
+}
+
+static const int64_t open[] = {-1, -1}, square[] = {ROWS, COLUMNS};
+
+static uint32_t add_constant(PlanBuilder *b) {
+    uint32_t value = add_value(b, "c", DTYPE_FLOAT16, square, 2);
+    plan_set_data(b, value, sizeof halves, read_memory, halves);
+    return value;
+}
+
+/* A cast of `value`, its own dims unknown. */
+static uint32_t add_cast(PlanBuilder *b, uint32_t value, Dtype to) {
+    uint32_t result = add_value(b, "cast", to, open, 2);
+    const PlanAttr attr = {.name = plan_add_text(b, "to", 2), .kind = PLAIN_INT, .value = to};
+    VEC_PUSH(b->arena, &b->attrs, attr);
+    add_step(b, "Cast", one(b, value), one(b, result), (PlanSpan){(uint32_t)b->attrs.count - 1, 1});
+    return result;
+}
+
+static uint32_t add_binary(PlanBuilder *b, const char *op, uint32_t x, uint32_t y) {
+    uint32_t result = add_value(b, op, b->values.items[x].dtype, open, 2);
+    add_step(b, op, plan_add_operands(b, (uint32_t[]){x, y}, 2), one(b, result), (PlanSpan){0});
+    return result;
+}
+
+static void add_graph(PlanBuilder *b, uint32_t x, const uint32_t *outputs, uint32_t count) {
+    PlanGraph graph = {.inputs = one(b, x),
+                       .outputs = plan_add_operands(b, outputs, count),
+                       .steps = {0, (uint32_t)b->steps.count}};
+    VEC_PUSH(b->arena, &b->graphs, graph);
+}
+
+/* Operand i of step s. */
+static const PlanValue *operand(const PlanBuilder *b, uint32_t s, uint32_t i) {
+    return &b->values.items[b->operands.items[b->steps.items[s].inputs.first + i]];
+}
+
+/* x + cast, of the constant as it is, and of what is computed with it: the cast is the constant. */
+static void test_casts_share(void **state) {
+    Bench t;
+    (void)state;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT, open, 2), c = add_constant(b);
+    uint32_t low = add_value(b, "low", DTYPE_FLOAT16, open, 2);
+    uint32_t number = add_value(b, "two", DTYPE_FLOAT, NULL, 0);
+    plan_set_data(b, number, sizeof two, read_memory, &two);
+    uint32_t wide = add_cast(b, c, DTYPE_FLOAT);
+    uint32_t doubled =
+        add_cast(b, add_cast(b, add_binary(b, "Mul", wide, number), DTYPE_FLOAT16), DTYPE_FLOAT);
+    uint32_t y[] = {add_binary(b, "Add", x, wide), add_binary(b, "Add", x, doubled), 0};
+    add_step(b, "Neg", one(b, c), one(b, low), (PlanSpan){0});
+    y[2] = add_cast(b, low, DTYPE_FLOAT);
+    add_graph(b, x, y, 3);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, 2);
+    for (uint32_t s = 0; s < 2; s++) {
+        const PlanValue *value = operand(b, s, 1);
+        assert_int_equal(value->dtype, DTYPE_FLOAT);
+        assert_int_equal(value->stored, DTYPE_FLOAT16);
+        assert_int_equal(value->size, sizeof halves);
+        assert_int_equal(value->rank, 2);
+        assert_int_equal(b->numbers.items[value->dims + 1], COLUMNS);
+    }
+    assert_int_equal(b->data_size, 3 * sizeof halves); /* c, 2 c and -c */
+    uint16_t first[3];
+    const PlanConstant *data = b->constants.items;
+    for (size_t i = 0; i < b->constants.count; i++)
+        if (data[i].offset == operand(b, 1, 1)->data)
+            assert_true(data[i].read(data[i].data, 0, first, sizeof first, &t.err));
+    assert_int_equal(first[1], half_from_float(2));
+    assert_int_equal(first[2], half_from_float(4));
+    arena_free(&t.arena);
+}
+
+/* Each link of a chain is as large as the constant: together they are far beyond the bound. */
+static void test_chain(void **state) {
+    Bench t;
+    (void)state;
+    begin(&t);
+    PlanBuilder *b = &t.b;
+    uint32_t x = add_value(b, "x", DTYPE_FLOAT16, open, 2), last = add_constant(b);
+    for (int i = 0; i < CHAIN; i++) {
+        uint32_t next = add_value(b, "n", DTYPE_FLOAT16, open, 2);
+        add_step(b, "Neg", one(b, last), one(b, next), (PlanSpan){0});
+        last = next;
+    }
+    uint32_t y = add_binary(b, "Add", x, last);
+    add_graph(b, x, &y, 1);
+    if (!plan_fold(b, &t.err)) fail_msg("%s", t.err.what);
+    assert_int_equal(b->steps.count, 1);
+    assert_int_equal(b->data_size, sizeof halves);
+    arena_free(&t.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_casts_share),
+                                       cmocka_unit_test(test_chain)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
