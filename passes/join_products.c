@@ -8,8 +8,9 @@
  *
  * x is read once instead of three times, and there is one step instead of six; attention reads its
  * part of the rows where they are. Weights and biases are constants of one shape; weights, products
- * and what becomes of them are read by nothing else. Of demi.fused's Attention, so behind
- * fuse-attention, and behind fuse-matmul, which takes the bias.
+ * and what becomes of them are read by nothing else. Weights that widen-values widened stay apart,
+ * as they are stored in 16 bit and a joined constant would not be. Of demi.fused's Attention, so
+ * behind fuse-attention, and behind fuse-matmul, which takes the bias.
  */
 #include "constants.h"
 #include "fuse_graph.h"
@@ -51,7 +52,8 @@ static bool keeps_rows(const Fuse *fuse, const Value *shape, const Value *x, Bra
 static bool is_plain(const Node *product) {
     const Value *w = fuse_input(product, 1), *b = fuse_input(product, 2);
     if ((!is_fused(product, "MatMul") && !fuse_is(product, "MatMul")) || !w || fuse_rank(w) != 2 ||
-        !value_is_constant(w) || fuse_reader(w) != product || fuse_input(product, 3))
+        !value_is_constant(w) || fuse_rounded_to(w) != type_dtype(w->type) ||
+        fuse_reader(w) != product || fuse_input(product, 3))
         return false;
     if (b && (!value_is_constant(b) || fuse_rank(b) != 1 || fuse_dim(b, 0) != fuse_dim(w, 1) ||
               b->graph != w->graph))

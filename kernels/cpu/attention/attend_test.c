@@ -6,8 +6,9 @@
 
 #include "attend.h"
 #include "kernel_case_test.h"
+#include "simd.h"
 
-enum { AXES = 4, MOST = 1 << 20 };
+enum { AXES = 4, MOST = 1 << 20, CASES = 100 };
 
 static uint32_t seed;
 
@@ -174,7 +175,7 @@ static void compare(const Attend *job, const Side sides[3], const Side *y, doubl
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-static const uint64_t some_rows[] = {1, 1, 2, 3, 5, 31, 130},
+static const uint64_t some_rows[] = {1, 1, 2, 3, 5, 31, 67},
                       some_keys[] = {1, 7, 127, 128, 160, 300}, some_sizes[] = {1, 4, 17, 64},
                       some_values[] = {1, 8, 48, 70};
 static const Dtype some_types[] = {DTYPE_UNDEFINED, DTYPE_UNDEFINED, DTYPE_FLOAT16, DTYPE_BFLOAT16};
@@ -248,9 +249,10 @@ static void run_case(KernelCase *c, IsaLevel level) {
 static void test_random_cases(void **state) {
     (void)state;
     for (uint32_t level = 0; level < ISA_COUNT; level++) {
-        if (!isa_supported((IsaLevel)level)) continue;
+        if (!isa_supported((IsaLevel)level) || simd_level((IsaLevel)level) != (IsaLevel)level)
+            continue;
         seed = 1;
-        for (int i = 0; i < 250; i++) {
+        for (int i = 0; i < CASES; i++) {
             KernelCase c;
             case_begin(&c, "Attention", 23);
             run_case(&c, (IsaLevel)level);
@@ -367,11 +369,11 @@ static void test_threads(void **state) {
     (void)state;
     KernelCase c;
     case_begin(&c, "Attention", 23);
-    const uint64_t dims[] = {2, 3, 150, 16};
+    const uint64_t dims[] = {2, 4, 150, 16};
     Side x = make_side(&c.arena, dims, true), one = make_side(&c.arena, dims, false),
          many = make_side(&c.arena, dims, false);
     Attend job = {.batches = 2,
-                  .heads = 3,
+                  .heads = 4,
                   .rows = 150,
                   .keys = 150,
                   .size = 16,
@@ -388,6 +390,7 @@ static void test_threads(void **state) {
     c.call.workers = workers_new(&c.arena, 4);
     job.y = many.at;
     assert_true(attend_run(&c.call, &job));
+    compare(&job, (const Side[]){x, x, x}, &one, 1e-5); /* blocks of many queries */
     assert_memory_equal(one.wide, many.wide, one.count * sizeof(float));
     case_end(&c);
 }

@@ -51,7 +51,7 @@ static void test_refuses(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Refusal *r = &cases[i];
-        float x[64] = {0};
+        float x[128] = {0};
         KernelCase c;
         begin(&c);
         case_in(&c, DTYPE_FLOAT, 4, r->q, x);
