@@ -33,10 +33,9 @@ typedef struct Rule {
 } Rule;
 
 static const Rule rules[] = {
-    /* of float the own kernels are within 10 %, but for groups of some channels (2.4 times) and a
-     * few rows by a packed matrix (1.4 to 2.4 times) */
+    /* of float the own kernels are within 10 % or ahead, but for groups of some channels (2.4
+     * times) */
     {ONEDNN_CONV, DTYPE_FLOAT, SOME_GROUPS, false, 8, 64, 1 << 18, 0},
-    {ONEDNN_MATMUL, DTYPE_FLOAT, ONE_GROUP, true, 2, 64, 1 << 18, 32},
     /* twice as fast and more, but for depthwise ones, where changes of layout cost too much */
     {ONEDNN_CONV, DTYPE_BFLOAT16, ONE_GROUP, false, 1, 8, 1 << 16, 0},
     {ONEDNN_CONV, DTYPE_BFLOAT16, SOME_GROUPS, false, 4, 32, 1 << 16, 0},

@@ -11,6 +11,7 @@
 #include "kernel_functions.h"
 #include "kernel_rows.h"
 #include "matmul_batches.h"
+#include "packed_product.h"
 
 /* ---- residuals ------------------------------------------------------------------------------- */
 
@@ -62,6 +63,8 @@ static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *e
     if (transpose_b) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
     if (!matmul_batches(call, &a, &b, y, &s)) return false;
     if (y->count == 0) return true;
+    const Epilogue *at_once = attrs->alpha == 1 ? epilogue : NULL;
+    const PackedProduct *packed = call->prepared;
     const GemmMatrices g = {
         .batches = s.batches,
         .m = s.m,
@@ -70,8 +73,11 @@ static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *e
         .a = {a.data, s.a, transpose_a ? 1 : s.k, transpose_a ? s.m : 1, DTYPE_UNDEFINED},
         .b = {b.data, s.b, transpose_b ? 1 : s.n, transpose_b ? s.k : 1, gemm_narrow(&b)},
         .c = y->data,
-        .epilogue = attrs->alpha == 1 ? epilogue : NULL};
-    if (!gemm_matrices(call, &g)) return false;
+        .epilogue = at_once};
+    if (packed && packed->weights
+            ? !packed_product_run(call, packed, a.data, s.batches * s.m, at_once)
+            : !gemm_matrices(call, &g))
+        return false;
     if (attrs->alpha == 1) return true;
     scale(y->data, y->count, attrs->alpha);
     const EpilogueBlock whole = {

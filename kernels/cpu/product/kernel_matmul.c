@@ -10,6 +10,7 @@
 #include "gemm.h"
 #include "kernel_functions.h"
 #include "matmul_batches.h"
+#include "packed_product.h"
 #include "plain_product.h"
 
 static bool one_type(KernelCall *call) {
@@ -23,15 +24,34 @@ static bool one_type(KernelCall *call) {
 }
 
 /* A second matrix that is constant stays as the plan has it where each element is read but once, so
- * that reading it is what takes the time; else it is widened once for all. */
-static KernelReady make_product(KernelCall *call) {
+ * that reading it is what takes the time; else it is widened once for all, and packed. */
+static bool take_stored(KernelCall *call) {
     const KernelTensor *b = &call->inputs[1], *y = &call->outputs[0];
     uint64_t columns = b->rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
-    if (call->small || y->count <= columns) kernel_take_stored(call, 1);
+    if (!call->small && y->count > columns) return false;
+    kernel_take_stored(call, 1);
+    return true;
+}
+
+static KernelReady make_product(KernelCall *call) {
+    take_stored(call);
+    return KERNEL_READY;
+}
+
+static KernelReady make_matmul(KernelCall *call) {
+    if (!take_stored(call)) packed_product_make(call, false);
+    return KERNEL_READY;
+}
+
+static KernelReady make_fused_matmul(KernelCall *call) {
+    const GemmAttrs *attrs = call->attrs;
+    if (!take_stored(call) && !attrs->trans_a) packed_product_make(call, attrs->trans_b != 0);
     return KERNEL_READY;
 }
 
 const KernelPrepare kernel_prepare_product = {make_product, NULL};
+const KernelPrepare kernel_prepare_matmul = {make_matmul, NULL};
+const KernelPrepare kernel_prepare_fused_matmul = {make_fused_matmul, NULL};
 
 bool kernel_matmul(KernelCall *call) {
     KernelTensor *y = &call->outputs[0];
@@ -40,6 +60,9 @@ bool kernel_matmul(KernelCall *call) {
         return false;
     if (y->count == 0) return true;
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
+    const PackedProduct *packed = call->prepared;
+    if (packed && packed->weights)
+        return packed_product_run(call, packed, a->data, s.batches * s.m, NULL);
     if (a->dtype == DTYPE_FLOAT) {
         const GemmMatrices g = {.batches = s.batches,
                                 .m = s.m,
