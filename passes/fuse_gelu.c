@@ -39,7 +39,7 @@ static bool is_about(const Product *product, double number, const Value *like) {
 /* The number of a constant that does not raise its product's rank. */
 static bool number_of(const Value *value, const Value *of, double *number) {
     float have;
-    if (!constant_scalar(value, &have)) return false;
+    if (!fuse_scalar(value, &have)) return false;
     *number = (double)have;
     return fuse_rank(value) == 0 || (fuse_rank(value) > 0 && fuse_rank(value) <= fuse_rank(of));
 }
@@ -99,7 +99,7 @@ static int power_of(const Value *value, const Value *x, Arena *scratch) {
     if (value == x) return 1;
     if (!fuse_is(node, "Pow") || fuse_input(node, 0) != x || !fuse_input(node, 1)) return 0;
     const Value *n = node->inputs[1].value;
-    if (constant_scalar(n, &exponent)) return exponent == 2 ? 2 : exponent == 3 ? 3 : 0;
+    if (fuse_scalar(n, &exponent)) return exponent == 2 ? 2 : exponent == 3 ? 3 : 0;
     const Tensor *tensor = constant_tensor(n, scratch);
     if (!tensor || !tensor_check(tensor, NULL) ||
         !tensor_read_ints(tensor, scratch, 1, &items, &count) || count != 1)

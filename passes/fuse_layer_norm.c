@@ -81,7 +81,7 @@ static bool find_deviation(const Fuse *fuse, const Node *root, Norm *norm) {
     if (!fuse_is(sum, "Add") || sum->input_count != 2) return false;
     for (uint32_t i = 0; i < 2 && !variance; i++) {
         const Value *term = sum->inputs[i].value, *other = sum->inputs[1 - i].value;
-        if (term && other && constant_scalar(term, &norm->epsilon) &&
+        if (term && other && fuse_scalar(term, &norm->epsilon) &&
             (fuse_rank(term) == 0 || (fuse_rank(term) > 0 && fuse_rank(term) <= fuse_rank(other))))
             variance = other;
     }

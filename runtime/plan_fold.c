@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants of a plan that is being made: steps of the main graph whose operands are all constant
- * are executed now, by the kernels that would execute them in every run, and their results stored
- * instead.
+/* Constants of a plan that is being made: steps whose operands are all constant are executed now, by
+ * the kernels that would execute them in every run, and their results stored instead. That goes for
+ * steps in bodies of If and Loop, too: constants belong to no graph.
  *
  * Left alone are steps that hold graphs or make anything but tensors of numbers, those that differ
  * from run to run, those that fail, and those whose results are more than twice their operands (or
@@ -31,7 +31,7 @@ typedef struct Fold {
     Err *err;
     bool *constant;  /* [value_count]: known now, if no step before fails */
     bool *read;      /* [value_count]: by a step that may be executed */
-    uint32_t *steps; /* [step_count]: numbers of such steps, in order */
+    uint32_t *steps; /* [step_count]: numbers of such steps, in the order they may run in */
     uint32_t step_count;
     bool *gone;       /* [builder's step count]: executed */
     uint32_t *alias;  /* [value_count]: the value that this one is in float; PLAN_NONE: of none */
@@ -125,28 +125,34 @@ static void find_staying(Fold *f) {
     for (size_t i = 0; i < b->values.count; i++) f->stays[i] |= uses[i] > f->wanted[i];
 }
 
+/* The step may be executed: what it gives counts as known from here on. */
+static void add_step(Fold *f, uint32_t number) {
+    const PlanBuilder *b = f->b;
+    const PlanStep *step = &b->steps.items[number];
+    f->steps[f->step_count++] = number;
+    for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
+        bool input = i < step->inputs.count;
+        uint32_t at = input ? step->inputs.first + i : step->outputs.first + i - step->inputs.count;
+        uint32_t value = b->operands.items[at];
+        if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
+    }
+    for (uint32_t i = 0; i < step->attrs.count; i++) {
+        const PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
+        if (attr->kind == PLAIN_TENSOR) f->read[attr->value] = true;
+    }
+}
+
+/* A graph has a higher number than the one around it, whose values it may read. */
 static void find_steps(Fold *f) {
     const PlanBuilder *b = f->b;
-    PlanSpan steps = b->graphs.items[0].steps;
     for (size_t i = 0; i < b->values.count; i++) {
         f->constant[i] = b->values.items[i].data != PLAN_NO_DATA;
         f->alias[i] = f->placed[i] = PLAN_NONE;
     }
-    for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
-        const PlanStep *step = &b->steps.items[s];
-        if (!may_execute(f, step)) continue;
-        f->steps[f->step_count++] = s;
-        for (uint32_t i = 0; i < step->inputs.count + step->outputs.count; i++) {
-            bool input = i < step->inputs.count;
-            uint32_t at =
-                input ? step->inputs.first + i : step->outputs.first + i - step->inputs.count;
-            uint32_t value = b->operands.items[at];
-            if (value != PLAN_NONE) *(input ? &f->read[value] : &f->constant[value]) = true;
-        }
-        for (uint32_t i = 0; i < step->attrs.count; i++) {
-            const PlanAttr *attr = &b->attrs.items[step->attrs.first + i];
-            if (attr->kind == PLAIN_TENSOR) f->read[attr->value] = true;
-        }
+    for (size_t g = 0; g < b->graphs.count; g++) {
+        PlanSpan steps = b->graphs.items[g].steps;
+        for (uint32_t s = steps.first; s < steps.first + steps.count; s++)
+            if (may_execute(f, &b->steps.items[s])) add_step(f, s);
     }
 }
 
@@ -325,7 +331,7 @@ static bool read_result(void *data, uint64_t offset, void *buffer, uint64_t size
     return true;
 }
 
-/* Steps that are left move together; all that are gone are of the main graph. */
+/* Steps that are left move together. */
 static void drop_steps(Fold *f) {
     PlanBuilder *b = f->b;
     uint32_t *before = ARENA_ARRAY(b->arena, uint32_t, b->steps.count + 1); /* left before each */

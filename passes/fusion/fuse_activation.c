@@ -12,7 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "constants.h"
 #include "fuse_graph.h"
 
 /* Bounds of version 6 have float's largest numbers as defaults; a bound must be a constant. */
@@ -26,7 +25,7 @@ static bool read_clip(const Node *clip, FuseActivation *found) {
     found->params[0] = -HUGE_VALF, found->params[1] = HUGE_VALF;
     for (uint32_t i = 0; i < 2; i++) {
         const Value *bound = fuse_input(clip, i + 1);
-        if (bound && !constant_scalar(bound, &found->params[i])) return false;
+        if (bound && !fuse_scalar(bound, &found->params[i])) return false;
     }
     return true;
 }

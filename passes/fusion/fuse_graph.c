@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "constants.h"
+#include "half.h"
 
 static const char *const numerics_names[] = {"fast", "faithful", NULL};
 
@@ -112,9 +113,32 @@ Dtype fuse_rounded_to(const Value *value) {
                                                          : type_dtype(value->type);
 }
 
+/* The number as a value of that type has it. */
+static float rounded(float number, Dtype dtype) {
+    uint16_t narrow;
+    if (dtype == DTYPE_FLOAT16) {
+        half_convert_from_float(&narrow, &number, 1);
+        half_convert_to_float(&number, &narrow, 1);
+    } else if (dtype == DTYPE_BFLOAT16) {
+        bfloat_convert_from_float(&narrow, &number, 1);
+        bfloat_convert_to_float(&number, &narrow, 1);
+    }
+    return number;
+}
+
+bool fuse_scalar(const Value *value, float *number) {
+    const Node *cast = value->producer;
+    if (constant_scalar(value, number)) return true;
+    if (!fuse_is(cast, "Cast") || !fuse_takes(value) || !cast->inputs[0].value ||
+        !constant_scalar(cast->inputs[0].value, number))
+        return false;
+    *number = rounded(*number, type_dtype(value->type));
+    return true;
+}
+
 bool fuse_is_number(const Value *value, const Value *to, double number) {
     float have;
-    if (!value || !constant_scalar(value, &have)) return false;
+    if (!value || !fuse_scalar(value, &have)) return false;
     Dtype dtype = fuse_rounded_to(value);
     double slack = dtype == DTYPE_FLOAT16 ? 1e-3 : dtype == DTYPE_BFLOAT16 ? 8e-3 : 1e-5;
     return fabs((double)have - number) <= slack * fabs(number) &&

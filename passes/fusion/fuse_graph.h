@@ -105,6 +105,10 @@ int64_t fuse_rank(const Value *value);
  * (widen_values.c). */
 Dtype fuse_rounded_to(const Value *value);
 
+/* The number of a one-element constant of floats, or of one that is cast between float types: 16-bit
+ * nodes read the constants of others so. */
+bool fuse_scalar(const Value *value, float *number);
+
 /* True where `value` is a constant of that one number, to within some roundings of its type, and
  * broadcasts to `to` without raising its rank. */
 bool fuse_is_number(const Value *value, const Value *to, double number);

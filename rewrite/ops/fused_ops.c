@@ -11,13 +11,17 @@ enum {
 };
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
-static const OpTypeVar float_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
-                                           {"T4", &floats}, {"T5", &floats}, {"T6", &floats},
-                                           {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
+static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
 static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
-static const OpTypeVar number_vars[VARS] = {{"T1", &numbers}, {"T2", &numbers}, {"T3", &numbers},
-                                            {"T4", &numbers}, {"T5", &numbers}, {"T6", &numbers},
-                                            {"T7", &numbers}, {"T8", &numbers}, {"T9", &numbers}};
+static const OpTypeVar floats_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                            {"T4", &floats}, {"T5", &floats}, {"T6", &floats},
+                                            {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
+static const OpTypeVar masked_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
+                                            {"T4", &bools},  {"T5", &floats}, {"T6", &floats},
+                                            {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
+static const OpTypeVar numbers_vars[VARS] = {{"T1", &numbers}, {"T2", &numbers}, {"T3", &numbers},
+                                             {"T4", &numbers}, {"T5", &numbers}, {"T6", &numbers},
+                                             {"T7", &numbers}, {"T8", &numbers}, {"T9", &numbers}};
 
 #define LIST(...) __VA_ARGS__
 #define SINGLE(text, var)                                                                          \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole layers: RNN, GRU and LSTM, attention in its variants, Fourier transforms; and the
  * predictors of ai.onnx.ml. */
+#include "head_axes.h"
 #include "shape_calc.h"
 
 static const ShapeNum unknown = {.kind = SHAPE_UNKNOWN};
@@ -124,6 +125,52 @@ bool shape_attention(ShapeCall *call) {
     dims[0] = q.batch;
     dims[1] = q.length;
     dims[2] = num_mul(q.heads, v.size);
+    return true;
+}
+
+/* ---- demi.fused's attention ------------------------------------------------------------------ */
+
+/* Dims of an operand by what they are; of one without a rank none is known. */
+static bool head_dims(ShapeCall *call, uint32_t index, const AttrInts *given, ShapeNum dims[4]) {
+    const ShapeOperand *x = shape_ranked(call, index);
+    HeadAxes axes;
+    if (x && !head_axes_find(given, x->rank, &axes))
+        return shape_invalid(call, "input %u has other axes", index);
+    for (uint32_t i = 0; i < HEAD_AXES; i++)
+        dims[i] = !x ? unknown : axes.axis[i] < 0 ? num_known(1) : x->dims[axes.axis[i]];
+    return true;
+}
+
+/* Scores broadcast to a mask, but for their keys. */
+static bool broadcast_mask(ShapeCall *call, uint32_t index, ShapeNum dims[4]) {
+    const ShapeOperand *x = shape_ranked(call, index);
+    bool open = !x && shape_input(call, index)->present;
+    if (x && x->rank > HEAD_AXES) return shape_invalid(call, "a mask of rank %u", x->rank);
+    for (uint32_t i = HEAD_BATCH; i <= HEAD_ROWS; i++) {
+        uint32_t missing = x ? HEAD_AXES - x->rank : 0;
+        ShapeNum other = open ? unknown : !x || i < missing ? num_known(1) : x->dims[i - missing];
+        if (!shape_broadcast_dim(call, &dims[i], other)) return false;
+    }
+    return true;
+}
+
+bool shape_fused_attention(ShapeCall *call) {
+    const FusedAttentionAttrs *attrs = call->attrs;
+    ShapeNum q[4], k[4], v[4];
+    if (!head_dims(call, 0, &attrs->q_axes, q) || !head_dims(call, 1, &attrs->k_axes, k) ||
+        !head_dims(call, 2, &attrs->v_axes, v) ||
+        !shape_broadcast_dim(call, &q[HEAD_BATCH], k[HEAD_BATCH]) ||
+        !shape_broadcast_dim(call, &q[HEAD_BATCH], v[HEAD_BATCH]) || !broadcast_mask(call, 3, q) ||
+        !broadcast_mask(call, 4, q))
+        return false;
+    HeadAxes axes;
+    const uint32_t rank = head_axes_rank(&attrs->y_axes);
+    if (rank == 0 || !head_axes_find(&attrs->y_axes, rank, &axes))
+        return shape_invalid(call, "y_axes is no order of axes");
+    q[HEAD_SIZE] = v[HEAD_SIZE];
+    ShapeNum *dims = shape_output(call, 0, rank);
+    for (uint32_t i = 0; i < HEAD_AXES; i++)
+        if (axes.axis[i] >= 0) dims[axes.axis[i]] = q[i];
     return true;
 }
 

@@ -19,6 +19,17 @@ static void test_recurrent(void **state) {
 static void test_attention(void **state) {
     (void)state;
     static const ShapeCase cases[] = {
+        {"demi.fused:Attention", 1, "q_axes=0,2,1,3;y_axes=0,2,1,3", "B,S,2,4 | B,2,T,4 | B,2,T,5",
+         "B,S,2,5"},
+        {"demi.fused:Attention", 1, "", "1,2,1,4 | 1,2,T,4 | B,2,T,5 | - | 1,1,S,T", "B,2,S,5"},
+        {"demi.fused:Attention", 1, "y_axes=-1,1,0,2", "N,S,4 | N,T,4 | N,T,5 | 1,T", "S,N,5"},
+        {"demi.fused:Attention", 1, "q_axes=0,3,1,4", "1,7,3,2,4 | 1,2,T,4 | 1,2,T,5 | *",
+         "?,2,7,5"},
+        {"demi.fused:Attention", 1, "", "* | 1,2,T,4 | 1,2,T,5", "?,?,?,5"},
+        {"demi.fused:Attention", 1, "q_axes=0,2,1", "1,2,3,4 | 1,2,5,4 | 1,2,5,4", "!"},
+        {"demi.fused:Attention", 1, "q_axes=0,1,1,2", "1,2,3,4 | 1,2,5,4 | 1,2,5,4", "!"},
+        {"demi.fused:Attention", 1, "y_axes=0,1,2,4", "1,2,3,4 | 1,2,5,4 | 1,2,5,4", "!"},
+        {"demi.fused:Attention", 1, "", "1,2,3,4 | 1,2,5,4 | 1,2,5,4 | 1,1,2,5", "!"},
         {"Attention", 23, "", "B,8,S,64 | B,8,T,64 | B,8,T,32",
          "B,8,S,32 | B,8,T,64 | B,8,T,32 | B,8,S,T"},
         {"Attention", 23, "q_num_heads=8;kv_num_heads=4", "B,S,512 | B,T,256 | B,T,128",

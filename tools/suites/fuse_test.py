@@ -29,9 +29,9 @@ from onnx import numpy_helper
 from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PASSES = ["choose-layouts", "fold-affine", "fuse-conv", "fuse-gelu", "fuse-kernel-casts",
-          "fuse-layer-norm", "fuse-matmul", "fuse-quantized", "fuse-tables", "gather-first",
-          "move-dequantize", "widen-values"]
+PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
+          "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-quantized", "fuse-tables",
+          "gather-first", "join-products", "move-dequantize", "widen-values"]
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
 TABLE = (4096, 256)
@@ -215,6 +215,37 @@ class Fusions(unittest.TestCase):
                                  "Gather", "Add"])
         self.assertIn('"k" float[2] = {54.5981', text)
         self.assertNotIn('"s"', text)
+
+    def test_folding_in_bodies(self):
+        """Bodies' constants are computed, too, be they of an outer graph or what a body gives."""
+        data = onnx_bytes("""<ir_version: 8, opset_import: ["" : 17]>
+            g (float[2] x, bool c, int64 n) => (float[2] y, float[2] z)
+            <float[2] a = {1, 2}, float[2] b = {3, 4}>
+            {
+                s = Add (a, b)
+                y = If (c) <then_branch = t () => (float[2] p) {
+                    k = Mul (s, a)
+                    p = If (c) <then_branch = tt () => (float[2] pp) {
+                        kk = Sub (k, b)
+                        pp = Mul (x, kk)
+                    }, else_branch = te () => (float[2] pe) { pe = Neg (x) }>
+                }, else_branch = e () => (float[2] q) { q = Div (s, a) }>
+                z = Loop (n, c, x) <body = l (int64 i, bool go, float[2] v)
+                    => (bool on, float[2] w) {
+                    on = Identity (go)
+                    d = Sub (b, a)
+                    w = Add (v, d)
+                }>
+            }""")
+        for numerics in runtime.NUMERICS:
+            plan = library.compile(data, numerics)
+            steps = re.findall(r"(?m)^    [%\d, ]+ = (\w+)-", show(plan))
+            self.assertEqual(sorted(steps), ["Add", "Identity", "If", "If", "Loop", "Mul", "Neg"])
+            runner, x = runtime.PlanRunner(library, plan), np.float32([5, 7])
+            for c in (True, False, True):
+                y, z = runner.run({"x": x, "c": np.array(c), "n": np.array(3)})
+                np.testing.assert_array_equal(y, x * [1, 8] if c else [4, 3])
+                np.testing.assert_array_equal(z, x + [6, 6] if c else x)
 
     def test_numerics_differ(self):
         model = """<ir_version: 8, opset_import: ["" : 17]>

@@ -66,23 +66,26 @@ USES: dict[str, list[dict]] = {
 }
 
 
+def fill(name: str, model: onnx.ModelProto, use: dict,
+         rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Random inputs of these shapes: audio-sized amplitudes for audio, byte values for bytes."""
+    scale, feeds = 0.1 if name.startswith("silero") else 1.0, {}
+    for value in engines.fed_inputs(model):
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        shape = use[value.name]
+        if isinstance(shape, int):
+            feeds[value.name] = np.array(shape, dtype)
+        elif dtype.kind == "i":
+            feeds[value.name] = rng.integers(0, 257, shape).astype(dtype)
+        else:
+            feeds[value.name] = (rng.standard_normal(shape) * scale).astype(dtype)
+    return feeds
+
+
 def feeds_of(name: str, model: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
-    """Seeded random inputs: audio-sized amplitudes for audio, byte values for bytes."""
+    """Seeded random inputs."""
     rng = np.random.default_rng(7)
-    scale = 0.1 if name.startswith("silero") else 1.0
-    sets = []
-    for use in USES[name]:
-        feeds = {}
-        for value in engines.fed_inputs(model):
-            dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-            shape = use[value.name]
-            if isinstance(shape, int):
-                feeds[value.name] = np.array(shape, dtype)
-            elif dtype.kind == "i":
-                feeds[value.name] = rng.integers(0, 257, shape).astype(dtype)
-            else:
-                feeds[value.name] = (rng.standard_normal(shape) * scale).astype(dtype)
-        sets.append(feeds)
+    sets = [fill(name, model, use, rng) for use in USES[name]]
     if name in PICTURES:  # the last set
         sets.append({model.graph.input[0].name: digits.picture(rng, PICTURES[name], 4)})
     return sets

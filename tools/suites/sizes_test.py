@@ -121,6 +121,90 @@ class Reductions(unittest.TestCase):
                 np.prod(x, axis=axes, dtype=d), axes), False)
 
 
+class GlobalPools(unittest.TestCase):
+    SIZES = [0, 1, 7, 8, 31, 32, 33, 64, 95, 1000, 70001]
+
+    def runner(self, op: str, dtype: type) -> Runner:
+        return Runner(f"({NAMES[dtype]}[n,c,s] x) => ({NAMES[dtype]}[n,c,1] y) {{ y = {op} (x) }}")
+
+    def test_mean(self):
+        for dtype in (np.float32, np.float64):
+            runner = self.runner("GlobalAveragePool", dtype)
+            for size in self.SIZES:
+                x = elements((2, 5, size), dtype, False)
+                want = np.sum(x.astype(np.float64), 2, keepdims=True) / max(size, 1)
+                with self.subTest(dtype=dtype.__name__, size=size):
+                    np.testing.assert_allclose(runner.run({"x": x})[0], want, 1e-6, 1e-6)
+
+    def test_max(self):
+        """NaN counts as the largest; of zeros the first, whatever its sign."""
+        for dtype in (np.float32, np.float64):
+            runner = self.runner("GlobalMaxPool", dtype)
+            for size in self.SIZES:
+                x = elements((3, 5, size), dtype, True)
+                x[1] = -(RNG.random(x[1].shape) < 0.9).astype(dtype)
+                x[1][x[1] > -1] = np.copysign(0, RNG.random(x[1].shape) - 0.5)[x[1] > -1]
+                x[2] = np.nan_to_num(x[2])
+                want = np.max(x, 2, keepdims=True, initial=-np.inf)
+                for row, best in zip(x[1], want[1], strict=True):
+                    best[:] = row[row == best[0]][:1] if size else best
+                with self.subTest(dtype=dtype.__name__, size=size):
+                    got = runner.run({"x": x})[0]
+                    np.testing.assert_array_equal(got, want)
+                    np.testing.assert_array_equal(np.signbit(got[1]), np.signbit(want[1]))
+
+
+class Recurrent(unittest.TestCase):
+    """Constant weights are packed; those that are inputs are read as they lie. Without lengths,
+    steps work where the products of their inputs are."""
+
+    GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+    # steps, sequences, inputs, hidden units
+    SIZES = [(1, 1, 3, 5), (1, 2, 16, 16), (4, 1, 33, 64), (3, 3, 7, 17), (9, 8, 70, 65),
+             (2, 13, 100, 48), (5, 30, 20, 96)]
+
+    def check(self, op: str, attributes: str, sizes: tuple[int, int, int, int],
+              uneven: bool) -> None:
+        steps, batch, inputs, hidden = sizes
+        ways, width = 2 if "bidirectional" in attributes else 1, self.GATES[op] * hidden
+        shape = (batch, steps, inputs) if "layout = 1" in attributes else (steps, batch, inputs)
+        weights = {name: np.float32(RNG.standard_normal(dims) / np.sqrt(dims[-1])) for name, dims in
+                   (("W", (ways, width, inputs)), ("R", (ways, width, hidden)))}
+        weights["B"] = np.float32(RNG.standard_normal((ways, 2 * width)))
+        feeds = {"x": np.float32(RNG.standard_normal(shape)),
+                 "l": RNG.integers(0 if uneven else steps, steps, batch, np.int32, endpoint=True)}
+        text = (f'<ir_version: 10, opset_import: ["" : 21]> g (float[a,b,c] x, int32[n] l%s) =>'
+                f" (float[d,e,f,h] y, float[i,j,k] s) {{ y, s = {op} <hidden_size = {hidden}"
+                f"{attributes}> (x, W, R, B, l) }}")
+        given = ", ".join(["", *(f"float[{','.join(map(str, v.shape))}] {name}"
+                                 for name, v in weights.items())])
+        read = onnx.parser.parse_model(text % given)
+        packed = onnx.parser.parse_model(text % "")
+        if not uneven:
+            packed.graph.node[0].input.pop()
+        packed.graph.initializer.extend(
+            onnx.numpy_helper.from_array(v, name) for name, v in weights.items())
+        want = runtime.PlanRunner(library, library.compile(read.SerializeToString())).run(
+            feeds | weights)
+        for threads in (1, 3):
+            runner = runtime.PlanRunner(library, library.compile(packed.SerializeToString()),
+                                        threads)
+            for got, expected in zip(runner.run(feeds), want, strict=True):
+                np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
+
+    def test_packed(self):
+        for op in self.GATES:
+            for direction in ("forward", "bidirectional"):
+                for extra in ("", ", layout = 1", ", linear_before_reset = 1"):
+                    if "linear" in extra and op != "GRU":
+                        continue
+                    for sizes in self.SIZES:
+                        with self.subTest(op=op, direction=direction, extra=extra, sizes=sizes):
+                            for uneven in (False, True):
+                                self.check(op, f', direction = "{direction}"{extra}', sizes,
+                                           uneven)
+
+
 class AlongOneAxis(unittest.TestCase):
     SHAPES = [(3, 5, 2), (1, 1, 1), (2, 31, 40), (4, 33, 1), (700, 3, 65), (2, 2, 2500),
               (5, 1030, 3), (1, 2100, 1), (1, 200000, 1), (64, 64, 33), (1, 700, 600)]

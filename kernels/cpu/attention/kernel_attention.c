@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention (23 to 25) and RotaryEmbedding.
  *
- * softmax(cap(q k^T * scale) + bias) v, one query at a time, so memory is one row of scores. Which
- * keys a query may see at all (causal frontier, windows, padding) is a range [from, to); attn_mask
+ * softmax(cap(q k^T * scale) + bias) v: in blocks of queries and keys (attend.h), or one query at a
+ * time, where memory is one row of scores. Which keys a query may see at all (causal frontier, windows, padding) is a range [from, to); attn_mask
  * works within it. A query that sees no key gives zeros. Heads are grouped: query head h reads key
  * head h / (query heads / key heads). Arithmetic is in float (double for double), sums of
  * exponentials in double, whatever softmax_precision asks for: it is a lower bound.
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attend.h"
 #include "gemm.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
@@ -243,8 +244,9 @@ static bool find_padding(KernelCall *call, Attention *job) {
     return job->nonpad != NULL;
 }
 
-/* Keys [from, to) that the query may see: frontier, windows and padding. */
-static void find_range(const AttentionAttrs *attrs, const Attention *job, Query *q) {
+/* Keys [range[0], range[1]) that a query may see: frontier, windows and padding. */
+static void find_range(const AttentionAttrs *attrs, const Attention *job, const Query *q,
+                       uint64_t range[2]) {
     int64_t place = (int64_t)(job->past + q->place), from = 0, to = (int64_t)job->total;
     if (job->nonpad) {
         place += job->nonpad[q->sample] - (int64_t)job->q.rows;
@@ -256,8 +258,8 @@ static void find_range(const AttentionAttrs *attrs, const Attention *job, Query 
     if (attrs->left >= 0 && attrs->left < INT64_MAX / 4 && from < place - attrs->left)
         from = place - attrs->left;
     if (to < 0) to = 0;
-    q->to = (uint64_t)to;
-    q->from = from > to ? q->to : (uint64_t)from;
+    range[1] = (uint64_t)to;
+    range[0] = from > to ? range[1] : (uint64_t)from;
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -294,7 +296,10 @@ static void run_query(const KernelCall *call, const Attention *job, uint64_t n, 
                .y_start = b * job->out.batch + h * job->out.head + i * job->out.row,
                .qk_start = n * job->total,
                .mask_start = b * job->mask_step[0] + h * job->mask_step[1] + i * job->mask_step[2]};
-    find_range(call->attrs, job, &q);
+    uint64_t range[2];
+    find_range(call->attrs, job, &q, range);
+    q.from = range[0];
+    q.to = range[1];
     if (job->element == sizeof(double))
         attend_double(job, &q, score);
     else
@@ -323,6 +328,68 @@ static void run_queries(KernelCall *call, const Attention *job) {
     kernel_run_parts(call->workers, kernel_work_cut(call, work, count), queries_part, &queries);
 }
 
+/* ---- in blocks ------------------------------------------------------------------------------- */
+
+typedef struct RangeContext {
+    const AttentionAttrs *attrs;
+    const Attention *job;
+} RangeContext;
+
+/* A mask that is shorter than the keys excludes those behind it. */
+static void range_of(const void *context, uint64_t batch, uint64_t row, uint64_t range[2]) {
+    const RangeContext *c = context;
+    const Attention *job = c->job;
+    find_range(c->attrs, job, &(Query){.sample = batch, .place = row}, range);
+    if ((job->mask || job->mask_bits) && range[1] > job->mask_length) range[1] = job->mask_length;
+    if (range[0] > range[1]) range[0] = range[1];
+}
+
+static AttendOperand operand_of(const HeadView *view) {
+    return (AttendOperand){.data = (void *)(uintptr_t)view->data,
+                           .batch = view->batch,
+                           .head = view->head,
+                           .row = view->row,
+                           .element = 1};
+}
+
+static bool run_blocks(KernelCall *call, const Attention *job) {
+    const RangeContext context = {call->attrs, job};
+    const uint64_t *step = job->mask_step;
+    const AttendMask mask = {NULL, step[0], step[1], step[2], step[3]};
+    Attend attend = {.batches = job->q.batches,
+                     .heads = job->q.heads,
+                     .rows = job->q.rows,
+                     .keys = job->total,
+                     .size = job->head,
+                     .value = job->value,
+                     .group = job->group,
+                     .q = operand_of(&job->q),
+                     .k = operand_of(&job->k),
+                     .v = operand_of(&job->v),
+                     .y = operand_of(&job->out),
+                     .scale = (float)job->scale,
+                     .softcap = (float)job->softcap,
+                     .keep = mask,
+                     .fill = -INFINITY,
+                     .bias = mask,
+                     .range = range_of,
+                     .context = &context,
+                     .excludes = true};
+    attend.y.data = job->y;
+    attend.keep.data = job->mask_bits;
+    attend.bias.data = job->mask;
+    return attend_run(call, &attend);
+}
+
+/* Scores are made as a whole where they are an output, and in double; a faithful plan keeps to one
+ * order of sums. */
+static bool run_attention(KernelCall *call, const Attention *job) {
+    bool blocks = job->element == sizeof(float) && !job->qk && !call->faithful;
+    if (blocks) return run_blocks(call, job);
+    run_queries(call, job);
+    return true;
+}
+
 bool kernel_attention(KernelCall *call) {
     const AttentionAttrs *attrs = call->attrs;
     Attention job = {.softcap = (double)attrs->softcap,
@@ -337,7 +404,8 @@ bool kernel_attention(KernelCall *call) {
         !find_padding(call, &job) || !find_outputs(call, &job))
         return false;
     job.scale = attrs->scale.count ? (double)attrs->scale.items[0] : 1 / sqrt((double)job.head);
-    if (call->outputs[0].count || (job.qk && call->outputs[3].count)) run_queries(call, &job);
+    bool any = call->outputs[0].count || (job.qk && call->outputs[3].count);
+    if (any && !run_attention(call, &job)) return false;
     Dtype dtype = kernel_reals_dtype(call);
     kernel_reals_done(&call->outputs[0], job.y, dtype);
     if (job.qk) kernel_reals_done(&call->outputs[3], job.qk, dtype);

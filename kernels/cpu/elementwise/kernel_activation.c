@@ -11,13 +11,18 @@
 #include "kernel_rows.h"
 #include "kernel_saturate.h"
 #include "kernel_types.h"
+#include "quick_rows.h"
 
 /* The double of the decimal number that a float attribute was written as is not known: the float's
  * own value counts. */
-static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT]) {
+static bool activate_quick(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
+                           UnaryFunction quick) {
     const ActivationAttrs *attrs = call->attrs;
     UnaryNumbers numbers = {(double)attrs->p, (double)attrs->q};
-    return kernel_unary(call, functions, &numbers);
+    return kernel_unary_quick(call, functions, &numbers, quick);
+}
+static bool activate(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT]) {
+    return activate_quick(call, functions, NULL);
 }
 
 #define PLAIN(name, expression_32, expression_64, run)                                             \
@@ -50,7 +55,8 @@ static inline float mish_float(float x) {
 }
 PLAIN(mish, mish_float(x), x *tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))), WITHOUT_ATTRS)
 
-PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)), WITH_ATTRS)
+PLAIN(swish, x *math_sigmoid(p *x), x / (1 + exp(-p * x)),
+      activate_quick(call, functions, quick_swish))
 /* Swish of the first operand times the second, which has its shape. */
 #define TIMES(T)                                                                                   \
     for (uint64_t i = 0; i < out->count; i++) ((T *)out->data)[i] *= ((const T *)by->data)[i]
@@ -91,7 +97,8 @@ bool kernel_gelu(KernelCall *call) {
     static const UnaryFunction by_tanh[DTYPE_COUNT] = {KERNEL_BY_FLOAT(gelu_tanh)};
     const GeluAttrs *attrs = call->attrs;
     if (attrs->approximate < 0) return kernel_fail(call, "approximate is neither none nor tanh");
-    return kernel_unary(call, attrs->approximate ? by_tanh : exact, NULL);
+    return kernel_unary_quick(call, attrs->approximate ? by_tanh : exact, NULL,
+                              attrs->approximate ? quick_gelu_tanh : quick_gelu);
 }
 
 /* ---- integers too ---------------------------------------------------------------------------- */

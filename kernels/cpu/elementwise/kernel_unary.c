@@ -10,15 +10,18 @@
 #include "kernel_math.h"
 #include "kernel_rows.h"
 #include "kernel_types.h"
+#include "quick_rows.h"
 
 /* One operator on floats: an expression for float and one for double. */
 #define FLOAT_KERNEL(name, single, wide) FLOAT_KERNEL_FOR(, name, single, wide)
 #define FLOAT_KERNEL_FOR(attributes, name, single, wide)                                           \
+    FLOAT_KERNEL_QUICK(attributes, name, single, wide, NULL)
+#define FLOAT_KERNEL_QUICK(attributes, name, single, wide, quick)                                  \
     UNARY_ROWS_FOR(attributes, name##_f32, float, float, float, single)                            \
     UNARY_ROWS_FOR(attributes, name##_f64, double, double, double, wide)                           \
     bool kernel_##name(KernelCall *call) {                                                         \
         static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(name)};               \
-        return kernel_unary(call, functions, NULL);                                                \
+        return kernel_unary_quick(call, functions, NULL, quick);                                   \
     }
 
 FLOAT_KERNEL(acos, acosf(x), acos(x))
@@ -29,15 +32,15 @@ FLOAT_KERNEL(atan, atanf(x), atan(x))
 FLOAT_KERNEL(atanh, atanhf(x), atanh(x))
 FLOAT_KERNEL(cos, cosf(x), cos(x))
 FLOAT_KERNEL(cosh, coshf(x), cosh(x))
-FLOAT_KERNEL_FOR(ROW_CLONES, exp, math_exp(x), exp(x))
+FLOAT_KERNEL_QUICK(ROW_CLONES, exp, math_exp(x), exp(x), quick_exp)
 FLOAT_KERNEL_FOR(ROW_CLONES, log, math_log(x), log(x))
 FLOAT_KERNEL_FOR(ROW_CLONES, reciprocal, 1.0f / x, 1.0 / x)
-FLOAT_KERNEL_FOR(ROW_CLONES, sigmoid, math_sigmoid(x), 1.0 / (1.0 + exp(-x)))
+FLOAT_KERNEL_QUICK(ROW_CLONES, sigmoid, math_sigmoid(x), 1.0 / (1.0 + exp(-x)), quick_sigmoid)
 FLOAT_KERNEL(sin, sinf(x), sin(x))
 FLOAT_KERNEL(sinh, sinhf(x), sinh(x))
 FLOAT_KERNEL_FOR(ROW_CLONES, sqrt, sqrtf(x), sqrt(x))
 FLOAT_KERNEL(tan, tanf(x), tan(x))
-FLOAT_KERNEL_FOR(ROW_CLONES, tanh, math_tanh(x), tanh(x))
+FLOAT_KERNEL_QUICK(ROW_CLONES, tanh, math_tanh(x), tanh(x), quick_tanh)
 FLOAT_KERNEL_FOR(ROW_CLONES, ceil, ceilf(x), ceil(x))
 FLOAT_KERNEL_FOR(ROW_CLONES, floor, floorf(x), floor(x))
 /* nearbyint rounds to even: nothing here ever leaves the default rounding mode */
@@ -49,7 +52,7 @@ FLOAT_KERNEL_FOR(ROW_CLONES, round, nearbyintf(x), nearbyint(x))
     UNARY_ROWS(neg_##s, T, T, T, -x)                                                               \
     UNARY_ROWS(sign_##s, T, T, T, x != x ? x : (T)((x > 0) - (x < 0)))
 KERNEL_FLOAT_LIST(FLOAT_SIGNS)
-UNARY_ROWS(abs_f32, float, float, float, fabsf(x))
+UNARY_ROWS_FOR(ROW_CLONES, abs_f32, float, float, float, fabsf(x))
 UNARY_ROWS(abs_f64, double, double, double, fabs(x))
 
 #define SIGNED_SIGNS(D, T, s)                                                                      \
@@ -76,7 +79,11 @@ KERNEL_INT_LIST(INT_ERF)
     }
 NUMBER_KERNEL(abs)
 NUMBER_KERNEL(sign)
-NUMBER_KERNEL(erf)
+
+bool kernel_erf(KernelCall *call) {
+    static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(erf), KERNEL_BY_INT(erf)};
+    return kernel_unary_quick(call, functions, NULL, quick_erf);
+}
 
 bool kernel_neg(KernelCall *call) {
     static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(neg),

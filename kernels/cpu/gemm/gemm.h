@@ -75,6 +75,7 @@ typedef struct GemmLoops {
 } GemmLoops;
 
 /* NULL where this processor can't run the level; levels between have the next lower one's. */
+const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level);
 const GemmLoops *gemm_loops(IsaLevel level);
 
 const GemmIsa *gemm_isa_portable(GemmKind kind);

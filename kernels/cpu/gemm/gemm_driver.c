@@ -18,8 +18,7 @@ enum { CACHE_LINE = 64, AHEAD_LINES = 16 };
 /* How many of a blocked product's multiply-adds take the time of one elsewhere. */
 static const double BLOCKED_SPEED = 4;
 
-/* NULL where this processor can't run the level; levels between have the next lower one's. */
-static const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
+const GemmIsa *gemm_isa(GemmKind kind, IsaLevel level) {
     if (!isa_supported(level)) return NULL;
     level = simd_level(level);
     if (level == ISA_AVX512) return gemm_isa_avx512(kind);

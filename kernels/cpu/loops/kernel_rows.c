@@ -23,12 +23,18 @@ static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned 
 
 bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
                   const UnaryNumbers *numbers) {
+    return kernel_unary_quick(call, functions, numbers, NULL);
+}
+
+bool kernel_unary_quick(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
+                        const UnaryNumbers *numbers, UnaryFunction quick) {
     static const UnaryNumbers none = {0, 0};
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
     if (!functions[in->dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
-    const UnaryJob job = {.function = functions[in->dtype],
+    const bool is_quick = quick && in->dtype == DTYPE_FLOAT && !call->faithful;
+    const UnaryJob job = {.function = is_quick ? quick : functions[in->dtype],
                           .numbers = numbers ? numbers : &none,
                           .to = out->data,
                           .from = in->data,

@@ -96,5 +96,8 @@ typedef void (*UnaryFunction)(void *out, const void *in, uint64_t n, const Unary
 /* Output 0 from input 0 by the function of its dtype. */
 bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
                   const UnaryNumbers *numbers);
+/* The same, but by `quick` (quick_rows.h) where elements are float and the plan is not faithful. */
+bool kernel_unary_quick(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
+                        const UnaryNumbers *numbers, UnaryFunction quick);
 
 #endif

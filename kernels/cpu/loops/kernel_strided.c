@@ -75,7 +75,7 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
             for (int64_t i = 0; i < rows.count; i++)                                               \
                 memcpy(target + i * rows.to, source + i * rows.from,                               \
                        (size_t)columns.count * sizeof(Unit));                                      \
-        else if (rows.from == 1 || rows.from == -1)                                                \
+        else if ((rows.from == 1 || rows.from == -1) && columns.from != 0)                         \
             tiles_##Unit(target, source, rows, columns);                                           \
         else                                                                                       \
             for (int64_t i = 0; i < rows.count; i++)                                               \

@@ -106,28 +106,53 @@ static int64_t repeated(int64_t mode, int64_t at, int64_t kept) {
     return at < kept ? at : period - at;
 }
 
+/* A slice of an axis that is a border, and the one that it repeats. */
+typedef struct Border {
+    int64_t to, from;
+} Border;
+
+/* The borders of an axis of `total` places: *count of them. */
+static Border *find_borders(KernelCall *call, const PadAxis *axis, int64_t total, uint64_t *count) {
+    const PadAttrs *attrs = call->attrs;
+    Border *borders = ARENA_ARRAY(call->scratch, Border, (uint64_t)(total - axis->kept));
+    *count = 0;
+    for (int64_t i = 0; i < total; i++) {
+        if (i == axis->before) i += axis->kept; /* the middle is there */
+        if (i >= total) break;
+        int64_t from = axis->before + repeated(attrs->mode, i - axis->before, axis->kept);
+        borders[(*count)++] = (Border){i, from};
+    }
+    return borders;
+}
+
+static void copy_borders(char *line, const Border *borders, uint64_t count, uint64_t block) {
+    if (block == sizeof(uint32_t)) /* floats along the last axis */
+        for (uint64_t i = 0; i < count; i++)
+            memcpy(line + (uint64_t)borders[i].to * sizeof(uint32_t),
+                   line + (uint64_t)borders[i].from * sizeof(uint32_t), sizeof(uint32_t));
+    else
+        for (uint64_t i = 0; i < count; i++)
+            memcpy(line + (uint64_t)borders[i].to * block, line + (uint64_t)borders[i].from * block,
+                   block);
+}
+
 /* Fills the borders of one axis, where the axes behind it are whole and those before it are not:
  * only rows through their middles are. */
 static void fill_borders(KernelCall *call, const PadAxis *axes, uint32_t axis) {
-    const PadAttrs *attrs = call->attrs;
     KernelTensor *out = &call->outputs[0];
     const int64_t *steps = index_steps(call, out->rank, out->dims);
-    uint64_t block = (uint64_t)steps[axis] * kernel_element_size(out->dtype), rows = 1;
+    uint64_t block = (uint64_t)steps[axis] * kernel_element_size(out->dtype), rows = 1, count;
+    const Border *borders = find_borders(call, &axes[axis], out->dims[axis], &count);
+    if (count == 0) return;
     int64_t *at = ARENA_ARRAY(call->scratch, int64_t, axis);
     int64_t *kept = ARENA_ARRAY(call->scratch, int64_t, axis);
     for (uint32_t i = 0; i < axis; i++) kept[i] = axes[i].kept;
     for (uint32_t i = 0; i < axis; i++) rows *= (uint64_t)kept[i];
-    PadAxis own = axes[axis];
     for (uint64_t row = 0; row < rows; row++) {
         int64_t base = 0;
         for (uint32_t i = 0; i < axis; i++) base += (at[i] + axes[i].before) * steps[i];
         char *line = (char *)out->data + (uint64_t)base * kernel_element_size(out->dtype);
-        for (int64_t i = 0; i < out->dims[axis]; i++) {
-            if (i == own.before) i += own.kept; /* the middle is there */
-            if (i >= out->dims[axis]) break;
-            int64_t from = own.before + repeated(attrs->mode, i - own.before, own.kept);
-            memcpy(line + (uint64_t)i * block, line + (uint64_t)from * block, block);
-        }
+        copy_borders(line, borders, count, block);
         index_advance(axis, kept, at);
     }
 }

@@ -13,6 +13,7 @@
 #include "kernel_parts.h"
 #include "kernel_reals.h"
 #include "kernel_reduce.h"
+#include "quick_rows.h"
 
 enum { SOFT_WEIGHT = 4 };
 
@@ -21,6 +22,7 @@ typedef enum SoftKind { SOFT, LOG_SOFT, HARD } SoftKind;
 /* (n, inner) elements, with space of [inner] for each column's largest and sum. */
 typedef struct SoftBlock {
     uint64_t n, inner;
+    bool quick; /* elements are float and the plan is not faithful */
     const void *x;
     void *y, *top;
     double *sum;

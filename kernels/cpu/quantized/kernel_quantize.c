@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "half.h"
+#include "kernel_clones.h"
 #include "kernel_convert.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
@@ -140,17 +141,41 @@ typedef struct Quantizer {
 
 /* The quotient plus zero point of integers: rounded to even before the zero point is added. Bounded
  * first, so that adding and subtracting 1.5 * 2^23 rounds; NaN becomes the lower limit. */
-ROW_CLONES static void quantize_run(float *restrict v, const float *restrict scale,
-                                    const float *restrict zero, const uint64_t step, uint64_t n,
-                                    float low, float high) {
+KERNEL_INLINE float quantized(float x, float scale, float zero, float low, float high) {
     const float magic = 12582912.0f;
-    for (uint64_t i = 0; i < n; i++) {
-        float quotient = v[i] / scale[i * step];
-        quotient = quotient > -200000.0f ? quotient : -200000.0f;
-        quotient = quotient < 200000.0f ? quotient : 200000.0f;
-        float rounded = (quotient + magic) - magic + zero[i * step];
-        rounded = rounded > low ? rounded : low;
-        v[i] = rounded < high ? rounded : high;
+    float quotient = x / scale;
+    quotient = quotient > -200000.0f ? quotient : -200000.0f;
+    quotient = quotient < 200000.0f ? quotient : 200000.0f;
+    float rounded = (quotient + magic) - magic + zero;
+    rounded = rounded > low ? rounded : low;
+    return rounded < high ? rounded : high;
+}
+
+/* Where scales begin, and their distance: 0 or 1. */
+typedef struct Scales {
+    const float *scale, *zero;
+    uint64_t step;
+    float low, high;
+} Scales;
+
+ROW_CLONES static void quantize_run(float *v, const Scales *s, uint64_t n) {
+    const float *scale = s->scale, *zero = s->zero, low = s->low, high = s->high;
+    if (s->step)
+        ROW_EACH(n, v[i] = quantized(v[i], scale[i], zero[i], low, high))
+    else {
+        const float one = *scale, z = *zero;
+        ROW_EACH(n, v[i] = quantized(v[i], one, z, low, high))
+    }
+}
+
+/* The same of floats to 8 bits. */
+ROW_CLONES static void quantize_bytes(uint8_t *out, const float *x, const Scales *s, uint64_t n) {
+    const float *scale = s->scale, *zero = s->zero, low = s->low, high = s->high;
+    if (s->step)
+        ROW_EACH(n, out[i] = (uint8_t)(int32_t)quantized(x[i], scale[i], zero[i], low, high))
+    else {
+        const float one = *scale, z = *zero;
+        ROW_EACH(n, out[i] = (uint8_t)(int32_t)quantized(x[i], one, z, low, high))
     }
 }
 
@@ -183,18 +208,23 @@ static void quantize_floats(const void *data, Run run, const void *in, void *out
     const Quantizer *q = data;
     float v[RUN];
     const float *scale = q->scales + run.scale, *zero = q->zeros + run.scale;
-    kernel_convert(DTYPE_FLOAT, v, q->x->dtype, in, run.count, NULL);
+    const Scales scales = {scale, zero, run.step, q->low, q->high};
     bool exact = q->precision == DTYPE_FLOAT;
+    bool bytes = q->out->dtype == DTYPE_UINT8 || q->out->dtype == DTYPE_INT8;
+    if (exact && bytes && q->x->dtype == DTYPE_FLOAT) {
+        quantize_bytes(out, in, &scales, run.count);
+        return;
+    }
+    kernel_convert(DTYPE_FLOAT, v, q->x->dtype, in, run.count, NULL);
     if (!exact) round_quotients(q->precision, v, run.count);
     if (q->integer && exact) {
-        quantize_run(v, scale, zero, run.step, run.count, q->low, q->high);
+        quantize_run(v, &scales, run.count);
     } else {
         for (uint64_t i = 0; i < run.count; i++) v[i] /= scale[i * run.step];
         if (!exact) round_quotients(q->precision, v, run.count);
-        const float one = 1;
         if (q->integer) {
             for (uint64_t i = 0; i < run.count; i++)
-                quantize_run(&v[i], &one, &zero[i * run.step], 0, 1, q->low, q->high);
+                v[i] = quantized(v[i], 1, zero[i * run.step], q->low, q->high);
         } else {
             for (uint64_t i = 0; i < run.count; i++) v[i] += zero[i * run.step];
         }

@@ -11,11 +11,14 @@
 
 #include "checked.h"
 #include "gemm.h"
+#include "igemm.h"
 #include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_reals.h"
+#include "kernel_rows.h"
+#include "quick_rows.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
@@ -61,6 +64,12 @@ static const struct GateActivationName {
 
 enum { DOT_ROWS = 16 };
 
+/* Weights packed, by direction; NULL: they are read as they are. The recurrent ones in two parts
+ * where a step multiplies by them at two times, which a GRU does. */
+typedef struct PackedWeights {
+    const void *w[2], *r[2][2];
+} PackedWeights;
+
 /* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
 typedef struct Recurrent {
     RecurrentKind kind;
@@ -76,16 +85,19 @@ typedef struct Recurrent {
     const int64_t *lengths;       /* [batch], or NULL */
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
+    const PackedWeights *packed;  /* NULL: nothing is */
     void *y;
-    void *space;          /* [batch][width] */
-    const void *products; /* [length * batch][width]: all inputs times w; NULL: too many to keep */
-    const KernelCall *call;
+    void *space;    /* [batch][width] */
+    void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
+                       keep. A step's are overwritten by its gates */
+    KernelCall *call;
 } Recurrent;
 
 /* to[b * width + j] += row j of the matrix . vector b, of `count` elements each, first <= j < last
  */
 typedef struct Dots {
     const void *matrix, *vectors;
+    const void *packed; /* those rows, or NULL */
     uint64_t count, vector_count, first, last;
     void *to;
 } Dots;
@@ -136,12 +148,42 @@ static void dots_part(const void *data, uint64_t first, uint64_t end, unsigned l
     }
 }
 
-static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+typedef struct Rows {
+    const float *first;
+    uint64_t width;
+} Rows;
+
+static void find_rows(const void *source, uint64_t first, uint32_t count, const void **to) {
+    const Rows *rows = source;
+    for (uint32_t i = 0; i < count; i++) to[i] = rows->first + (first + i) * rows->width;
+}
+
+/* The same by rows that are packed. */
+static bool add_packed(const Recurrent *recurrent, const Dots *dots) {
+    const Rows source = {dots->vectors, dots->count};
+    float *to = (float *)dots->to + dots->first;
+    const Epilogue onto = {.residual = to, .residual_row = recurrent->width};
+    const Igemm product = {.rows = dots->vector_count,
+                           .taps = 1,
+                           .depth = dots->count,
+                           .columns = dots->last - dots->first,
+                           .find = find_rows,
+                           .source = &source,
+                           .weights = dots->packed,
+                           .y = to,
+                           .y_row = recurrent->width,
+                           .epilogue = &onto};
+    return igemm_run(recurrent->call, &product, isa_best());
+}
+
+static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+    if (dots->packed) return add_packed(recurrent, dots);
     const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
     const double work = (double)rows * (double)dots->count * (double)dots->vector_count;
     kernel_run_parts(recurrent->call->workers, kernel_work_cut(recurrent->call, work, blocks),
                      dots_part, &job);
+    return true;
 }
 
 #include "real_float.inc"
@@ -151,12 +193,13 @@ static void add_dots_float(const Recurrent *recurrent, const Dots *dots) {
 #include "real_dot.inc"
 
 KERNEL_CLONES
-static void add_dots_double(const Recurrent *job, const Dots *dots) {
+static bool add_dots_double(const Recurrent *job, const Dots *dots) {
     const double *matrix = dots->matrix, *vectors = dots->vectors;
     for (uint64_t j = dots->first; j < dots->last; j++)
         for (uint64_t b = 0; b < dots->vector_count; b++)
             ((double *)dots->to)[b * job->width + j] +=
                 dot_double(matrix + j * dots->count, vectors + b * dots->count, dots->count);
+    return true;
 }
 
 #include "kernel_recurrent_body.inc"
@@ -305,8 +348,10 @@ static bool find_data(KernelCall *call, Recurrent *job, RecurrentData *data) {
         if (kernel_input(call, i) &&
             !kernel_want_count(call, &call->inputs[i], state, "an initial state"))
             return false;
-    if (!input_reals(call, 0, &job->x) || !input_reals(call, 1, &data->w) ||
-        !input_reals(call, 2, &data->r) || !input_reals(call, 3, &data->bias) ||
+    const PackedWeights *packed = job->packed; /* then the host keeps no others */
+    const bool has_w = packed && packed->w[0], has_r = packed && packed->r[0][0];
+    if (!input_reals(call, 0, &job->x) || (!has_w && !input_reals(call, 1, &data->w)) ||
+        (!has_r && !input_reals(call, 2, &data->r)) || !input_reals(call, 3, &data->bias) ||
         !input_reals(call, 5, &first[0]) || (lstm && !input_reals(call, 6, &first[1])) ||
         (lstm && !input_reals(call, 7, &data->p)))
         return false;
@@ -331,6 +376,13 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
         return true;
     float *products = kernel_workspace(call, count * sizeof(float));
     if (!products) return false;
+    const void *packed = job->packed ? job->packed->w[job->direction] : NULL;
+    const Dots all = {.packed = packed,
+                      .vectors = job->x,
+                      .vector_count = rows,
+                      .count = job->input,
+                      .to = products,
+                      .last = job->width};
     const GemmMatrices g = {.batches = 1,
                             .m = rows,
                             .n = job->width,
@@ -339,7 +391,10 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
-    return gemm_matrices(call, &g);
+    if (packed) memset(products, 0, count * sizeof *products);
+    if (!(packed ? add_packed(job, &all) : gemm_matrices(call, &g))) return false;
+    for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
+    return true;
 }
 
 static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
@@ -360,10 +415,9 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
         move_state(job, state[i], data->first[i], false);
     }
     if (!multiply_inputs(call, job)) return false;
-    if (dtype == DTYPE_FLOAT)
-        run_direction_float(job, state[0], state[1], gates);
-    else
-        run_direction_double(job, state[0], state[1], gates);
+    if (!(dtype == DTYPE_FLOAT ? run_direction_float(job, state[0], state[1], gates)
+                               : run_direction_double(job, state[0], state[1], gates)))
+        return false;
     move_state(job, state[0], data->last[0], true);
     move_state(job, state[1], data->last[1], true);
     return true;
@@ -373,6 +427,7 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
     const RecurrentAttrs *attrs = call->attrs;
     Recurrent job = {.kind = kind,
                      .call = call,
+                     .packed = call->prepared,
                      .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
                      .clip = attrs->clip.count ? (double)attrs->clip.items[0] : 0};
@@ -390,6 +445,99 @@ static bool recurrent(KernelCall *call, RecurrentKind kind) {
         if (made[i]) kernel_reals_done(&call->outputs[i], made[i], kernel_reals_dtype(call));
     return true;
 }
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* Which rows of one direction's weights: of all gates, of a GRU's first two, of its last. */
+typedef enum WeightRows { ROWS_ALL, ROWS_GATES, ROWS_CANDIDATE } WeightRows;
+
+/* A pack's variant. */
+static uint64_t variant_of(uint64_t direction, WeightRows which) {
+    return direction << 16 | (uint64_t)which << 8 | (uint64_t)isa_best();
+}
+
+static IgemmWeights weight_rows(const KernelTensor *t, uint64_t direction, WeightRows which) {
+    const uint64_t width = (uint64_t)t->dims[1], depth = (uint64_t)t->dims[2];
+    const uint64_t first = which == ROWS_CANDIDATE ? width / 3 * 2 : 0;
+    const uint64_t last = which == ROWS_GATES ? width / 3 * 2 : width;
+    const float *data = t->data;
+    if (data) data += (direction * width + first) * depth;
+    return (IgemmWeights){.data = data,
+                          .taps = 1,
+                          .depth = depth,
+                          .columns = last - first,
+                          .row = 1,
+                          .column = depth};
+}
+
+static bool pack_rows(KernelCall *call, const KernelPackJob *job) {
+    const WeightRows which = (WeightRows)(job->variant >> 8 & 255);
+    const IgemmWeights rows = weight_rows(job->from, job->variant >> 16, which);
+    (void)call;
+    igemm_pack(job->to, &rows, (IsaLevel)(job->variant & 255));
+    return true;
+}
+
+static const void *share_rows(KernelCall *call, uint32_t i, uint64_t direction, WeightRows which) {
+    const KernelTensor *t = &call->inputs[i];
+    const IgemmWeights rows = weight_rows(&(KernelTensor){.dims = t->dims}, direction, which);
+    return kernel_share(call, i, pack_rows, variant_of(direction, which),
+                        igemm_packed_size(&rows, isa_best()));
+}
+
+static bool is_matrices(const KernelCall *call, uint32_t i, uint64_t directions) {
+    const KernelTensor *t = kernel_input(call, i);
+    return t && kernel_is_constant(call, i) && t->dtype == DTYPE_FLOAT && t->rank == 3 &&
+           (uint64_t)t->dims[0] == directions && t->count;
+}
+
+/* A single sequence reads rows as fast as they lie, and with less to do before each step. */
+static bool packs_states(const KernelCall *call) {
+    const RecurrentAttrs *attrs = call->attrs;
+    return call->inputs[0].dims[attrs->layout ? 0 : 1] > 1;
+}
+
+static void pack_inputs(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+    bool all = true;
+    for (uint64_t d = 0; d < directions; d++)
+        all = (packed->w[d] = share_rows(call, 1, d, ROWS_ALL)) && all;
+    if (all)
+        kernel_set_unread(call, 1);
+    else
+        memset(packed->w, 0, sizeof packed->w);
+}
+
+static void pack_states(KernelCall *call, PackedWeights *packed, uint64_t directions) {
+    const bool apart = call->inputs[2].dims[1] == 3 * call->inputs[2].dims[2]; /* a GRU's */
+    bool all = true;
+    for (uint64_t d = 0; d < directions; d++) {
+        packed->r[d][0] = share_rows(call, 2, d, apart ? ROWS_GATES : ROWS_ALL);
+        if (apart) packed->r[d][1] = share_rows(call, 2, d, ROWS_CANDIDATE);
+        all = all && packed->r[d][0] && (!apart || packed->r[d][1]);
+    }
+    if (all)
+        kernel_set_unread(call, 2);
+    else
+        memset(packed->r, 0, sizeof packed->r);
+}
+
+/* Faithful plans add in another order: the one that their results were always in. */
+static KernelReady make_recurrent(KernelCall *call) {
+    const RecurrentAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    const uint64_t directions = attrs->direction == 2 ? 2 : 1;
+    const bool good = !call->faithful && x->dtype == DTYPE_FLOAT && x->rank == 3 &&
+                      is_matrices(call, 1, directions) && is_matrices(call, 2, directions);
+    if (!good) return KERNEL_READY;
+    PackedWeights *packed = kernel_keep(call, sizeof *packed);
+    call->prepared = packed;
+    if (!packed) return KERNEL_READY;
+    if (x->dims[0] > 1 || x->dims[1] > 1) pack_inputs(call, packed, directions);
+    if (packs_states(call)) pack_states(call, packed, directions);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_recurrent = {make_recurrent, NULL};
 
 bool kernel_rnn(KernelCall *call) {
     return recurrent(call, RECURRENT_RNN);

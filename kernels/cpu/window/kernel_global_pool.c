@@ -5,25 +5,42 @@
  */
 #include <math.h>
 
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 
+enum { LANES = 32 }; /* so that the compiler may use vectors */
+
 typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
 
+/* The maximum's lanes may have met zeros of either sign, or several NaNs: the first counts. */
 #define GLOBAL_POOL(T)                                                                             \
+    KERNEL_CLONES                                                                                  \
     static double sum_##T(const T *x, uint64_t count) {                                            \
-        double sum[8] = {0}; /* lanes: so that the compiler may use vectors */                     \
+        double sum[8] = {0};                                                                       \
         uint64_t i = 0;                                                                            \
         for (; count - i >= 8; i += 8)                                                             \
             for (int k = 0; k < 8; k++) sum[k] += (double)x[i + (uint64_t)k];                      \
         for (; i < count; i++) sum[0] += (double)x[i];                                             \
         return sum[0] + sum[1] + (sum[2] + sum[3]) + (sum[4] + sum[5] + (sum[6] + sum[7]));        \
     }                                                                                              \
-    static double largest_##T(const T *x, uint64_t count) {                                        \
-        double best = -(double)INFINITY;                                                           \
-        for (uint64_t i = 0; i < count; i++)                                                       \
-            if (!((double)x[i] <= best)) best = isnan(best) ? best : (double)x[i];                 \
-        return best;                                                                               \
+    KERNEL_INLINE T larger_##T(T best, T x) {                                                      \
+        return best >= x || best != best ? best : x;                                               \
+    }                                                                                              \
+    KERNEL_CLONES                                                                                  \
+    static T largest_##T(const T *x, uint64_t count) {                                             \
+        T best[LANES];                                                                             \
+        uint64_t i = 0;                                                                            \
+        for (int k = 0; k < LANES; k++) best[k] = -(T)INFINITY;                                    \
+        for (; count - i >= LANES; i += LANES)                                                     \
+            for (int k = 0; k < LANES; k++) best[k] = larger_##T(best[k], x[i + (uint64_t)k]);     \
+        for (; i < count; i++) best[0] = larger_##T(best[0], x[i]);                                \
+        for (int half = LANES / 2; half > 0; half /= 2)                                            \
+            for (int k = 0; k < half; k++) best[k] = larger_##T(best[k], best[k + half]);          \
+        const bool is_nan = best[0] != best[0];                                                    \
+        if (!is_nan && best[0] != 0) return best[0];                                               \
+        for (i = 0; is_nan ? x[i] == x[i] : x[i] != 0;) i++;                                       \
+        return x[i];                                                                               \
     }                                                                                              \
     static double norm_##T(const T *x, uint64_t count, double p) {                                 \
         double sum = 0;                                                                            \
@@ -37,8 +54,8 @@ typedef enum GlobalKind { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_NORM } GlobalKind;
         if (kind == GLOBAL_MEAN)                                                                   \
             *y = (T)(count ? sum_##T(x, count) / (double)count : 0);                               \
         else                                                                                       \
-            *y = (T)(kind == GLOBAL_MAX ? largest_##T(x, count)                                    \
-                                        : (count ? norm_##T(x, count, p) : 0));                    \
+            *y = kind == GLOBAL_MAX ? largest_##T(x, count)                                        \
+                                    : (T)(count ? norm_##T(x, count, p) : 0);                      \
     }
 GLOBAL_POOL(float)
 GLOBAL_POOL(double)

@@ -319,6 +319,15 @@ def bert(layers: int | None = None, length: int = 128, fused_norm: bool = False,
     return b.model("bert", 17 if fused_norm else 13)
 
 
+@dataclasses.dataclass
+class Decode:
+    """What a run of GPT-2 is given: so many new tokens behind so many kept ones."""
+
+    past: int
+    tokens: int
+    unmasked: str = ""  # which scores count, where there are several tokens
+
+
 def _gpt_dense(b: Builder, x: str, shape: list[int], gain: float = 1.0) -> str:
     """A layer of GPT-2: Gemm between Reshapes."""
     flat = b.node("Reshape", x, b.ints(-1, shape[0]))
@@ -327,36 +336,44 @@ def _gpt_dense(b: Builder, x: str, shape: list[int], gain: float = 1.0) -> str:
     return b.node("Reshape", made, b.ints(1, -1, shape[1]))
 
 
-def _gpt_layer(b: Builder, x: str, layer: int, past: int, fused: bool) -> str:
+def _gpt_layer(b: Builder, x: str, layer: int, run: Decode, fused: bool) -> str:
     y = _gpt_dense(b, _layer_norm(b, x, 1e-5, fused), [WIDTH, 3 * WIDTH])
     q, k, v = b.node("Split", y, b.ints(WIDTH, WIDTH, WIDTH), outputs=3, axis=2)
     q, k, v = (_heads(b, t, [0, 2, 1, 3]) for t in (q, k, v))
-    shape = [1, HEADS, past, HEAD]
-    k = b.node("Concat", b.input(f"past.{layer}.key", FLOAT, shape), k, axis=2)
-    v = b.node("Concat", b.input(f"past.{layer}.value", FLOAT, shape), v, axis=2)
+    if run.past:
+        shape = [1, HEADS, run.past, HEAD]
+        k = b.node("Concat", b.input(f"past.{layer}.key", FLOAT, shape), k, axis=2)
+        v = b.node("Concat", b.input(f"past.{layer}.value", FLOAT, shape), v, axis=2)
     scores = b.node("MatMul", q, b.node("Transpose", k, perm=[0, 1, 3, 2]))
-    shares = b.node("Softmax", b.node("Div", scores, b.constant(math.sqrt(HEAD))), axis=-1)
+    scores = b.node("Div", scores, b.constant(math.sqrt(HEAD)))
+    if run.unmasked:
+        scores = b.node("Where", run.unmasked, scores, b.constant(-10000))
+    shares = b.node("Softmax", scores, axis=-1)
     mixed = b.node("Transpose", b.node("MatMul", shares, v), perm=[0, 2, 1, 3])
     mixed = _gpt_dense(b, b.node("Reshape", mixed, b.ints(0, 0, WIDTH)), [WIDTH, WIDTH], 0.5)
     x = b.node("Add", x, mixed)
     y = _gelu_tanh(b, _gpt_dense(b, _layer_norm(b, x, 1e-5, fused), [WIDTH, 4 * WIDTH]))
     for made, name in ((k, "key"), (v, "value")):
-        b.output(made, f"present.{layer}.{name}", [1, HEADS, past + 1, HEAD])
+        b.output(made, f"present.{layer}.{name}", [1, HEADS, run.past + run.tokens, HEAD])
     return b.node("Add", x, _gpt_dense(b, y, [4 * WIDTH, WIDTH], 0.5))
 
 
 def gpt2(layers: int | None = None, past: int = 255, fused_norm: bool = False,
-         words: int = 50257) -> onnx.ModelProto:
-    """A decode step of GPT-2 small: one token, with keys and values of `past` ones."""
+         words: int = 50257, tokens: int = 1) -> onnx.ModelProto:
+    """A decode step of GPT-2 small: one token, with keys and values of `past` ones; or, with past 0
+    and more tokens, the run that reads a prompt."""
     b = Builder(117)
-    ids, place = b.input("input_ids", INT64, [1, 1]), b.input("position_ids", INT64, [1, 1])
+    ids, place = (b.input(name, INT64, [1, tokens]) for name in ("input_ids", "position_ids"))
+    run = Decode(past, tokens)
+    if tokens > 1:
+        run.unmasked = b.weight(np.tri(tokens, past + tokens, past, bool)[None, None])
     table = b.weight(b.normal([words, WIDTH], 1 / math.sqrt(WIDTH)))
     x = b.node("Add", b.node("Gather", table, ids),
                b.node("Gather", b.weight(b.normal([1024, WIDTH], 0.3)), place))
     for layer in range(layers or 12):
-        x = _gpt_layer(b, x, layer, past, fused_norm)
-    x = b.node("Reshape", _layer_norm(b, x, 1e-5, fused_norm), b.ints(1, WIDTH))
-    b.output(b.node("Gemm", x, table, transB=1), "logits", [1, words])
+        x = _gpt_layer(b, x, layer, run, fused_norm)
+    x = b.node("Reshape", _layer_norm(b, x, 1e-5, fused_norm), b.ints(tokens, WIDTH))
+    b.output(b.node("Gemm", x, table, transB=1), "logits", [tokens, words])
     return b.model("gpt2", 17 if fused_norm else 13)
 
 
@@ -390,6 +407,13 @@ SMALL = {"resnet50": {"layers": 2, "size": 64}, "resnet152": {"layers": 3, "size
          "detector": {"layers": 1, "size": 64}}
 
 
+def batched(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
+    """The same model for `batch` images or sentences: nothing in those says that it is one."""
+    for value in [*model.graph.input, *model.graph.output]:
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    return model
+
+
 def feeds_of(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray]:
     """Seeded inputs: tokens the tables have, a mask without gaps, the place after the past."""
     rng, shapes = np.random.default_rng(seed), {}
@@ -405,7 +429,8 @@ def feeds_of(model: onnx.ModelProto, seed: int = 1) -> dict[str, np.ndarray]:
         elif name == "token_type_ids":
             made[name] = rng.integers(0, 2, shape)
         elif name == "position_ids":
-            made[name] = np.full(shape, shapes["past.0.key"][2], np.int64)
+            past = shapes.get("past.0.key", [0, 0, 0])[2]
+            made[name] = np.arange(past, past + shape[1], dtype=np.int64)[None]
         else:
             made[name] = rng.standard_normal(shape, np.float32)
     return made

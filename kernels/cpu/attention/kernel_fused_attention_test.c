@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi.fused's Attention where fuse_test and attend_test do not look: operands that do not fit, and
+ * the parts of one tensor. */
+#include <math.h>
+
+#include "kernel_case_test.h"
+
+static void begin(KernelCase *c) {
+    case_begin_in(c, "demi.fused", "Attention", 1);
+}
+
+static void case_ints(KernelCase *c, const char *name, const int64_t *items, uint32_t count) {
+    case_attr(c, name, (PlainAttr){.kind = PLAIN_INTS, .count = count, .v.ints = items});
+}
+
+/* Queries, keys and values from one tensor (batch, rows, 3, heads, size), in three layouts. */
+static void test_parts(void **state) {
+    (void)state;
+    static const int64_t axes[] = {0, 3, 1, 4}, parts[] = {2, 0, 1};
+    const int64_t dims[] = {1, 2, 3, 1, 1}, out[] = {1, 1, 2, 1};
+    const float x[] = {1, 10, 0, 2, 20, 0}; /* keys, values, queries of two rows */
+    KernelCase c;
+    begin(&c);
+    for (uint32_t i = 0; i < 3; i++) case_in(&c, DTYPE_FLOAT, 5, dims, x);
+    case_out(&c, DTYPE_FLOAT, 4, out);
+    case_ints(&c, "q_axes", axes, 4);
+    case_ints(&c, "k_axes", axes, 4);
+    case_ints(&c, "v_axes", axes, 4);
+    case_ints(&c, "parts", parts, 3);
+    assert_true(case_run(&c));
+    const float *y = c.outputs[0].data;
+    assert_true(fabsf(y[0] - 15) < 1e-4F && fabsf(y[1] - 15) < 1e-4F);
+    case_end(&c);
+}
+
+typedef struct Refusal {
+    int64_t q[4], k[4], v[4], keep[4], bias[4], y[4];
+} Refusal;
+
+static void test_refuses(void **state) {
+    (void)state;
+    static const Refusal cases[] = {
+        {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
+        {{1, 2, 3, 4}, {1, 2, 5, 3}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
+        {{1, 2, 3, 4}, {1, 2, 4, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
+        {{1, 3, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 3, 3, 4}},
+        {{1, 2, 3, 4}, {2, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 4}},
+        {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 4}, {1, 1, 3, 5}, {1, 2, 3, 4}},
+        {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 2, 5}, {1, 2, 3, 4}},
+        {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}, {1, 1, 1, 5}, {1, 1, 3, 5}, {1, 2, 3, 3}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Refusal *r = &cases[i];
+        float x[128] = {0};
+        KernelCase c;
+        begin(&c);
+        case_in(&c, DTYPE_FLOAT, 4, r->q, x);
+        case_in(&c, DTYPE_FLOAT, 4, r->k, x);
+        case_in(&c, DTYPE_FLOAT, 4, r->v, x);
+        case_in(&c, DTYPE_BOOL, 4, r->keep, x);
+        case_in(&c, DTYPE_FLOAT, 4, r->bias, x);
+        case_out(&c, DTYPE_FLOAT, 4, r->y);
+        assert_int_equal(case_run(&c), i == 0);
+        case_end(&c);
+    }
+}
+
+/* Lists of axes that are none, and parts that are not there. */
+static void test_wrong_axes(void **state) {
+    (void)state;
+    static const struct {
+        int64_t axes[4], part;
+        uint32_t count;
+    } cases[] = {{{0, 2, 1, 3}, 1, 4},  {{0, 2, 1, 3}, 2, 4}, {{0, 2, 1, 3}, -1, 4},
+                 {{0, 2, 1, 5}, 0, 4},  {{0, 2, 1, 1}, 0, 4}, {{0, 2, 1, -2}, 0, 4},
+                 {{0, 2, 1, -1}, 0, 4}, {{0, 2, 1, 3}, 0, 3}};
+    const int64_t dims[] = {1, 1, 1, 1, 2}, out[] = {1, 1, 1, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const float x[] = {1, 2};
+        const int64_t parts[] = {cases[i].part, 0, 0}, axes[] = {0, 1, 2, 3};
+        KernelCase c;
+        begin(&c);
+        for (uint32_t k = 0; k < 3; k++) case_in(&c, DTYPE_FLOAT, 5, dims, x);
+        case_out(&c, DTYPE_FLOAT, 4, out);
+        case_ints(&c, "q_axes", cases[i].axes, cases[i].count);
+        case_ints(&c, "k_axes", axes, 4);
+        case_ints(&c, "v_axes", axes, 4);
+        case_ints(&c, "parts", parts, 3);
+        assert_int_equal(case_run(&c), i == 0);
+        case_end(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_refuses),
+                                       cmocka_unit_test(test_wrong_axes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
