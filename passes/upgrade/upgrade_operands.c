@@ -32,11 +32,26 @@ static int64_t missing_dims(Upgrade *upgrade, const Node *node) {
     return axis >= 0 && axis <= a - b ? a - axis - b : -1;
 }
 
+/* False where dims that will lie beside each other, `missing` of 1 behind B's, are known not to fit:
+ * inference finds nothing in old versions, whose results have A's shape, but would in new ones. */
+static bool dims_fit(Upgrade *upgrade, const Node *node, int64_t missing) {
+    const int64_t a = upgrade_rank(upgrade, node, 0), b = upgrade_rank(upgrade, node, 1);
+    for (int64_t i = 0; i < b && i + missing < a; i++) {
+        const int64_t beside = upgrade_dim(upgrade, node, 0, (uint32_t)(a - 1 - i - missing));
+        const int64_t own = upgrade_dim(upgrade, node, 1, (uint32_t)(b - 1 - i));
+        if (beside >= 0 && own >= 0 && beside != own && beside != 1 && own != 1) return false;
+    }
+    return true;
+}
+
 /* 6 -> 7 of binary operators: B was laid beside A from `axis` on; now from the end. */
 bool upgrade_check_axis_broadcast(Upgrade *upgrade, const Node *node, Err *err) {
     if (!upgrade_check_plain(upgrade, node, "axis broadcast", err)) return false;
-    if (missing_dims(upgrade, node) >= 0) return true;
-    return upgrade_refuse(upgrade, node, err, "where its operands' shapes meet is unknown");
+    const int64_t missing = missing_dims(upgrade, node);
+    if (missing < 0)
+        return upgrade_refuse(upgrade, node, err, "where its operands' shapes meet is unknown");
+    return dims_fit(upgrade, node, missing) ||
+           upgrade_refuse(upgrade, node, err, "its operands' shapes do not fit");
 }
 
 void upgrade_apply_axis_broadcast(Upgrade *upgrade, Node *node) {
