@@ -159,6 +159,8 @@ if(TARGET demi)
         demi_python_test(random_plans random_plans.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --seeds 1:400 PROCESSORS 2)
         demi_python_test(fuse fuse_test.py ${with_demi} --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(quantized quantized_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100
         LABELS quick PROCESSORS 2)

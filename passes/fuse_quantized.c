@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fuse-quantized: products and sums of quantized values are computed in integers, for plans.
+ *
+ *   Q(act(Conv(DQ(X), DQ(W)) + bias))     ->  demi.fused.QConv(X, W, zeros, factor, shift, bounds)
+ *   Q(act(MatMul(DQ(A), DQ(B)) + bias))   ->  demi.fused.QMatMul, also of Gemm and Transpose(DQ(B))
+ *   Q(act(DQ(A) + DQ(B)))                 ->  demi.fused.QAdd, also of differences
+ *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
+ *
+ * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8; bias, act (Relu, Clip by
+ * constants) and, of products, Q may be absent: the result is float then. Data and results have one
+ * scale and zero point for all, weights a scale for all or for each channel (column). Weights less
+ * their zero point are int8: constants that are stored otherwise are stored anew where they fit,
+ * others have zero point 0 as they are. A sum has at most DEPTH_MOST products, so that it stays
+ * within 32 bits. What Q gives differs by one at most, where rounding decides; faithful plans have
+ * nothing of this.
+ */
+#include <math.h>
+
+#include "constants.h"
+#include "quantized_value.h"
+
+enum {
+    DATA,
+    WEIGHTS,
+    DATA_ZERO,
+    RESULT_ZERO,
+    FACTOR,
+    SHIFT,
+    LOW,
+    HIGH,
+    OPERANDS,
+    CONV_RANK_MOST = 4,
+    DEPTH_MOST = INT32_MAX / (255 * 128),
+};
+
+static const uint32_t product_places[2] = {RESULT_ZERO, LOW};
+
+typedef struct Product {
+    const char *op; /* of demi.fused */
+    Node *node;     /* of the model */
+    Node *root;     /* whose result it has */
+    Quantized x, w;
+    Value *weights; /* as they are stored, or new ones */
+    bool trans_b;
+    int64_t channels_axis; /* of weights, that may have a scale each */
+    Value *bias;           /* NULL: none */
+    FuseActivation activation;
+    Quantized to;
+    bool rounds; /* there is a Q: `to` */
+} Product;
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Zero points as int64, one or one for each channel; all 0 where there are none. */
+static bool read_zeros(const Fuse *fuse, const Value *zero, uint64_t count, int64_t **zeros) {
+    uint64_t have = 0;
+    if (!zero) {
+        *zeros = ARENA_ARRAY(fuse->ctx->scratch, int64_t, count);
+        return true;
+    }
+    const Tensor *tensor = constant_tensor(zero, fuse->ctx->scratch);
+    return tensor && tensor_check(tensor, NULL) &&
+           tensor_read_ints(tensor, fuse->ctx->scratch, count, zeros, &have) && have == count;
+}
+
+/* The constant's elements less their zero points, as int8; NULL where one does not fit. */
+static Value *shifted_weights(Fuse *fuse, const Product *p, const int64_t *zeros, uint64_t count) {
+    Arena *scratch = fuse->ctx->scratch;
+    const Value *stored = p->w.bytes;
+    const Tensor *tensor = constant_tensor(stored, scratch);
+    if (!tensor || !tensor_check(tensor, NULL)) return NULL;
+    const uint64_t size = tensor_count(tensor);
+    uint8_t *bytes = ARENA_ARRAY(scratch, uint8_t, size + 1);
+    uint64_t inner = 1;
+    for (int64_t i = p->channels_axis + 1; i < fuse_rank(stored); i++)
+        inner *= (uint64_t)fuse_dim(stored, i);
+    if (!tensor_read_raw(tensor, 0, bytes, size, NULL)) return NULL;
+    for (uint64_t i = 0; i < size; i++) {
+        const int64_t zero = zeros[i / inner % count];
+        const int64_t item = p->w.dtype == DTYPE_INT8 ? (int8_t)bytes[i] : bytes[i];
+        if (item - zero < INT8_MIN || item - zero > INT8_MAX) return NULL;
+        bytes[i] = (uint8_t)(item - zero);
+    }
+    const Type *type = type_with_dtype(&fuse->ctx->model->arena, stored->type, DTYPE_INT8);
+    return quantized_new_bytes(fuse, p->node->graph, type, bytes);
+}
+
+static bool has_weights(const Fuse *fuse, const Product *p) {
+    const Value *scale = p->w.scale;
+    const int64_t channels = fuse_dim(p->w.bytes, p->channels_axis);
+    const bool one = quantized_is_number(scale);
+    int64_t *zeros;
+    if (!value_is_constant(scale) || channels < 1) return false;
+    if (!one &&
+        (fuse_rank(scale) != 1 || fuse_dim(scale, 0) != channels || p->w.axis != p->channels_axis))
+        return false;
+    const uint64_t count = one ? 1 : (uint64_t)channels;
+    const Tensor *tensor = constant_tensor(scale, fuse->ctx->scratch);
+    float *scales = ARENA_ARRAY(fuse->ctx->scratch, float, count);
+    if (!tensor || !tensor_check(tensor, NULL) ||
+        !tensor_read_floats(tensor, 0, count, scales, NULL))
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (!(fabsf(scales[i]) <= QUANTIZED_MOST)) return false;
+    return read_zeros(fuse, p->w.zero, count, &zeros);
+}
+
+/* Weights that are int8 with zero point 0, from zero points for `count` channels; false where they
+ * can't be. */
+static bool make_weights(Fuse *fuse, Product *p, uint64_t count) {
+    int64_t *zeros;
+    bool plain = p->w.dtype == DTYPE_INT8;
+    if (!read_zeros(fuse, p->w.zero, count, &zeros)) return false;
+    for (uint64_t i = 0; i < count; i++) plain = plain && zeros[i] == 0;
+    p->weights = p->w.bytes;
+    if (!plain)
+        p->weights = value_is_constant(p->w.bytes) ? shifted_weights(fuse, p, zeros, count) : NULL;
+    return p->weights;
+}
+
+static uint64_t channels_of(const Product *p, const Value *per_channel) {
+    const bool one = !per_channel || quantized_is_number(per_channel);
+    return one ? 1 : (uint64_t)fuse_dim(p->w.bytes, p->channels_axis);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* True where `value` is one float, or one for each of `channels` along `axis` of y, counted from
+ * the end, and adds no axis to it. */
+static bool is_channels(const Value *value, const Value *y, int64_t axis, int64_t channels) {
+    const int64_t rank = value ? fuse_rank(value) : -1;
+    if (rank < 0 || rank > fuse_rank(y) || !fuse_takes(value) ||
+        type_dtype(value->type) != DTYPE_FLOAT)
+        return false;
+    if (quantized_is_number(value)) return true;
+    for (int64_t i = 1; i <= rank; i++)
+        if (fuse_dim(value, -i) != (i == axis ? channels : 1)) return false;
+    return true;
+}
+
+static bool has_depth(const Product *p) {
+    int64_t depth = 1, rank = fuse_rank(p->w.bytes);
+    const bool conv = fuse_is(p->node, "Conv");
+    for (int64_t i = conv ? 1 : rank - 2; i < rank; i++) {
+        const int64_t dim = fuse_dim(p->w.bytes, i);
+        if (!conv && i == p->channels_axis) continue;
+        if (dim < 1 || dim > DEPTH_MOST) return false;
+        depth *= dim;
+        if (depth > DEPTH_MOST) return false;
+    }
+    return true;
+}
+
+static bool begin_conv(Product *p) {
+    Value *bias = fuse_input(p->node, 2);
+    p->op = "QConv";
+    const int64_t rank = fuse_rank(p->w.bytes);
+    if (rank < 3 || rank > CONV_RANK_MOST || fuse_rank(p->x.bytes) != rank) return false;
+    if (bias && (fuse_rank(bias) != 1 || !fuse_takes(bias) ||
+                 type_dtype(bias->type) != DTYPE_FLOAT || fuse_dim(bias, 0) < 1))
+        return false;
+    p->bias = bias;
+    return true;
+}
+
+static bool begin_gemm(Product *p) {
+    float alpha, beta;
+    const Value *y = p->node->outputs[0];
+    Value *bias = fuse_input(p->node, 2);
+    if (fuse_opset(p->node) < 7 || node_attr_int(p->node, "transA", 0) ||
+        !fuse_attr_float(p->node, "alpha", 1, &alpha) ||
+        !fuse_attr_float(p->node, "beta", 1, &beta) || alpha != 1 || (bias && beta != 1))
+        return false;
+    p->trans_b = node_attr_int(p->node, "transB", 0) != 0;
+    p->channels_axis = p->trans_b ? 0 : 1;
+    if (bias && !is_channels(bias, y, 1, fuse_dim(p->w.bytes, p->channels_axis))) return false;
+    p->bias = bias;
+    return true;
+}
+
+/* B, or what it is with its last axes exchanged. */
+static bool find_matrix(const Fuse *fuse, Product *p, const Value *b) {
+    uint32_t count = 0;
+    const Node *turn = b->producer;
+    const Attr *attr = fuse_is(turn, "Transpose") ? node_attr(turn, "perm") : NULL;
+    const int64_t *perm = attr_ints(attr, &count);
+    if (attr && !attr->ref && count == 2 && perm[0] == 1 && perm[1] == 0) {
+        p->trans_b = true;
+        b = fuse_input(turn, 0);
+    }
+    return quantized_source(fuse, b, &p->w) && fuse_rank(p->w.bytes) >= 2;
+}
+
+static bool begin_matmul(const Fuse *fuse, Product *p) {
+    p->op = "QMatMul";
+    if (fuse_rank(p->x.bytes) < 2) return false;
+    if (fuse_is(p->node, "Gemm"))
+        return quantized_source(fuse, fuse_input(p->node, 1), &p->w) &&
+               fuse_rank(p->w.bytes) == 2 && begin_gemm(p);
+    if (!find_matrix(fuse, p, fuse_input(p->node, 1))) return false;
+    p->channels_axis = fuse_rank(p->w.bytes) - (p->trans_b ? 2 : 1);
+    return true;
+}
+
+static bool begin(const Fuse *fuse, Node *node, Product *p) {
+    *p = (Product){.node = node, .root = node};
+    const bool conv = fuse_is(node, "Conv");
+    if (!conv && !fuse_is(node, "MatMul") && !fuse_is(node, "Gemm")) return false;
+    if (!fuse_input(node, 1) || !node->outputs[0] || fuse_rank(node->outputs[0]) < 0 ||
+        !quantized_source(fuse, fuse_input(node, 0), &p->x) || !p->x.single)
+        return false;
+    if (conv ? !quantized_source(fuse, fuse_input(node, 1), &p->w) || !begin_conv(p)
+             : !begin_matmul(fuse, p))
+        return false;
+    return has_weights(fuse, p) && has_depth(p);
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+static void take_bias(Product *p) {
+    const Value *y = p->root->outputs[0];
+    Node *add = fuse_reader(y);
+    if (p->bias || !fuse_is(add, "Add") || !add->outputs[0] || fuse_opset(add) < 7) return;
+    Value *bias = fuse_other(add, y);
+    const int64_t axis = fuse_is(p->node, "Conv") ? fuse_rank(y) - 1 : 1;
+    if (!bias || !is_channels(bias, y, axis, fuse_dim(p->w.bytes, p->channels_axis))) return;
+    p->bias = bias;
+    p->root = add;
+}
+
+static void take_rest(const Fuse *fuse, Product *p) {
+    take_bias(p);
+    if (quantized_find_bounds(fuse, p->root->outputs[0], &p->activation))
+        p->root = p->activation.nodes[0];
+    Node *reader = fuse_reader(p->root->outputs[0]);
+    p->rounds = quantized_target(fuse, reader, &p->to) && p->to.single;
+    if (p->rounds) p->root = reader;
+}
+
+/* a op b, of which one may have an element for each channel. */
+static Value *compute(Fuse *fuse, Node *at, const char *op, Value *const operands[2]) {
+    const Value *a = operands[0], *b = operands[1];
+    const Value *wide = quantized_is_number(a) && fuse_rank(a) <= fuse_rank(b) ? b : a;
+    return fuse_make(fuse, at, op, operands, wide->type);
+}
+
+static void visit_product(Fuse *fuse, Node *node) {
+    Product p;
+    if (fuse->faithful || !begin(fuse, node, &p) ||
+        !make_weights(fuse, &p, channels_of(&p, p.w.scale)))
+        return;
+    take_rest(fuse, &p);
+    Value *factor = p.x.scale, *shift = p.bias;
+    if (p.rounds) {
+        factor = compute(fuse, p.root, "Div", (Value *const[2]){factor, p.to.scale});
+        if (shift) shift = compute(fuse, p.root, "Div", (Value *const[2]){shift, p.to.scale});
+    }
+    factor = compute(fuse, p.root, "Mul", (Value *const[2]){factor, p.w.scale});
+    Node *made = fuse_new(fuse, p.root, p.op, node, OPERANDS);
+    if (fuse_is(node, "Conv")) node_share_lists(made, node);
+    if (p.trans_b) node_set_attr_int(made, "transB", 1);
+    node_set_input(made, DATA, p.x.bytes);
+    node_set_input(made, WEIGHTS, p.weights);
+    node_set_input(made, DATA_ZERO, quantized_zero(&p.x));
+    node_set_input(made, FACTOR, factor);
+    node_set_input(made, SHIFT, shift);
+    const QuantizedResult result = {p.rounds ? &p.to : NULL, &p.activation};
+    quantized_set_result(fuse, made, &result, product_places);
+    fuse_replace_root(fuse, made, p.root);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+enum { SUM_FACTOR = 2, SUM_SHIFT = 4, SUM_ZERO, SUM_LOW, SUM_OPERANDS = 8 };
+static const uint32_t sum_places[2] = {SUM_ZERO, SUM_LOW};
+
+static void visit_sum(Fuse *fuse, Node *node) {
+    Quantized terms[2], to;
+    FuseActivation activation;
+    Node *root = node;
+    const bool sub = fuse_is(node, "Sub");
+    if (fuse->faithful || (!sub && !fuse_is(node, "Add")) || fuse_opset(node) < 7) return;
+    if (!node->outputs[0] || fuse_rank(node->outputs[0]) < 0) return;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!quantized_source(fuse, fuse_input(node, i), &terms[i]) || !terms[i].single) return;
+    if (quantized_find_bounds(fuse, node->outputs[0], &activation)) root = activation.nodes[0];
+    root = fuse_reader(root->outputs[0]);
+    if (!quantized_target(fuse, root, &to) || !to.single) return;
+    Node *made = fuse_new(fuse, root, "QAdd", node, SUM_OPERANDS);
+    double shift = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        const float factor = (sub && i ? -terms[i].step : terms[i].step) / to.step;
+        shift -= (double)factor * terms[i].offset;
+        node_set_input(made, i, terms[i].bytes);
+        node_set_input(made, SUM_FACTOR + i, quantized_new_float(fuse, made->graph, factor));
+    }
+    if (shift != 0)
+        node_set_input(made, SUM_SHIFT, quantized_new_float(fuse, made->graph, (float)shift));
+    quantized_set_result(fuse, made, &(QuantizedResult){&to, &activation}, sum_places);
+    fuse_replace_root(fuse, made, root);
+}
+
+/* ---- dynamic quantization -------------------------------------------------------------------- */
+
+/* MatMulInteger's weights, which has no scales: `p->w` says only what they are. */
+static bool begin_integer(Node *node, Product *p) {
+    *p = (Product){.op = "QMatMul", .node = node, .root = node};
+    if (!fuse_is(node, "MatMulInteger") || !node->outputs[0]) return false;
+    Value *x = fuse_input(node, 0), *w = fuse_input(node, 1), *zero = fuse_input(node, 3);
+    if (!x || !w || !fuse_takes_bytes(x) || !fuse_takes_bytes(w) || fuse_rank(x) < 2 ||
+        fuse_rank(w) != 2 || (fuse_input(node, 2) && !quantized_is_number(fuse_input(node, 2))))
+        return false;
+    p->x = (Quantized){.bytes = x, .zero = fuse_input(node, 2)};
+    p->w = (Quantized){.bytes = w, .zero = zero, .dtype = type_dtype(w->type)};
+    p->channels_axis = 1;
+    return has_depth(p);
+}
+
+static void visit_integer(Fuse *fuse, Node *node) {
+    Product p;
+    if (fuse->faithful || !begin_integer(node, &p)) return;
+    Node *cast = fuse_reader(node->outputs[0]);
+    if (!node_is_cast(cast) || !cast->outputs[0] ||
+        type_dtype(cast->outputs[0]->type) != DTYPE_FLOAT)
+        return;
+    const Value *sums = cast->outputs[0];
+    const int64_t columns = fuse_dim(p.w.bytes, p.channels_axis);
+    Node *product = fuse_reader(sums);
+    Value *factor = fuse_is(product, "Mul") ? fuse_other(product, sums) : NULL;
+    if (!factor || !product->outputs[0] || !is_channels(factor, sums, 1, columns)) return;
+    if (!make_weights(fuse, &p, channels_of(&p, p.w.zero))) return;
+    p.root = product;
+    take_bias(&p);
+    if (quantized_find_bounds(fuse, p.root->outputs[0], &p.activation))
+        p.root = p.activation.nodes[0];
+    Node *made = fuse_new(fuse, p.root, p.op, node, OPERANDS);
+    node_set_input(made, DATA, p.x.bytes);
+    node_set_input(made, WEIGHTS, p.weights);
+    node_set_input(made, DATA_ZERO, p.x.zero);
+    node_set_input(made, FACTOR, factor);
+    node_set_input(made, SHIFT, p.bias);
+    quantized_set_result(fuse, made, &(QuantizedResult){NULL, &p.activation}, product_places);
+    fuse_replace_root(fuse, made, p.root);
+}
+
+FUSE_PASS(fuse_quantized, "fuse-quantized",
+          "compute products and sums of quantized values in integers, for plans", visit_product,
+          visit_sum, visit_integer);

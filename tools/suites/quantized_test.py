@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random models of quantized values: computed in integers, beside their definition.
+
+Each is compiled fast, where fuse-quantized and its like put operators on bytes in place of floats
+between DequantizeLinear and QuantizeLinear, and with nothing fused, where every operator is what
+ONNX says. Bytes that come out differ by one at most, and in few places; what is looked up in tables
+or only moves is equal; floats are within FLOAT of the largest. Each case says which operators its
+plan has, so that one that is no longer fused is seen.
+
+    tools/suites/quantized_test.py --demi build/release/demi --libdemi build/release/libdemi.so
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from suite import runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FLOAT = 1e-5      # of the largest float
+OFF_BY_ONE = 0.01  # the share of bytes that may be
+args = argparse.Namespace()
+library: runtime.LibDemi
+TYPES = {"u8": (np.uint8, TensorProto.UINT8), "i8": (np.int8, TensorProto.INT8)}
+
+
+class Model:
+    """A graph that is written down step by step; values are their names."""
+
+    def __init__(self, seed: int, opset: int = 17):
+        self.random, self.opset = np.random.default_rng(seed), opset
+        self.nodes, self.inputs, self.weights, self.feeds = [], [], [], {}
+
+    def constant(self, array) -> str:
+        name = f"c{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, op: str, *inputs: str, **attributes) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def scale(self, shape=()) -> np.ndarray:
+        return np.asarray(self.random.uniform(0.01, 0.05, shape), np.float32)
+
+    def zero(self, kind: str) -> np.ndarray:
+        low, high = np.iinfo(TYPES[kind][0]).min, np.iinfo(TYPES[kind][0]).max
+        return np.asarray(self.random.integers(low, high + 1), TYPES[kind][0])
+
+    def bytes(self, shape, kind: str) -> np.ndarray:
+        info = np.iinfo(TYPES[kind][0])
+        return self.random.integers(info.min, info.max + 1, shape).astype(TYPES[kind][0])
+
+    def data(self, shape, kind: str) -> str:
+        """Bytes that are an input."""
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(helper.make_tensor_value_info(name, TYPES[kind][1], shape))
+        self.feeds[name] = self.bytes(shape, kind)
+        return name
+
+    def params(self, kind: str, scale=None, zero=None) -> tuple[str, str]:
+        return (self.constant(self.scale() if scale is None else np.float32(scale)),
+                self.constant(self.zero(kind) if zero is None
+                              else np.asarray(zero, TYPES[kind][0])))
+
+    def dq(self, value: str, params: tuple[str, ...], **attributes) -> str:
+        return self.node("DequantizeLinear", value, *params, **attributes)
+
+    def q(self, value: str, params: tuple[str, ...]) -> str:
+        return self.node("QuantizeLinear", value, *params)
+
+    def source(self, shape, kind: str) -> str:
+        return self.dq(self.data(shape, kind), self.params(kind))
+
+    def weights_of(self, shape, style: str, axis: int) -> str:
+        """Weights in one of the ways that exporters store them."""
+        count = shape[axis]
+        if style == "channels":
+            zeros = np.zeros(count, np.int8)
+            return self.dq(self.constant(self.bytes(shape, "i8")),
+                           (self.constant(self.scale(count)), self.constant(zeros)), axis=axis)
+        if style == "plain":
+            return self.dq(self.constant(self.bytes(shape, "i8")), (self.constant(self.scale()),))
+        zero = 128 if style == "u8" else 90
+        data = self.bytes(shape, "u8")
+        if style == "fits":
+            data = np.minimum(data, 217)
+        return self.dq(self.constant(data), self.params("u8", zero=zero))
+
+    def finish(self, *outputs: str) -> bytes:
+        values = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph(self.nodes, "g", self.inputs, values, self.weights)
+        model = helper.make_model(graph, ir_version=10,
+                                  opset_imports=[helper.make_opsetid("", self.opset)])
+        return onnx.shape_inference.infer_shapes(model, strict_mode=True,
+                                                 data_prop=True).SerializeToString()
+
+
+def steps(plan: bytes) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "m.plan")
+        path.write_bytes(plan)
+        text = subprocess.run([args.demi, "show", path], capture_output=True, text=True,
+                              check=True).stdout
+    return re.findall(r"(?m)^    [%\d, ]+ = ([\w.]+)-", text)
+
+
+class Quantized(unittest.TestCase):
+    def check(self, m: Model, outputs, has: set[str], lacks=(), exact=False) -> None:
+        data = m.finish(*outputs)
+        plan = library.compile(data, "fast")
+        found = {step.removeprefix("demi.fused.").removesuffix("Last") for step in steps(plan)}
+        self.assertLessEqual(has, found)
+        self.assertFalse(found & set(lacks), found)
+        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
+        want, got = (each.run(m.feeds) for each in (plain, runtime.PlanRunner(library, plan)))
+        faithful = runtime.PlanRunner(library, library.compile(data, "faithful")).run(m.feeds)
+        for a, b, c in zip(want, got, faithful, strict=True):
+            self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
+            self.assertEqual(a.tobytes(), c.tobytes())
+            if exact:
+                np.testing.assert_array_equal(a, b)
+            elif a.dtype == np.float32:
+                np.testing.assert_allclose(b, a, rtol=0, atol=FLOAT * np.max(np.abs(a)))
+            else:
+                off = np.abs(a.astype(int) - b.astype(int))
+                self.assertLessEqual(off.max(initial=0), 1)
+                self.assertLessEqual(np.mean(off > 0), OFF_BY_ONE + 1 / off.size)
+
+    def ending(self, m: Model, value: str, seed: int, kind: str) -> str:
+        """An activation and a QuantizeLinear, or none."""
+        act = seed % 4
+        if act == 1:
+            value = m.node("Relu", value)
+        elif act == 2:
+            value = m.node("Clip", value, m.constant(np.float32(-1.3)),
+                           m.constant(np.float32(2.9)))
+        return value if seed % 5 == 4 else m.q(value, m.params(kind, scale=0.3))
+
+    def bias(self, m: Model, count: int, seed: int) -> list[str]:
+        if seed % 3 == 0:
+            return []
+        if seed % 3 == 1:
+            return [m.constant(m.random.standard_normal(count).astype(np.float32))]
+        numbers = m.random.integers(-4000, 4000, count).astype(np.int32)
+        return [m.dq(m.constant(numbers), (m.constant(np.float32(0.0007)),))]
+
+    def test_convolutions(self):
+        shapes = [((1, 3, 11, 9), (7, 3, 3, 3), 1), ((2, 16, 7, 7), (24, 16, 1, 1), 1),
+                  ((1, 19, 6, 5), (19, 1, 3, 3), 19), ((1, 8, 9, 9), (12, 4, 3, 2), 2),
+                  ((1, 33, 8), (17, 33, 5), 1), ((1, 8, 5, 4), (16, 1, 3, 3), 8)]
+        for seed in range(48):
+            x_shape, w_shape, group = shapes[seed % len(shapes)]
+            style = ("channels", "plain", "u8", "fits")[seed // 6 % 4]
+            kind, to = ("u8", "i8")[seed // 2 % 2], ("i8", "u8")[seed // 3 % 2]
+            rank = len(w_shape) - 2
+            with self.subTest(seed=seed, style=style, kind=kind, to=to):
+                m = Model(seed)
+                y = m.node("Conv", m.source(x_shape, kind), m.weights_of(w_shape, style, 0),
+                           *self.bias(m, w_shape[0], seed), group=group,
+                           pads=[seed % 3] * rank + [seed // 2 % 2] * rank,
+                           strides=[1 + seed % 2] * rank)
+                self.check(m, [self.ending(m, y, seed, to)], {"QConv"}, {"Conv"})
+
+    def test_products(self):
+        for seed in range(36):
+            style = ("channels", "plain", "u8", "fits")[seed % 4]
+            kind, to = ("u8", "i8")[seed // 2 % 2], ("i8", "u8")[seed // 3 % 2]
+            form = ("matmul", "gemm", "turned")[seed // 4 % 3]
+            turned = form != "matmul"
+            k, n = 29 + seed, 5 + 3 * seed
+            with self.subTest(seed=seed, style=style, kind=kind, form=form):
+                m = Model(seed)
+                x = m.source((2, 3, k) if form == "matmul" else (4, k), kind)
+                w = m.weights_of((n, k) if turned else (k, n), style, 0 if turned else 1)
+                bias = self.bias(m, n, seed)
+                if form == "gemm":
+                    y = m.node("Gemm", x, w, *bias, transB=1)
+                else:
+                    y = m.node("MatMul", x, m.node("Transpose", w, perm=[1, 0]) if turned else w)
+                    y = m.node("Add", y, *bias) if bias else y
+                self.check(m, [self.ending(m, y, seed, to)], {"QMatMul"}, {"MatMul", "Gemm"})
+
+    def test_products_of_data(self):
+        m = Model(1)
+        a, b = m.source((2, 4, 7, 33), "u8"), m.dq(m.data((2, 4, 33, 9), "i8"),
+                                                  m.params("i8", zero=0))
+        self.check(m, [m.q(m.node("MatMul", a, b), m.params("u8", scale=0.4))], {"QMatMul"})
+
+    def test_sums(self):
+        shapes = [((2, 5, 7, 3), (2, 5, 7, 3)), ((2, 3, 17), (17,)), ((4, 1, 5), (3, 1))]
+        for seed in range(24):
+            a, b = shapes[seed % 3]
+            op, to = ("Add", "Sub")[seed % 2], ("u8", "i8")[seed // 3 % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                y = m.node(op, m.source(a, ("u8", "i8")[seed // 2 % 2]),
+                           m.source(b, ("i8", "u8")[seed // 4 % 2]))
+                act = ("Relu", None, "Clip")[seed % 3]
+                if act == "Clip":
+                    y = m.node("Clip", y, m.constant(np.float32(0)), m.constant(np.float32(6)))
+                elif act:
+                    y = m.node(act, y)
+                self.check(m, [m.q(y, m.params(to, scale=0.07))], {"QAdd"}, {"Add", "Sub"})
+
+    def test_tables(self):
+        def silu(m, x):
+            return m.node("Mul", x, m.node("Sigmoid", x))
+
+        def scaled(m, x):
+            number = m.dq(m.constant(np.uint8(200)), m.params("u8"))
+            return m.node("Div", m.node("Clip", m.node("Add", x, number), "",
+                                        m.constant(np.float32(3))), m.constant(np.float32([7])))
+
+        chains = [lambda m, x: x, silu, scaled, lambda m, x: m.node("Sigmoid", x),
+                  lambda m, x: m.node("LeakyRelu", x, alpha=0.1),
+                  lambda m, x: m.node("HardSwish", x), lambda m, x: m.node("Relu", x)]
+        for seed, chain in enumerate(chains * 4):
+            kind, to = ("u8", "i8")[seed // 7 % 2], ("i8", "u8")[seed // 14 % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                y = m.q(chain(m, m.source((3, 5, 41), kind)), m.params(to, scale=0.02))
+                self.check(m, [y], {"QTable"}, {"QuantizeLinear", "DequantizeLinear"}, exact=True)
+
+    def test_moves(self):
+        def ints(*items):
+            return lambda m: m.constant(np.int64(items))
+
+        moves = [("MaxPool", (), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}),
+                 ("Reshape", (ints(0, -1),), {}), ("Transpose", (), {"perm": [0, 2, 3, 1]}),
+                 ("Slice", (ints(1), ints(3), ints(2)), {}), ("Flatten", (), {}),
+                 ("Gather", (ints(2, 0),), {"axis": 1}), ("Expand", (ints(2, 4, 6, 6),), {}),
+                 ("DepthToSpace", (), {"blocksize": 2}), ("Unsqueeze", (ints(0),), {}),
+                 ("Pad", (ints(0, 0, 1, 2, 0, 0, 0, 1),), {}),
+                 ("Pad", (ints(0, 0, 1, 2, 0, 0, 0, 1),), {"mode": "reflect"}),
+                 ("Resize", (lambda m: "", lambda m: m.constant(np.float32([1, 1, 2, 2]))),
+                  {"mode": "nearest"})]
+        for seed, (op, operands, attributes) in enumerate(moves * 4):
+            with self.subTest(op, seed=seed):
+                m, kind = Model(seed), ("u8", "i8")[seed // 12 % 2]
+                params = m.params(kind)
+                y = m.node(op, m.dq(m.data((1, 4, 6, 6), kind), params),
+                           *(operand(m) for operand in operands), **attributes)
+                same = seed < 24
+                y = m.q(y, params if same else m.params("u8", scale=0.1))
+                self.check(m, [y], set() if same else {"QTable"},
+                           {"QuantizeLinear", "DequantizeLinear"}, exact=True)
+
+    def test_concatenations(self):
+        for seed in range(8):
+            m, kinds = Model(seed), ("u8", ("u8", "i8")[seed % 2])
+            params = m.params("u8")
+            parts = [m.dq(m.data((1, 2, 3), "u8"), params)]
+            parts += [m.source((1, 4, 3), kind) for kind in kinds]
+            y = m.q(m.node("Concat", *parts, axis=1), params)
+            self.check(m, [y], {"QTable", "Concat"}, {"QuantizeLinear", "DequantizeLinear"},
+                       exact=True)
+
+    def test_several_readers(self):
+        """A value that several read is bytes for each, and floats for who wants them."""
+        m = Model(7)
+        params = m.params("u8")
+        x = m.dq(m.q(m.node("Relu", m.source((1, 8, 6, 6), "u8")), params), params)
+        a = m.node("Conv", x, m.weights_of((8, 8, 1, 1), "channels", 0))
+        a = m.dq(m.q(a, params), params)
+        y = m.q(m.node("Relu", m.node("Add", a, x)), params)
+        self.check(m, [y, m.node("Softmax", x, axis=1)], {"QConv", "QAdd", "QTable"}, {"Conv"})
+
+    def test_dynamic(self):
+        for seed in range(6):
+            m, n = Model(seed), 13
+            m.inputs.append(helper.make_tensor_value_info("f", TensorProto.FLOAT, (2, 5, 40)))
+            m.feeds["f"] = m.random.standard_normal((2, 5, 40)).astype(np.float32)
+            q = helper.make_node("DynamicQuantizeLinear", ["f"], ["q", "s", "z"])
+            m.nodes.append(q)
+            kind = ("i8", "u8")[seed % 2]
+            zeros = m.constant(np.full(n if seed % 3 else (), 128 * (seed % 2), TYPES[kind][0]))
+            sums = m.node("MatMulInteger", "q", m.constant(m.bytes((40, n), kind)), "z", zeros)
+            scale = m.node("Mul", "s", m.constant(m.scale(n if seed % 3 else ())))
+            y = m.node("Mul", m.node("Cast", sums, to=TensorProto.FLOAT), scale)
+            if seed > 2:
+                y = m.node("Add", m.constant(m.random.standard_normal(n).astype(np.float32)), y)
+            self.check(m, [y], {"QMatMul"}, {"MatMulInteger"})
+
+    def test_stays_float(self):
+        """Weights that are not int8, and scales for each channel of data."""
+        m = Model(3)
+        data = m.constant(m.bytes((8, 4, 1, 1), "u8"))
+        w = m.dq(data, m.params("u8", zero=3))
+        y = m.q(m.node("Conv", m.source((1, 4, 5, 5), "u8"), w), m.params("u8", scale=0.3))
+        self.check(m, [y], {"QuantizeLinear"}, {"QConv"})
+        m = Model(4)
+        scales = m.constant(m.scale(6)), m.constant(m.bytes((6,), "u8"))
+        y = m.node("Sigmoid", m.dq(m.data((2, 6, 3), "u8"), scales, axis=1))
+        self.check(m, [m.q(y, scales)], {"Sigmoid"}, {"QTable"})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demi", default=str(ROOT / "build/release/demi"))
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    args, rest = parser.parse_known_args()
+    library = runtime.LibDemi(args.libdemi)
+    unittest.main(argv=[sys.argv[0], *rest])
