@@ -353,6 +353,7 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     Finish finish;
+    size_t element;      /* bytes of one of y's */
     const void **tables; /* [lanes][taps * IGEMM_PIXELS] */
 } ChannelsJob;
 
@@ -369,9 +370,11 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
             .taps = g->taps,
             .channels = g->columns,
             .count = (uint32_t)count,
+            .is_signed = g->is_signed,
             .weights = g->weights,
-            .y = (float *)g->y + row * g->y_row,
+            .y = (char *)g->y + row * g->y_row * job->element,
             .y_row = g->y_row,
+            .scale = scale_at(g->scale, 0),
             .bias = e ? e->bias : NULL,
             .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
             .z_row = e ? e->residual_row : 0,
@@ -388,6 +391,8 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
 bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {.g = g, .isa = isa_of(g->kind, level), .finish = read_epilogue(g->epilogue)};
     if (!g->rows || !g->columns) return true;
+    job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
+    if (job.element == 1) bound_bytes(&job.finish, g->scale);
     const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;

@@ -67,16 +67,19 @@ typedef struct IgemmTile {
 typedef void IgemmTileFunction(const IgemmTile *tile);
 
 /* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
- * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). */
+ * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). Of bytes, rows
+ * are int8 or uint8 and weights int16, and the sum becomes y as `scale` says. */
 typedef struct IgemmPixels {
     const void *const *rows; /* [taps][count] */
     uint64_t taps, channels;
     uint32_t count;
-    const float *weights; /* [taps][channels] */
-    float *y;
+    bool is_signed;      /* rows are int8 */
+    const void *weights; /* [taps][channels] */
+    void *y;
     uint64_t y_row;
     const float *bias, *z; /* or NULL */
     uint64_t z_row;
+    IgemmScale scale;
     float low, high;
 } IgemmPixels;
 
@@ -128,14 +131,16 @@ typedef struct Igemm {
     const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape.
                                  Of bytes: bounds alone */
     const IgemmScale *scale;  /* of bytes */
+    bool is_signed;           /* igemm_channels of bytes */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
  * the error set past the memory budget. */
 bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
-/* By channel, of float: depth is 1, columns are channels, and weights [taps][columns]; column n is of what
- * lies n elements behind a row's address. */
+/* By channel, of float or of bytes by IGEMM_PAIRS: depth is 1, columns are channels, and weights
+ * [taps][columns], of bytes int16; column n is of what lies n elements behind a row's address, of
+ * bytes int8 where `is_signed` and uint8 else. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
 #endif

@@ -64,6 +64,67 @@ finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m256i sum)
     for (uint32_t i = 0; i < count; i++) ((uint8_t *)y)[i] = (uint8_t)whole[i];
 }
 
+/* `count` bytes, of 8 or 16, and zeros behind them. */
+AVX2_TARGET static inline __m128i some_bytes(const void *from, size_t count) {
+    if (count == 16) return _mm_loadu_si128(from);
+    __m128i bytes = _mm_setzero_si128();
+    memcpy(&bytes, from, count);
+    return bytes;
+}
+
+/* Channels from `at` on, of `count` pixels: a byte and a weight are the low halves of words. */
+AVX2_TARGET static inline __attribute__((always_inline)) void
+channels_part(const IgemmPixels *p, const IgemmTile *tile, const uint32_t count,
+              const bool is_signed, uint64_t at) {
+    const uint32_t left = p->channels - at < 8 ? (uint32_t)(p->channels - at) : 8;
+    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
+    const void *const *row = p->rows;
+    const int16_t *w = (const int16_t *)p->weights + at;
+    __m256i acc[IGEMM_PIXELS];
+    TILE_UNROLL
+    for (uint32_t i = 0; i < count; i++) acc[i] = _mm256_setzero_si256();
+    for (uint64_t t = 0; t < p->taps; t++, row += count, w += p->channels) {
+        const __m256i weight = _mm256_cvtepu16_epi32(some_bytes(w, 2 * (size_t)left));
+        TILE_UNROLL
+        for (uint32_t i = 0; i < count; i++) {
+            const __m128i bytes = some_bytes((const char *)row[i] + at, left);
+            const __m256i x = is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+            acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(x, weight));
+        }
+    }
+    TILE_UNROLL
+    for (uint32_t i = 0; i < count; i++)
+        finish(tile, (char *)p->y + (i * p->y_row + at) * size, (uint32_t)at, left, acc[i]);
+}
+
+AVX2_TARGET static inline __attribute__((always_inline)) void
+channels_of(const IgemmPixels *p, const uint32_t count, const bool is_signed) {
+    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
+    for (uint64_t at = 0; at < p->channels; at += 8) channels_part(p, &tile, count, is_signed, at);
+}
+
+AVX2_TARGET static inline __attribute__((always_inline)) void channels_few(const IgemmPixels *p,
+                                                                           const bool is_signed) {
+    if (p->count == 3)
+        channels_of(p, 3, is_signed);
+    else if (p->count == 2)
+        channels_of(p, 2, is_signed);
+    else
+        channels_of(p, 1, is_signed);
+}
+
+AVX2_TARGET static void byte_pixels(const IgemmPixels *p) {
+    if (p->count == IGEMM_PIXELS && p->is_signed) {
+        channels_of(p, IGEMM_PIXELS, true);
+    } else if (p->count == IGEMM_PIXELS) {
+        channels_of(p, IGEMM_PIXELS, false);
+    } else if (p->is_signed) {
+        channels_few(p, true);
+    } else {
+        channels_few(p, false);
+    }
+}
+
 #define BYTES_TARGET                        AVX2_TARGET
 #define BYTES_NAME(x)                       pairs_##x
 #define BYTES_LANES                         8
@@ -81,7 +142,7 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, byte_pixels);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }
 

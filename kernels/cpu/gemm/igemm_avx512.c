@@ -74,6 +74,60 @@ finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m512i sum)
     _mm_mask_storeu_epi8(y, mask, _mm512_cvtepi32_epi8(whole));
 }
 
+/* Channels from `at` on, of `count` pixels: a byte and a weight are the low halves of words. */
+AVX512_TARGET static inline __attribute__((always_inline)) void
+channels_part(const IgemmPixels *p, const IgemmTile *tile, const uint32_t count,
+              const bool is_signed, uint64_t at) {
+    const uint32_t left = p->channels - at < 16 ? (uint32_t)(p->channels - at) : 16;
+    const __mmask16 mask = left == 16 ? 0xffff : avx512_some(left);
+    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
+    const void *const *row = p->rows;
+    const int16_t *w = (const int16_t *)p->weights + at;
+    __m512i acc[IGEMM_PIXELS];
+    TILE_UNROLL
+    for (uint32_t i = 0; i < count; i++) acc[i] = _mm512_setzero_si512();
+    for (uint64_t t = 0; t < p->taps; t++, row += count, w += p->channels) {
+        const __m512i weight = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, w));
+        TILE_UNROLL
+        for (uint32_t i = 0; i < count; i++) {
+            const __m128i bytes = _mm_maskz_loadu_epi8(mask, (const char *)row[i] + at);
+            const __m512i x = is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+            acc[i] = _mm512_add_epi32(acc[i], _mm512_madd_epi16(x, weight));
+        }
+    }
+    TILE_UNROLL
+    for (uint32_t i = 0; i < count; i++)
+        finish(tile, (char *)p->y + (i * p->y_row + at) * size, (uint32_t)at, left, acc[i]);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) void
+channels_of(const IgemmPixels *p, const uint32_t count, const bool is_signed) {
+    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
+    for (uint64_t at = 0; at < p->channels; at += 16) channels_part(p, &tile, count, is_signed, at);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) void channels_few(const IgemmPixels *p,
+                                                                             const bool is_signed) {
+    if (p->count == 3)
+        channels_of(p, 3, is_signed);
+    else if (p->count == 2)
+        channels_of(p, 2, is_signed);
+    else
+        channels_of(p, 1, is_signed);
+}
+
+AVX512_TARGET static void byte_pixels(const IgemmPixels *p) {
+    if (p->count == IGEMM_PIXELS && p->is_signed) {
+        channels_of(p, IGEMM_PIXELS, true);
+    } else if (p->count == IGEMM_PIXELS) {
+        channels_of(p, IGEMM_PIXELS, false);
+    } else if (p->is_signed) {
+        channels_few(p, true);
+    } else {
+        channels_few(p, false);
+    }
+}
+
 #define BYTES_LANES                         16
 #define BYTES_VEC                           __m512i
 #define BYTES_ZERO                          _mm512_setzero_si512()
@@ -106,7 +160,7 @@ const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
         [IGEMM_FLOAT] = ISA(igemm, igemm_pixels),
         [IGEMM_QUADS] = ISA(quads, NULL),
-        [IGEMM_PAIRS] = ISA(pairs, NULL),
+        [IGEMM_PAIRS] = ISA(pairs, byte_pixels),
     };
     return &isas[kind];
 }

@@ -110,6 +110,23 @@ static void finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, 
     }
 }
 
+static void byte_pixels(const IgemmPixels *p) {
+    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
+    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
+    for (uint32_t i = 0; i < p->count; i++)
+        for (uint64_t c = 0; c < p->channels; c++) {
+            const int16_t *w = (const int16_t *)p->weights + c;
+            uint32_t sum = 0;
+            for (uint64_t t = 0; t < p->taps; t++) {
+                const void *x = (const char *)p->rows[t * p->count + i] + c;
+                const int32_t byte = p->is_signed ? *(const int8_t *)x : *(const uint8_t *)x;
+                sum += (uint32_t)(byte * w[t * p->channels]);
+            }
+            finish(&tile, (char *)p->y + (i * p->y_row + c) * size, (uint32_t)c, 1,
+                   (Sums){{(int32_t)sum, 0, 0, 0}});
+        }
+}
+
 #define BYTES_TARGET
 #define BYTES_NAME(x)                       pairs_##x
 #define BYTES_LANES                         4
@@ -127,6 +144,6 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, byte_pixels);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }

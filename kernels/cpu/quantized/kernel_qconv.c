@@ -2,14 +2,11 @@
 /* QConv, QConvLast: convolutions of bytes whose sums are scaled, bounded and rounded where they are
  * in registers. Channels are last while they are computed (igemm.h): data with the channels second
  * is turned before and after. Depthwise ones go channel by channel. */
-#include <math.h>
 #include <string.h>
 
 #include "byte_rows.h"
 #include "conv_last.h"
 #include "kernel_functions.h"
-#include "kernel_parts.h"
-#include "kernel_rows.h"
 #include "kernel_strided.h"
 
 /* Channels of a pixel up to which rows of taps are taken together. */
@@ -66,7 +63,7 @@ static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data
         sums[f] = 0;
         for (uint64_t i = 0; i < filter; i++) sums[f] += data[f * filter + i];
     }
-    int8_t *by_tap = to;
+    int16_t *by_tap = to;
     for (uint64_t c = 0; conv->by_channel && c < filters; c++)
         for (uint64_t t = 0; t < taps; t++) by_tap[t * filters + c] = data[c * taps + t];
     if (conv->by_channel) return true;
@@ -131,7 +128,8 @@ static bool conv_make(KernelCall *call, QConv *conv) {
         group.taps = window->taps / (uint64_t)across->taps;
         group.depth = conv->channels * (uint64_t)across->taps;
     }
-    conv->group_size = conv->by_channel ? w->count : igemm_packed_size(&group, conv->level);
+    conv->group_size =
+        conv->by_channel ? w->count * sizeof(int16_t) : igemm_packed_size(&group, conv->level);
     return true;
 }
 
@@ -152,105 +150,22 @@ const KernelPrepare kernel_prepare_q_conv = {make_q_conv, NULL};
 
 /* ---- channel by channel ---------------------------------------------------------------------- */
 
-/* sums[c] += (x[c] - zero) * w[c] */
-ROW_CLONES static void add_signed(int32_t *sums, const int8_t *x, const int8_t *w, uint64_t n,
-                                  int32_t zero) {
-    ROW_LOOP
-    for (uint64_t i = 0; i < n; i++) sums[i] += (x[i] - zero) * w[i];
-}
-ROW_CLONES static void add_unsigned(int32_t *sums, const uint8_t *x, const int8_t *w, uint64_t n,
-                                    int32_t zero) {
-    ROW_LOOP
-    for (uint64_t i = 0; i < n; i++) sums[i] += (x[i] - zero) * w[i];
-}
-ROW_CLONES static void scale_sums(float *to, const int32_t *sums, const ByteScale *s, uint64_t n) {
-    const float *factor = s->scale.factor, *shift = s->scale.shift;
-    const float low = s->bounds.p, high = s->bounds.q;
-    ROW_LOOP
-    for (uint64_t i = 0; i < n; i++) {
-        float v = (float)sums[i] * factor[i] + shift[i];
-        v = low > v ? low : v;
-        to[i] = high < v ? high : v;
-    }
-}
-/* Of bytes; adding 1.5 * 2^23 rounds to nearest, and NaN is 0. */
-ROW_CLONES static void round_floats(uint8_t *to, const float *from, int32_t zero, uint64_t n) {
-    ROW_LOOP
-    for (uint64_t i = 0; i < n; i++) {
-        const float v = from[i] == from[i] ? from[i] : 0;
-        to[i] = (uint8_t)((int32_t)((v + 12582912.0f) - 12582912.0f) + zero);
-    }
-}
-
-enum { CHANNELS_AT_ONCE = 256 };
-
-typedef struct ChannelsJob {
-    const QConv *conv;
-    ConvPixels pixels;
-    const int8_t *weights;
-    ByteScale scale;
-    Dtype x;
-    int32_t zero;
-    void *y;
-    const void **tables; /* [lanes][taps] */
-} ChannelsJob;
-
-static void run_pixel(const ChannelsJob *job, uint64_t row, const void *const *taps) {
-    const uint64_t channels = job->conv->window.groups, count = job->conv->window.taps;
-    int32_t sums[CHANNELS_AT_ONCE];
-    float floats[CHANNELS_AT_ONCE];
-    for (uint64_t c = 0, n; c < channels; c += n) {
-        n = channels - c < CHANNELS_AT_ONCE ? channels - c : CHANNELS_AT_ONCE;
-        memset(sums, 0, n * sizeof *sums);
-        for (uint64_t t = 0; t < count; t++) {
-            const int8_t *w = job->weights + t * channels + c;
-            if (taps[t] == job->pixels.zero) continue; /* padding is the zero point */
-            if (job->x == DTYPE_INT8)
-                add_signed(sums, (const int8_t *)taps[t] + c, w, n, job->zero);
-            else
-                add_unsigned(sums, (const uint8_t *)taps[t] + c, w, n, job->zero);
-        }
-        ByteScale at = job->scale;
-        at.scale.factor += c;
-        at.scale.shift += c;
-        const bool is_float = at.scale.to == DTYPE_FLOAT;
-        float *to = is_float ? (float *)job->y + row * channels + c : floats;
-        scale_sums(to, sums, &at, n);
-        if (!is_float)
-            round_floats((uint8_t *)job->y + row * channels + c, floats, at.scale.zero, n);
-    }
-}
-
-static void run_pixels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    const ChannelsJob *job = data;
-    const void **taps = job->tables + lane * job->conv->window.taps;
-    for (uint64_t row = first; row < end; row++) {
-        conv_pixels_find(&job->pixels, row, 1, taps);
-        run_pixel(job, row, taps);
-    }
-}
-
-/* Bounds of what is rounded are those of its type. */
-static void bound_bytes(ByteScale *s) {
-    const bool is_signed = s->scale.to == DTYPE_INT8;
-    const float least = (float)((is_signed ? INT8_MIN : 0) - s->scale.zero);
-    const float most = (float)((is_signed ? INT8_MAX : UINT8_MAX) - s->scale.zero);
-    if (s->scale.to == DTYPE_FLOAT) return;
-    s->bounds.p = fminf(fmaxf(s->bounds.p, least), most);
-    s->bounds.q = fmaxf(fminf(s->bounds.q, most), least);
-}
-
-static bool run_channels(KernelCall *call, const QConv *conv, const void *x, ChannelsJob *job) {
-    const uint64_t rows = conv->images * conv->window.out, taps = conv->window.taps;
-    static const char none;
-    job->conv = conv;
-    job->pixels = (ConvPixels){&conv->window, x, &none, conv->window.groups};
-    job->tables = kernel_workspace(call, kernel_threads(call) * taps * sizeof *job->tables);
-    if (!job->tables) return false;
-    bound_bytes(&job->scale);
-    const double work = (double)rows * (double)conv->window.groups * (double)taps;
-    kernel_run_parts(call->workers, kernel_work_cut(call, work, rows), run_pixels, job);
-    return true;
+static bool run_channels(KernelCall *call, const QConv *conv, const void *x, int32_t zero,
+                         const Igemm *given) {
+    const uint64_t channels = conv->window.groups;
+    unsigned char *padding = kernel_workspace(call, channels);
+    if (!padding) return false;
+    memset(padding, zero, channels);
+    const ConvPixels pixels = {&conv->window, x, padding, channels};
+    Igemm product = *given;
+    product.kind = IGEMM_PAIRS;
+    product.taps = conv->window.taps;
+    product.depth = 1;
+    product.columns = channels;
+    product.find = conv_pixels_find;
+    product.source = &pixels;
+    product.is_signed = call->inputs[0].dtype == DTYPE_INT8;
+    return igemm_channels(call, &product, conv->level);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -352,17 +267,9 @@ static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y
     }
     if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;
     Words words = {.rows = {.kind = conv->kind, .dtype = call->inputs[0].dtype, .zero = zero}};
-    const int32_t moved = conv->by_channel ? 0 : byte_rows_zero(&words.rows);
+    const int32_t moved = conv->by_channel ? zero : byte_rows_zero(&words.rows);
     const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(conv));
     if (!byte_scale_make(call, sums, moved, filters, &scale)) return false;
-    if (conv->by_channel) {
-        ChannelsJob job = {.weights = (const int8_t *)weights,
-                           .scale = scale,
-                           .x = call->inputs[0].dtype,
-                           .zero = zero,
-                           .y = y};
-        return run_channels(call, conv, x, &job);
-    }
     const Igemm product = {.kind = conv->kind,
                            .rows = conv->images * conv->window.out,
                            .columns = conv->filters,
@@ -371,7 +278,8 @@ static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y
                            .y_row = filters,
                            .epilogue = &scale.bounds,
                            .scale = &scale.scale};
-    return run_groups(call, conv, x, &words, &product);
+    return conv->by_channel ? run_channels(call, conv, x, zero, &product)
+                            : run_groups(call, conv, x, &words, &product);
 }
 
 bool kernel_q_conv(KernelCall *call) {
