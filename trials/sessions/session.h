@@ -43,8 +43,8 @@ typedef struct Session {
 /* Faithful, with every value kept: what models are judged by. */
 #define SESSION_OPTIONS_JUDGED                                                                     \
     {                                                                                              \
-        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0}, DEMI_CONTEXT_OPTIONS_INIT,  \
-            DEMI_INPUT_OPTIONS_INIT                                                                \
+        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0, false},                      \
+            DEMI_CONTEXT_OPTIONS_INIT, DEMI_INPUT_OPTIONS_INIT                                     \
     }
 
 /* A session that is closed when the arena ends, if not before. */
