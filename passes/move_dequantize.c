@@ -48,7 +48,8 @@ static bool reads_quantized(const Fuse *fuse, const Value *value) {
 
 /* Of one moved operand, whose elements it gives and no others. */
 static bool moves_plainly(const Fuse *fuse, const Node *node) {
-    const OpFlags *flags = op_flags(node_schema(node));
+    const OpSchema *schema = node_schema(node); /* NULL for operators that nobody knows */
+    const OpFlags *flags = schema ? op_flags(schema) : NULL;
     const unsigned counts = OP_KEEPS_COUNT | OP_SHRINKS | OP_GROWS;
     if (!flags || !(flags->flags & OP_MOVES) || flags->moved != 1 || flags->unless_attr ||
         fuse_is(node, "Trilu"))
