@@ -65,27 +65,28 @@ typedef struct ScoreRow {
     float softcap, fill;
 } ScoreRow;
 
+/* A mask may end before the keys do, where the range does. */
 ROW_CLONES
 static void mask_row(const ScoreRow *row) {
-    float *score = row->score;
-    const uint64_t n = row->count;
+    const uint64_t from = row->from, n = row->to - from;
+    float *score = row->score + from;
     const float cap = row->softcap, fill = row->fill;
     if (cap > 0) ROW_EACH(n, score[i] = cap * math_tanh(score[i] / cap))
     if (row->keep && row->keep_step) {
-        const uint8_t *keep = row->keep;
+        const uint8_t *keep = row->keep + from;
         ROW_EACH(n, score[i] = keep[i] ? score[i] : fill)
     } else if (row->keep && !*row->keep) {
         ROW_EACH(n, score[i] = fill)
     }
     if (row->bias && row->bias_step) {
-        const float *bias = row->bias;
+        const float *bias = row->bias + from;
         ROW_EACH(n, score[i] = bias[i] == -INFINITY ? -INFINITY : score[i] + bias[i])
     } else if (row->bias) {
         const float bias = *row->bias;
         ROW_EACH(n, score[i] = bias == -INFINITY ? -INFINITY : score[i] + bias)
     }
-    for (uint64_t i = 0; i < row->from; i++) score[i] = -INFINITY;
-    for (uint64_t i = row->to; i < n; i++) score[i] = -INFINITY;
+    for (uint64_t i = 0; i < from; i++) row->score[i] = -INFINITY;
+    for (uint64_t i = row->to; i < row->count; i++) row->score[i] = -INFINITY;
 }
 
 /* The larger of the row and `top`, NaN where there is one. */

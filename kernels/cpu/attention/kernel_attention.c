@@ -2,10 +2,11 @@
 /* Attention (23 to 25) and RotaryEmbedding.
  *
  * softmax(cap(q k^T * scale) + bias) v: in blocks of queries and keys (attend.h), or one query at a
- * time, where memory is one row of scores. Which keys a query may see at all (causal frontier, windows, padding) is a range [from, to); attn_mask
- * works within it. A query that sees no key gives zeros. Heads are grouped: query head h reads key
- * head h / (query heads / key heads). Arithmetic is in float (double for double), sums of
- * exponentials in double, whatever softmax_precision asks for: it is a lower bound.
+ * time, where memory is one row of scores. Which keys a query may see at all (causal frontier,
+ * windows, padding) is a range [from, to); attn_mask works within it. A query that sees no key gives
+ * zeros. Heads are grouped: query head h reads key head h / (query heads / key heads). Arithmetic is
+ * in float (double for double), sums of exponentials in double, whatever softmax_precision asks for:
+ * it is a lower bound.
  */
 #include <math.h>
 #include <string.h>

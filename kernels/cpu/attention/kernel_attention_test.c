@@ -4,6 +4,7 @@
 #include "kernel_call_test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const int64_t qkv_dims[] = {1, 1, 3, 2}, mask_dims[] = {1, 1, 1, 3};
 
@@ -51,6 +52,30 @@ static void test_masked_nan(void **state) {
     assert_true(test_call_run(&test));
     for (int i = 0; i < 6; i++) assert_true(y[i] >= 1 && y[i] <= 2);
     test_call_end(&test);
+}
+
+/* Keys behind a mask's end are not seen, nor is memory there read: masks of their own size. */
+static void test_short_mask(void **state) {
+    (void)state;
+    static const int64_t short_dims[] = {1, 1, 1, 1};
+    float x[] = {1, 2, 3, -1, 0.5F, 4}, y[6];
+    for (int bools = 0; bools < 2; bools++) {
+        void *mask = malloc(bools ? 1 : sizeof(float));
+        assert_non_null(mask);
+        if (bools)
+            *(uint8_t *)mask = 1;
+        else
+            *(float *)mask = 0;
+        TestCall test;
+        attention(&test, x, y);
+        test_call_int(&test, "is_causal", 0);
+        test_call_input(&test, 3,
+                        test_tensor(bools ? DTYPE_BOOL : DTYPE_FLOAT, 4, short_dims, mask));
+        assert_true(test_call_run(&test));
+        test_call_end(&test);
+        free(mask);
+        for (int i = 0; i < 6; i++) assert_true(y[i] == x[i % 2]);
+    }
 }
 
 static void test_padding_out_of_range(void **state) {
@@ -170,6 +195,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_causal_with_one_mask_row),
         cmocka_unit_test(test_masked_nan),
+        cmocka_unit_test(test_short_mask),
         cmocka_unit_test(test_padding_out_of_range),
         cmocka_unit_test(test_positions_out_of_range),
         cmocka_unit_test(test_targets_out_of_range),
