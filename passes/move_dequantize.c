@@ -96,10 +96,11 @@ static Value *new_value(const Move *m, const Value *like, Dtype dtype) {
     return value;
 }
 
-/* A QuantizeLinear or DequantizeLinear before `at`, of `from`. */
+/* A QuantizeLinear or DequantizeLinear before `at` (at the end where it is NULL), of `from`. */
 static Node *convert(const Move *m, Node *at, const char *op, Value *from) {
     const Quantized *q = &m->from;
-    Node *made = node_new(at->graph, at, sym_intern_cstr(&m->fuse->ctx->model->syms, op), NULL);
+    Node *made =
+        node_new(m->node->graph, at, sym_intern_cstr(&m->fuse->ctx->model->syms, op), NULL);
     node_resize_inputs(made, q->zero ? 3 : 2);
     node_resize_outputs(made, 1);
     node_set_input(made, 0, from);
