@@ -59,3 +59,13 @@ bool matmul_batches(KernelCall *call, const KernelTensor *a, const KernelTensor 
     result->b = starts(call, b, y, rank, result->batches);
     return (result->a && result->b) || kernel_fail(call, "the batches do not fit");
 }
+
+KernelTensor matmul_transposed(KernelCall *call, const KernelTensor *tensor) {
+    KernelTensor view = *tensor;
+    int64_t *dims = ARENA_ARRAY(call->scratch, int64_t, view.rank);
+    for (uint32_t i = 0; i < view.rank; i++) dims[i] = tensor->dims[i];
+    dims[view.rank - 2] = tensor->dims[view.rank - 1];
+    dims[view.rank - 1] = tensor->dims[view.rank - 2];
+    view.dims = dims;
+    return view;
+}

@@ -15,4 +15,8 @@ typedef struct MatmulBatches {
 bool matmul_batches(KernelCall *call, const KernelTensor *a, const KernelTensor *b,
                     const KernelTensor *y, MatmulBatches *result);
 
+/* The operand, of rank 2 at least, with its last two axes exchanged: a view whose dims are in
+ * scratch. */
+KernelTensor matmul_transposed(KernelCall *call, const KernelTensor *tensor);
+
 #endif

@@ -35,16 +35,6 @@ bool kernel_fused_conv(KernelCall *call) {
 
 /* ---- MatMul ---------------------------------------------------------------------------------- */
 
-/* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
-static KernelTensor transposed(const KernelTensor *tensor, int64_t *dims) {
-    KernelTensor view = *tensor;
-    for (uint32_t i = 0; i < view.rank; i++) dims[i] = tensor->dims[i];
-    dims[view.rank - 2] = tensor->dims[view.rank - 1];
-    dims[view.rank - 1] = tensor->dims[view.rank - 2];
-    view.dims = dims;
-    return view;
-}
-
 ROW_CLONES static void scale(float *y, uint64_t count, float alpha) {
     ROW_EACH(count, y[i] = alpha * y[i])
 }
@@ -59,8 +49,8 @@ static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *e
     if ((transpose_a && a.rank != 2) || (transpose_b && b.rank < 2))
         return kernel_fail(call, "an operand of rank %u can't be transposed here",
                            transpose_a ? a.rank : b.rank);
-    if (transpose_a) a = transposed(&a, ARENA_ARRAY(call->scratch, int64_t, a.rank));
-    if (transpose_b) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
+    if (transpose_a) a = matmul_transposed(call, &a);
+    if (transpose_b) b = matmul_transposed(call, &b);
     if (!matmul_batches(call, &a, &b, y, &s)) return false;
     if (y->count == 0) return true;
     const Epilogue *at_once = attrs->alpha == 1 ? epilogue : NULL;

@@ -60,8 +60,12 @@ static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data
     const uint64_t filter = conv->channels * taps, filters = conv->filters * groups;
     int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(conv));
     for (uint64_t f = 0; f < filters; f++) {
-        sums[f] = 0;
-        for (uint64_t i = 0; i < filter; i++) sums[f] += data[f * filter + i];
+        uint32_t sum = 0; /* modulo 2^32, as those of products */
+        for (uint64_t i = 0; i < filter; i++) {
+            const int32_t weight = data[f * filter + i];
+            sum += (uint32_t)weight;
+        }
+        sums[f] = (int32_t)sum;
     }
     int16_t *by_tap = to;
     for (uint64_t c = 0; conv->by_channel && c < filters; c++)

@@ -34,11 +34,14 @@ static uint64_t sums_at(const QMatMul *m) {
 
 static void pack_weights(const QMatMul *m, const int8_t *data, void *to) {
     const IgemmWeights weights = weights_of(m, data);
-    int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(m));
+    uint32_t *sums = (uint32_t *)(void *)((char *)to + sums_at(m)); /* modulo 2^32, as products' */
     igemm_pack(to, &weights, m->level);
     memset(sums, 0, m->n * sizeof *sums);
     for (uint64_t k = 0; k < m->k; k++)
-        for (uint64_t n = 0; n < m->n; n++) sums[n] += data[k * weights.row + n * weights.column];
+        for (uint64_t n = 0; n < m->n; n++) {
+            const int32_t weight = data[k * weights.row + n * weights.column];
+            sums[n] += (uint32_t)weight;
+        }
 }
 
 static bool pack(KernelCall *call, const KernelPackJob *job) {
@@ -115,23 +118,13 @@ static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const B
     return igemm_run(call, &product, m->level);
 }
 
-/* The operand with its last two axes exchanged: `dims` is its rank long, for the view. */
-static KernelTensor transposed(const KernelTensor *tensor, int64_t *dims) {
-    KernelTensor view = *tensor;
-    memcpy(dims, tensor->dims, view.rank * sizeof *dims);
-    dims[view.rank - 2] = tensor->dims[view.rank - 1];
-    dims[view.rank - 1] = tensor->dims[view.rank - 2];
-    view.dims = dims;
-    return view;
-}
-
 bool kernel_q_matmul(KernelCall *call) {
     const QMatMul *m = call->prepared;
     const KernelTensor *a = &call->inputs[0];
     KernelTensor *y = &call->outputs[0], b = call->inputs[1];
     MatmulBatches s;
     ByteRows bytes = {.kind = m->kind, .from = a->data, .dtype = a->dtype, .length = m->k};
-    if (m->transposed) b = transposed(&b, ARENA_ARRAY(call->scratch, int64_t, b.rank));
+    if (m->transposed) b = matmul_transposed(call, &b);
     if (!matmul_batches(call, a, &b, y, &s) || !byte_zero(call, A_ZERO, a->dtype, &bytes.zero))
         return false;
     if (y->count == 0) return true;
