@@ -76,8 +76,10 @@ static void add_value(Layouts *l, const Value *value) {
     }
 }
 
-/* More than all finite capacities together; false where nothing can gain. */
+/* More than all finite capacities together. False where nothing can gain, or all of them, an
+ * infinite one for each use, would be too much to add up. */
 static bool sum_up(Layouts *l) {
+    const Model *model = l->fuse->ctx->model;
     int64_t gains = 0;
     l->infinite = 1;
     for (const Node *node = l->graph->first; node; node = node_after(node)) {
@@ -89,7 +91,7 @@ static bool sum_up(Layouts *l) {
             if (value && has_layout(value))
                 l->infinite += layout_cost(value) * (3 + (int64_t)value->use_count);
         }
-        if (l->infinite > INT64_MAX / 1024 / (1 + (int64_t)l->nodes)) return false;
+        if (l->infinite > (INT64_C(1) << 58) / (1 + (int64_t)model->use_count)) return false;
     }
     for (size_t i = 0; i < l->graph->inputs.count; i++)
         if (has_layout(l->graph->inputs.items[i]))

@@ -105,7 +105,7 @@ static void change_axes(const LayoutChange *c, uint32_t rank) {
     const int64_t *axes = attr ? attr_ints(attr, &count) : NULL;
     int64_t numbers[LAYOUT_RANK_MOST];
     if (fuse_input(c->node, 1)) renumber(c, 1, rank);
-    if (!axes || count > LAYOUT_RANK_MOST) return;
+    if (!axes) return;
     for (uint32_t i = 0; i < count; i++)
         numbers[i] = layout_axis(axes[i] < 0 ? axes[i] + rank : axes[i], rank);
     node_set_attr_ints(c->node, "axes", numbers, count);
@@ -118,7 +118,7 @@ static void change_slices(const LayoutChange *c, uint32_t rank) {
         return;
     }
     const uint32_t count = (uint32_t)fuse_dim(fuse_input(c->node, STARTS), 0);
-    for (uint32_t i = 0; i < count && i < rank; i++) axes[i] = layout_axis(i, rank);
+    for (uint32_t i = 0; i < count; i++) axes[i] = layout_axis(i, rank);
     if (c->node->input_count <= SLICE_AXES) node_resize_inputs(c->node, SLICE_AXES + 1);
     node_set_input(c->node, SLICE_AXES, fuse_new_ints(c->fuse, c->node->graph, axes, count));
 }
@@ -142,25 +142,11 @@ static Value *turned_constant(const LayoutChange *c, Value *value, uint32_t rank
     return layout_turn(c->fuse, c->node, value, false);
 }
 
-/* True where constant operand i is data that the others are laid out as. */
-static bool is_data(const Node *node, uint32_t i) {
-    const Value *value = fuse_input(node, i);
-    const OpLayout kind = (OpLayout)fuse_record(node)->layout;
-    int64_t rank = value ? fuse_rank(value) : -1, elements = 1;
-    for (int64_t k = 0; k < rank; k++) elements *= fuse_dim(value, k);
-    if (!value || !value_is_constant(value)) return false;
-    if (kind == LAYOUT_EACH) return elements != 1;
-    return i == 0 ||
-           (kind == LAYOUT_WINDOW ? i == 3 && rank == fuse_rank(node->outputs[0])
-                                  : kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
-                                        op_record_gives(fuse_record(node), i));
-}
-
 static void change_inputs(const LayoutChange *c, uint32_t rank) {
     for (uint32_t i = 0; i < c->node->input_count; i++)
         if (layout_follows(c->node, i))
             node_set_input(c->node, i, c->inputs[i]);
-        else if (is_data(c->node, i))
+        else if (layout_is_data(c->node, i))
             node_set_input(c->node, i, turned_constant(c, fuse_input(c->node, i), rank));
 }
 

@@ -42,6 +42,8 @@ static bool each_can(const Node *node, int64_t rank) {
         if (!value || is_single(value)) continue;
         const int64_t of = fuse_rank(value);
         if (of < 0 || of > rank || (of < rank && !value_is_constant(value))) return false;
+        for (int64_t k = 0; of < rank && k < of; k++)
+            if (fuse_dim(value, k) < 0) return false;
     }
     return true;
 }
@@ -68,17 +70,24 @@ static bool axis_can(const Node *node, int64_t rank) {
     return (scale && is_single(scale)) || has_axis(node, rank);
 }
 
-static bool axes_can(const Node *node) {
-    const Value *axes = fuse_input(node, 1);
+/* An axis that there is not must not become one that there is. */
+static bool axes_can(const Node *node, int64_t rank) {
+    const Value *operand = fuse_input(node, 1);
     const Attr *attr = node_attr(node, "axes");
-    return node_attr_int(node, "keepdims", 1) != 0 && (!axes || is_int64(axes)) &&
-           (!attr || !attr->ref);
+    uint32_t count = 0;
+    const int64_t *axes = attr ? attr_ints(attr, &count) : NULL;
+    if (node_attr_int(node, "keepdims", 1) == 0 || (attr && !axes) || count > LAYOUT_RANK_MOST)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (axes[i] < -rank || axes[i] >= rank) return false;
+    return !operand || is_int64(operand);
 }
 
-static bool slices_can(const Node *node) {
+static bool slices_can(const Node *node, int64_t rank) {
     const Value *starts = fuse_input(node, 1), *axes = fuse_input(node, 3);
     if (fuse_opset(node) < 10 || !starts) return false;
-    return axes ? is_int64(axes) : is_int64(starts) && fuse_dim(starts, 0) >= 0;
+    const int64_t count = fuse_dim(starts, 0);
+    return axes ? is_int64(axes) : is_int64(starts) && count >= 0 && count <= rank;
 }
 
 static bool pads_can(const Node *node, int64_t rank) {
@@ -112,8 +121,8 @@ static bool kind_can(const Node *node, int64_t rank) {
     case LAYOUT_DATA: return true;
     case LAYOUT_EACH: return each_can(node, rank);
     case LAYOUT_AXIS: return axis_can(node, rank);
-    case LAYOUT_AXES: return axes_can(node);
-    case LAYOUT_SLICES: return slices_can(node);
+    case LAYOUT_AXES: return axes_can(node, rank);
+    case LAYOUT_SLICES: return slices_can(node, rank);
     case LAYOUT_PADS: return pads_can(node, rank);
     case LAYOUT_SIZES: return sizes_can(node, rank);
     case LAYOUT_WINDOW: return window_can(node, rank);
@@ -138,22 +147,29 @@ bool layout_can(const Node *node) {
     return kind_can(node, rank);
 }
 
-bool layout_follows(const Node *node, uint32_t i) {
+bool layout_is_data(const Node *node, uint32_t i) {
     const Value *value = fuse_input(node, i);
     const OpLayout kind = kind_of(node);
-    if (!value || value_is_constant(value)) return false;
+    if (!value) return false;
     if (kind == LAYOUT_EACH) return !is_single(value);
     if (kind == LAYOUT_WINDOW) return i == 0 || (i == 3 && fuse_rank(value) == rank_of(node));
     return i == 0 || (kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
                       op_record_gives(fuse_record(node), i));
 }
 
+bool layout_follows(const Node *node, uint32_t i) {
+    return layout_is_data(node, i) && !value_is_constant(fuse_input(node, i));
+}
+
 bool layout_is_turn(const Node *node, bool back) {
     uint32_t count;
-    if (!node || kind_of(node) != LAYOUT_ORDER || !node->outputs[0]) return false;
+    if (!node || kind_of(node) != LAYOUT_ORDER || rank_of(node) < 0) return false;
+    const Value *x = fuse_input(node, 0);
     const Attr *attr = node_attr(node, "perm");
     const int64_t *perm = attr ? attr_ints(attr, &count) : NULL;
-    if (!perm || attr->ref || count < LAYOUT_RANK_LEAST || count > LAYOUT_RANK_MOST) return false;
+    if (!x || !perm || attr->ref || fuse_rank(x) != (int64_t)count || count < LAYOUT_RANK_LEAST ||
+        count > LAYOUT_RANK_MOST)
+        return false;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t last = (uint32_t)layout_axis(i, count);
         if (perm[back ? i : last] != (back ? last : i)) return false;
@@ -170,12 +186,17 @@ int64_t layout_gain(const Node *node) {
     double macs = (double)placement_elements(node->outputs[0]);
     for (int64_t i = 1; i < fuse_rank(w); i++)
         if (fuse_dim(w, i) > 0) macs *= (double)fuse_dim(w, i);
-    return macs < 1e15 ? (int64_t)(macs / MACS_PER_ELEMENT) : (int64_t)1e12;
+    return macs < 1e13 ? (int64_t)(macs / MACS_PER_ELEMENT) : (int64_t)3e10;
 }
 
+/* Bounded, so that sums over all readers of all values fit. */
 int64_t layout_cost(const Value *value) {
+    static const uint64_t most = UINT64_C(1) << 34;
     bool moves = fuse_dim(value, 1) != 1;
     for (int64_t i = 2; moves && i < fuse_rank(value); i++)
-        if (fuse_dim(value, i) != 1) return (int64_t)placement_elements(value) + 1;
+        if (fuse_dim(value, i) != 1) {
+            const uint64_t elements = placement_elements(value);
+            return (int64_t)(elements < most ? elements : most) + 1;
+        }
     return 1;
 }

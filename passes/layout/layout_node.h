@@ -22,8 +22,11 @@ static inline int64_t layout_axis(int64_t axis, int64_t rank) {
 /* True where the node can work on channels-last data. */
 bool layout_can(const Node *node);
 
-/* True where operand i of such a node comes with its channels last, too, as what makes it can
- * choose. Constants are none: they are turned when the plan is made. */
+/* True where operand i of such a node is data that is laid out as its result is. */
+bool layout_is_data(const Node *node, uint32_t i);
+
+/* True where what makes such an operand can choose its layout. Constants are turned when the plan is
+ * made. */
 bool layout_follows(const Node *node, uint32_t i);
 
 /* A Transpose from channels last to channels second (`back`), or the other way round. */
