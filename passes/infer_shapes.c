@@ -594,13 +594,43 @@ static uint64_t annotate_graph(Graph *graph) {
     return added;
 }
 
+static bool dims_differ(const ShapeOperand *a, const ShapeOperand *b, uint32_t i) {
+    return a->dims[i].kind == SHAPE_KNOWN && b->dims[i].kind == SHAPE_KNOWN &&
+           !shape_num_same(a->dims[i], b->dims[i]);
+}
+
+/* An input that is an output, too, and declared with two shapes: of the dims in which they differ
+ * nothing is known, as readers may go by either (a strict one goes by the output, as ONNX does).
+ * False where they are one. */
+static bool adopt_neither(Infer *infer, Value *value, const ShapeOperand *output) {
+    if (infer->strict || !value->input || !output->has_rank) return false;
+    ShapeOperand shape = shape_args_of_type(value->input->type, infer->scratch);
+    if (!shape.has_rank) return false;
+    if (shape.rank != output->rank) {
+        if (value->type->kind == TYPE_TENSOR) value_set_type(value, type_plain_tensor(shape.dtype));
+        return true;
+    }
+    ShapeNum *dims = ARENA_ARRAY(infer->scratch, ShapeNum, shape.rank);
+    bool differ = false;
+    for (uint32_t i = 0; i < shape.rank; i++) {
+        bool here = dims_differ(&shape, output, i);
+        dims[i] = here ? (ShapeNum){.kind = SHAPE_UNKNOWN} : shape.dims[i];
+        differ = differ || here;
+    }
+    shape.dims = dims;
+    if (differ)
+        value_set_type(value, shape_args_to_type(&infer->model->arena, value->type, &shape));
+    return differ;
+}
+
 /* What is declared of an output counts as what is known of its value, where nothing better is. */
 static void adopt_outputs(Infer *infer, const Graph *graph) {
     for (size_t i = 0; i < graph->outputs.count; i++) {
         Value *value = graph->outputs.items[i]->use.value;
         const Type *type = graph->outputs.items[i]->decl->type;
         const ShapeOperand declared = shape_args_of_type(type, infer->scratch);
-        if (value->graph != graph || shape_args_of_type(value->type, infer->scratch).has_rank)
+        if (value->graph != graph || adopt_neither(infer, value, &declared) ||
+            shape_args_of_type(value->type, infer->scratch).has_rank)
             continue;
         value_set_type(value, shape_args_to_type(&infer->model->arena, value->type, &declared));
     }
