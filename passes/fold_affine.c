@@ -238,8 +238,7 @@ static bool begin(Affine *a, Fuse *fuse, Node *conv) {
 
 /* True where the node may become the chain's next step: looked at before anything large is read. */
 static bool may_follow(const Node *node) {
-    return node && node->output_count && node->outputs[0] &&
-           (fuse_is(node, "BatchNormalization") || fuse_is(node, "Mul") || fuse_is(node, "Add"));
+    return fuse_is(node, "BatchNormalization") || fuse_is(node, "Mul") || fuse_is(node, "Add");
 }
 
 static void visit(Fuse *fuse, Node *conv) {

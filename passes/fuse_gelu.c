@@ -178,7 +178,7 @@ static void visit(Fuse *fuse, Node *node) {
     Value *x =
         erf ? erf_operand(fuse, node->inputs[0].value) : tanh_operand(fuse, node->inputs[0].value);
     Node *sum = fuse_reader(node->outputs[0]);
-    if (!x || !fuse_takes(x) || !sum || !sum->outputs[0] ||
+    if (!x || !fuse_takes(x) || !fuse_is(sum, "Add") ||
         behind_one(sum->outputs[0]) != node->outputs[0])
         return;
     const Value *gate = sum->outputs[0];

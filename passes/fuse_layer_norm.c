@@ -127,7 +127,7 @@ static bool is_factor(const Value *value, const Norm *norm) {
 /* The next node, of that operator, that has `value` and a factor. */
 static Node *find_affine(const Value *value, const char *op, const Norm *norm, Value **factor) {
     Node *node = fuse_reader(value);
-    if (!fuse_is(node, op) || !node->outputs[0] || fuse_opset(node) < 7) return NULL;
+    if (!fuse_is(node, op) || fuse_opset(node) < 7) return NULL;
     *factor = fuse_other(node, value);
     return is_factor(*factor, norm) ? node : NULL;
 }
@@ -135,7 +135,7 @@ static Node *find_affine(const Value *value, const char *op, const Norm *norm, V
 static void fuse_parts(Fuse *fuse, Node *sqrt) {
     Norm norm = {0};
     Value *bias = NULL;
-    if (!sqrt->outputs[0] || !find_deviation(fuse, sqrt, &norm) || !fuse_takes(norm.x)) return;
+    if (!find_deviation(fuse, sqrt, &norm) || !fuse_takes(norm.x)) return;
     Node *quotient = find_quotient(fuse, sqrt->outputs[0], &norm);
     Node *scaled = quotient ? find_affine(quotient->outputs[0], "Mul", &norm, &norm.scale) : NULL;
     if (!scaled) return;

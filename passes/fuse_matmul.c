@@ -51,7 +51,7 @@ static bool take_term(Chain *chain, Value *term, const Value *y) {
 static bool take_add(Chain *chain) {
     const Value *y = result_of(chain);
     Node *add = fuse_reader(y);
-    if (!fuse_is(add, "Add") || !add->outputs[0]) return false;
+    if (!fuse_is(add, "Add")) return false;
     Value *other = fuse_other(add, y);
     if (fuse_opset(add) < 7 && node_attr_int(add, "broadcast", 0)) return false;
     if (!other || !take_term(chain, other, y)) return false;
@@ -97,7 +97,7 @@ static void take_activation(const Fuse *fuse, Chain *chain) {
         return;
     }
     chain->activation.name = NULL;
-    if (!fuse_is(reader, "Reshape") || fuse_input(reader, 0) != y || !reader->outputs[0]) return;
+    if (!fuse_is(reader, "Reshape") || fuse_input(reader, 0) != y) return;
     if (fuse_find_activation(fuse, reader->outputs[0], &chain->activation))
         chain->reshape = reader;
     else

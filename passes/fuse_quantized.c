@@ -206,7 +206,7 @@ static bool begin(const Fuse *fuse, Node *node, Product *p) {
     *p = (Product){.node = node, .root = node};
     const bool conv = fuse_is(node, "Conv");
     if (!conv && !fuse_is(node, "MatMul") && !fuse_is(node, "Gemm")) return false;
-    if (!fuse_input(node, 1) || !node->outputs[0] || fuse_rank(node->outputs[0]) < 0 ||
+    if (!fuse_input(node, 1) || fuse_rank(node->outputs[0]) < 0 ||
         !quantized_source(fuse, fuse_input(node, 0), &p->x) || !p->x.single)
         return false;
     if (conv ? !quantized_source(fuse, fuse_input(node, 1), &p->w) || !begin_conv(p)
@@ -220,7 +220,7 @@ static bool begin(const Fuse *fuse, Node *node, Product *p) {
 static void take_bias(Product *p) {
     const Value *y = p->root->outputs[0];
     Node *add = fuse_reader(y);
-    if (p->bias || !fuse_is(add, "Add") || !add->outputs[0] || fuse_opset(add) < 7) return;
+    if (p->bias || !fuse_is(add, "Add") || fuse_opset(add) < 7) return;
     Value *bias = fuse_other(add, y);
     const int64_t axis = fuse_is(p->node, "Conv") ? fuse_rank(y) - 1 : 1;
     if (!bias || !is_channels(bias, y, axis, fuse_dim(p->w.bytes, p->channels_axis))) return;
@@ -280,7 +280,7 @@ static void visit_sum(Fuse *fuse, Node *node) {
     Node *root = node;
     const bool sub = fuse_is(node, "Sub");
     if (fuse->faithful || (!sub && !fuse_is(node, "Add")) || fuse_opset(node) < 7) return;
-    if (!node->outputs[0] || fuse_rank(node->outputs[0]) < 0) return;
+    if (fuse_rank(node->outputs[0]) < 0) return;
     for (uint32_t i = 0; i < 2; i++)
         if (!quantized_source(fuse, fuse_input(node, i), &terms[i]) || !terms[i].single) return;
     if (quantized_find_bounds(fuse, node->outputs[0], &activation)) root = activation.nodes[0];
@@ -305,7 +305,7 @@ static void visit_sum(Fuse *fuse, Node *node) {
 /* MatMulInteger's weights, which has no scales: `p->w` says only what they are. */
 static bool begin_integer(Node *node, Product *p) {
     *p = (Product){.op = "QMatMul", .node = node, .root = node};
-    if (!fuse_is(node, "MatMulInteger") || !node->outputs[0]) return false;
+    if (!fuse_is(node, "MatMulInteger")) return false;
     Value *x = fuse_input(node, 0), *w = fuse_input(node, 1), *zero = fuse_input(node, 3);
     if (!x || !w || !fuse_takes_bytes(x) || !fuse_takes_bytes(w) || fuse_rank(x) < 2 ||
         fuse_rank(w) != 2 || (fuse_input(node, 2) && !quantized_is_number(fuse_input(node, 2))))
@@ -327,7 +327,7 @@ static void visit_integer(Fuse *fuse, Node *node) {
     const int64_t columns = fuse_dim(p.w.bytes, p.channels_axis);
     Node *product = fuse_reader(sums);
     Value *factor = fuse_is(product, "Mul") ? fuse_other(product, sums) : NULL;
-    if (!factor || !product->outputs[0] || !is_channels(factor, sums, 1, columns)) return;
+    if (!factor || !is_channels(factor, sums, 1, columns)) return;
     if (!make_weights(fuse, &p, channels_of(&p, p.w.zero))) return;
     p.root = product;
     take_bias(&p);

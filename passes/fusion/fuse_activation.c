@@ -78,7 +78,7 @@ static Node *find_sixth(const Value *value) {
 
 static Node *find_step(const Value *value, const char *op) {
     Node *node = fuse_reader(value);
-    return fuse_is(node, op) && node->outputs[0] ? node : NULL;
+    return fuse_is(node, op) ? node : NULL;
 }
 
 /* x Clip(x + 3, 0, 6) / 6, from the sum on. */

@@ -47,13 +47,17 @@ void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+static bool gives(const Node *node) {
+    return node && node->output_count && node->outputs[0];
+}
+
 bool fuse_is(const Node *node, const char *op) {
-    return node && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
+    return gives(node) && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
            !model_find_function(node->graph->model, node);
 }
 
 const OpRecord *fuse_record(const Node *node) {
-    return node && !model_find_function(node->graph->model, node) ? node_record(node) : NULL;
+    return gives(node) && !model_find_function(node->graph->model, node) ? node_record(node) : NULL;
 }
 
 int64_t fuse_opset(const Node *node) {

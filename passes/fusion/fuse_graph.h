@@ -64,11 +64,11 @@ void fuse_run(PassCtx *ctx, const FuseOptions *options, const FuseVisit *visits)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-/* True where the node is that operator of ai.onnx. */
+/* True where the node is that operator of ai.onnx and gives its first output. */
 bool fuse_is(const Node *node, const char *op);
 
-/* What the node's operator is (op_record.h); NULL for no node, unknown operators and functions of
- * the model. */
+/* What the node's operator is (op_record.h); NULL for no node, unknown operators, functions of the
+ * model, and where the first output is not given. */
 const OpRecord *fuse_record(const Node *node);
 
 /* The version of ai.onnx that the node is of. */

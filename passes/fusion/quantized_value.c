@@ -71,7 +71,7 @@ bool quantized_source(const Fuse *fuse, const Value *value, Quantized *found) {
 
 bool quantized_target(const Fuse *fuse, Node *node, Quantized *found) {
     *found = (Quantized){0};
-    if (!fuse_is(node, "QuantizeLinear") || !node->outputs[0]) return false;
+    if (!fuse_is(node, "QuantizeLinear")) return false;
     const Value *from = fuse_input(node, 0);
     if (!from || !is_float(from)) return false;
     found->bytes = node->outputs[0];

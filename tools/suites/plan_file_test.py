@@ -24,6 +24,7 @@ from onnx import numpy_helper
 from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+NEVER_DONE = 1 << 40
 COLUMNS = 1 << 21 # 8 MiB of weights: more than what is read whole
 args = argparse.Namespace()
 
@@ -78,15 +79,18 @@ class PlanFiles(unittest.TestCase):
         onnx.save(model(), self.model)
         self.assertEqual(demi("compile", self.model, "-o", self.plan).returncode, 0)
         np.save(self.folder / "x.npy", np.arange(8, dtype=np.float32))
-        np.save(self.folder / "trips.npy", np.array(400, np.int64))
 
-    def running(self, change, threads: int) -> tuple[int, str]:  # noqa: ANN001
-        """Exit code and stderr of a run whose plan is changed on the way."""
+    def running(self, change, threads: int, trips: int) -> tuple[int, str]:  # noqa: ANN001
+        """Exit code and stderr of a run whose plan is changed once it is mapped and has begun."""
+        np.save(self.folder / "trips.npy", np.array(trips, np.int64))
         process = subprocess.Popen(
             [args.demi, "run", self.plan, "--input", f"x={self.folder / 'x.npy'}", "--input",
              f"trips={self.folder / 'trips.npy'}", "--threads", str(threads)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.3)
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        while process.poll() is None and str(self.plan) not in maps.read_text():
+            time.sleep(0.01)
+        time.sleep(0.2)
         self.assertIsNone(process.poll(), "the run ended before anything was changed")
         change()
         _, errors = process.communicate(timeout=120)
@@ -96,7 +100,8 @@ class PlanFiles(unittest.TestCase):
         for threads in (1, 2):
             for size in (0, 4096, self.plan.stat().st_size // 2):
                 data = self.plan.read_bytes()
-                code, errors = self.running(lambda s=size: os.truncate(self.plan, s), threads)
+                code, errors = self.running(lambda s=size: os.truncate(self.plan, s), threads,
+                                            NEVER_DONE)
                 with self.subTest(threads=threads, size=size):
                     self.assertEqual((code, errors.count("\n")), (3, 1), errors)
                     self.assertIn("became shorter", errors)
@@ -112,7 +117,7 @@ class PlanFiles(unittest.TestCase):
                 with self.plan.open("r+b") as file:
                     file.write(text)
 
-            code, errors = self.running(change, 2)
+            code, errors = self.running(change, 2, 1000)
             with self.subTest(filler=filler[:1]):
                 self.assertEqual((code, errors), (0, ""))
             self.plan.write_bytes(data)
