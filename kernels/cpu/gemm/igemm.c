@@ -184,6 +184,13 @@ static void bound_bytes(Finish *finish, const IgemmScale *scale) {
     finish->high = fmaxf(fminf(finish->high, most_value), least_value);
 }
 
+void igemm_bounds(const Igemm *g, float *low, float *high) {
+    Finish finish = read_epilogue(g->epilogue);
+    if (g->scale && g->scale->to != DTYPE_FLOAT) bound_bytes(&finish, g->scale);
+    *low = finish.low;
+    *high = finish.high;
+}
+
 static void run_rest(const Finish *finish, const EpilogueBlock *block) {
     if (finish->rest.activation != ACTIVATION_NONE) epilogue_apply(&finish->rest, block);
 }
@@ -236,6 +243,11 @@ static IgemmScale scale_at(const IgemmScale *scale, uint64_t column) {
     return at;
 }
 
+static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t column) {
+    const IgemmByteSum *sum = scale ? scale->sum : NULL;
+    return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
+}
+
 /* All tiles of a block against one panel. The table holds the addresses of so many tiles. */
 static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Job *job = block->job;
@@ -268,6 +280,7 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
                 .y = (char *)g->y + (row * g->y_row + column) * job->element,
                 .y_row = g->y_row,
                 .scale = scale_at(g->scale, column),
+                .z_bytes = z_bytes_at(g->scale, row, column),
                 .bias = e && e->bias ? e->bias + column : NULL,
                 .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
                 .z_row = e ? e->residual_row : 0,
@@ -353,7 +366,6 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     Finish finish;
-    size_t element;      /* bytes of one of y's */
     const void **tables; /* [lanes][taps * IGEMM_PIXELS] */
 } ChannelsJob;
 
@@ -370,11 +382,9 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
             .taps = g->taps,
             .channels = g->columns,
             .count = (uint32_t)count,
-            .is_signed = g->is_signed,
             .weights = g->weights,
-            .y = (char *)g->y + row * g->y_row * job->element,
+            .y = (float *)g->y + row * g->y_row,
             .y_row = g->y_row,
-            .scale = scale_at(g->scale, 0),
             .bias = e ? e->bias : NULL,
             .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
             .z_row = e ? e->residual_row : 0,
@@ -391,8 +401,6 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
 bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {.g = g, .isa = isa_of(g->kind, level), .finish = read_epilogue(g->epilogue)};
     if (!g->rows || !g->columns) return true;
-    job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
-    if (job.element == 1) bound_bytes(&job.finish, g->scale);
     const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;

@@ -2,8 +2,7 @@
 /* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. Quads need VNNI. */
 #include <string.h>
 
-#include "igemm.h"
-#include "simd.h"
+#include "byte_result_avx512.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -57,75 +56,83 @@ CASES(IGEMM_CASE)
 
 #define VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
-AVX512_TARGET static inline __attribute__((always_inline)) void
-finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m512i sum) {
+/* A bit for each column that there is, of at most 64. */
+AVX512_TARGET static inline __attribute__((always_inline)) __mmask64 columns_of(const IgemmTile *t) {
+    return t->columns < 64 ? ((__mmask64)1 << t->columns) - 1 : ~(__mmask64)0;
+}
+
+/* Those of vector v. */
+AVX512_TARGET static inline __attribute__((always_inline)) __mmask16 lanes_of(const IgemmTile *tile,
+                                                                              uint32_t v) {
+    return (__mmask16)(columns_of(tile) >> 16 * v);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const IgemmTile *tile,
+                                                                         uint32_t v, __m512i sum) {
     const IgemmScale *s = &tile->scale;
-    const __mmask16 mask = count == 16 ? 0xffff : avx512_some(count);
-    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + at);
-    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + at);
-    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + at));
-    __m512 v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
-    v = _mm512_min_ps(_mm512_set1_ps(tile->high), _mm512_max_ps(_mm512_set1_ps(tile->low), v));
-    if (s->to == DTYPE_FLOAT) {
-        _mm512_mask_storeu_ps(y, mask, v);
-        return;
-    }
-    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(s->zero));
-    _mm_mask_storeu_epi8(y, mask, _mm512_cvtepi32_epi8(whole));
-}
-
-/* Channels from `at` on, of `count` pixels: a byte and a weight are the low halves of words. */
-AVX512_TARGET static inline __attribute__((always_inline)) void
-channels_part(const IgemmPixels *p, const IgemmTile *tile, const uint32_t count,
-              const bool is_signed, uint64_t at) {
-    const uint32_t left = p->channels - at < 16 ? (uint32_t)(p->channels - at) : 16;
-    const __mmask16 mask = left == 16 ? 0xffff : avx512_some(left);
-    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
-    const void *const *row = p->rows;
-    const int16_t *w = (const int16_t *)p->weights + at;
-    __m512i acc[IGEMM_PIXELS];
-    TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++) acc[i] = _mm512_setzero_si512();
-    for (uint64_t t = 0; t < p->taps; t++, row += count, w += p->channels) {
-        const __m512i weight = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, w));
-        TILE_UNROLL
-        for (uint32_t i = 0; i < count; i++) {
-            const __m128i bytes = _mm_maskz_loadu_epi8(mask, (const char *)row[i] + at);
-            const __m512i x = is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-            acc[i] = _mm512_add_epi32(acc[i], _mm512_madd_epi16(x, weight));
-        }
-    }
-    TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++)
-        finish(tile, (char *)p->y + (i * p->y_row + at) * size, (uint32_t)at, left, acc[i]);
+    const __mmask16 mask = lanes_of(tile, v);
+    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + v * 16);
+    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + v * 16);
+    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + v * 16));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
 }
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
-channels_of(const IgemmPixels *p, const uint32_t count, const bool is_signed) {
-    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
-    for (uint64_t at = 0; at < p->channels; at += 16) channels_part(p, &tile, count, is_signed, at);
-}
-
-AVX512_TARGET static inline __attribute__((always_inline)) void channels_few(const IgemmPixels *p,
-                                                                             const bool is_signed) {
-    if (p->count == 3)
-        channels_of(p, 3, is_signed);
-    else if (p->count == 2)
-        channels_of(p, 2, is_signed);
+store_bytes(const IgemmTile *tile, uint32_t r, const __m512 *v, uint32_t vecs) {
+    const __m512i order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
+    const __m512 four[] = {v[0], v[vecs > 1 ? 1 : 0], v[vecs > 2 ? 2 : 0], v[vecs > 3 ? 3 : 0]};
+    const __m512i bytes = _mm512_permutexvar_epi32(order, byte_end_pack(&end, four));
+    char *y = (char *)tile->y + r * tile->y_row;
+    if (tile->columns == 64)
+        _mm512_storeu_si512(y, bytes);
     else
-        channels_of(p, 1, is_signed);
+        _mm512_mask_storeu_epi8(y, columns_of(tile), bytes);
 }
 
-AVX512_TARGET static void byte_pixels(const IgemmPixels *p) {
-    if (p->count == IGEMM_PIXELS && p->is_signed) {
-        channels_of(p, IGEMM_PIXELS, true);
-    } else if (p->count == IGEMM_PIXELS) {
-        channels_of(p, IGEMM_PIXELS, false);
-    } else if (p->is_signed) {
-        channels_few(p, true);
-    } else {
-        channels_few(p, false);
+/* Not in every micro-kernel. */
+AVX512_TARGET static __attribute__((noinline)) void finish_floats(const IgemmTile *tile, uint32_t r,
+                                                                  const __m512 *v, uint32_t vecs) {
+    float *y = (float *)tile->y + r * tile->y_row;
+    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
+    for (uint32_t i = 0; i < vecs; i++)
+        _mm512_mask_storeu_ps(y + i * 16, lanes_of(tile, i),
+                              _mm512_min_ps(high, _mm512_max_ps(low, v[i])));
+}
+
+AVX512_TARGET static __attribute__((noinline)) void finish_sum(const IgemmTile *tile, uint32_t r,
+                                                               const __m512 *from, uint32_t vecs) {
+    const IgemmByteSum *sum = tile->scale.sum;
+    const char *z = tile->z_bytes + r * sum->z_row;
+    const __m128i flip = _mm_set1_epi8((char)(sum->is_signed ? 128 : 0));
+    const __m512 low = _mm512_set1_ps(sum->low), high = _mm512_set1_ps(sum->high);
+    const __m512 v_factor = _mm512_set1_ps(sum->v_factor), by = _mm512_set1_ps(sum->z_factor);
+    const __m512 shift = _mm512_set1_ps(sum->shift - (sum->is_signed ? 128 * sum->z_factor : 0));
+    __m512 v[IGEMM_VECS_MOST];
+    for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++) v[i] = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < vecs; i++) {
+        const __m128i bytes = _mm_maskz_loadu_epi8(lanes_of(tile, i), z + i * 16);
+        const __m512 other = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, flip)));
+        const __m512 within = _mm512_min_ps(high, _mm512_max_ps(low, from[i]));
+        const __m512 whole =
+            _mm512_roundscale_ps(within, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        v[i] = _mm512_fmadd_ps(whole, v_factor, _mm512_fmadd_ps(other, by, shift));
     }
+    store_bytes(tile, r, v, IGEMM_VECS_MOST);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish_row(const IgemmTile *tile, uint32_t r, const __m512i *sums, const uint32_t vecs) {
+    __m512 v[IGEMM_VECS_MOST];
+    TILE_UNROLL
+    for (uint32_t i = 0; i < vecs; i++) v[i] = scaled(tile, i, sums[i]);
+    if (tile->scale.to == DTYPE_FLOAT)
+        finish_floats(tile, r, v, vecs);
+    else if (tile->scale.sum)
+        finish_sum(tile, r, v, vecs);
+    else
+        store_bytes(tile, r, v, vecs);
 }
 
 #define BYTES_LANES                         16
@@ -134,7 +141,7 @@ AVX512_TARGET static void byte_pixels(const IgemmPixels *p) {
 #define BYTES_LOAD(p)                       _mm512_loadu_si512(p)
 #define BYTES_STORE(p, v)                   _mm512_storeu_si512(p, v)
 #define BYTES_FILL(p)                       _mm512_set1_epi32(p)
-#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#define BYTES_FINISH(tile, r, sums, vecs)   finish_row(tile, r, sums, vecs)
 
 #define BYTES_TARGET          VNNI_TARGET
 #define BYTES_NAME(x)         quads_##x
@@ -160,7 +167,7 @@ const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
         [IGEMM_FLOAT] = ISA(igemm, igemm_pixels),
         [IGEMM_QUADS] = ISA(quads, NULL),
-        [IGEMM_PAIRS] = ISA(pairs, byte_pixels),
+        [IGEMM_PAIRS] = ISA(pairs, NULL),
     };
     return &isas[kind];
 }

@@ -4,13 +4,14 @@
  * is turned before and after. Depthwise ones go channel by channel. */
 #include <string.h>
 
+#include "byte_channels.h"
 #include "byte_rows.h"
 #include "conv_last.h"
 #include "kernel_functions.h"
 #include "kernel_strided.h"
 
 /* Channels of a pixel up to which rows of taps are taken together. */
-enum { FEW_CHANNELS = 16, X_ZERO = 2 };
+enum { FEW_CHANNELS = 16, X_ZERO = 2, Z = 8, V_FACTOR, Z_FACTOR, SUM_SHIFT, SUM_LOW, SUM_HIGH };
 
 typedef struct QConv {
     Window window;
@@ -67,10 +68,10 @@ static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data
         }
         sums[f] = (int32_t)sum;
     }
-    int16_t *by_tap = to;
-    for (uint64_t c = 0; conv->by_channel && c < filters; c++)
-        for (uint64_t t = 0; t < taps; t++) by_tap[t * filters + c] = data[c * taps + t];
-    if (conv->by_channel) return true;
+    if (conv->by_channel) {
+        byte_channels_pack(byte_channels_isa(conv->level), to, data, filters, taps);
+        return true;
+    }
     for (uint64_t g = 0; g < groups; g++) {
         IgemmWeights group = weights_of(conv, data + g * conv->filters * filter);
         if (conv->by_row) {
@@ -132,8 +133,9 @@ static bool conv_make(KernelCall *call, QConv *conv) {
         group.taps = window->taps / (uint64_t)across->taps;
         group.depth = conv->channels * (uint64_t)across->taps;
     }
-    conv->group_size =
-        conv->by_channel ? w->count * sizeof(int16_t) : igemm_packed_size(&group, conv->level);
+    conv->group_size = conv->by_channel ? byte_channels_size(byte_channels_isa(conv->level),
+                                                             window->groups, window->taps)
+                                        : igemm_packed_size(&group, conv->level);
     return true;
 }
 
@@ -162,14 +164,12 @@ static bool run_channels(KernelCall *call, const QConv *conv, const void *x, int
     memset(padding, zero, channels);
     const ConvPixels pixels = {&conv->window, x, padding, channels};
     Igemm product = *given;
-    product.kind = IGEMM_PAIRS;
     product.taps = conv->window.taps;
-    product.depth = 1;
     product.columns = channels;
     product.find = conv_pixels_find;
     product.source = &pixels;
     product.is_signed = call->inputs[0].dtype == DTYPE_INT8;
-    return igemm_channels(call, &product, conv->level);
+    return byte_channels_run(call, &product, byte_channels_isa(conv->level));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -271,7 +271,8 @@ static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y
     }
     if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;
     Words words = {.rows = {.kind = conv->kind, .dtype = call->inputs[0].dtype, .zero = zero}};
-    const int32_t moved = conv->by_channel ? zero : byte_rows_zero(&words.rows);
+    const bool as_is = conv->by_channel && conv->kind != IGEMM_QUADS;
+    const int32_t moved = as_is ? zero : byte_rows_zero(&words.rows);
     const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(conv));
     if (!byte_scale_make(call, sums, moved, filters, &scale)) return false;
     const Igemm product = {.kind = conv->kind,
