@@ -90,10 +90,14 @@ finish(const IgemmTile *tile, uint32_t r, uint32_t at, __m256i sum) {
 }
 
 AVX2_TARGET static inline __attribute__((always_inline)) void
-finish_row(const IgemmTile *tile, uint32_t r, const __m256i *sums, const uint32_t vecs) {
+finish_all(const IgemmTile *tile, __m256i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST],
+           const uint32_t rows, const uint32_t vecs) {
     TILE_UNROLL
-    for (uint32_t v = 0; v < vecs; v++)
-        if (v * 8 < tile->columns) finish(tile, r, v * 8, sums[v]);
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t v = 0; v < vecs; v++)
+            if (v * 8 < tile->columns) finish(tile, r, v * 8, acc[r][v]);
+    }
 }
 
 #define BYTES_TARGET                        AVX2_TARGET
@@ -105,7 +109,7 @@ finish_row(const IgemmTile *tile, uint32_t r, const __m256i *sums, const uint32_
 #define BYTES_STORE(p, v)                   _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define BYTES_FILL(p)                       _mm256_set1_epi32(p)
 #define BYTES_STEP(acc, a, b)               _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
-#define BYTES_FINISH(tile, r, sums, vecs)   finish_row(tile, r, sums, vecs)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish_all(tile, acc, rows, vecs)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 

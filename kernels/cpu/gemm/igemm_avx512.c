@@ -78,61 +78,70 @@ AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const I
 }
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
-store_bytes(const IgemmTile *tile, uint32_t r, const __m512 *v, uint32_t vecs) {
+store_bytes(const IgemmTile *tile, uint32_t r, const ByteEnd *end, const __m512 *v) {
     const __m512i order =
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
-    const __m512 four[] = {v[0], v[vecs > 1 ? 1 : 0], v[vecs > 2 ? 2 : 0], v[vecs > 3 ? 3 : 0]};
-    const __m512i bytes = _mm512_permutexvar_epi32(order, byte_end_pack(&end, four));
-    char *y = (char *)tile->y + r * tile->y_row;
-    if (tile->columns == 64)
-        _mm512_storeu_si512(y, bytes);
-    else
-        _mm512_mask_storeu_epi8(y, columns_of(tile), bytes);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, byte_end_pack(end, v));
+    _mm512_mask_storeu_epi8((char *)tile->y + r * tile->y_row, columns_of(tile), bytes);
 }
 
-/* Not in every micro-kernel. */
-AVX512_TARGET static __attribute__((noinline)) void finish_floats(const IgemmTile *tile, uint32_t r,
-                                                                  const __m512 *v, uint32_t vecs) {
-    float *y = (float *)tile->y + r * tile->y_row;
-    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
-    for (uint32_t i = 0; i < vecs; i++)
-        _mm512_mask_storeu_ps(y + i * 16, lanes_of(tile, i),
-                              _mm512_min_ps(high, _mm512_max_ps(low, v[i])));
-}
-
-AVX512_TARGET static __attribute__((noinline)) void finish_sum(const IgemmTile *tile, uint32_t r,
-                                                               const __m512 *from, uint32_t vecs) {
-    const IgemmByteSum *sum = tile->scale.sum;
-    const char *z = tile->z_bytes + r * sum->z_row;
+AVX512_TARGET static inline __attribute__((always_inline)) __m512
+add_bytes(const IgemmByteSum *sum, __m128i bytes, __m512 v) {
     const __m128i flip = _mm_set1_epi8((char)(sum->is_signed ? 128 : 0));
-    const __m512 low = _mm512_set1_ps(sum->low), high = _mm512_set1_ps(sum->high);
-    const __m512 v_factor = _mm512_set1_ps(sum->v_factor), by = _mm512_set1_ps(sum->z_factor);
+    const __m512 z_factor = _mm512_set1_ps(sum->z_factor);
     const __m512 shift = _mm512_set1_ps(sum->shift - (sum->is_signed ? 128 * sum->z_factor : 0));
+    const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, flip)));
+    v = _mm512_min_ps(_mm512_set1_ps(sum->high), _mm512_max_ps(_mm512_set1_ps(sum->low), v));
+    v = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm512_fmadd_ps(v, _mm512_set1_ps(sum->v_factor), _mm512_fmadd_ps(z, z_factor, shift));
+}
+
+/* Results that are float, and those that bytes are added to: once, not in every micro-kernel. */
+AVX512_TARGET static __attribute__((noinline)) void finish_others(const IgemmTile *tile,
+                                                                  const __m512i *sums,
+                                                                  uint32_t rows, uint32_t vecs) {
+    const IgemmByteSum *sum = tile->scale.sum;
+    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
+    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
     __m512 v[IGEMM_VECS_MOST];
     for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++) v[i] = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < vecs; i++) {
-        const __m128i bytes = _mm_maskz_loadu_epi8(lanes_of(tile, i), z + i * 16);
-        const __m512 other = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, flip)));
-        const __m512 within = _mm512_min_ps(high, _mm512_max_ps(low, from[i]));
-        const __m512 whole =
-            _mm512_roundscale_ps(within, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        v[i] = _mm512_fmadd_ps(whole, v_factor, _mm512_fmadd_ps(other, by, shift));
+    for (uint32_t r = 0; r < rows; r++, sums += vecs) {
+        const char *z = sum ? tile->z_bytes + r * sum->z_row : NULL;
+        float *y = (float *)tile->y + r * tile->y_row;
+        for (uint32_t i = 0; i < vecs; i++) {
+            const __mmask16 mask = lanes_of(tile, i);
+            v[i] = scaled(tile, i, sums[i]);
+            if (z) v[i] = add_bytes(sum, _mm_maskz_loadu_epi8(mask, z + i * 16), v[i]);
+            if (tile->scale.to == DTYPE_FLOAT)
+                _mm512_mask_storeu_ps(y + i * 16, mask,
+                                      _mm512_min_ps(high, _mm512_max_ps(low, v[i])));
+        }
+        if (tile->scale.to != DTYPE_FLOAT) store_bytes(tile, r, &end, v);
     }
-    store_bytes(tile, r, v, IGEMM_VECS_MOST);
 }
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
-finish_row(const IgemmTile *tile, uint32_t r, const __m512i *sums, const uint32_t vecs) {
-    __m512 v[IGEMM_VECS_MOST];
+finish(const IgemmTile *tile, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], const uint32_t rows,
+       const uint32_t vecs) {
+    if (tile->scale.to == DTYPE_FLOAT || tile->scale.sum) {
+        __m512i sums[IGEMM_ROWS_MOST * IGEMM_VECS_MOST];
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            TILE_UNROLL
+            for (uint32_t i = 0; i < vecs; i++) sums[r * vecs + i] = acc[r][i];
+        }
+        finish_others(tile, sums, rows, vecs);
+        return;
+    }
+    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
     TILE_UNROLL
-    for (uint32_t i = 0; i < vecs; i++) v[i] = scaled(tile, i, sums[i]);
-    if (tile->scale.to == DTYPE_FLOAT)
-        finish_floats(tile, r, v, vecs);
-    else if (tile->scale.sum)
-        finish_sum(tile, r, v, vecs);
-    else
-        store_bytes(tile, r, v, vecs);
+    for (uint32_t r = 0; r < rows; r++) {
+        __m512 v[IGEMM_VECS_MOST];
+        TILE_UNROLL
+        for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
+            v[i] = i < vecs ? scaled(tile, i, acc[r][i]) : v[0];
+        store_bytes(tile, r, &end, v);
+    }
 }
 
 #define BYTES_LANES                         16
@@ -141,7 +150,7 @@ finish_row(const IgemmTile *tile, uint32_t r, const __m512i *sums, const uint32_
 #define BYTES_LOAD(p)                       _mm512_loadu_si512(p)
 #define BYTES_STORE(p, v)                   _mm512_storeu_si512(p, v)
 #define BYTES_FILL(p)                       _mm512_set1_epi32(p)
-#define BYTES_FINISH(tile, r, sums, vecs)   finish_row(tile, r, sums, vecs)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish(tile, acc, rows, vecs)
 
 #define BYTES_TARGET          VNNI_TARGET
 #define BYTES_NAME(x)         quads_##x

@@ -119,6 +119,11 @@ static void finish_row(const IgemmTile *tile, uint32_t r, const Sums *sums, uint
     }
 }
 
+static void finish(const IgemmTile *tile, Sums acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], uint32_t rows,
+                   uint32_t vecs) {
+    for (uint32_t r = 0; r < rows; r++) finish_row(tile, r, acc[r], vecs);
+}
+
 #define BYTES_TARGET
 #define BYTES_NAME(x)                       pairs_##x
 #define BYTES_LANES                         4
@@ -128,7 +133,7 @@ static void finish_row(const IgemmTile *tile, uint32_t r, const Sums *sums, uint
 #define BYTES_STORE(p, v)                   memcpy(p, &(v), sizeof(v))
 #define BYTES_FILL(p)                       sums_fill(p)
 #define BYTES_STEP(acc, a, b)               sums_step(acc, a, b)
-#define BYTES_FINISH(tile, r, sums, vecs)   finish_row(tile, r, sums, vecs)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish(tile, acc, rows, vecs)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 

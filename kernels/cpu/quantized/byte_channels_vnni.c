@@ -13,6 +13,12 @@
 
 enum { QUAD = 4, VECTORS = 4, LANES = 16 };
 
+/* What functions are made for: channels of a block, rows of int8. */
+typedef struct Form {
+    uint32_t width;
+    bool is_signed;
+} Form;
+
 /* A block of `width` channels, of which there are `mask`; that many pixels from `first` on. */
 typedef struct Place {
     const BytePixels *p;
@@ -27,7 +33,8 @@ static inline const char *bytes_of(const Place *place, const void *const *rows, 
     return (const char *)rows[place->first + (i < most ? i : most)] + place->at;
 }
 
-VNNI_TARGET ALWAYS __m512i load(const Place *place, const void *const *rows, const uint32_t width) {
+VNNI_TARGET ALWAYS __m512i load_bytes(const Place *place, const void *const *rows,
+                                      const uint32_t width) {
     if (width == 64)
         return place->whole ? _mm512_loadu_si512(bytes_of(place, rows, 0))
                             : _mm512_maskz_loadu_epi8(place->mask, bytes_of(place, rows, 0));
@@ -44,6 +51,18 @@ VNNI_TARGET ALWAYS __m512i load(const Place *place, const void *const *rows, con
     return _mm512_inserti32x4(all, _mm_maskz_loadu_epi8(mask, bytes_of(place, rows, 3)), 3);
 }
 
+VNNI_TARGET ALWAYS __m512i load(const Place *place, const void *const *rows, const Form form) {
+    const __m512i bytes = load_bytes(place, rows, form.width);
+    return form.is_signed ? _mm512_xor_si512(bytes, _mm512_set1_epi8((char)128)) : bytes;
+}
+
+VNNI_TARGET ALWAYS void add_words(__m512i *acc, const __m512i *words, const int32_t *w) {
+    TILE_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        acc[v] = _mm512_dpbusd_epi32(acc[v], words[v], _mm512_loadu_si512(w + v * LANES));
+}
+
+/* Four taps. */
 VNNI_TARGET ALWAYS void add_taps(__m512i *acc, const __m512i *x, const int32_t *w) {
     const __m512i low01 = _mm512_unpacklo_epi8(x[0], x[1]);
     const __m512i high01 = _mm512_unpackhi_epi8(x[0], x[1]);
@@ -52,29 +71,39 @@ VNNI_TARGET ALWAYS void add_taps(__m512i *acc, const __m512i *x, const int32_t *
     const __m512i words[] = {
         _mm512_unpacklo_epi16(low01, low23), _mm512_unpackhi_epi16(low01, low23),
         _mm512_unpacklo_epi16(high01, high23), _mm512_unpackhi_epi16(high01, high23)};
-    TILE_UNROLL
-    for (int v = 0; v < VECTORS; v++)
-        acc[v] = _mm512_dpbusd_epi32(acc[v], words[v], _mm512_loadu_si512(w + v * LANES));
+    add_words(acc, words, w);
 }
 
-VNNI_TARGET ALWAYS void sum_up(const Place *place, __m512i *acc, const uint32_t width) {
+/* One, and three whose weights are 0. */
+VNNI_TARGET ALWAYS void add_tap(__m512i *acc, __m512i x, const int32_t *w) {
+    const __m512i low = _mm512_unpacklo_epi8(x, x), high = _mm512_unpackhi_epi8(x, x);
+    const __m512i words[] = {_mm512_unpacklo_epi16(low, low), _mm512_unpackhi_epi16(low, low),
+                             _mm512_unpacklo_epi16(high, high), _mm512_unpackhi_epi16(high, high)};
+    add_words(acc, words, w);
+}
+
+VNNI_TARGET ALWAYS void sum_up(const Place *place, __m512i *acc, const Form form) {
     const BytePixels *p = place->p;
-    const __m512i flip = _mm512_set1_epi8((char)(p->is_signed ? 128 : 0));
+    const uint64_t stride = p->stride;
     const int32_t *w = (const int32_t *)p->weights + place->at * ((p->taps + QUAD - 1) / QUAD);
     const int32_t *offset = p->offset + place->at;
     TILE_UNROLL
     for (int v = 0; v < VECTORS; v++) acc[v] = _mm512_loadu_si512(offset + v * LANES);
     const void *const *rows = p->rows;
-    uint64_t t = 0;
-    for (; t < p->taps; t += QUAD, rows += QUAD * p->stride, w += VECTORS * LANES) {
-        const uint64_t left = p->taps - t; /* weights behind the last tap are 0 */
-        const uint64_t step[] = {0, left > 1 ? p->stride : 0, left > 2 ? 2 * p->stride : 0,
-                                 left > 3 ? 3 * p->stride : 0};
-        __m512i x[QUAD];
-        TILE_UNROLL
-        for (int i = 0; i < QUAD; i++)
-            x[i] = _mm512_xor_si512(load(place, rows + step[i], width), flip);
+    uint64_t left = p->taps;
+    for (; left >= QUAD; left -= QUAD, rows += QUAD * stride, w += VECTORS * LANES) {
+        const __m512i x[] = {load(place, rows, form), load(place, rows + stride, form),
+                             load(place, rows + 2 * stride, form),
+                             load(place, rows + 3 * stride, form)};
         add_taps(acc, x, w);
+    }
+    if (left > 1) {
+        const void *const *third = rows + (left > 2 ? 2 * stride : 0);
+        const __m512i x[] = {load(place, rows, form), load(place, rows + stride, form),
+                             load(place, third, form), load(place, rows, form)};
+        add_taps(acc, x, w);
+    } else if (left) {
+        add_tap(acc, load(place, rows, form), w);
     }
 }
 
@@ -125,8 +154,8 @@ VNNI_TARGET ALWAYS void finish(const Place *place, const ByteEnd *end, const __m
     store_floats(place, values, width);
 }
 
-VNNI_TARGET ALWAYS void run_block(const BytePixels *p, uint64_t at, const uint32_t width) {
-    const uint64_t left = p->channels - at, pixels = 64 / width;
+VNNI_TARGET ALWAYS void run_block(const BytePixels *p, uint64_t at, const Form form) {
+    const uint64_t left = p->channels - at, pixels = 64 / form.width;
     const ByteEnd end = byte_end(&p->scale, p->low, p->high);
     Place place = {.p = p, .at = at, .whole = left >= 64};
     place.mask = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
@@ -134,21 +163,32 @@ VNNI_TARGET ALWAYS void run_block(const BytePixels *p, uint64_t at, const uint32
         const uint64_t rest = p->count - place.first;
         __m512i acc[VECTORS];
         place.count = rest < pixels ? rest : pixels;
-        sum_up(&place, acc, width);
-        finish(&place, &end, acc, width);
+        sum_up(&place, acc, form);
+        finish(&place, &end, acc, form.width);
     }
 }
 
-VNNI_TARGET static void pixels_vnni(const BytePixels *p) {
+#define BLOCK(name, width, is_signed)                                                              \
+    VNNI_TARGET static void name(const BytePixels *p, uint64_t at) {                               \
+        run_block(p, at, (Form){width, is_signed});                                                \
+    }
+BLOCK(block_64_u8, 64, false)
+BLOCK(block_32_u8, 32, false)
+BLOCK(block_16_u8, 16, false)
+BLOCK(block_64_i8, 64, true)
+BLOCK(block_32_i8, 32, true)
+BLOCK(block_16_i8, 16, true)
+
+static void pixels_vnni(const BytePixels *p) {
     const ByteChannelsIsa *isa = byte_channels_vnni();
     for (uint64_t at = 0; at < p->channels; at += isa->block) {
         const uint64_t width = byte_channels_width(isa, p->channels - at);
         if (width == 64)
-            run_block(p, at, 64);
+            (p->is_signed ? block_64_i8 : block_64_u8)(p, at);
         else if (width == 32)
-            run_block(p, at, 32);
+            (p->is_signed ? block_32_i8 : block_32_u8)(p, at);
         else
-            run_block(p, at, 16);
+            (p->is_signed ? block_16_i8 : block_16_u8)(p, at);
     }
 }
 
