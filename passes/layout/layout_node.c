@@ -152,7 +152,8 @@ bool layout_is_data(const Node *node, uint32_t i) {
     const OpLayout kind = kind_of(node);
     if (!value) return false;
     if (kind == LAYOUT_EACH) return !is_single(value);
-    if (kind == LAYOUT_WINDOW) return i == 0 || (i == 3 && fuse_rank(value) == rank_of(node));
+    if (kind == LAYOUT_WINDOW)
+        return i == 0 || (i > 2 && fuse_rank(value) == rank_of(node) && !is_single(value));
     return i == 0 || (kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
                       op_record_gives(fuse_record(node), i));
 }

@@ -15,8 +15,8 @@ typedef struct ByteEnd {
 } ByteEnd;
 
 /* low and high are within the type less its zero point. */
-AVX512_TARGET static inline __attribute__((always_inline)) ByteEnd
-byte_end(const IgemmScale *scale, float low, float high) {
+AVX512_TARGET static inline __attribute__((always_inline)) ByteEnd byte_end(const IgemmScale *scale,
+                                                                            float low, float high) {
     const int32_t flip = scale->to == DTYPE_INT8 ? 128 : 0, zero = scale->zero + flip;
     return (ByteEnd){
         .most = _mm512_set1_ps(0x1p30f),

@@ -54,7 +54,7 @@ typedef struct IgemmByteSum {
     uint64_t z_row;
     bool is_signed;
     float v_factor, z_factor, shift;
-    float low, high; /* of v: integers */
+    float low, high; /* of v */
 } IgemmByteSum;
 
 /* One call of a micro-kernel. */

@@ -57,7 +57,8 @@ CASES(IGEMM_CASE)
 #define VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
 /* A bit for each column that there is, of at most 64. */
-AVX512_TARGET static inline __attribute__((always_inline)) __mmask64 columns_of(const IgemmTile *t) {
+AVX512_TARGET static inline __attribute__((always_inline)) __mmask64
+columns_of(const IgemmTile *t) {
     return t->columns < 64 ? ((__mmask64)1 << t->columns) - 1 : ~(__mmask64)0;
 }
 
@@ -79,8 +80,7 @@ AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const I
 
 AVX512_TARGET static inline __attribute__((always_inline)) void
 store_bytes(const IgemmTile *tile, uint32_t r, const ByteEnd *end, const __m512 *v) {
-    const __m512i order =
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i bytes = _mm512_permutexvar_epi32(order, byte_end_pack(end, v));
     _mm512_mask_storeu_epi8((char *)tile->y + r * tile->y_row, columns_of(tile), bytes);
 }
@@ -97,9 +97,8 @@ add_bytes(const IgemmByteSum *sum, __m128i bytes, __m512 v) {
 }
 
 /* Results that are float, and those that bytes are added to: once, not in every micro-kernel. */
-AVX512_TARGET static __attribute__((noinline)) void finish_others(const IgemmTile *tile,
-                                                                  const __m512i *sums,
-                                                                  uint32_t rows, uint32_t vecs) {
+AVX512_TARGET static __attribute__((noinline)) void
+finish_others(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
     const IgemmByteSum *sum = tile->scale.sum;
     const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
     const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);

@@ -218,8 +218,8 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     }
     uint8_t *z = arena_alloc(&arena, c->rows * c->columns + 1);
     for (uint64_t i = 0; i < c->rows * c->columns; i++) z[i] = (uint8_t)random_below(256);
-    const IgemmByteSum sum = {
-        z, c->columns, random_below(2), 0.7f, -0.3f, 11.5f, -33, (float)random_below(70)};
+    const IgemmByteSum sum = {z,     c->columns, random_below(2),        0.7f, -0.3f,
+                              11.5f, -33,        (float)random_below(70)};
     const bool adds = to != DTYPE_FLOAT && c->residual;
     const IgemmScale scale = {
         factor, shift, offset, to == DTYPE_UINT8 ? 117 : 3, to, adds ? &sum : NULL};
@@ -239,7 +239,7 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
                 for (uint64_t k = 0; k < c->depth; k++) {
                     const void *x = at[r * c->taps + t];
                     total += (each == 4 ? ((const uint8_t *)x)[k] : ((const int16_t *)x)[k]) *
-                           w[(t * c->depth + k) * c->columns + n];
+                             w[(t * c->depth + k) * c->columns + n];
                 }
             double v = (double)total * (double)factor[n] + (double)shift[n];
             double slack = 0.5001; /* ties and float's error may go either way */
@@ -259,8 +259,7 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
             const double least = to == DTYPE_INT8 ? -128 : 0, most = least + 255;
             const double want = fmin(fmax(v + scale.zero, least), most);
             const int value = to == DTYPE_INT8 ? (int8_t)*got : *got;
-            if (!(fabs(value - want) <= slack))
-                fail_msg("%d, expected %g", value, want);
+            if (!(fabs(value - want) <= slack)) fail_msg("%d, expected %g", value, want);
         }
     arena_free(&arena);
 }

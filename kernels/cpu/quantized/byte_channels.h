@@ -20,7 +20,7 @@ enum { BYTE_CHANNELS_BLOCK = 64 }; /* most channels of a block */
 typedef struct BytePixels {
     const void *const *rows; /* [taps][stride]: addresses of [channels] bytes */
     uint64_t taps, stride, count, channels;
-    const void *weights;        /* packed */
+    const void *weights;         /* packed */
     const float *factor, *shift; /* [blocks][block], in the order of sums */
     const int32_t *offset;
     IgemmScale scale; /* the type and zero point; its arrays are not used */

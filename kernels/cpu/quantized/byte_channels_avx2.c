@@ -49,8 +49,7 @@ AVX2_TARGET ALWAYS __m256 scaled(const BytePixels *p, uint64_t at, __m256i sum) 
 }
 
 /* Channels 0 to 3 and 8 to 11 are in v[0], the others in v[1]. */
-AVX2_TARGET ALWAYS void store_floats(const __m256 *v, float *y,
-                                     uint64_t count) {
+AVX2_TARGET ALWAYS void store_floats(const __m256 *v, float *y, uint64_t count) {
     float values[BLOCK];
     _mm256_storeu_ps(values, _mm256_permute2f128_ps(v[0], v[1], 0x20));
     _mm256_storeu_ps(values + LANES, _mm256_permute2f128_ps(v[0], v[1], 0x31));

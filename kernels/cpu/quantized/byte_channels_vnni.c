@@ -148,9 +148,9 @@ VNNI_TARGET ALWAYS void finish(const Place *place, const ByteEnd *end, const __m
     }
     float values[VECTORS * LANES];
     for (int i = 0; i < VECTORS; i++)
-        _mm512_storeu_ps(values + i * LANES,
-                         _mm512_min_ps(_mm512_set1_ps(p->high),
-                                       _mm512_max_ps(_mm512_set1_ps(p->low), v[i])));
+        _mm512_storeu_ps(
+            values + i * LANES,
+            _mm512_min_ps(_mm512_set1_ps(p->high), _mm512_max_ps(_mm512_set1_ps(p->low), v[i])));
     store_floats(place, values, width);
 }
 
