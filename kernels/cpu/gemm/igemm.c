@@ -248,7 +248,7 @@ static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t co
     return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
 }
 
-/* All tiles of a block against one panel. The table holds the addresses of so many tiles. */
+/* All tiles of a block against one panel. */
 static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Job *job = block->job;
     const Igemm *g = job->g;
@@ -266,7 +266,8 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
             const uint64_t r = tile_begin(block, i, tiles), row = block->row + r;
             const uint32_t rows = (uint32_t)(tile_begin(block, i + 1, tiles) - r);
             const IgemmTile tile = {
-                .rows = block->table + r * g->taps + piece.tap * rows,
+                .rows = block->table + piece.tap * block->rows + r,
+                .row_step = block->rows,
                 .taps = piece.taps,
                 .depth = piece.depth,
                 .skip = piece.skip,
@@ -297,18 +298,11 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
 
 static void run_block(Block *block, uint64_t first, uint64_t end) {
     const Igemm *g = block->job->g;
-    uint64_t found = 0;
+    const Panels *panels = &block->job->panels;
+    g->find(g->source, block->row, (uint32_t)block->rows, block->table);
     for (uint64_t panel = first; panel < end; panel++) {
-        const Panels *panels = &block->job->panels;
         const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
-        const uint64_t tiles = tile_count(block->job->isa, vecs, block->rows);
-        for (uint64_t i = 0; tiles != found && i < tiles; i++) {
-            const uint64_t r = tile_begin(block, i, tiles);
-            g->find(g->source, block->row + r, (uint32_t)(tile_begin(block, i + 1, tiles) - r),
-                    block->table + r * g->taps);
-        }
-        found = tiles;
-        run_panel(block, panel, tiles);
+        run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows));
     }
 }
 
