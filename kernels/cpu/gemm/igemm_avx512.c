@@ -85,43 +85,76 @@ store_bytes(const IgemmTile *tile, uint32_t r, const ByteEnd *end, const __m512 
     _mm512_mask_storeu_epi8((char *)tile->y + r * tile->y_row, columns_of(tile), bytes);
 }
 
-AVX512_TARGET static inline __attribute__((always_inline)) __m512
-add_bytes(const IgemmByteSum *sum, __m128i bytes, __m512 v) {
-    const __m128i flip = _mm_set1_epi8((char)(sum->is_signed ? 128 : 0));
-    const __m512 z_factor = _mm512_set1_ps(sum->z_factor);
-    const __m512 shift = _mm512_set1_ps(sum->shift - (sum->is_signed ? 128 * sum->z_factor : 0));
-    const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, flip)));
-    v = _mm512_min_ps(_mm512_set1_ps(sum->high), _mm512_max_ps(_mm512_set1_ps(sum->low), v));
-    v = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return _mm512_fmadd_ps(v, _mm512_set1_ps(sum->v_factor), _mm512_fmadd_ps(z, z_factor, shift));
+/* What is said of bytes that are added; those of int8 are moved by 128. */
+typedef struct ByteSum {
+    __m512 low, high, v_factor, z_factor, shift;
+    __m128i flip;
+} ByteSum;
+
+AVX512_TARGET static inline __attribute__((always_inline)) ByteSum
+byte_sum(const IgemmByteSum *sum) {
+    const float moved = sum->is_signed ? 128 * sum->z_factor : 0;
+    return (ByteSum){_mm512_set1_ps(sum->low),           _mm512_set1_ps(sum->high),
+                     _mm512_set1_ps(sum->v_factor),      _mm512_set1_ps(sum->z_factor),
+                     _mm512_set1_ps(sum->shift - moved), _mm_set1_epi8((char)(sum->is_signed << 7))};
 }
 
-/* Results that are float, and those that bytes are added to: once, not in every micro-kernel. */
-AVX512_TARGET static __attribute__((noinline)) void
-finish_others(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
-    const IgemmByteSum *sum = tile->scale.sum;
+AVX512_TARGET static inline __attribute__((always_inline)) __m512 add_bytes(const ByteSum *sum,
+                                                                            __m128i bytes,
+                                                                            __m512 v) {
+    const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, sum->flip)));
+    v = _mm512_min_ps(sum->high, _mm512_max_ps(sum->low, v));
+    v = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm512_fmadd_ps(v, sum->v_factor, _mm512_fmadd_ps(z, sum->z_factor, sum->shift));
+}
+
+/* Once for all micro-kernels of so many vectors. */
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish_sums(const IgemmTile *given, const __m512i *sums, uint32_t rows, const uint32_t vecs) {
+    const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
+    const IgemmByteSum *from = tile->scale.sum;
+    const ByteSum sum = byte_sum(from);
     const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
-    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
-    __m512 v[IGEMM_VECS_MOST];
-    for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++) v[i] = _mm512_setzero_ps();
-    for (uint32_t r = 0; r < rows; r++, sums += vecs) {
-        const char *z = sum ? tile->z_bytes + r * sum->z_row : NULL;
-        float *y = (float *)tile->y + r * tile->y_row;
-        for (uint32_t i = 0; i < vecs; i++) {
-            const __mmask16 mask = lanes_of(tile, i);
-            v[i] = scaled(tile, i, sums[i]);
-            if (z) v[i] = add_bytes(sum, _mm_maskz_loadu_epi8(mask, z + i * 16), v[i]);
-            if (tile->scale.to == DTYPE_FLOAT)
-                _mm512_mask_storeu_ps(y + i * 16, mask,
-                                      _mm512_min_ps(high, _mm512_max_ps(low, v[i])));
-        }
-        if (tile->scale.to != DTYPE_FLOAT) store_bytes(tile, r, &end, v);
+    const char *z = tile->z_bytes;
+    const uint64_t z_row = from->z_row;
+    for (uint32_t r = 0; r < rows; r++, sums += vecs, z += z_row) {
+        __m512 v[IGEMM_VECS_MOST];
+        TILE_UNROLL
+        for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
+            v[i] = i < vecs ? add_bytes(&sum, _mm_maskz_loadu_epi8(lanes_of(tile, i), z + i * 16),
+                                        scaled(tile, i, sums[i]))
+                            : v[0];
+        store_bytes(tile, r, &end, v);
     }
 }
 
+AVX512_TARGET static __attribute__((noinline)) void
+finish_sum_of(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
+    if (vecs == 4)
+        finish_sums(tile, sums, rows, 4);
+    else if (vecs == 3)
+        finish_sums(tile, sums, rows, 3);
+    else if (vecs == 2)
+        finish_sums(tile, sums, rows, 2);
+    else
+        finish_sums(tile, sums, rows, 1);
+}
+
+AVX512_TARGET static __attribute__((noinline)) void finish_floats(const IgemmTile *tile,
+                                                                  const __m512i *sums,
+                                                                  uint32_t rows, uint32_t vecs) {
+    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
+    for (uint32_t r = 0; r < rows; r++, sums += vecs)
+        for (uint32_t i = 0; i < vecs; i++)
+            _mm512_mask_storeu_ps(
+                (float *)tile->y + r * tile->y_row + i * 16, lanes_of(tile, i),
+                _mm512_min_ps(high, _mm512_max_ps(low, scaled(tile, i, sums[i]))));
+}
+
 AVX512_TARGET static inline __attribute__((always_inline)) void
-finish(const IgemmTile *tile, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], const uint32_t rows,
+finish(const IgemmTile *given, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], const uint32_t rows,
        const uint32_t vecs) {
+    const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
     if (tile->scale.to == DTYPE_FLOAT || tile->scale.sum) {
         __m512i sums[IGEMM_ROWS_MOST * IGEMM_VECS_MOST];
         TILE_UNROLL
@@ -129,7 +162,10 @@ finish(const IgemmTile *tile, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], con
             TILE_UNROLL
             for (uint32_t i = 0; i < vecs; i++) sums[r * vecs + i] = acc[r][i];
         }
-        finish_others(tile, sums, rows, vecs);
+        if (tile->scale.sum)
+            finish_sum_of(given, sums, rows, vecs);
+        else
+            finish_floats(given, sums, rows, vecs);
         return;
     }
     const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
