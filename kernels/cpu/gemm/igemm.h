@@ -59,7 +59,8 @@ typedef struct IgemmByteSum {
 
 /* One call of a micro-kernel. */
 typedef struct IgemmTile {
-    const void *const *rows; /* [taps][row_step]: addresses of [depth] elements, a tile's rows first */
+    const void *const
+        *rows; /* [taps][row_step]: addresses of [depth] elements, a tile's rows first */
     uint64_t row_step, taps, depth;
     uint64_t skip;       /* elements of each row before those that the call is for */
     const void *weights; /* [taps][depth][vectors * lanes] */

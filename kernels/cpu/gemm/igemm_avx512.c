@@ -94,14 +94,14 @@ typedef struct ByteSum {
 AVX512_TARGET static inline __attribute__((always_inline)) ByteSum
 byte_sum(const IgemmByteSum *sum) {
     const float moved = sum->is_signed ? 128 * sum->z_factor : 0;
-    return (ByteSum){_mm512_set1_ps(sum->low),           _mm512_set1_ps(sum->high),
-                     _mm512_set1_ps(sum->v_factor),      _mm512_set1_ps(sum->z_factor),
-                     _mm512_set1_ps(sum->shift - moved), _mm_set1_epi8((char)(sum->is_signed << 7))};
+    return (ByteSum){
+        _mm512_set1_ps(sum->low),           _mm512_set1_ps(sum->high),
+        _mm512_set1_ps(sum->v_factor),      _mm512_set1_ps(sum->z_factor),
+        _mm512_set1_ps(sum->shift - moved), _mm_set1_epi8((char)(sum->is_signed << 7))};
 }
 
-AVX512_TARGET static inline __attribute__((always_inline)) __m512 add_bytes(const ByteSum *sum,
-                                                                            __m128i bytes,
-                                                                            __m512 v) {
+AVX512_TARGET static inline __attribute__((always_inline)) __m512
+add_bytes(const ByteSum *sum, __m128i bytes, __m512 v) {
     const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, sum->flip)));
     v = _mm512_min_ps(sum->high, _mm512_max_ps(sum->low, v));
     v = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -140,9 +140,8 @@ finish_sum_of(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_
         finish_sums(tile, sums, rows, 1);
 }
 
-AVX512_TARGET static __attribute__((noinline)) void finish_floats(const IgemmTile *tile,
-                                                                  const __m512i *sums,
-                                                                  uint32_t rows, uint32_t vecs) {
+AVX512_TARGET static __attribute__((noinline)) void
+finish_floats(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
     const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
     for (uint32_t r = 0; r < rows; r++, sums += vecs)
         for (uint32_t i = 0; i < vecs; i++)
