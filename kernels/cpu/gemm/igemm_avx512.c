@@ -104,7 +104,7 @@ AVX512_TARGET static inline __attribute__((always_inline)) __m512
 add_bytes(const ByteSum *sum, __m128i bytes, __m512 v) {
     const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, sum->flip)));
     v = _mm512_min_ps(sum->high, _mm512_max_ps(sum->low, v));
-    v = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    v = _mm512_cvtepi32_ps(_mm512_cvtps_epi32(v));
     return _mm512_fmadd_ps(v, sum->v_factor, _mm512_fmadd_ps(z, sum->z_factor, sum->shift));
 }
 
