@@ -20,80 +20,33 @@ typedef struct QConv {
     IgemmKind kind;
     uint64_t images, channels, filters; /* channels and filters of a group */
     uint64_t depth;                     /* elements of a row: channels, filled up to words */
-    uint64_t group_size;                /* bytes of a group's packed weights */
+    WeightLayout layout;
     const void *weights; /* packed, and behind them the sums of each filter's; NULL: in every run */
 } QConv;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static uint64_t sums_at(const QConv *conv) {
-    return (conv->group_size * (conv->by_channel ? 1 : conv->window.groups) + 63) / 64 * 64;
-}
-
-static uint64_t packed_size(const QConv *conv) {
-    return sums_at(conv) + conv->filters * conv->window.groups * sizeof(int32_t);
-}
-
-static IgemmWeights weights_of(const QConv *conv, const int8_t *data) {
-    const uint64_t taps = conv->window.taps;
-    return (IgemmWeights){.kind = conv->kind,
-                          .data = data,
-                          .taps = taps,
-                          .depth = conv->channels,
-                          .columns = conv->filters,
-                          .tap = 1,
-                          .row = taps,
-                          .column = conv->channels * taps};
-}
-
 /* Rows of taps are one tap whose channels are those of all its pixels, in this order. */
-static void gather_row(const QConv *conv, const int8_t *from, int8_t *to) {
+static WeightLayout layout_of(const QConv *conv) {
     const uint64_t taps = conv->window.taps, channels = conv->channels;
-    for (uint64_t f = 0; f < conv->filters; f++)
-        for (uint64_t t = 0; t < taps; t++)
-            for (uint64_t c = 0; c < channels; c++)
-                to[(f * taps + t) * channels + c] = from[(f * channels + c) * taps + t];
-}
-
-static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data, void *to) {
-    const uint64_t taps = conv->window.taps, groups = conv->window.groups;
-    const uint64_t filter = conv->channels * taps, filters = conv->filters * groups;
-    int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(conv));
-    for (uint64_t f = 0; f < filters; f++) {
-        uint32_t sum = 0; /* modulo 2^32, as those of products */
-        for (uint64_t i = 0; i < filter; i++) {
-            const int32_t weight = data[f * filter + i];
-            sum += (uint32_t)weight;
-        }
-        sums[f] = (int32_t)sum;
-    }
-    int16_t *by_tap = to;
-    for (uint64_t c = 0; conv->by_channel && c < filters; c++)
-        for (uint64_t t = 0; t < taps; t++) by_tap[t * filters + c] = data[c * taps + t];
-    if (conv->by_channel) return true;
-    for (uint64_t g = 0; g < groups; g++) {
-        IgemmWeights group = weights_of(conv, data + g * conv->filters * filter);
-        if (conv->by_row) {
-            const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
-            int8_t *rows = kernel_workspace(call, conv->filters * filter);
-            if (!rows) return false;
-            gather_row(conv, data, rows);
-            group = (IgemmWeights){conv->kind,
-                                   rows,
-                                   taps / across,
-                                   conv->channels * across,
-                                   conv->filters,
-                                   conv->channels * across,
-                                   1,
-                                   filter};
-        }
-        igemm_pack((char *)to + g * conv->group_size, &group, conv->level);
-    }
-    return true;
-}
-
-static bool pack(KernelCall *call, const KernelPackJob *job) {
-    return pack_weights(call, call->prepared, job->from->data, job->to);
+    const uint64_t across = conv->by_row ? (uint64_t)conv->axes[conv->window.rank - 1].taps : 1;
+    const IgemmWeights weights = {.kind = conv->kind,
+                                  .taps = taps / across,
+                                  .depth = channels * across,
+                                  .columns = conv->filters,
+                                  .tap = across,
+                                  .row = taps,
+                                  .column = channels * taps};
+    WeightLayout layout = conv->by_channel
+                              ? igemm_channels_layout(WEIGHT_SHORTS, taps, conv->window.groups)
+                              : igemm_layout(&weights, conv->level);
+    layout.has_sums = 1;
+    if (conv->by_channel) return layout;
+    layout.groups = conv->window.groups;
+    layout.group = conv->filters * channels * taps;
+    layout.inner = channels;
+    layout.outer = 1;
+    return layout;
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -117,7 +70,7 @@ static bool conv_make(KernelCall *call, QConv *conv) {
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     const WindowAxis *across = &conv->axes[window->rank - 1];
     conv->last = attrs->channels_last != 0;
-    conv->level = isa_best();
+    conv->level = kernel_isa(call);
     conv->kind = igemm_bytes_kind(conv->level);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
@@ -127,13 +80,7 @@ static bool conv_make(KernelCall *call, QConv *conv) {
                    across->dilation == 1;
     const uint64_t each = sizeof(uint32_t) / byte_rows_element(conv->kind);
     conv->depth = igemm_words(conv->kind, conv->channels) * each;
-    IgemmWeights group = weights_of(conv, NULL);
-    if (conv->by_row) {
-        group.taps = window->taps / (uint64_t)across->taps;
-        group.depth = conv->channels * (uint64_t)across->taps;
-    }
-    conv->group_size =
-        conv->by_channel ? w->count * sizeof(int16_t) : igemm_packed_size(&group, conv->level);
+    conv->layout = layout_of(conv);
     return true;
 }
 
@@ -144,8 +91,7 @@ static KernelReady make_q_conv(KernelCall *call) {
     if (!conv_make(call, conv)) return KERNEL_FAILED;
     conv->window.axes = conv->axes;
     if (kernel_is_constant(call, 1) && call->inputs[1].count)
-        conv->weights =
-            kernel_share(call, 1, pack, (uint64_t)conv->level << 8 | conv->kind, packed_size(conv));
+        conv->weights = kernel_weights(call, 1, &conv->layout);
     if (conv->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
@@ -238,7 +184,7 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
     for (uint64_t g = 0; g < conv->window.groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         words->pixels.x += words->step;
-        product.weights = (const char *)product.weights + conv->group_size;
+        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
         product.y = (char *)product.y + conv->filters * element;
         scale.factor += conv->filters;
         scale.shift += conv->filters;
@@ -265,14 +211,16 @@ static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y
     ByteScale scale;
     int32_t zero;
     if (!weights) {
-        char *packed = kernel_workspace(call, packed_size(conv));
-        if (!packed || !pack_weights(call, conv, call->inputs[1].data, packed)) return false;
+        char *packed = kernel_workspace(call, weight_layout_size(&conv->layout));
+        if (!packed) return false;
+        weight_layout_pack(&conv->layout, call->inputs[1].data, packed);
         weights = packed;
     }
     if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;
     Words words = {.rows = {.kind = conv->kind, .dtype = call->inputs[0].dtype, .zero = zero}};
     const int32_t moved = conv->by_channel ? zero : byte_rows_zero(&words.rows);
-    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(conv));
+    const int32_t *sums =
+        (const int32_t *)(const void *)(weights + weight_layout_sums(&conv->layout));
     if (!byte_scale_make(call, sums, moved, filters, &scale)) return false;
     const Igemm product = {.kind = conv->kind,
                            .rows = conv->images * conv->window.out,

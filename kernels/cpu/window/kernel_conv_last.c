@@ -21,44 +21,27 @@ typedef struct ConvLast {
     bool by_row;     /* rows of taps are one tap */
     IsaLevel level;
     uint64_t images, channels, filters; /* channels and filters of a group */
-    uint64_t group_size;                /* bytes of a group's packed weights */
-    const void *weights;                /* packed; NULL: in every run */
-    const float *zero;                  /* for padding */
+    WeightLayout layout;
+    const void *weights; /* packed; NULL: in every run */
+    const float *zero;   /* for padding */
     Epilogue epilogue;
 } ConvLast;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static IgemmWeights weights_of(const ConvLast *conv, const float *data) {
+static WeightLayout layout_of(const ConvLast *conv) {
     const uint64_t taps = conv->window.taps, filter = conv->channels * taps;
-    return (IgemmWeights){.data = data,
-                          .taps = taps,
-                          .depth = conv->channels,
-                          .columns = conv->filters,
-                          .tap = 1,
-                          .row = taps,
-                          .column = filter};
-}
-
-static uint64_t packed_size(const ConvLast *conv) {
-    return conv->group_size * (conv->by_channel ? 1 : conv->window.groups);
-}
-
-static void pack_weights(const ConvLast *conv, const float *data, void *to) {
-    const uint64_t taps = conv->window.taps, channels = conv->window.groups;
-    float *by_tap = to;
-    for (uint64_t c = 0; conv->by_channel && c < channels; c++)
-        for (uint64_t t = 0; t < taps; t++) by_tap[t * channels + c] = data[c * taps + t];
-    for (uint64_t g = 0; !conv->by_channel && g < channels; g++) {
-        const IgemmWeights group =
-            weights_of(conv, data + g * conv->filters * conv->channels * taps);
-        igemm_pack((char *)to + g * conv->group_size, &group, conv->level);
-    }
-}
-
-static bool pack(KernelCall *call, const KernelPackJob *job) {
-    pack_weights(call->prepared, job->from->data, job->to);
-    return true;
+    if (conv->by_channel) return igemm_channels_layout(WEIGHT_FLOATS, taps, conv->window.groups);
+    const IgemmWeights weights = {.taps = taps,
+                                  .depth = conv->channels,
+                                  .columns = conv->filters,
+                                  .tap = 1,
+                                  .row = taps,
+                                  .column = filter};
+    WeightLayout layout = igemm_layout(&weights, conv->level);
+    layout.groups = conv->window.groups;
+    layout.group = conv->filters * filter;
+    return layout;
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -82,15 +65,13 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
         return kernel_fail(call, "data of rank %u", x->rank);
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     window->axes = conv->axes;
-    conv->level = isa_best();
+    conv->level = kernel_isa(call);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
     conv->filters = (uint64_t)w->dims[0] / window->groups;
     conv->by_channel = window->groups > 1 && conv->channels == 1 && conv->filters == 1;
     conv->by_row = takes_rows(conv);
-    const IgemmWeights group = weights_of(conv, NULL);
-    conv->group_size =
-        conv->by_channel ? w->count * sizeof(float) : igemm_packed_size(&group, conv->level);
+    conv->layout = layout_of(conv);
     return true;
 }
 
@@ -105,7 +86,7 @@ static KernelReady make_conv_last(KernelCall *call) {
     conv->zero = kernel_keep(call, (zeros + 1) * sizeof(float));
     if (!conv->zero) return KERNEL_DECLINED;
     if (kernel_is_constant(call, 1) && call->inputs[1].count)
-        conv->weights = kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv));
+        conv->weights = kernel_weights(call, 1, &conv->layout);
     if (conv->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
@@ -189,7 +170,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         pixels.x += conv->channels * sizeof(float);
-        product.weights = (const char *)product.weights + conv->group_size;
+        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
         product.y = (float *)product.y + conv->filters;
         if (epilogue.bias) epilogue.bias += conv->filters;
         if (epilogue.residual) epilogue.residual += conv->filters;
@@ -222,9 +203,9 @@ bool kernel_conv_last(KernelCall *call) {
     }
     const void *weights = conv.weights;
     if (!weights) {
-        void *packed = kernel_workspace(call, packed_size(&conv));
+        void *packed = kernel_workspace(call, weight_layout_size(&conv.layout));
         if (!packed) return false;
-        pack_weights(&conv, w->data, packed);
+        weight_layout_pack(&conv.layout, w->data, packed);
         weights = packed;
     }
     return run_groups(call, &conv, weights);
