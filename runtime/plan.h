@@ -76,10 +76,9 @@ typedef enum PlanIsa {
     PLAN_ISA_COUNT
 } PlanIsa;
 
-/* That of this machine; "none", "portable", ...; and the level that one of the others is. */
+/* That of this machine; and "none", "portable", ... */
 PlanIsa plan_isa_here(void);
 const char *plan_isa_name(PlanIsa isa);
-IsaLevel plan_isa_level(PlanIsa isa);
 
 typedef struct PlanSection {
     uint64_t offset, count; /* from the file's start, a multiple of 64; of items */

@@ -23,13 +23,14 @@ PlanIsa plan_isa_here(void) {
     return level == ISA_AVX2 ? PLAN_ISA_AVX2 : PLAN_ISA_PORTABLE;
 }
 
-const char *plan_isa_name(PlanIsa isa) {
-    return isa == PLAN_ISA_NONE ? "none" : isa_name(plan_isa_level(isa));
-}
-
-IsaLevel plan_isa_level(PlanIsa isa) {
+/* That of any but none. */
+static IsaLevel level_of(PlanIsa isa) {
     if (isa == PLAN_ISA_AVX512) return ISA_AVX512;
     return isa == PLAN_ISA_AVX2 ? ISA_AVX2 : ISA_PORTABLE;
+}
+
+const char *plan_isa_name(PlanIsa isa) {
+    return isa == PLAN_ISA_NONE ? "none" : isa_name(level_of(isa));
 }
 
 /* ---- what kernels want ----------------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static bool ask(Packer *p, Err *err) {
             p->loaded.constants[i].data = NULL;
             if (p->exec.values[i].state == RT_TENSOR) p->exec.values[i].tensor->tensor.data = NULL;
         }
-    p->notes.isa = plan_isa_level(b->isa);
+    p->notes.isa = level_of(b->isa);
     p->exec.err = &p->err;
     p->exec.options.notes = &p->notes;
     p->exec.options.provider = KERNEL_PROVIDER_OWN;

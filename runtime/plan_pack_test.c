@@ -64,7 +64,7 @@ static void watch(void *user, const DemiStep *step) {
     Results *results = user;
     for (size_t i = 0; i < step->input_count; i++)
         for (int k = 0; k < 3; k++)
-            results->seen += step->inputs[i].rank == 2 && step->inputs[i].dims[1] == COLUMNS &&
+            results->seen += step->inputs[i].rank == 2 && step->inputs[i].dims[0] == DEPTH &&
                              memcmp(step->inputs[i].data, weights[k], sizeof weights[k]) == 0;
 }
 

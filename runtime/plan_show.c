@@ -261,7 +261,7 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
         header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast",
         header->small ? ", small" : "", plan->value_count, plan->step_count, plan->graph_count,
         header->sections[PLAN_DATA].count);
-    if (header->isa != PLAN_ISA_NONE)
+    if (plan->pack_count)
         say(&s, "weights laid out for %s: %u\n", plan_isa_name((PlanIsa)header->isa),
             plan->pack_count);
     if (header->source[0] || header->source[1])

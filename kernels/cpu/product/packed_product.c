@@ -2,7 +2,7 @@
 /* Products by packed constants; see packed_product.h. */
 #include "packed_product.h"
 
-/* A single row is as fast by weights as they are. */
+/* A single row is as fast by weights as they are: so is what the plan has packed already. */
 enum { LEAST_ROWS = 2 };
 
 static WeightLayout layout_of(const PackedProduct *p) {
@@ -17,8 +17,8 @@ static WeightLayout layout_of(const PackedProduct *p) {
 
 void packed_product_make(KernelCall *call, bool transposed) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
-    if (call->faithful || call->small || !kernel_is_constant(call, 1) || b->rank != 2 ||
-        a->dtype != DTYPE_FLOAT || b->dtype != DTYPE_FLOAT || b->count == 0 || y->count == 0)
+    if (call->faithful || !kernel_is_constant(call, 1) || b->rank != 2 || a->dtype != DTYPE_FLOAT ||
+        b->dtype != DTYPE_FLOAT || b->count == 0 || y->count == 0)
         return;
     const PackedProduct made = {.level = kernel_isa(call),
                                 .k = (uint64_t)b->dims[transposed],
@@ -28,8 +28,8 @@ void packed_product_make(KernelCall *call, bool transposed) {
     if (!p) return;
     *p = made;
     const WeightLayout layout = layout_of(p);
-    p->weights = y->count / made.n < LEAST_ROWS ? kernel_stored_weights(call, 1, &layout)
-                                                : kernel_weights(call, 1, &layout);
+    const bool makes = !call->small && y->count / made.n >= LEAST_ROWS;
+    p->weights = makes ? kernel_weights(call, 1, &layout) : kernel_stored_weights(call, 1, &layout);
     if (!p->weights) return;
     call->prepared = p;
     kernel_set_unread(call, 1);
