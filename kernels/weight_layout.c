@@ -215,25 +215,71 @@ static uint64_t word_places(const Panel *p, uint64_t k, uint64_t *places) {
     return count;
 }
 
-static void pack_bytes(const Panel *p, const int8_t *from, char *to) {
+/* The words of some columns that begin with `from`, their elements at `places` behind it. Inline, for
+ * columns that lie side by side. */
+static inline void put_words(const Panel *p, const int8_t *from, const uint64_t *places,
+                             uint64_t column, uint32_t *words) {
+    const bool quads = p->layout->word == WEIGHT_QUADS;
+    for (uint64_t n = 0; quads && n < TILE; n++) {
+        const int8_t *e = from + n * column;
+        words[n] = (uint32_t)(uint8_t)e[places[0]] | (uint32_t)(uint8_t)e[places[1]] << 8 |
+                   (uint32_t)(uint8_t)e[places[2]] << 16 | (uint32_t)(uint8_t)e[places[3]] << 24;
+    }
+    for (uint64_t n = 0; !quads && n < TILE; n++) {
+        const int8_t *e = from + n * column;
+        const int16_t low = e[places[0]], high = e[places[1]];
+        words[n] = (uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16;
+    }
+}
+
+/* Where whole words of many columns are. */
+static void pack_tile(const Panel *p, const int8_t *from, const uint64_t *places, char *to) {
+    const uint64_t column = p->layout->column;
+    uint32_t words[TILE];
+    if (column == 1)
+        put_words(p, from, places, 1, words);
+    else
+        put_words(p, from, places, column, words);
+    memcpy(to, words, sizeof words);
+}
+
+/* One word of each of some columns, of which elements may miss. */
+static void pack_rest(const Panel *p, const int8_t *from, uint64_t k, uint64_t columns, char *to) {
     const WeightLayout *l = p->layout;
     const uint64_t element = l->word == WEIGHT_QUADS ? 1 : 2, word = word_bytes(l->word);
     uint64_t places[4];
-    for (uint64_t t = 0; t < l->taps; t++)
-        for (uint64_t k = 0; k < p->words; k++, to += p->width * word) {
-            const uint64_t count = word_places(p, k, places);
-            memset(to, 0, p->width * word);
-            for (uint64_t i = 0; i < count; i++) {
-                const int8_t *row = from + t * l->tap + places[i];
-                char *at = to + i * element;
-                for (uint64_t n = 0; element == 1 && n < p->columns; n++)
-                    at[n * 4] = (char)row[n * l->column];
-                for (uint64_t n = 0; element == 2 && n < p->columns; n++) {
-                    const int16_t wide = row[n * l->column];
-                    memcpy(at + n * word, &wide, sizeof wide);
-                }
+    const uint64_t count = word_places(p, k, places);
+    memset(to, 0, columns * word);
+    for (uint64_t n = 0; n < columns; n++)
+        for (uint64_t i = 0; i < count; i++) {
+            const int16_t wide = from[places[i] + n * l->column];
+            const char narrow = (char)wide;
+            memcpy(to + n * word + i * element, element == 1 ? (const void *)&narrow : &wide,
+                   element);
+        }
+}
+
+static void pack_bytes(const Panel *p, const int8_t *from, char *to) {
+    const WeightLayout *l = p->layout;
+    const uint64_t word = word_bytes(l->word), row = p->width * word;
+    const bool whole = l->word == WEIGHT_QUADS || l->word == WEIGHT_PAIRS;
+    for (uint64_t n = 0; n < p->columns; n += TILE) {
+        const uint64_t across = least(TILE, p->columns - n);
+        for (uint64_t k = 0; k < p->words; k++) {
+            uint64_t places[4];
+            const bool full = word_places(p, k, places) == word_elements(l->word);
+            for (uint64_t t = 0; t < l->taps; t++) {
+                const int8_t *at = from + n * l->column + t * l->tap;
+                char *into = to + (t * p->words + k) * row + n * word;
+                if (whole && full && across == TILE)
+                    pack_tile(p, at, places, into);
+                else
+                    pack_rest(p, at, k, across, into);
             }
         }
+    }
+    for (uint64_t i = 0; i < l->taps * p->words; i++)
+        memset(to + i * row + p->columns * word, 0, (p->width - p->columns) * word);
 }
 
 static void unpack_bytes(const Panel *p, const char *from, int8_t *to) {
@@ -253,8 +299,19 @@ static void unpack_bytes(const Panel *p, const char *from, int8_t *to) {
 
 /* Sums of columns, which wrap around as those of products do. */
 static void sum_columns(const WeightLayout *l, const int8_t *from, uint32_t *sums) {
+    const bool side_by_side = order_of(l) != COLUMN_APART && l->column != 1;
     memset(sums, 0, l->groups * l->columns * sizeof *sums);
-    for (uint64_t g = 0; g < l->groups; g++)
+    for (uint64_t g = 0; side_by_side && g < l->groups; g++)
+        for (uint64_t n = 0; n < l->columns; n++) {
+            const int8_t *column = from + g * l->group + n * l->column;
+            uint32_t sum = 0;
+            for (uint64_t i = 0; i < l->taps * l->depth; i++) {
+                const int32_t weight = column[i];
+                sum += (uint32_t)weight;
+            }
+            sums[g * l->columns + n] = sum;
+        }
+    for (uint64_t g = 0; !side_by_side && g < l->groups; g++)
         for (uint64_t t = 0; t < l->taps; t++)
             for (uint64_t k = 0; k < l->depth; k++) {
                 const int8_t *row = from + g * l->group + t * l->tap + depth_at(l, k);
@@ -290,9 +347,23 @@ static void unpack_panel(const Panel *p, void *data) {
         unpack_bytes(p, from, (int8_t *)job->to + p->from);
 }
 
+/* Whole words of bytes that lie side by side, which move as floats do. */
+static bool as_floats(const WeightLayout *l, WeightLayout *floats) {
+    const uint64_t steps = l->depth | l->column | l->group | (l->taps > 1 ? l->tap : 0);
+    if (l->word != WEIGHT_QUADS || l->inner != l->depth || l->row != 1 || steps % 4) return false;
+    *floats = *l;
+    floats->word = WEIGHT_FLOATS;
+    floats->depth = floats->inner = l->depth / 4;
+    floats->tap = l->tap / 4;
+    floats->column = l->column / 4;
+    floats->group = l->group / 4;
+    return true;
+}
+
 void weight_layout_pack(const WeightLayout *l, const void *from, void *to) {
+    WeightLayout floats;
     Job job = {from, to};
-    each_panel(l, pack_panel, &job);
+    each_panel(as_floats(l, &floats) ? &floats : l, pack_panel, &job);
     if (!l->has_sums) return;
     const uint64_t end = weight_layout_group(l) * l->groups, sums = weight_layout_sums(l);
     memset((char *)to + end, 0, sums - end);
