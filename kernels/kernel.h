@@ -30,7 +30,8 @@
  * kinds of memory:
  *  - kernel_keep: of the context, gone with what was prepared;
  *  - kernel_share: what a constant becomes, say packed or widened weights: made once a plan, used
- *    by all contexts and threads, gone with the plan.
+ *    by all contexts and threads, gone with the plan. By kernel_weights, of layouts that plans can
+ *    have in their files, it may be there already.
  *
  * What only one call needs is kernel_workspace's. All count against the memory budget.
  */
@@ -44,6 +45,8 @@
 #include "attr_layout.h"
 #include "dtype.h"
 #include "err.h"
+#include "isa.h"
+#include "weight_layout.h"
 #include "workers.h"
 
 /* An element of a string tensor. Not NUL-terminated. */
@@ -145,8 +148,9 @@ struct KernelCall {
     int64_t opset;    /* the operator's version, where one function serves several */
     Workers *workers; /* the threads to use; NULL: the caller's alone */
     KernelProvider provider;
-    bool faithful;  /* 16-bit results are to be those of the own rows, to the last bit */
-    bool small;     /* memory before time: constants are to stay as they are stored */
+    bool faithful;       /* 16-bit results are to be those of the own rows, to the last bit */
+    bool small;          /* memory before time: constants are to stay as they are stored */
+    const IsaLevel *isa; /* of the machine to prepare for, where the call will not run; else NULL */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
     Err *err;
@@ -266,6 +270,18 @@ typedef bool (*KernelPack)(KernelCall *call, const KernelPackJob *job);
 const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
 
+/* The same by a layout; in place where the plan stores the constant so. What compiles plans asks
+ * `make` for its layouts by this: nothing is read then, and the row's function never runs. */
+const void *kernel_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
+
+/* For `make`: the constant input i where the plan stores it by that layout, else NULL. */
+const void *kernel_stored_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
+
+/* For `make`: the level to lay weights out for. */
+static inline IsaLevel kernel_isa(const KernelCall *call) {
+    return call->isa ? *call->isa : isa_best();
+}
+
 /* For `make`: says that the row's function will not read the elements of the constant input i,
  * because it has them packed: the host need not keep them widened. Their data may be NULL then. */
 void kernel_set_unread(KernelCall *call, uint32_t i);
@@ -289,6 +305,8 @@ struct KernelHost {
     void *(*keep)(KernelCall *call, uint64_t size);
     const void *(*share)(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
+    const void *(*weights)(KernelCall *call, uint32_t i, const WeightLayout *layout);
+    const void *(*stored_weights)(KernelCall *call, uint32_t i, const WeightLayout *layout);
     void (*set_unread)(KernelCall *call, uint32_t i);
     bool (*take_stored)(KernelCall *call, uint32_t i);
     const KernelTensor *(*constant)(KernelCall *call, uint32_t i);

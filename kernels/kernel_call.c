@@ -48,6 +48,19 @@ const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t
     return pack(call, &job) ? job.to : NULL;
 }
 
+const void *kernel_weights(KernelCall *call, uint32_t i, const WeightLayout *layout) {
+    if (!kernel_is_constant(call, i)) return NULL;
+    if (call->host && call->host->weights) return call->host->weights(call, i, layout);
+    void *to = from_scratch(call, weight_layout_size(layout));
+    weight_layout_pack(layout, call->inputs[i].data, to);
+    return to;
+}
+
+const void *kernel_stored_weights(KernelCall *call, uint32_t i, const WeightLayout *layout) {
+    bool asks = kernel_is_constant(call, i) && call->host && call->host->stored_weights;
+    return asks ? call->host->stored_weights(call, i, layout) : NULL;
+}
+
 const KernelTensor *kernel_constant(KernelCall *call, uint32_t i) {
     if (!kernel_is_constant(call, i)) return NULL;
     bool asks = call->host && call->host->constant;

@@ -571,8 +571,13 @@ static bool lower_graph(Lower *l, const Graph *graph, uint32_t *number) {
 static const char *const numerics_names[] = {
     [PLAN_FAST] = "fast", [PLAN_FAITHFUL] = "faithful", NULL};
 
+/* After them, "native". */
+static const char *const isa_names[] = {
+    [PLAN_ISA_NONE] = "none",     [PLAN_ISA_PORTABLE] = "portable", [PLAN_ISA_AVX2] = "avx2",
+    [PLAN_ISA_AVX512] = "avx512", [PLAN_ISA_COUNT] = "native",      NULL};
+
 typedef struct LowerPlanOptions {
-    int numerics;
+    int numerics, isa;
     bool fold, small;
     int64_t memory;
 } LowerPlanOptions;
@@ -584,6 +589,8 @@ static const PassOption options_table[] = {
      "execute what depends on constants alone, and store the results"},
     {"small", OPTION_BOOL, offsetof(LowerPlanOptions, small), NULL, NULL,
      "what the plan says of the passes before: 16-bit values were kept, which takes less memory"},
+    {"isa", OPTION_CHOICE, offsetof(LowerPlanOptions, isa), isa_names, "none",
+     "pack weights for this machine's instruction set, or for the one named"},
     {"memory", OPTION_INT, offsetof(LowerPlanOptions, memory), NULL, NULL,
      "most bytes that calls of functions, sparse constants and results may take; 0: in proportion "
      "to the model"},
@@ -598,6 +605,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     plan_builder_init(&l.b, ctx->scratch);
     l.b.numerics = (PlanNumerics)options->numerics;
     l.b.small = options->small;
+    l.b.isa = options->isa == PLAN_ISA_COUNT ? plan_isa_here() : (PlanIsa)options->isa;
     l.b.budget = options->memory > 0 ? (uint64_t)options->memory : 0;
     l.value_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
     l.constant_of = ARENA_ARRAY(ctx->scratch, uint32_t, model->value_count + 1);
@@ -617,6 +625,7 @@ static bool run(PassCtx *ctx, const void *opts, Err *err) {
     if (!ctx->artifact) return true;
     if (model->source && !source_hash(model->source, l.b.source, err)) return false;
     if (options->fold && !plan_fold(&l.b, err)) return false;
+    if (!plan_pack(&l.b, err)) return false;
     return plan_write(&l.b, ctx->artifact->write, ctx->artifact->data, err);
 }
 

@@ -17,6 +17,7 @@
 #include "processors.h"
 #include "step_form.h"
 #include "step_replace.h"
+#include "step_share.h"
 
 struct DemiPlan {
     Arena arena;
@@ -549,7 +550,11 @@ static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t c
         bool none = numbers[i] == PLAN_NONE;
         w.names[i] = none ? "" : context->names[numbers[i]];
         w.values[i] = (DemiData)DEMI_DATA_INIT;
-        if (!none) w.values[i] = give_value(arena, &context->exec.values[numbers[i]]);
+        if (none) continue;
+        w.values[i] = give_value(arena, &context->exec.values[numbers[i]]);
+        if (!context->plan->loaded.layouts[numbers[i]]) continue;
+        w.values[i].data = step_plain(&context->plan->loaded, numbers[i]);
+        if (!w.values[i].data) arena_exhausted(arena);
     }
     return w;
 }

@@ -50,7 +50,11 @@ typedef struct LoadedPlan {
     KernelTensor *constants; /* [plan.value_count]; not present where a value is none. In the type
                                 that they are stored in, which may be another than that of the value
                                 where kernels alone read it (step_form.c) */
-    bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
+    const WeightLayout *
+        *layouts;     /* [plan.value_count]: how a constant lies in DATA whose elements are
+                                     nowhere else (its data is NULL): kernels alone read it. NULL of
+                                     others */
+    bool *kept;       /* [plan.value_count]: a graph's output, which steps do not drop */
     uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
     PlanShare *share; /* the one thing that changes, behind a lock; NULL: nothing is shared */
@@ -63,6 +67,17 @@ typedef struct StepForm StepForm;
 typedef struct StepCall StepCall;
 typedef struct ShapeSet ShapeSet;
 
+/* Layouts that kernels want of a step's constants, for plans that are being made. */
+typedef struct LayoutNote {
+    uint32_t input;
+    WeightLayout layout;
+} LayoutNote;
+typedef struct LayoutNotes {
+    IsaLevel isa; /* the level that is asked for */
+    uint32_t count;
+    LayoutNote items[4]; /* the first of them */
+} LayoutNotes;
+
 /* What the caller says, between runs. */
 typedef struct ExecOptions {
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
@@ -72,6 +87,7 @@ typedef struct ExecOptions {
     bool keeps_values;   /* no step works in place: the caller reads values that end */
     uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
     double deadline;     /* of exec_now's clock; 0: none */
+    LayoutNotes *notes;  /* not NULL: forms are made, and nothing runs or reads large constants */
     /* Called after each step, before values that end with it go; may be NULL. */
     void (*after)(void *data, const LoadedStep *step, double start, double seconds);
     void *after_data;

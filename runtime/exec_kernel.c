@@ -7,6 +7,7 @@
 #include "element_convert.h"
 #include "exec_memory.h"
 #include "step_form.h"
+#include "step_share.h"
 
 /* ---- the host's side of a call --------------------------------------------------------------- */
 
@@ -77,9 +78,15 @@ static bool set_inputs(StepCall *s) {
     for (uint32_t i = 0; form->widens && i < s->call.input_count; i++) {
         KernelTensor *to = &form->inputs[i];
         if (!form->late[i]) continue;
-        const KernelTensor *from = &s->exec->values[step->inputs[i]].tensor->tensor;
+        const uint32_t value = step->inputs[i];
+        const KernelTensor *from = &s->exec->values[value].tensor->tensor;
         to->data = step_workspace(&s->call, to->count * kernel_element_size(to->dtype));
         if (!to->data) return exec_name_step(s->exec, s->step);
+        if (s->exec->loaded->layouts[value]) {
+            if (!step_write_plain(s->exec->loaded, value, to->dtype, to->data))
+                return exec_fail(s->exec, step, "input %u can't be widened", i);
+            continue;
+        }
         element_convert(to->dtype, to->data, from->dtype, from->data, from->count);
     }
     return true;

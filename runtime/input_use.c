@@ -117,7 +117,7 @@ static double constant_item(const KernelTensor *tensor) {
     double value = NAN;
     size_t size = kernel_element_size(tensor->dtype);
     const char *data = tensor->data;
-    if (tensor->dtype == DTYPE_STRING || size > sizeof bits || tensor->count - 1 >= MOST)
+    if (!data || tensor->dtype == DTYPE_STRING || size > sizeof bits || tensor->count - 1 >= MOST)
         return NAN;
     if (memcmp(data, data + size, (tensor->count - 1) * size) != 0) return NAN;
     memcpy(&bits, data, size);

@@ -13,8 +13,13 @@
  *     OPERANDS  indices of values (PLAN_NONE: omitted), and of texts
  *     NUMBERS   int64: dims and integer lists        FLOATS   float: float lists
  *     TEXTS     spans of CHARS
- *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out; strings as
- *               uint32 indices of texts
+ *     PACKS     of constants that are packed for their kernels: how (weight_layout.h); by value
+ *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out, or as PACKS
+ *               says; strings as uint32 indices of texts
+ *
+ * Packed weights are there once, in the layout that kernels of one instruction set read in place,
+ * mapped from the file: they are shared by all processes, and nothing is packed or copied. Where a
+ * kernel wants another layout, or elements in their order, they are made of the packed ones.
  *
  * The last 64 bytes are a PlanSum. What loads a plan does not look at it, as it reads no weights.
  *
@@ -29,12 +34,15 @@
 #include "arena.h"
 #include "dtype.h"
 #include "err.h"
+#include "isa.h"
 #include "vec.h"
+#include "weight_layout.h"
 
 enum {
-    PLAN_VERSION = 2,
+    PLAN_VERSION = 3,
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
+    PLAN_SMALL = 4096, /* bytes of a constant up to which it is read where the plan is loaded */
 };
 #define PLAN_NONE    UINT32_MAX /* no value, no rank, no text */
 #define PLAN_NO_DATA UINT64_MAX /* no constant */
@@ -50,6 +58,7 @@ typedef enum PlanSectionKind {
     PLAN_FLOATS,
     PLAN_TEXTS,
     PLAN_CHARS,
+    PLAN_PACKS,
     PLAN_DATA,
     PLAN_SECTION_COUNT
 } PlanSectionKind;
@@ -57,6 +66,19 @@ typedef enum PlanSectionKind {
 /* What its results may differ in from the model's: a property of the plan, as it is decided by what
  * was fused. Faithful: every operator's 16-bit result is rounded once, as if nothing was fused. */
 typedef enum PlanNumerics { PLAN_FAST, PLAN_FAITHFUL, PLAN_NUMERICS_COUNT } PlanNumerics;
+
+/* What weights are packed for. */
+typedef enum PlanIsa {
+    PLAN_ISA_NONE, /* nothing: all are as they were */
+    PLAN_ISA_PORTABLE,
+    PLAN_ISA_AVX2,
+    PLAN_ISA_AVX512,
+    PLAN_ISA_COUNT
+} PlanIsa;
+
+/* That of this machine; and "none", "portable", ... */
+PlanIsa plan_isa_here(void);
+const char *plan_isa_name(PlanIsa isa);
 
 typedef struct PlanSection {
     uint64_t offset, count; /* from the file's start, a multiple of 64; of items */
@@ -70,6 +92,7 @@ typedef struct PlanHeader {
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
     uint64_t source[2]; /* source_hash of the model's file; 0 where unknown */
+    uint32_t isa, zero; /* a PlanIsa: what weights were packed for */
     PlanSection sections[PLAN_SECTION_COUNT];
 } PlanHeader;
 #define PLAN_MAGIC "DEMIPLAN"
@@ -105,11 +128,17 @@ typedef struct PlanValue {
     uint8_t kind, dtype;
     uint8_t stored; /* a constant of FLOAT whose data is FLOAT16 or BFLOAT16, to be widened where
                        it is read: that type; else UNDEFINED */
-    uint8_t zero;
-    uint32_t rank;       /* PLAN_NONE where unknown */
-    uint32_t dims;       /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
+    uint8_t packed; /* 1: its data is as the PlanPack says that has its number */
+    uint32_t rank;  /* PLAN_NONE where unknown */
+    uint32_t dims;  /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
     uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
 } PlanValue;
+
+/* How a constant of FLOAT or INT8 lies in DATA. */
+typedef struct PlanPack {
+    uint32_t value, zero; /* ascending, and so is their data */
+    WeightLayout layout;
+} PlanPack;
 
 /* The type of the elements that a constant has in DATA. */
 static inline Dtype plan_stored(const PlanValue *value) {
@@ -155,8 +184,9 @@ typedef struct Plan {
     const float *floats;
     const PlanSpan *texts;
     const char *chars;
+    const PlanPack *packs;
     const unsigned char *data;
-    uint32_t op_count, value_count, graph_count, step_count, text_count;
+    uint32_t op_count, value_count, graph_count, step_count, text_count, pack_count;
 } Plan;
 
 /* Checks every offset, index and count, that values are defined once and before they are used, and
@@ -197,13 +227,14 @@ typedef struct PlanConstant {
     void *data;
 } PlanConstant;
 
-/* A plan that is being made. Fill `source`, `numerics`, `small` and `budget`; the rest is these
+/* A plan that is being made. Fill `source`, `numerics`, `small`, `isa` and `budget`; the rest is these
  * functions'. */
 typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
     PlanNumerics numerics;
     bool small;      /* see the header's */
+    PlanIsa isa;     /* plan_pack's */
     uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
@@ -215,8 +246,9 @@ typedef struct PlanBuilder {
     VEC(float) floats;
     VEC(PlanSpan) texts;
     VEC(char) chars;
-    VEC(PlanConstant) constants;
-    uint32_t *text_slots; /* open addressing by hash: 1 + index */
+    VEC(PlanPack) packs;
+    VEC(PlanConstant) constants; /* by offset */
+    uint32_t *text_slots;        /* open addressing by hash: 1 + index */
     size_t text_capacity;
     uint64_t data_size;
 } PlanBuilder;
@@ -238,6 +270,15 @@ void plan_share_data(PlanBuilder *builder, uint32_t value, uint32_t other);
  * (plan_fold.c says what is left alone). All must be in the builder; results lie in its arena.
  * False where a constant can't be read. */
 bool plan_fold(PlanBuilder *builder, Err *err);
+
+/* The constant that is the value's data. */
+const PlanConstant *plan_constant_of(const PlanBuilder *builder, const PlanValue *value);
+
+/* Packs constants of float and int8 that one kernel alone will read, or several in the same layout,
+ * for builder->isa: it asks the kernels of all steps, by the dims that values are declared to have.
+ * Behind plan_fold. Reads no large constant: they are packed when the plan is written. False where a
+ * small one can't be read. */
+bool plan_pack(PlanBuilder *builder, Err *err);
 
 /* The whole plan, handed to `write` piece by piece. */
 typedef bool (*PlanWriteFn)(void *data, const void *bytes, size_t size, Err *err);

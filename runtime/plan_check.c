@@ -11,9 +11,11 @@
 typedef struct Check {
     Plan *plan;
     uint64_t counts[PLAN_SECTION_COUNT];
-    uint8_t *defined; /* [value_count] */
-    uint8_t *held;    /* [graph_count]: graphs that a step holds, as each must be but once */
-    uint8_t *walked;  /* [step_count]: steps of some graph, as each must be of one */
+    uint32_t packs;      /* of PACKS, how many were met */
+    uint64_t packed_end; /* of the last one's data */
+    uint8_t *defined;    /* [value_count] */
+    uint8_t *held;       /* [graph_count]: graphs that a step holds, as each must be but once */
+    uint8_t *walked;     /* [step_count]: steps of some graph, as each must be of one */
     Arena *scratch;
     Err *err;
 } Check;
@@ -35,17 +37,13 @@ static bool text_ok(const Check *c, uint32_t text) {
 /* ---- header ---------------------------------------------------------------------------------- */
 
 static bool check_header(Check *c, const void *bytes, uint64_t size) {
-    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {[PLAN_OPS] = sizeof(PlanOp),
-                                                            [PLAN_VALUES] = sizeof(PlanValue),
-                                                            [PLAN_GRAPHS] = sizeof(PlanGraph),
-                                                            [PLAN_STEPS] = sizeof(PlanStep),
-                                                            [PLAN_ATTRS] = sizeof(PlanAttr),
-                                                            [PLAN_OPERANDS] = sizeof(uint32_t),
-                                                            [PLAN_NUMBERS] = sizeof(int64_t),
-                                                            [PLAN_FLOATS] = sizeof(float),
-                                                            [PLAN_TEXTS] = sizeof(PlanSpan),
-                                                            [PLAN_CHARS] = 1,
-                                                            [PLAN_DATA] = 1};
+    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {
+        [PLAN_OPS] = sizeof(PlanOp),       [PLAN_VALUES] = sizeof(PlanValue),
+        [PLAN_GRAPHS] = sizeof(PlanGraph), [PLAN_STEPS] = sizeof(PlanStep),
+        [PLAN_ATTRS] = sizeof(PlanAttr),   [PLAN_OPERANDS] = sizeof(uint32_t),
+        [PLAN_NUMBERS] = sizeof(int64_t),  [PLAN_FLOATS] = sizeof(float),
+        [PLAN_TEXTS] = sizeof(PlanSpan),   [PLAN_CHARS] = 1,
+        [PLAN_PACKS] = sizeof(PlanPack),   [PLAN_DATA] = 1};
     const PlanHeader *header = bytes;
     if (size < sizeof *header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
         return err_set(c->err, ERR_MODEL, "this is not a plan");
@@ -57,6 +55,7 @@ static bool check_header(Check *c, const void *bytes, uint64_t size) {
     }
     if (header->numerics >= PLAN_NUMERICS_COUNT) return damaged(c, "numerics", header->numerics);
     if (header->small > 1) return damaged(c, "numerics", header->small);
+    if (header->isa >= PLAN_ISA_COUNT) return damaged(c, "instruction set", header->isa);
     if (header->file_size != size) return damaged(c, "its size is not", header->file_size);
     uint64_t end = sizeof *header;
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
@@ -85,11 +84,13 @@ static void set_views(Plan *plan, const void *bytes) {
     plan->floats = (const void *)(base + s[PLAN_FLOATS].offset);
     plan->texts = (const void *)(base + s[PLAN_TEXTS].offset);
     plan->chars = base + s[PLAN_CHARS].offset;
+    plan->packs = (const void *)(base + s[PLAN_PACKS].offset);
     plan->data = (const void *)(base + s[PLAN_DATA].offset);
     plan->op_count = (uint32_t)s[PLAN_OPS].count;
     plan->value_count = (uint32_t)s[PLAN_VALUES].count;
     plan->graph_count = (uint32_t)s[PLAN_GRAPHS].count;
     plan->step_count = (uint32_t)s[PLAN_STEPS].count;
+    plan->pack_count = (uint32_t)s[PLAN_PACKS].count;
     plan->text_count = (uint32_t)s[PLAN_TEXTS].count;
 }
 
@@ -115,13 +116,26 @@ static bool stored_ok(const PlanValue *value) {
            (value->stored == DTYPE_FLOAT16 || value->stored == DTYPE_BFLOAT16);
 }
 
+/* The bytes that the next of PACKS, which must be this value's, makes of its elements. What it says
+ * of their order may be anything that stays within them. */
+static bool check_pack(Check *c, const PlanValue *value, uint64_t count, uint64_t *bytes) {
+    if (c->packs == c->plan->pack_count) return false;
+    const PlanPack *pack = &c->plan->packs[c->packs++];
+    bool ok = pack->value == (uint32_t)(value - c->plan->values) && value->packed == 1 &&
+              !value->stored && value->data >= c->packed_end &&
+              weight_layout_fits(&pack->layout, (Dtype)value->dtype, count, bytes);
+    c->packed_end = value->data + value->size;
+    return ok;
+}
+
 static bool check_constant(Check *c, const PlanValue *value) {
     uint64_t count, bytes, size = stored_size(plan_stored(value));
     if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || value->data % PLAN_ALIGN ||
         !size || value->data > c->counts[PLAN_DATA] ||
         value->size > c->counts[PLAN_DATA] - value->data ||
         !checked_count(c->plan->numbers + value->dims, value->rank, &count) ||
-        !checked_mul(count, size, &bytes) || bytes != value->size)
+        !(value->packed ? check_pack(c, value, count, &bytes) : checked_mul(count, size, &bytes)) ||
+        bytes != value->size)
         return false;
     const uint32_t *texts = (const void *)(c->plan->data + value->data);
     for (uint64_t i = 0; value->dtype == DTYPE_STRING && i < count; i++)
@@ -143,11 +157,14 @@ static bool check_values(Check *c) {
                      (dim >= -2 - (int64_t)UINT32_MAX && text_ok(c, (uint32_t)(-2 - dim)));
             }
         }
-        if (ok && value->data != PLAN_NO_DATA) ok = check_constant(c, value);
+        if (ok && value->data != PLAN_NO_DATA)
+            ok = check_constant(c, value);
+        else
+            ok = ok && !value->packed;
         if (!ok) return damaged(c, "value", i);
         c->defined[i] = value->data != PLAN_NO_DATA;
     }
-    return true;
+    return c->packs == c->plan->pack_count || damaged(c, "packed constant", c->packs);
 }
 
 static bool check_attr(Check *c, const PlanAttr *attr) {

@@ -158,20 +158,6 @@ static void find_steps(Fold *f) {
 
 /* ---- executing them -------------------------------------------------------------------------- */
 
-/* The builder's constant of a value; there is one for each, in order of their data. */
-static const PlanConstant *constant_of(const PlanBuilder *b, const PlanValue *value) {
-    size_t low = 0, high = b->constants.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (b->constants.items[middle].offset < value->data)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (b->constants.items[low].size != value->size) low++; /* empty ones lie where others do */
-    return &b->constants.items[low];
-}
-
 /* Bytes of the constants that are read. */
 static uint64_t constants_size(const Fold *f) {
     uint64_t total = 0;
@@ -191,7 +177,7 @@ static bool read_constants(Fold *f, PlanValue *values, const unsigned char **dat
     memory += -(uintptr_t)memory % PLAN_ALIGN;
     for (size_t i = 0; i < b->values.count; i++) {
         if (values[i].data == PLAN_NO_DATA) continue;
-        const PlanConstant *constant = constant_of(b, &values[i]);
+        const PlanConstant *constant = plan_constant_of(b, &values[i]);
         if (!constant->read(constant->data, 0, memory + at, constant->size, f->err)) return false;
         values[i].data = at;
         at += (constant->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
@@ -415,7 +401,7 @@ static void drop_values(Fold *f) {
     for (size_t i = 0; i < b->values.count; i++) {
         if (numbers[i] != PLAN_NONE) numbers[i] = left++;
         if (b->values.items[i].data != PLAN_NO_DATA)
-            constants[i] = constant_of(b, &b->values.items[i]);
+            constants[i] = plan_constant_of(b, &b->values.items[i]);
     }
     memset(&b->constants, 0, sizeof b->constants); /* the old ones stay in the arena */
     b->data_size = 0;

@@ -31,8 +31,6 @@ typedef struct FoundOp {
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-enum { SMALL = 4096 }; /* bytes */
-
 static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor) {
     const Plan *plan = &l->loaded->plan;
     KernelString *strings = ARENA_ARRAY(l->arena, KernelString, tensor->count);
@@ -47,7 +45,7 @@ static void load_strings(Loader *l, const PlanValue *value, KernelTensor *tensor
  * while they are read, results are wrong and no more. */
 static bool is_index(const PlanValue *value) {
     bool narrow = dtype_bits((Dtype)value->dtype) <= 8 && value->dtype != DTYPE_BOOL;
-    return value->size <= SMALL || !(narrow || dtype_is_float((Dtype)value->dtype));
+    return value->size <= PLAN_SMALL || !(narrow || dtype_is_float((Dtype)value->dtype));
 }
 
 static void *copy_data(Loader *l, const void *data, uint64_t size) {
@@ -65,13 +63,14 @@ static void note_span(const Plan *plan, PlanSpan span, bool *noted) {
     }
 }
 
-/* Values that something else than a kernel reads, which knows of no stored type. */
+/* Values that something else than a kernel reads, which knows of no stored type or layout. */
 static bool *find_plain(Loader *l, const FoundOp *ops) {
     const Plan *plan = &l->loaded->plan;
     bool *plain = ARENA_ARRAY(l->arena, bool, plan->value_count);
     for (uint32_t s = 0; s < plan->step_count; s++) {
         const PlanStep *step = &plan->steps[s];
-        if (ops[step->op].exec) note_span(plan, step->inputs, plain);
+        const FoundOp *op = &ops[step->op];
+        if (op->exec || op->rows->flags & KERNEL_VIEW) note_span(plan, step->inputs, plain);
         for (uint32_t i = 0; i < step->attrs.count; i++) {
             const PlanAttr *attr = &plan->attrs[step->attrs.first + i];
             if (attr->kind == PLAIN_TENSOR) plain[attr->value] = true;
@@ -82,6 +81,33 @@ static bool *find_plain(Loader *l, const FoundOp *ops) {
         note_span(plan, plan->graphs[g].defaults, plain);
     }
     return plain;
+}
+
+/* The constant's elements one after the other, of one that is packed. */
+static void unpack_constant(Loader *l, const WeightLayout *layout, KernelTensor *tensor) {
+    uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
+    char *elements = arena_alloc(l->arena, (size_t)size + PLAN_ALIGN);
+    elements += -(uintptr_t)elements % PLAN_ALIGN;
+    weight_layout_unpack(layout, tensor->data, elements);
+    tensor->data = elements;
+}
+
+/* Packed constants, which stay so where kernels alone read them and nothing is looked up by them. */
+static void load_packs(Loader *l, const bool *plain) {
+    const Plan *plan = &l->loaded->plan;
+    l->loaded->layouts = ARENA_ARRAY(l->arena, const WeightLayout *, plan->value_count);
+    for (uint32_t i = 0; i < plan->pack_count; i++) {
+        const PlanPack *pack = &plan->packs[i];
+        KernelTensor *tensor = &l->loaded->constants[pack->value];
+        tensor->data = (void *)(uintptr_t)(plan->data + plan->values[pack->value].data);
+        if (plain[pack->value] ||
+            tensor->count * kernel_element_size(tensor->dtype) <= PLAN_SMALL) {
+            unpack_constant(l, &pack->layout, tensor);
+        } else {
+            l->loaded->layouts[pack->value] = &pack->layout;
+            tensor->data = NULL;
+        }
+    }
 }
 
 /* The constant in the type that it is declared to be. */
@@ -109,14 +135,16 @@ static void load_constants(Loader *l, const FoundOp *ops) {
                                  .rank = value->rank,
                                  .dims = plan->numbers + value->dims};
         checked_count(tensor->dims, tensor->rank, &tensor->count); /* plan_check has */
+        if (value->packed) continue;                               /* below */
         if (value->dtype == DTYPE_STRING)
             load_strings(l, value, tensor);
         else
             tensor->data = (void *)(uintptr_t)(plan->data + value->data); /* kernels only read */
         if (l->loaded->changes && value->dtype != DTYPE_STRING && is_index(value))
             tensor->data = copy_data(l, tensor->data, value->size);
-        if (value->stored && (plain[i] || value->size <= SMALL)) widen_constant(l, tensor);
+        if (value->stored && (plain[i] || value->size <= PLAN_SMALL)) widen_constant(l, tensor);
     }
+    load_packs(l, plain);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */

@@ -40,7 +40,8 @@ void plan_share_free(PlanShare *share) {
 
 static bool same(const ShareKey *a, const ShareKey *b) {
     return a->value == b->value && a->dtype == b->dtype && a->pack == b->pack &&
-           a->variant == b->variant && a->size == b->size;
+           a->variant == b->variant && a->size == b->size &&
+           weight_layout_equals(&a->layout, &b->layout);
 }
 
 static ShareEntry *make(const ShareKey *key, const ShareFill *fill) {

@@ -9,12 +9,13 @@
 
 typedef struct PlanShare PlanShare;
 
-/* What tells entries apart: see kernel_share. */
+/* What tells entries apart: see kernel_share and kernel_weights. */
 typedef struct ShareKey {
     uint32_t value; /* the constant */
     Dtype dtype;
     KernelPack pack;
     uint64_t variant, size;
+    WeightLayout layout; /* kernel_weights'; all zero for others */
 } ShareKey;
 
 /* `function` writes to `to`, 64-byte aligned. It must return, not jump. */

@@ -105,6 +105,24 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
         put(s, "?", 1); /* complex numbers */
 }
 
+/* How a constant is packed: the sizes that its elements have in their new order. */
+static void show_pack(Show *s, uint32_t value) {
+    static const char *const words[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = "floats",
+                                                         [WEIGHT_QUADS] = "quads of bytes",
+                                                         [WEIGHT_PAIRS] = "pairs of bytes"};
+    const PlanPack *pack = s->plan->packs;
+    size_t low = 0, high = s->plan->pack_count;
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+        *(pack[middle].value <= value ? &low : &high) = middle;
+    }
+    const WeightLayout *l = &pack[low].layout;
+    say(s,
+        ", packed as %s, %u a vector, %" PRIu64 " groups of %" PRIu64 " taps, %" PRIu64
+        " deep, %" PRIu64 " columns",
+        words[l->word], l->lanes, l->groups, l->taps, l->depth, l->columns);
+}
+
 /* All elements of a small constant, else its bytes. */
 static void show_data(Show *s, const PlanValue *value) {
     const unsigned char *data = s->plan->data + value->data;
@@ -112,6 +130,11 @@ static void show_data(Show *s, const PlanValue *value) {
     size_t size = dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
     uint64_t count = value->size / size;
     if (value->stored) say(s, ", stored as %s", dtype_name(dtype));
+    if (value->packed) {
+        show_pack(s, (uint32_t)(value - s->plan->values));
+        say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
+        return;
+    }
     if (count > SHOWN_ITEMS) {
         say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
         return;
@@ -237,6 +260,9 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
         header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast",
         header->small ? ", small" : "", plan->value_count, plan->step_count, plan->graph_count,
         header->sections[PLAN_DATA].count);
+    if (plan->pack_count)
+        say(&s, "weights laid out for %s: %u\n", plan_isa_name((PlanIsa)header->isa),
+            plan->pack_count);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
     put(&s, "values\n", 7);

@@ -97,6 +97,19 @@ void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn rea
     VEC_PUSH(b->arena, &b->constants, constant);
 }
 
+const PlanConstant *plan_constant_of(const PlanBuilder *b, const PlanValue *value) {
+    size_t low = 0, high = b->constants.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (b->constants.items[middle].offset < value->data)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (b->constants.items[low].size != value->size) low++; /* empty ones lie where others do */
+    return &b->constants.items[low];
+}
+
 void plan_share_data(PlanBuilder *b, uint32_t value, uint32_t other) {
     b->values.items[value].data = b->values.items[other].data;
     b->values.items[value].size = b->values.items[other].size;
@@ -146,6 +159,7 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
         [PLAN_FLOATS] = {b->floats.items, b->floats.count, sizeof(float)},
         [PLAN_TEXTS] = {b->texts.items, b->texts.count, sizeof(PlanSpan)},
         [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
+        [PLAN_PACKS] = {b->packs.items, b->packs.count, sizeof(PlanPack)},
         [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
     };
     PlanHeader header = {.magic = PLAN_MAGIC,
@@ -154,7 +168,8 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
                          .small = b->small,
                          .header_size = sizeof header,
                          .kernels = kernel_table_version(),
-                         .source = {b->source[0], b->source[1]}};
+                         .source = {b->source[0], b->source[1]},
+                         .isa = b->isa};
     uint64_t offset = aligned(sizeof header);
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
         header.sections[i] = (PlanSection){offset, sections[i].count};

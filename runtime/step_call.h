@@ -64,6 +64,7 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .provider = exec->options.provider,
                            .faithful = exec->options.faithful,
                            .small = exec->options.small,
+                           .isa = exec->options.notes ? &exec->options.notes->isa : NULL,
                            .scratch = &exec->scratch,
                            .err = exec->err,
                            .prepared = form->prepared,

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding and making the forms of steps; see step_form.h. Everything a form owns is the pool's, so
  * that the budget bounds it. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "step_form.h"
-
-#include <setjmp.h>
-#include <sys/mman.h>
 
 #include "checked.h"
 #include "element_convert.h"
-#include "plan_share.h"
+#include "step_share.h"
 #include "value_key.h"
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -145,6 +141,8 @@ static bool find_dims(Draft *d) {
     for (unsigned contents = *known; open; contents++) {
         d->contents = (FormContents)contents;
         if (!step_shapes(exec, d->step, &d->call, d->contents, &open)) return false;
+        if (open && exec->options.notes)
+            return exec_fail(exec, d->step, "its dims depend on contents");
     }
     *known = (uint8_t)d->contents;
     for (uint32_t i = 0; i < d->call.output_count; i++) {
@@ -222,7 +220,7 @@ static void release(const KernelRow *row, void *prepared) {
     if (prepared && row && row->prepare && row->prepare->release) row->prepare->release(prepared);
 }
 
-static void form_free(Exec *exec, StepForm *form) {
+void step_form_free(Exec *exec, StepForm *form) {
     release(form->row, form->prepared);
     buffer_unref_all(&exec->pool, form->kept);
     buffer_unref(&exec->pool, form->self);
@@ -231,7 +229,7 @@ static void form_free(Exec *exec, StepForm *form) {
 void step_memo_free(Exec *exec, StepMemo *memo) {
     for (StepForm *form = memo->forms, *next; form; form = next) {
         next = form->next;
-        form_free(exec, form);
+        step_form_free(exec, form);
     }
     memo->forms = NULL;
 }
@@ -248,176 +246,23 @@ static void *host_keep(KernelCall *call, uint64_t size) {
     return memset(buffer_data(buffer), 0, size);
 }
 
-static const KernelTensor *host_constant(KernelCall *call, uint32_t i) {
-    StepCall *s = step_call_of(call);
-    const KernelTensor *from = &s->exec->loaded->constants[s->step->inputs[i]];
-    Dtype wide = call->inputs[i].dtype;
-    if (wide == from->dtype) return from;
-    uint64_t size = from->count * kernel_element_size(wide); /* checked with the dims */
-    KernelTensor *to = arena_copy(&s->exec->scratch, from, sizeof *from);
-    to->dtype = wide;
-    to->data = kernel_workspace(call, size);
-    if (!to->data) return NULL;
-    element_convert(wide, to->data, from->dtype, from->data, from->count);
-    return to;
-}
-
 static void host_set_unread(KernelCall *call, uint32_t i) {
     step_call_of(call)->form->unread[i] = kernel_is_constant(call, i);
 }
 
-/* True where what the row takes as float is 16 bit in the plan. */
-static bool is_stored_narrow(const StepCall *s, uint32_t i) {
-    Dtype dtype = s->exec->loaded->constants[s->step->inputs[i]].dtype;
-    bool narrow = dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
-    return narrow && s->call.inputs[i].dtype == DTYPE_FLOAT;
-}
-
 static bool host_take_stored(KernelCall *call, uint32_t i) {
     StepCall *s = step_call_of(call);
-    return s->form->stored[i] = is_stored_narrow(s, i);
-}
-
-/* What plan_share_get needs to call a KernelPack; without one, the elements are widened. */
-typedef struct PackJob {
-    StepCall *s;
-    uint32_t input;
-    KernelPack pack;
-    uint64_t size, variant;
-} PackJob;
-
-/* What a constant has become is read instead of it: its pages of a file need not stay. */
-static void forget(const LoadedPlan *loaded, uint32_t value) {
-    const KernelTensor *tensor = &loaded->constants[value];
-    uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
-    if (loaded->file) plan_file_forget(loaded->file, tensor->data, (size_t)size);
-}
-
-/* The constant in the call's type. Of a file's pages those that were read go, a few at a time: widened
- * or not, it is in memory once. */
-static bool widen(const PackJob *job, char *to) {
-    enum { PIECE = 1 << 18 };
-    const LoadedPlan *loaded = job->s->exec->loaded;
-    const KernelTensor *from = &loaded->constants[job->s->step->inputs[job->input]];
-    const Dtype wide = job->s->call.inputs[job->input].dtype;
-    const uint64_t stored = kernel_element_size(from->dtype), size = kernel_element_size(wide);
-    for (uint64_t i = 0; i < from->count; i += PIECE) {
-        uint64_t count = from->count - i < PIECE ? from->count - i : PIECE;
-        const char *piece = (const char *)from->data + i * stored;
-        element_convert(wide, to + i * size, from->dtype, piece, count);
-        /* all so far: where a page is read, those around it come, too */
-        if (loaded->file)
-            plan_file_forget(loaded->file, from->data, (size_t)((i + count) * stored));
-    }
-    return true;
-}
-
-/* A constant in the call's type for the while that it is packed, in memory that the system has back
- * at once: what is packed next to it is to stay. */
-typedef struct Copy {
-    KernelTensor tensor;
-    uint64_t size; /* 0: there is none */
-} Copy;
-
-static bool copy_take(const PackJob *job, Copy *copy) {
-    Exec *exec = job->s->exec;
-    copy->tensor = exec->loaded->constants[job->s->step->inputs[job->input]];
-    copy->tensor.dtype = job->s->call.inputs[job->input].dtype;
-    uint64_t size = copy->tensor.count * kernel_element_size(copy->tensor.dtype);
-    if (!pool_charge(&exec->pool, size)) return false;
-    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
-        pool_discharge(&exec->pool, size);
-        return false;
-    }
-    copy->tensor.data = data;
-    copy->size = size;
-    return widen(job, data);
-}
-
-static void copy_free(Pool *pool, Copy *copy) {
-    if (!copy->size) return;
-    munmap(copy->tensor.data, copy->size);
-    pool_discharge(pool, copy->size);
-}
-
-/* Other threads wait meanwhile: what would jump out of here ends here. */
-static bool fill(void *data, void *to) {
-    PackJob *job = data;
-    if (!job->pack) return widen(job, to);
-    KernelCall *call = &job->s->call;
-    Exec *exec = job->s->exec;
-    const KernelTensor *stored = &exec->loaded->constants[job->s->step->inputs[job->input]];
-    MemTrap *scratch = exec->scratch.trap, trap;
-    Err *err = call->err, ignored = {0};
-    Copy copy = {.size = 0};
-    volatile bool ok = false;
-    bool as_is = stored->dtype == call->inputs[job->input].dtype || !stored->count;
-    if (!as_is && !copy_take(job, &copy)) return false;
-    call->err = &ignored;
-    if (!setjmp(trap.env)) {
-        exec->scratch.trap = &trap;
-        KernelPackJob pack = {as_is ? stored : &copy.tensor, to, job->size, job->variant};
-        ok = job->pack(call, &pack);
-    }
-    if (ok) forget(exec->loaded, job->s->step->inputs[job->input]);
-    exec->scratch.trap = scratch;
-    call->err = err;
-    copy_free(&exec->pool, &copy);
-    return ok;
-}
-
-/* What contexts share counts in each that uses it, once, as it stays as long as the plan. */
-static bool is_counted(const Exec *exec, uint32_t number) {
-    const uint8_t *counted = exec->forms.counted ? buffer_data(exec->forms.counted) : NULL;
-    return counted && number < exec->forms.counted->size && counted[number];
-}
-
-static void set_counted(Exec *exec, uint32_t number) {
-    uint64_t room = exec->forms.counted ? exec->forms.counted->size : 0;
-    Err ignored = {0};
-    if (number >= room) {
-        Buffer *larger = buffer_new(&exec->pool, 2 * (uint64_t)number + 64, &ignored);
-        if (!larger) return; /* it counts again the next time */
-        memset(buffer_data(larger), 0, larger->size);
-        if (room) memcpy(buffer_data(larger), buffer_data(exec->forms.counted), room);
-        buffer_unref(&exec->pool, exec->forms.counted);
-        exec->forms.counted = larger;
-    }
-    ((uint8_t *)buffer_data(exec->forms.counted))[number] = 1;
-}
-
-/* No more than half the budget goes into what saves time only: the rest is for values. */
-static const void *host_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
-                              uint64_t size) {
-    StepCall *s = step_call_of(call);
-    Exec *exec = s->exec;
-    if (!exec->loaded->share || (exec->options.small && is_stored_narrow(s, i))) return NULL;
-    ShareKey key = {s->step->inputs[i], call->inputs[i].dtype, pack, variant, size};
-    PackJob job = {s, i, pack, size, variant};
-    ShareFill filling = {fill, &job};
-    uint32_t number = 0;
-    const void *bytes = plan_share_get(exec->loaded->share, &key, NULL, &number);
-    if (bytes && is_counted(exec, number)) return bytes;
-    uint64_t most = exec->pool.budget / 2;
-    if (size > most || exec->forms.shared > most - size || !pool_charge(&exec->pool, size))
-        return NULL;
-    if (!bytes) bytes = plan_share_get(exec->loaded->share, &key, &filling, &number);
-    if (!bytes) {
-        pool_discharge(&exec->pool, size);
-        return NULL;
-    }
-    exec->forms.shared += size;
-    set_counted(exec, number);
-    return bytes;
+    return s->form->stored[i] = step_stored_narrow(s, i);
 }
 
 static const KernelHost preparing = {.workspace = step_workspace,
                                      .keep = host_keep,
-                                     .share = host_share,
+                                     .share = step_share,
+                                     .weights = step_weights,
+                                     .stored_weights = step_stored_weights,
                                      .set_unread = host_set_unread,
                                      .take_stored = host_take_stored,
-                                     .constant = host_constant};
+                                     .constant = step_constant};
 
 /* Operands as the row is given them. */
 static void set_dtypes(const Draft *d, StepForm *form) {
@@ -441,7 +286,7 @@ static void set_constants(const Draft *d, StepCall *s) {
         if (!tensor->present) continue;
         Dtype stored = stored_dtype(d, i);
         if (s->form->stored[i]) tensor->dtype = stored;
-        bool as_is = tensor->dtype == stored;
+        bool as_is = tensor->dtype == stored && !d->exec->loaded->layouts[d->step->inputs[i]];
         s->form->late[i] = !as_is && !s->form->unread[i];
         if (!d->step->constant[i] || s->form->unread[i]) continue;
         if (as_is) {
@@ -449,7 +294,7 @@ static void set_constants(const Draft *d, StepCall *s) {
             continue;
         }
         const void *wide =
-            host_share(&s->call, i, NULL, 0, tensor->count * kernel_element_size(tensor->dtype));
+            step_share(&s->call, i, NULL, 0, tensor->count * kernel_element_size(tensor->dtype));
         s->form->late[i] = !wide;
         s->form->widens |= !wide;
         tensor->data = (void *)(uintptr_t)wide; /* kernels only read */
@@ -481,7 +326,7 @@ void step_form_drop(Exec *exec) {
     StepForm *form = exec->call.making->form;
     form->prepared = exec->call.making->call.prepared;
     exec->call.making = NULL;
-    form_free(exec, form);
+    step_form_free(exec, form);
 }
 
 /* The first operand that ends with the step and has output 0's dims and dtype. */
@@ -497,7 +342,7 @@ static uint32_t place_of(const Draft *d, const KernelRow *row) {
     return PLAN_NONE;
 }
 
-static StepForm *form_make(Exec *exec, const LoadedStep *step) {
+StepForm *step_form_make(Exec *exec, const LoadedStep *step) {
     Draft d = {.exec = exec, .step = step};
     if (!collect(&d)) return NULL;
     if (!kernel_check(&d.call, step->types)) return NULL;
@@ -537,7 +382,7 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
     for (; form && !matches(form, exec, step); form = *at, count++) {
         if (count + 1 == STEP_FORM_LIMIT && !form->next) { /* not used for longest */
             *at = NULL;
-            form_free(exec, form);
+            step_form_free(exec, form);
         } else {
             at = &form->next;
         }
@@ -545,7 +390,7 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
     if (form)
         *at = form->next;
     else
-        form = form_make(exec, step);
+        form = step_form_make(exec, step);
     if (!form) return NULL;
     form->next = memo->forms;
     memo->forms = form;

@@ -35,7 +35,7 @@ static void describe(Exec *exec, const KernelTensor *tensor, FormContents conten
     for (uint32_t i = 0; i < tensor->rank; i++)
         dims[i] = (ShapeNum){SHAPE_KNOWN, {tensor->dims[i]}};
     operand->dims = dims;
-    if (!step_shapes_looks(tensor, contents)) return;
+    if (!step_shapes_looks(tensor, contents) || (tensor->count && !tensor->data)) return;
     operand->items = read_items(exec, tensor);
     operand->item_count = (uint32_t)tensor->count;
 }

@@ -19,17 +19,24 @@ static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
 };
+static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
+                                        [DEMI_ISA_NONE] = "none",
+                                        [DEMI_ISA_PORTABLE] = "portable",
+                                        [DEMI_ISA_AVX2] = "avx2",
+                                        [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
-_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 32 <=
+_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 48 <=
                    COMPILE_TEXT,
-               "with the budget");
+               "with the budget and the instruction set");
 
 void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]) {
     bool small = options->small && options->numerics == DEMI_NUMERICS_FAST;
     const char *passes = small ? compile_small : compile_pipelines[options->numerics];
     if (options->keep_values) passes = compile_plainly;
     uint64_t memory = options->memory_budget < INT64_MAX ? options->memory_budget : INT64_MAX;
-    snprintf(text, COMPILE_TEXT, "%s,memory=%llu}", passes, (unsigned long long)memory);
+    /* what is watched is to be as the model has it */
+    const char *isa = options->keep_values ? "none" : isa_names[options->isa];
+    snprintf(text, COMPILE_TEXT, "%s,isa=%s,memory=%llu}", passes, isa, (unsigned long long)memory);
 }

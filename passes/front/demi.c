@@ -548,6 +548,10 @@ DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *options, Dem
         err_set(&call.err, ERR_USAGE, "numerics %u is none", (unsigned)known.numerics);
         known.numerics = DEMI_NUMERICS_FAITHFUL;
     }
+    if ((unsigned)known.isa > DEMI_ISA_AVX512) {
+        err_set(&call.err, ERR_USAGE, "instruction set %u is none", (unsigned)known.isa);
+        known.isa = DEMI_ISA_NONE;
+    }
     compile_text(&known, text);
     return run(&call, &args, NULL, error);
 }

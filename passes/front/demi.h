@@ -234,6 +234,16 @@ typedef enum DemiNumerics {
                                    fused: what a mixed model is judged by */
 } DemiNumerics;
 
+/* What instruction set a plan's weights are laid out for. It runs on any machine: another one makes
+ * a layout of its own when it first needs it. */
+typedef enum DemiIsa {
+    DEMI_ISA_NATIVE = 0, /* this machine's */
+    DEMI_ISA_NONE = 1,   /* weights stay as the model has them */
+    DEMI_ISA_PORTABLE = 2,
+    DEMI_ISA_AVX2 = 3,
+    DEMI_ISA_AVX512 = 4,
+} DemiIsa;
+
 typedef struct DemiCompileOptions {
     uint32_t size;
     DemiNumerics numerics;
@@ -246,10 +256,11 @@ typedef struct DemiCompileOptions {
     bool small; /* 16-bit values stay so between steps, which takes less memory and more time where
                    the processor does not compute in 16 bit; of fast plans, as faithful ones do so
                    anyway */
+    DemiIsa isa;
 } DemiCompileOptions;
 
 #define DEMI_COMPILE_OPTIONS_INIT                                                                  \
-    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false }
+    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false, DEMI_ISA_NATIVE }
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
  * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL

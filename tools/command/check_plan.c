@@ -33,11 +33,16 @@ static bool compare_piece(void *user, const void *bytes, size_t size) {
 }
 
 static bool read_options(Source *source, DemiCompileOptions *options, Err *err) {
+    static const DemiIsa isas[PLAN_ISA_COUNT] = {[PLAN_ISA_NONE] = DEMI_ISA_NONE,
+                                                 [PLAN_ISA_PORTABLE] = DEMI_ISA_PORTABLE,
+                                                 [PLAN_ISA_AVX2] = DEMI_ISA_AVX2,
+                                                 [PLAN_ISA_AVX512] = DEMI_ISA_AVX512};
     PlanHeader header;
     if (!source_read(source, 0, (char *)&header, sizeof header, err)) return false;
     bool faithful = header.numerics == PLAN_FAITHFUL;
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->small = header.small;
+    options->isa = isas[header.isa < PLAN_ISA_COUNT ? header.isa : PLAN_ISA_NONE];
     return true;
 }
 

@@ -44,11 +44,25 @@ static bool memory_of(const Parsed *parsed, bool *small, uint64_t *bytes, Err *e
     return false;
 }
 
+/* A word of compile's --isa. */
+static DemiIsa isa_of(const Parsed *parsed) {
+    static const char *const words[] = {[DEMI_ISA_NATIVE] = "native",
+                                        [DEMI_ISA_NONE] = "none",
+                                        [DEMI_ISA_PORTABLE] = "portable",
+                                        [DEMI_ISA_AVX2] = "avx2",
+                                        [DEMI_ISA_AVX512] = "avx512"};
+    const char *word = value_of(parsed, "isa");
+    for (unsigned i = 0; word && i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i]) == 0) return (DemiIsa)i;
+    return DEMI_ISA_NATIVE;
+}
+
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err) {
     static const DemiCompileOptions plain = DEMI_COMPILE_OPTIONS_INIT;
     const char *numerics = value_of(parsed, "numerics");
     bool faithful = numerics ? strcmp(numerics, "faithful") == 0 : judged;
     *options = plain;
+    options->isa = isa_of(parsed);
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->keep_values = faithful && judged;
     return memory_of(parsed, &options->small, &options->memory_budget, err);

@@ -33,6 +33,7 @@ static const IgemmIsa *isa_of(IgemmKind kind, IsaLevel level) {
 
 IgemmKind igemm_bytes_kind(IsaLevel level) {
 #if defined(__x86_64__) || defined(__i386__)
+    if (level == ISA_AVX512 && !isa_supported(level)) return IGEMM_QUADS;
     if (simd_level(level) == ISA_AVX512 && __builtin_cpu_supports("avx512vnni")) return IGEMM_QUADS;
 #else
     (void)level;
@@ -74,10 +75,46 @@ uint64_t igemm_words(IgemmKind kind, uint64_t depth) {
     return kind == IGEMM_FLOAT ? depth : div_up(depth, kind == IGEMM_QUADS ? 4 : 2);
 }
 
+/* What the level has, whether or not this processor does. */
+static const IgemmIsa *geometry_of(IgemmKind kind, IsaLevel level) {
+    if (isa_supported(level)) return isa_of(kind, level);
+    if (level == ISA_AVX512) return igemm_isa_avx512(kind);
+    return level == ISA_AVX2 ? igemm_isa_avx2(kind) : igemm_isa_portable(kind);
+}
+
+WeightLayout igemm_layout(const IgemmWeights *w, IsaLevel level) {
+    static const WeightWord words[IGEMM_KIND_COUNT] = {
+        [IGEMM_FLOAT] = WEIGHT_FLOATS, [IGEMM_QUADS] = WEIGHT_QUADS, [IGEMM_PAIRS] = WEIGHT_PAIRS};
+    const IgemmIsa *isa = geometry_of(w->kind, level);
+    return (WeightLayout){.word = words[w->kind],
+                          .lanes = isa->lanes,
+                          .vecs = isa->vecs,
+                          .groups = 1,
+                          .taps = w->taps,
+                          .depth = w->depth,
+                          .inner = w->depth,
+                          .columns = w->columns,
+                          .tap = w->tap,
+                          .row = w->row,
+                          .column = w->column};
+}
+
+WeightLayout igemm_channels_layout(uint64_t taps, uint64_t channels) {
+    return (WeightLayout){.word = WEIGHT_FLOATS,
+                          .lanes = 1,
+                          .vecs = channels < UINT32_MAX ? (uint32_t)channels : UINT32_MAX,
+                          .groups = 1,
+                          .taps = taps,
+                          .depth = 1,
+                          .inner = 1,
+                          .columns = channels,
+                          .tap = 1,
+                          .column = taps};
+}
+
 uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
-    const IgemmIsa *isa = isa_of(w->kind, level);
-    return div_up(w->columns, isa->lanes) * isa->lanes * w->taps * igemm_words(w->kind, w->depth) *
-           WORD;
+    const WeightLayout layout = igemm_layout(w, level);
+    return weight_layout_size(&layout);
 }
 
 uint64_t igemm_place(const IgemmWeights *w, IsaLevel level, uint64_t k, uint64_t n) {
@@ -90,38 +127,9 @@ uint64_t igemm_place(const IgemmWeights *w, IsaLevel level, uint64_t k, uint64_t
     return first * w->depth + k * width + n - first;
 }
 
-/* Word k of one column: the elements it holds of a tap, whose first is `from`. */
-static uint32_t pack_word(const IgemmWeights *w, uint64_t from, uint64_t k) {
-    const uint64_t each = w->kind == IGEMM_QUADS ? 4 : 2;
-    const int8_t *bytes = w->data;
-    uint32_t word = 0;
-    if (w->kind == IGEMM_FLOAT) {
-        memcpy(&word, (const float *)w->data + from + k * w->row, sizeof word);
-        return word;
-    }
-    for (uint64_t i = 0; i < each && k * each + i < w->depth; i++) {
-        const int8_t element = bytes[from + (k * each + i) * w->row];
-        const uint32_t bits = each == 4 ? (uint8_t)element : (uint16_t)element;
-        word |= bits << 32 / each * i;
-    }
-    return word;
-}
-
 void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
-    const Panels panels = panels_of(isa_of(w->kind, level), w->columns);
-    const uint64_t words = igemm_words(w->kind, w->depth);
-    uint32_t *at = to;
-    for (uint64_t p = 0; p < panels.count; p++) {
-        const uint64_t first = panel_begin(&panels, p) * panels.lanes;
-        const uint64_t width = panel_begin(&panels, p + 1) * panels.lanes - first;
-        const uint64_t columns = least(width, w->columns - first);
-        for (uint64_t t = 0; t < w->taps; t++)
-            for (uint64_t k = 0; k < words; k++, at += width) {
-                for (uint64_t n = 0; n < columns; n++)
-                    at[n] = pack_word(w, t * w->tap + (first + n) * w->column, k);
-                memset(at + columns, 0, (width - columns) * sizeof *at);
-            }
-    }
+    const WeightLayout layout = igemm_layout(w, level);
+    weight_layout_pack(&layout, w->data, to);
 }
 
 /* ---- shares ---------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #include "epilogue.h"
 #include "isa.h"
 #include "kernel.h"
+#include "weight_layout.h"
 
 enum { IGEMM_ROWS_MOST = 12, IGEMM_VECS_MOST = 4, IGEMM_PIXELS = 4 };
 
@@ -31,7 +32,8 @@ typedef enum IgemmKind {
     IGEMM_KIND_COUNT
 } IgemmKind;
 
-/* How the bytes of products are computed here: by quads with VNNI, else by pairs. */
+/* How the bytes of products are computed: by quads with VNNI, which other processors of a level that
+ * this one lacks are taken to have, else by pairs. */
 IgemmKind igemm_bytes_kind(IsaLevel level);
 
 /* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT
@@ -123,7 +125,12 @@ typedef struct IgemmWeights {
  * have anything there. */
 uint64_t igemm_words(IgemmKind kind, uint64_t depth);
 
-/* Bytes that they take packed, for a level that this processor has. */
+/* How they are packed, for any level; those of igemm_channels, element (t, n) of which is
+ * data[n * taps + t]. */
+WeightLayout igemm_layout(const IgemmWeights *weights, IsaLevel level);
+WeightLayout igemm_channels_layout(uint64_t taps, uint64_t channels);
+
+/* Bytes that they take packed. */
 uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
 /* `to` is 64-byte aligned. */
 void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);

@@ -25,12 +25,10 @@ static bool one_type(KernelCall *call) {
 
 /* A second matrix that is constant stays as the plan has it where each element is read but once, so
  * that reading it is what takes the time; else it is widened once for all, and packed. */
-static bool take_stored(KernelCall *call) {
+static void take_stored(KernelCall *call) {
     const KernelTensor *b = &call->inputs[1], *y = &call->outputs[0];
     uint64_t columns = b->rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
-    if (!call->small && y->count > columns) return false;
-    kernel_take_stored(call, 1);
-    return true;
+    if (!call->prepared && (call->small || y->count <= columns)) kernel_take_stored(call, 1);
 }
 
 static KernelReady make_product(KernelCall *call) {
@@ -39,13 +37,15 @@ static KernelReady make_product(KernelCall *call) {
 }
 
 static KernelReady make_matmul(KernelCall *call) {
-    if (!take_stored(call)) packed_product_make(call, false);
+    packed_product_make(call, false);
+    take_stored(call);
     return KERNEL_READY;
 }
 
 static KernelReady make_fused_matmul(KernelCall *call) {
     const GemmAttrs *attrs = call->attrs;
-    if (!take_stored(call) && !attrs->trans_a) packed_product_make(call, attrs->trans_b != 0);
+    if (!attrs->trans_a) packed_product_make(call, attrs->trans_b != 0);
+    take_stored(call);
     return KERNEL_READY;
 }
 

@@ -2,43 +2,37 @@
 /* Products by packed constants; see packed_product.h. */
 #include "packed_product.h"
 
+/* A single row is as fast by weights as they are: so is what the plan has packed already. */
 enum { LEAST_ROWS = 2 };
 
-static IgemmWeights weights_of(const PackedProduct *p, const void *data) {
-    return (IgemmWeights){.kind = IGEMM_FLOAT,
-                          .data = data,
-                          .taps = 1,
-                          .depth = p->k,
-                          .columns = p->n,
-                          .row = p->transposed ? 1 : p->n,
-                          .column = p->transposed ? p->k : 1};
-}
-
-static bool pack(KernelCall *call, const KernelPackJob *job) {
-    const PackedProduct *p = call->prepared;
-    const IgemmWeights weights = weights_of(p, job->from->data);
-    igemm_pack(job->to, &weights, p->level);
-    return true;
+static WeightLayout layout_of(const PackedProduct *p) {
+    const IgemmWeights weights = {.kind = IGEMM_FLOAT,
+                                  .taps = 1,
+                                  .depth = p->k,
+                                  .columns = p->n,
+                                  .row = p->transposed ? 1 : p->n,
+                                  .column = p->transposed ? p->k : 1};
+    return igemm_layout(&weights, p->level);
 }
 
 void packed_product_make(KernelCall *call, bool transposed) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
-    if (call->faithful || call->small || !kernel_is_constant(call, 1) || b->rank != 2 ||
-        a->dtype != DTYPE_FLOAT || b->dtype != DTYPE_FLOAT || b->count == 0 || y->count == 0)
+    if (call->faithful || !kernel_is_constant(call, 1) || b->rank != 2 || a->dtype != DTYPE_FLOAT ||
+        b->dtype != DTYPE_FLOAT || b->count == 0 || y->count == 0)
         return;
-    const PackedProduct made = {.level = isa_best(),
+    const PackedProduct made = {.level = kernel_isa(call),
                                 .k = (uint64_t)b->dims[transposed],
                                 .n = (uint64_t)b->dims[!transposed],
                                 .transposed = transposed};
-    if (y->count / made.n < LEAST_ROWS) return;
     PackedProduct *p = kernel_keep(call, sizeof *p);
     if (!p) return;
     *p = made;
+    const WeightLayout layout = layout_of(p);
+    const bool makes = !call->small && y->count / made.n >= LEAST_ROWS;
+    p->weights = makes ? kernel_weights(call, 1, &layout) : kernel_stored_weights(call, 1, &layout);
+    if (!p->weights) return;
     call->prepared = p;
-    const IgemmWeights weights = weights_of(p, NULL);
-    const uint64_t variant = (uint64_t)p->level << 1 | transposed;
-    p->weights = kernel_share(call, 1, pack, variant, igemm_packed_size(&weights, p->level));
-    if (p->weights) kernel_set_unread(call, 1);
+    kernel_set_unread(call, 1);
 }
 
 typedef struct Rows {

@@ -22,80 +22,72 @@ typedef struct QConv {
     IgemmKind kind;
     uint64_t images, channels, filters; /* channels and filters of a group */
     uint64_t depth;                     /* elements of a row: channels, filled up to words */
-    uint64_t group_size;                /* bytes of a group's packed weights */
+    WeightLayout layout;
     const void *weights; /* packed, and behind them the sums of each filter's; NULL: in every run */
 } QConv;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+/* Rows of taps are one tap whose channels are those of all its pixels, in this order. */
+static WeightLayout layout_of(const QConv *conv) {
+    const uint64_t taps = conv->window.taps, channels = conv->channels;
+    const uint64_t across = conv->by_row ? (uint64_t)conv->axes[conv->window.rank - 1].taps : 1;
+    const IgemmWeights weights = {.kind = conv->kind,
+                                  .taps = taps / across,
+                                  .depth = channels * across,
+                                  .columns = conv->filters,
+                                  .tap = across,
+                                  .row = taps,
+                                  .column = channels * taps};
+    WeightLayout layout = igemm_layout(&weights, conv->level);
+    layout.has_sums = 1;
+    layout.groups = conv->window.groups;
+    layout.group = conv->filters * channels * taps;
+    layout.inner = channels;
+    layout.outer = 1;
+    return layout;
+}
+
+/* Where the sums of filters begin. */
 static uint64_t sums_at(const QConv *conv) {
-    return (conv->group_size * (conv->by_channel ? 1 : conv->window.groups) + 63) / 64 * 64;
+    if (!conv->by_channel) return weight_layout_sums(&conv->layout);
+    const ByteChannelsIsa *isa = byte_channels_isa(conv->level);
+    const uint64_t size = byte_channels_size(isa, conv->window.groups, conv->window.taps);
+    return (size + 63) / 64 * 64;
 }
 
 static uint64_t packed_size(const QConv *conv) {
-    return sums_at(conv) + conv->filters * conv->window.groups * sizeof(int32_t);
+    if (!conv->by_channel) return weight_layout_size(&conv->layout);
+    return sums_at(conv) + conv->window.groups * sizeof(int32_t);
 }
 
-static IgemmWeights weights_of(const QConv *conv, const int8_t *data) {
-    const uint64_t taps = conv->window.taps;
-    return (IgemmWeights){.kind = conv->kind,
-                          .data = data,
-                          .taps = taps,
-                          .depth = conv->channels,
-                          .columns = conv->filters,
-                          .tap = 1,
-                          .row = taps,
-                          .column = conv->channels * taps};
-}
-
-/* Rows of taps are one tap whose channels are those of all its pixels, in this order. */
-static void gather_row(const QConv *conv, const int8_t *from, int8_t *to) {
-    const uint64_t taps = conv->window.taps, channels = conv->channels;
-    for (uint64_t f = 0; f < conv->filters; f++)
-        for (uint64_t t = 0; t < taps; t++)
-            for (uint64_t c = 0; c < channels; c++)
-                to[(f * taps + t) * channels + c] = from[(f * channels + c) * taps + t];
-}
-
-static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data, void *to) {
-    const uint64_t taps = conv->window.taps, groups = conv->window.groups;
-    const uint64_t filter = conv->channels * taps, filters = conv->filters * groups;
+static void pack_weights(const QConv *conv, const int8_t *data, void *to) {
+    const uint64_t taps = conv->window.taps, channels = conv->window.groups;
+    if (!conv->by_channel) {
+        weight_layout_pack(&conv->layout, data, to);
+        return;
+    }
     int32_t *sums = (int32_t *)(void *)((char *)to + sums_at(conv));
-    for (uint64_t f = 0; f < filters; f++) {
+    for (uint64_t c = 0; c < channels; c++) {
         uint32_t sum = 0; /* modulo 2^32, as those of products */
-        for (uint64_t i = 0; i < filter; i++) {
-            const int32_t weight = data[f * filter + i];
+        for (uint64_t t = 0; t < taps; t++) {
+            const int32_t weight = data[c * taps + t];
             sum += (uint32_t)weight;
         }
-        sums[f] = (int32_t)sum;
+        sums[c] = (int32_t)sum;
     }
-    if (conv->by_channel) {
-        byte_channels_pack(byte_channels_isa(conv->level), to, data, filters, taps);
-        return true;
-    }
-    for (uint64_t g = 0; g < groups; g++) {
-        IgemmWeights group = weights_of(conv, data + g * conv->filters * filter);
-        if (conv->by_row) {
-            const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
-            int8_t *rows = kernel_workspace(call, conv->filters * filter);
-            if (!rows) return false;
-            gather_row(conv, data, rows);
-            group = (IgemmWeights){conv->kind,
-                                   rows,
-                                   taps / across,
-                                   conv->channels * across,
-                                   conv->filters,
-                                   conv->channels * across,
-                                   1,
-                                   filter};
-        }
-        igemm_pack((char *)to + g * conv->group_size, &group, conv->level);
-    }
-    return true;
+    byte_channels_pack(byte_channels_isa(conv->level), to, data, channels, taps);
 }
 
 static bool pack(KernelCall *call, const KernelPackJob *job) {
-    return pack_weights(call, call->prepared, job->from->data, job->to);
+    pack_weights(call->prepared, job->from->data, job->to);
+    return true;
+}
+
+/* Of the constant weights; NULL past the memory budget. */
+static const void *share_weights(KernelCall *call, const QConv *conv) {
+    return conv->by_channel ? kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv))
+                            : kernel_weights(call, 1, &conv->layout);
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -119,7 +111,7 @@ static bool conv_make(KernelCall *call, QConv *conv) {
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     const WindowAxis *across = &conv->axes[window->rank - 1];
     conv->last = attrs->channels_last != 0;
-    conv->level = isa_best();
+    conv->level = kernel_isa(call);
     conv->kind = igemm_bytes_kind(conv->level);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
@@ -129,14 +121,7 @@ static bool conv_make(KernelCall *call, QConv *conv) {
                    across->dilation == 1;
     const uint64_t each = sizeof(uint32_t) / byte_rows_element(conv->kind);
     conv->depth = igemm_words(conv->kind, conv->channels) * each;
-    IgemmWeights group = weights_of(conv, NULL);
-    if (conv->by_row) {
-        group.taps = window->taps / (uint64_t)across->taps;
-        group.depth = conv->channels * (uint64_t)across->taps;
-    }
-    conv->group_size = conv->by_channel ? byte_channels_size(byte_channels_isa(conv->level),
-                                                             window->groups, window->taps)
-                                        : igemm_packed_size(&group, conv->level);
+    if (!conv->by_channel) conv->layout = layout_of(conv);
     return true;
 }
 
@@ -147,8 +132,7 @@ static KernelReady make_q_conv(KernelCall *call) {
     if (!conv_make(call, conv)) return KERNEL_FAILED;
     conv->window.axes = conv->axes;
     if (kernel_is_constant(call, 1) && call->inputs[1].count)
-        conv->weights =
-            kernel_share(call, 1, pack, (uint64_t)conv->level << 8 | conv->kind, packed_size(conv));
+        conv->weights = share_weights(call, conv);
     if (conv->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
@@ -241,7 +225,7 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
     for (uint64_t g = 0; g < conv->window.groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         words->pixels.x += words->step;
-        product.weights = (const char *)product.weights + conv->group_size;
+        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
         product.y = (char *)product.y + conv->filters * element;
         scale.factor += conv->filters;
         scale.shift += conv->filters;
@@ -303,7 +287,8 @@ static bool run_conv(KernelCall *call, const QConv *conv, const ConvData *data) 
     int32_t zero;
     if (!weights) {
         char *packed = kernel_workspace(call, packed_size(conv));
-        if (!packed || !pack_weights(call, conv, call->inputs[1].data, packed)) return false;
+        if (!packed) return false;
+        pack_weights(conv, call->inputs[1].data, packed);
         weights = packed;
     }
     if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;

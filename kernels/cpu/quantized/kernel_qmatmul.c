@@ -14,39 +14,20 @@ typedef struct QMatMul {
     IgemmKind kind;
     uint64_t k, n;
     bool transposed;
+    WeightLayout layout;
     const void *weights; /* packed, and behind them the sums of columns; NULL: in every run */
 } QMatMul;
 
-static IgemmWeights weights_of(const QMatMul *m, const int8_t *data) {
-    return (IgemmWeights){.kind = m->kind,
-                          .data = data,
-                          .taps = 1,
-                          .depth = m->k,
-                          .columns = m->n,
-                          .row = m->transposed ? 1 : m->n,
-                          .column = m->transposed ? m->k : 1};
-}
-
-static uint64_t sums_at(const QMatMul *m) {
-    const IgemmWeights weights = weights_of(m, NULL);
-    return (igemm_packed_size(&weights, m->level) + 63) / 64 * 64;
-}
-
-static void pack_weights(const QMatMul *m, const int8_t *data, void *to) {
-    const IgemmWeights weights = weights_of(m, data);
-    uint32_t *sums = (uint32_t *)(void *)((char *)to + sums_at(m)); /* modulo 2^32, as products' */
-    igemm_pack(to, &weights, m->level);
-    memset(sums, 0, m->n * sizeof *sums);
-    for (uint64_t k = 0; k < m->k; k++)
-        for (uint64_t n = 0; n < m->n; n++) {
-            const int32_t weight = data[k * weights.row + n * weights.column];
-            sums[n] += (uint32_t)weight;
-        }
-}
-
-static bool pack(KernelCall *call, const KernelPackJob *job) {
-    pack_weights(call->prepared, job->from->data, job->to);
-    return true;
+static WeightLayout layout_of(const QMatMul *m) {
+    const IgemmWeights weights = {.kind = m->kind,
+                                  .taps = 1,
+                                  .depth = m->k,
+                                  .columns = m->n,
+                                  .row = m->transposed ? 1 : m->n,
+                                  .column = m->transposed ? m->k : 1};
+    WeightLayout layout = igemm_layout(&weights, m->level);
+    layout.has_sums = 1;
+    return layout;
 }
 
 static KernelReady make_q_matmul(KernelCall *call) {
@@ -66,11 +47,11 @@ static KernelReady make_q_matmul(KernelCall *call) {
     m->transposed = attrs->trans_b != 0;
     m->k = (uint64_t)b->dims[b->rank - (m->transposed ? 1 : 2)];
     m->n = (uint64_t)b->dims[b->rank - (m->transposed ? 2 : 1)];
-    m->level = isa_best();
+    m->level = kernel_isa(call);
     m->kind = igemm_bytes_kind(m->level);
-    const uint64_t variant = (uint64_t)m->level << 8 | (uint64_t)m->kind << 1 | m->transposed;
+    m->layout = layout_of(m);
     if (kernel_is_constant(call, 1) && b->count && b->rank == 2)
-        m->weights = kernel_share(call, 1, pack, variant, sums_at(m) + m->n * sizeof(int32_t));
+        m->weights = kernel_weights(call, 1, &m->layout);
     if (m->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
@@ -100,7 +81,7 @@ static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const B
                       const Batch *batch) {
     ByteScale scale;
     const char *weights = batch->weights;
-    const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(m));
+    const int32_t *sums = (const int32_t *)(const void *)(weights + weight_layout_sums(&m->layout));
     if (!byte_scale_make(call, sums, byte_rows_zero(bytes), m->n, &scale)) return false;
     const Rows source = {batch->rows, bytes->padded * byte_rows_element(m->kind)};
     const Igemm product = {.kind = m->kind,
@@ -135,13 +116,13 @@ bool kernel_q_matmul(KernelCall *call) {
     const char *rows = byte_rows_make(call, &bytes);
     char *packed = NULL;
     if (!rows) return false;
-    if (!m->weights) packed = kernel_workspace(call, sums_at(m) + m->n * sizeof(int32_t));
+    if (!m->weights) packed = kernel_workspace(call, weight_layout_size(&m->layout));
     if (!m->weights && !packed) return false;
     for (uint64_t i = 0; i < s.batches; i++) {
         const Batch batch = {rows + s.a[i] / m->k * bytes.padded * element,
                              m->weights ? m->weights : packed,
                              (char *)y->data + i * s.m * s.n * kernel_element_size(y->dtype)};
-        if (packed) pack_weights(m, (const int8_t *)b.data + s.b[i], packed);
+        if (packed) weight_layout_pack(&m->layout, (const int8_t *)b.data + s.b[i], packed);
         if (!run_batch(call, m, s.m, &bytes, &batch)) return false;
     }
     return true;

@@ -24,44 +24,27 @@ typedef struct ConvLast {
     bool by_tile;    /* `weights` are winograd.h's */
     IsaLevel level;
     uint64_t images, channels, filters; /* channels and filters of a group */
-    uint64_t group_size;                /* bytes of a group's packed weights */
-    const void *weights;                /* packed; NULL: in every run */
-    const float *zero;                  /* for padding */
+    WeightLayout layout;
+    const void *weights; /* packed; NULL: in every run */
+    const float *zero;   /* for padding */
     Epilogue epilogue;
 } ConvLast;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static IgemmWeights weights_of(const ConvLast *conv, const float *data) {
+static WeightLayout layout_of(const ConvLast *conv) {
     const uint64_t taps = conv->window.taps, filter = conv->channels * taps;
-    return (IgemmWeights){.data = data,
-                          .taps = taps,
-                          .depth = conv->channels,
-                          .columns = conv->filters,
-                          .tap = 1,
-                          .row = taps,
-                          .column = filter};
-}
-
-static uint64_t packed_size(const ConvLast *conv) {
-    return conv->group_size * (conv->by_channel ? 1 : conv->window.groups);
-}
-
-static void pack_weights(const ConvLast *conv, const float *data, void *to) {
-    const uint64_t taps = conv->window.taps, channels = conv->window.groups;
-    float *by_tap = to;
-    for (uint64_t c = 0; conv->by_channel && c < channels; c++)
-        for (uint64_t t = 0; t < taps; t++) by_tap[t * channels + c] = data[c * taps + t];
-    for (uint64_t g = 0; !conv->by_channel && g < channels; g++) {
-        const IgemmWeights group =
-            weights_of(conv, data + g * conv->filters * conv->channels * taps);
-        igemm_pack((char *)to + g * conv->group_size, &group, conv->level);
-    }
-}
-
-static bool pack(KernelCall *call, const KernelPackJob *job) {
-    pack_weights(call->prepared, job->from->data, job->to);
-    return true;
+    if (conv->by_channel) return igemm_channels_layout(taps, conv->window.groups);
+    const IgemmWeights weights = {.taps = taps,
+                                  .depth = conv->channels,
+                                  .columns = conv->filters,
+                                  .tap = 1,
+                                  .row = taps,
+                                  .column = filter};
+    WeightLayout layout = igemm_layout(&weights, conv->level);
+    layout.groups = conv->window.groups;
+    layout.group = conv->filters * filter;
+    return layout;
 }
 
 static WinogradWeights tile_weights(const ConvLast *conv) {
@@ -70,22 +53,22 @@ static WinogradWeights tile_weights(const ConvLast *conv) {
 
 static bool pack_tiles(KernelCall *call, const KernelPackJob *job) {
     const WinogradWeights weights = tile_weights(call->prepared);
-    float *space = kernel_workspace(call, winograd_pack_space(&weights) * sizeof(float));
-    if (!space) return false;
-    winograd_pack(&weights, job->from->data, job->to, space);
+    winograd_pack(&weights, job->from->data, job->to);
     return true;
 }
 
-/* The constant weights, packed for what is fastest. */
+/* The constant weights, packed for what is fastest. Those of tiles are not in plans: they are more,
+ * and the weights can't be had of them again to the bit. */
 static void share_weights(KernelCall *call, ConvLast *conv) {
-    if (winograd_takes(&conv->window, conv->images, conv->channels, conv->filters)) {
+    const bool tiles = winograd_takes(&conv->window, conv->images, conv->channels, conv->filters);
+    if (tiles) {
         const WinogradWeights weights = tile_weights(conv);
         conv->weights = kernel_share(call, 1, pack_tiles, (uint64_t)conv->level,
                                      winograd_packed_size(&weights));
         conv->by_tile = conv->weights;
     }
-    if (!conv->weights)
-        conv->weights = kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv));
+    if (!conv->weights && !(tiles && call->isa))
+        conv->weights = kernel_weights(call, 1, &conv->layout);
     if (conv->weights) kernel_set_unread(call, 1);
 }
 
@@ -110,15 +93,13 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
         return kernel_fail(call, "data of rank %u", x->rank);
     memcpy(conv->axes, window->axes, window->rank * sizeof *conv->axes);
     window->axes = conv->axes;
-    conv->level = isa_best();
+    conv->level = kernel_isa(call);
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[1];
     conv->filters = (uint64_t)w->dims[0] / window->groups;
     conv->by_channel = window->groups > 1 && conv->channels == 1 && conv->filters == 1;
     conv->by_row = takes_rows(conv);
-    const IgemmWeights group = weights_of(conv, NULL);
-    conv->group_size =
-        conv->by_channel ? w->count * sizeof(float) : igemm_packed_size(&group, conv->level);
+    conv->layout = layout_of(conv);
     return true;
 }
 
@@ -215,7 +196,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         pixels.x += conv->channels * sizeof(float);
-        product.weights = (const char *)product.weights + conv->group_size;
+        product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
         product.y = (float *)product.y + conv->filters;
         if (epilogue.bias) epilogue.bias += conv->filters;
         if (epilogue.residual) epilogue.residual += conv->filters;
@@ -273,9 +254,9 @@ bool kernel_conv_last(KernelCall *call) {
     const void *weights = conv.by_tile ? NULL : conv.weights;
     if (!weights) {
         const float *data = conv.by_tile ? weights_of_tiles(call, &conv) : w->data;
-        void *packed = kernel_workspace(call, packed_size(&conv));
+        void *packed = kernel_workspace(call, weight_layout_size(&conv.layout));
         if (!packed || !data) return false;
-        pack_weights(&conv, data, packed);
+        weight_layout_pack(&conv.layout, data, packed);
         weights = packed;
     }
     return run_groups(call, &conv, weights);

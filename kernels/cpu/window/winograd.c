@@ -77,31 +77,51 @@ uint64_t winograd_packed_size(const WinogradWeights *weights) {
     return POINTS * matrix_size(weights);
 }
 
-uint64_t winograd_pack_space(const WinogradWeights *weights) {
-    return weights->channels * weights->filters;
+/* Filters that are turned together. */
+enum { LANES = 16 };
+typedef float Lanes[LANES];
+
+/* G times three taps. */
+static void turn_taps(const Lanes *g, uint32_t step, Lanes u[SIDE]) {
+    const float *a = g[0], *b = g[step], *c = g[2 * step];
+    for (uint32_t n = 0; n < LANES; n++) {
+        u[0][n] = a[n];
+        u[1][n] = 0.5F * (a[n] + b[n] + c[n]);
+        u[2][n] = 0.5F * (a[n] - b[n] + c[n]);
+        u[3][n] = c[n];
+    }
 }
 
-/* Row i of G times three taps `step` apart. */
-static float turn_taps(const float *g, uint64_t step, uint32_t i) {
-    const float a = g[0], b = g[step], c = g[2 * step];
-    if (i == 0) return a;
-    if (i == SIDE - 1) return c;
-    return 0.5F * (i == 1 ? a + b + c : a - b + c);
+/* One channel of some filters, which lie `filter` apart, as points: all in one reading. */
+static void turn_filters(const float *from, uint64_t filter, uint64_t count, Lanes points[POINTS]) {
+    Lanes g[TAPS * TAPS] = {{0}}, columns[TAPS][SIDE], row[TAPS];
+    for (uint64_t n = 0; n < count; n++)
+        for (uint32_t t = 0; t < TAPS * TAPS; t++) g[t][n] = from[n * filter + t];
+    for (uint32_t x = 0; x < TAPS; x++) turn_taps(g + x, TAPS, columns[x]);
+    for (uint32_t y = 0; y < SIDE; y++) {
+        for (uint32_t x = 0; x < TAPS; x++) memcpy(row[x], columns[x][y], sizeof row[x]);
+        turn_taps(row, 1, points + (size_t)y * SIDE);
+    }
 }
 
-void winograd_pack(const WinogradWeights *weights, const float *from, void *to, float *space) {
+void winograd_pack(const WinogradWeights *weights, const float *from, void *to) {
     const uint64_t channels = weights->channels, filters = weights->filters;
-    const IgemmWeights matrix = matrix_of(weights, space);
-    for (uint32_t point = 0; point < POINTS; point++) {
-        for (uint64_t n = 0; n < filters; n++)
-            for (uint64_t c = 0; c < channels; c++) {
-                const float *g = from + (n * channels + c) * TAPS * TAPS;
-                float column[TAPS];
-                for (uint32_t x = 0; x < TAPS; x++)
-                    column[x] = turn_taps(g + x, TAPS, point / SIDE);
-                space[c * filters + n] = turn_taps(column, 1, point % SIDE);
-            }
-        igemm_pack((char *)to + point * matrix_size(weights), &matrix, weights->level);
+    const uint64_t size = matrix_size(weights) / sizeof(float), filter = channels * TAPS * TAPS;
+    const IgemmWeights matrix = matrix_of(weights, NULL);
+    const WeightLayout layout = igemm_layout(&matrix, weights->level);
+    const uint64_t most = layout.lanes < LANES ? layout.lanes : LANES;
+    for (uint64_t n = 0; n < filters; n += most) {
+        const uint64_t count = filters - n < most ? filters - n : most;
+        float *at = (float *)to + igemm_place(&matrix, weights->level, 0, n);
+        const uint64_t step = channels > 1 ? igemm_place(&matrix, weights->level, 1, n) -
+                                                 igemm_place(&matrix, weights->level, 0, n)
+                                           : 0;
+        for (uint64_t c = 0; c < channels; c++, at += step) {
+            Lanes points[POINTS];
+            turn_filters(from + n * filter + c * TAPS * TAPS, filter, count, points);
+            for (uint32_t p = 0; p < POINTS; p++)
+                memcpy(at + p * size, points[p], most * sizeof(float));
+        }
     }
 }
 

@@ -27,9 +27,8 @@ typedef struct WinogradWeights {
 } WinogradWeights;
 
 uint64_t winograd_packed_size(const WinogradWeights *weights);
-/* `space` is winograd_pack_space floats; `to` is 64-byte aligned. */
-uint64_t winograd_pack_space(const WinogradWeights *weights);
-void winograd_pack(const WinogradWeights *weights, const float *from, void *to, float *space);
+/* `to` is 64-byte aligned. */
+void winograd_pack(const WinogradWeights *weights, const float *from, void *to);
 /* The weights again, as near as they can be had: the taps between others are differences. */
 void winograd_unpack(const WinogradWeights *weights, const void *from, float *to);
 

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packing weights and unpacking them; see weight_layout.h. Where the elements of a column lie side
+ * by side, in any order of taps and depth, a few columns are turned at a time, so that every line of
+ * memory is read once and written once. */
+#include "weight_layout.h"
+
+#include <string.h>
+
+#include "checked.h"
+
+enum { ALIGN = 64, LANES_MOST = 64, TILE = 16 };
+
+static uint64_t div_up(uint64_t a, uint64_t b) {
+    return a / b + (a % b != 0);
+}
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { WORD = 4 }; /* bytes */
+
+/* Elements that a word holds. */
+static uint32_t word_elements(uint32_t word) {
+    static const uint32_t elements[WEIGHT_WORD_COUNT] = {
+        [WEIGHT_FLOATS] = 1, [WEIGHT_QUADS] = 4, [WEIGHT_PAIRS] = 2};
+    return elements[word];
+}
+
+static uint64_t words_of(const WeightLayout *l) {
+    return div_up(l->depth, word_elements(l->word));
+}
+
+uint64_t weight_layout_group(const WeightLayout *l) {
+    return div_up(l->columns, l->lanes) * l->lanes * l->taps * words_of(l) * WORD;
+}
+
+uint64_t weight_layout_sums(const WeightLayout *l) {
+    return div_up(weight_layout_group(l) * l->groups, ALIGN) * ALIGN;
+}
+
+uint64_t weight_layout_size(const WeightLayout *l) {
+    if (!l->has_sums) return weight_layout_group(l) * l->groups;
+    return weight_layout_sums(l) + l->groups * l->columns * sizeof(int32_t);
+}
+
+/* The product of a list; false where it overflows. */
+static bool product(const uint64_t *factors, int count, uint64_t *result) {
+    *result = 1;
+    for (int i = 0; i < count; i++)
+        if (!factors[i] || !checked_mul(*result, factors[i], result)) return false;
+    return true;
+}
+
+/* The place of the last element. */
+static bool last_element(const WeightLayout *l, uint64_t *last) {
+    const uint64_t steps[][2] = {{l->groups - 1, l->group},
+                                 {l->taps - 1, l->tap},
+                                 {l->depth / l->inner - 1, l->outer},
+                                 {l->inner - 1, l->row},
+                                 {l->columns - 1, l->column}};
+    *last = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        uint64_t part;
+        if (!checked_mul(steps[i][0], steps[i][1], &part) || !checked_add(*last, part, last))
+            return false;
+    }
+    return true;
+}
+
+bool weight_layout_fits(const WeightLayout *l, Dtype dtype, uint64_t count, uint64_t *size) {
+    const uint64_t elements[] = {l->groups, l->taps, l->depth, l->columns};
+    uint64_t there, last;
+    if (l->word >= WEIGHT_WORD_COUNT || l->has_sums > 1 || dtype != weight_layout_dtype(l) ||
+        !l->lanes || l->lanes > LANES_MOST || !l->vecs || !l->inner ||
+        !product(elements, 4, &there) || there != count || l->depth % l->inner ||
+        (l->has_sums && l->word == WEIGHT_FLOATS) || !last_element(l, &last) || last >= count)
+        return false;
+    /* whole vectors and words are at most so many times as much */
+    uint64_t bytes;
+    if (!checked_mul(count, (uint64_t)LANES_MOST * 8 * sizeof(int32_t), &bytes) ||
+        bytes > INT64_MAX)
+        return false;
+    *size = weight_layout_size(l);
+    return true;
+}
+
+bool weight_layout_equals(const WeightLayout *a, const WeightLayout *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* One panel of one group. */
+typedef struct Panel {
+    const WeightLayout *layout;
+    uint64_t words, width, columns; /* of a row of the panel, and those that are the constant's */
+    uint64_t from;                  /* the constant's element that it begins with */
+    uint64_t at;                    /* bytes behind the packed ones' beginning */
+} Panel;
+
+typedef void PanelVisitor(const Panel *panel, void *data);
+
+static void each_panel(const WeightLayout *l, PanelVisitor *visit, void *data) {
+    const uint64_t vectors = div_up(l->columns, l->lanes), count = div_up(vectors, l->vecs);
+    if (!count) return;
+    const uint64_t base = vectors / count, rest = vectors % count;
+    Panel panel = {.layout = l, .words = words_of(l)};
+    for (uint64_t g = 0; g < l->groups; g++)
+        for (uint64_t p = 0; p < count; p++) {
+            const uint64_t first = (base * p + least(p, rest)) * l->lanes;
+            panel.width = (base + (p < rest)) * l->lanes;
+            panel.columns = least(panel.width, l->columns - first);
+            panel.from = g * l->group + first * l->column;
+            visit(&panel, data);
+            panel.at += panel.width * l->taps * panel.words * WORD;
+        }
+}
+
+static uint64_t depth_at(const WeightLayout *l, uint64_t k) {
+    return k / l->inner * l->outer + k % l->inner * l->row;
+}
+
+/* ---- floats ---------------------------------------------------------------------------------- */
+
+/* How the elements of a column lie side by side, if they do: of index j, either tap j % taps of
+ * depth j / taps, or depth j % depth of tap j / depth. */
+typedef enum ColumnOrder { COLUMN_APART, COLUMN_BY_DEPTH, COLUMN_BY_TAP } ColumnOrder;
+
+static ColumnOrder order_of(const WeightLayout *l) {
+    if (l->inner != l->depth) return COLUMN_APART;
+    if ((l->tap == 1 || l->taps == 1) && l->row == l->taps) return COLUMN_BY_DEPTH;
+    return l->row == 1 && (l->tap == l->depth || l->taps == 1) ? COLUMN_BY_TAP : COLUMN_APART;
+}
+
+/* The row of a panel that holds element j. */
+static uint64_t row_of(const Panel *p, ColumnOrder order, uint64_t j) {
+    const uint64_t taps = p->layout->taps;
+    return order == COLUMN_BY_DEPTH ? j % taps * p->words + j / taps : j;
+}
+
+typedef float Four __attribute__((vector_size(16)));
+
+/* Four elements of four columns: vectors are known to every processor's compiler. */
+static void turn_four(const float *from, uint64_t column, float *to) {
+    Four r[4], half[4], turned[4];
+    for (uint64_t i = 0; i < 4; i++) memcpy(&r[i], from + i * column, sizeof r[i]);
+    for (int i = 0; i < 2; i++) {
+        half[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 4, 1, 5);
+        half[i + 2] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 6, 3, 7);
+    }
+    for (int i = 0; i < 2; i++) {
+        turned[2 * i] = __builtin_shufflevector(half[2 * i], half[2 * i + 1], 0, 1, 4, 5);
+        turned[2 * i + 1] = __builtin_shufflevector(half[2 * i], half[2 * i + 1], 2, 3, 6, 7);
+    }
+    for (int i = 0; i < 4; i++) memcpy(to + i * TILE, &turned[i], sizeof turned[i]);
+}
+
+/* A few columns, from n on. */
+static void turn_columns(const Panel *p, ColumnOrder order, uint64_t n, const float *from,
+                         float *to) {
+    const uint64_t count = p->layout->taps * p->words, column = p->layout->column;
+    const uint64_t across = least(TILE, p->columns - n);
+    float tile[TILE][TILE];
+    for (uint64_t j = 0; j < count; j += TILE) {
+        const uint64_t down = least(TILE, count - j);
+        if (across == TILE && down == TILE) {
+            for (uint64_t c = 0; c < TILE; c += 4)
+                for (uint64_t i = 0; i < TILE; i += 4)
+                    turn_four(from + (n + c) * column + j + i, column, &tile[i][c]);
+            for (uint64_t i = 0; i < TILE; i++)
+                memcpy(to + row_of(p, order, j + i) * p->width + n, tile[i], sizeof tile[i]);
+            continue;
+        }
+        for (uint64_t i = 0; i < down; i++) {
+            float *row = to + row_of(p, order, j + i) * p->width + n;
+            for (uint64_t c = 0; c < across; c++) row[c] = from[(n + c) * column + j + i];
+        }
+    }
+}
+
+static void pack_floats(const Panel *p, const float *from, float *to) {
+    const WeightLayout *l = p->layout;
+    const ColumnOrder order = order_of(l);
+    const bool turns = l->column != 1 && order != COLUMN_APART;
+    for (uint64_t n = 0; turns && n < p->columns; n += TILE) turn_columns(p, order, n, from, to);
+    for (uint64_t t = 0; t < l->taps; t++)
+        for (uint64_t k = 0; k < p->words; k++, to += p->width) {
+            const float *row = from + t * l->tap + depth_at(l, k);
+            memset(to + p->columns, 0, (p->width - p->columns) * sizeof *to);
+            if (turns) continue;
+            if (l->column == 1) memcpy(to, row, p->columns * sizeof *to);
+            for (uint64_t n = 0; l->column != 1 && n < p->columns; n++) to[n] = row[n * l->column];
+        }
+}
+
+static void unpack_floats(const Panel *p, const float *from, float *to) {
+    const WeightLayout *l = p->layout;
+    for (uint64_t t = 0; t < l->taps; t++)
+        for (uint64_t k = 0; k < p->words; k++, from += p->width) {
+            float *row = to + t * l->tap + depth_at(l, k);
+            for (uint64_t n = 0; n < p->columns; n++) row[n * l->column] = from[n];
+        }
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Where the elements of word k lie behind those of a tap; how many there are. */
+static uint64_t word_places(const Panel *p, uint64_t k, uint64_t *places) {
+    const uint64_t each = word_elements(p->layout->word);
+    const uint64_t count = least(each, p->layout->depth - k * each);
+    for (uint64_t i = 0; i < count; i++) places[i] = depth_at(p->layout, k * each + i);
+    return count;
+}
+
+/* The words of some columns that begin with `from`, their elements at `places` behind it. Inline, for
+ * columns that lie side by side. */
+static inline void put_words(const Panel *p, const int8_t *from, const uint64_t *places,
+                             uint64_t column, uint32_t *words) {
+    const bool quads = p->layout->word == WEIGHT_QUADS;
+    for (uint64_t n = 0; quads && n < TILE; n++) {
+        const int8_t *e = from + n * column;
+        words[n] = (uint32_t)(uint8_t)e[places[0]] | (uint32_t)(uint8_t)e[places[1]] << 8 |
+                   (uint32_t)(uint8_t)e[places[2]] << 16 | (uint32_t)(uint8_t)e[places[3]] << 24;
+    }
+    for (uint64_t n = 0; !quads && n < TILE; n++) {
+        const int8_t *e = from + n * column;
+        const int16_t low = e[places[0]], high = e[places[1]];
+        words[n] = (uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16;
+    }
+}
+
+/* Where whole words of many columns are. */
+static void pack_tile(const Panel *p, const int8_t *from, const uint64_t *places, char *to) {
+    const uint64_t column = p->layout->column;
+    uint32_t words[TILE];
+    if (column == 1)
+        put_words(p, from, places, 1, words);
+    else
+        put_words(p, from, places, column, words);
+    memcpy(to, words, sizeof words);
+}
+
+/* One word of each of some columns, of which elements may miss. */
+static void pack_rest(const Panel *p, const int8_t *from, uint64_t k, uint64_t columns, char *to) {
+    const WeightLayout *l = p->layout;
+    const uint64_t element = l->word == WEIGHT_QUADS ? 1 : 2, word = WORD;
+    uint64_t places[4];
+    const uint64_t count = word_places(p, k, places);
+    memset(to, 0, columns * word);
+    for (uint64_t n = 0; n < columns; n++)
+        for (uint64_t i = 0; i < count; i++) {
+            const int16_t wide = from[places[i] + n * l->column];
+            const char narrow = (char)wide;
+            memcpy(to + n * word + i * element, element == 1 ? (const void *)&narrow : &wide,
+                   element);
+        }
+}
+
+static void pack_bytes(const Panel *p, const int8_t *from, char *to) {
+    const WeightLayout *l = p->layout;
+    const uint64_t word = WORD, row = p->width * word;
+    const bool whole = l->word == WEIGHT_QUADS || l->word == WEIGHT_PAIRS;
+    for (uint64_t n = 0; n < p->columns; n += TILE) {
+        const uint64_t across = least(TILE, p->columns - n);
+        for (uint64_t k = 0; k < p->words; k++) {
+            uint64_t places[4];
+            const bool full = word_places(p, k, places) == word_elements(l->word);
+            for (uint64_t t = 0; t < l->taps; t++) {
+                const int8_t *at = from + n * l->column + t * l->tap;
+                char *into = to + (t * p->words + k) * row + n * word;
+                if (whole && full && across == TILE)
+                    pack_tile(p, at, places, into);
+                else
+                    pack_rest(p, at, k, across, into);
+            }
+        }
+    }
+    for (uint64_t i = 0; i < l->taps * p->words; i++)
+        memset(to + i * row + p->columns * word, 0, (p->width - p->columns) * word);
+}
+
+static void unpack_bytes(const Panel *p, const char *from, int8_t *to) {
+    const WeightLayout *l = p->layout;
+    const uint64_t element = l->word == WEIGHT_QUADS ? 1 : 2, word = WORD;
+    uint64_t places[4];
+    for (uint64_t t = 0; t < l->taps; t++)
+        for (uint64_t k = 0; k < p->words; k++, from += p->width * word) {
+            const uint64_t count = word_places(p, k, places);
+            for (uint64_t i = 0; i < count; i++) {
+                int8_t *row = to + t * l->tap + places[i];
+                const char *at = from + i * element; /* of int16, the lower half */
+                for (uint64_t n = 0; n < p->columns; n++) row[n * l->column] = (int8_t)at[n * word];
+            }
+        }
+}
+
+/* Sums of columns, which wrap around as those of products do. */
+static void sum_columns(const WeightLayout *l, const int8_t *from, uint32_t *sums) {
+    const bool side_by_side = order_of(l) != COLUMN_APART && l->column != 1;
+    memset(sums, 0, l->groups * l->columns * sizeof *sums);
+    for (uint64_t g = 0; side_by_side && g < l->groups; g++)
+        for (uint64_t n = 0; n < l->columns; n++) {
+            const int8_t *column = from + g * l->group + n * l->column;
+            uint32_t sum = 0;
+            for (uint64_t i = 0; i < l->taps * l->depth; i++) {
+                const int32_t weight = column[i];
+                sum += (uint32_t)weight;
+            }
+            sums[g * l->columns + n] = sum;
+        }
+    for (uint64_t g = 0; !side_by_side && g < l->groups; g++)
+        for (uint64_t t = 0; t < l->taps; t++)
+            for (uint64_t k = 0; k < l->depth; k++) {
+                const int8_t *row = from + g * l->group + t * l->tap + depth_at(l, k);
+                for (uint64_t n = 0; n < l->columns; n++) {
+                    const int32_t weight = row[n * l->column];
+                    sums[g * l->columns + n] += (uint32_t)weight;
+                }
+            }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+typedef struct Job {
+    const void *from;
+    void *to;
+} Job;
+
+static void pack_panel(const Panel *p, void *data) {
+    const Job *job = data;
+    char *to = (char *)job->to + p->at;
+    if (p->layout->word == WEIGHT_FLOATS)
+        pack_floats(p, (const float *)job->from + p->from, (float *)(void *)to);
+    else
+        pack_bytes(p, (const int8_t *)job->from + p->from, to);
+}
+
+static void unpack_panel(const Panel *p, void *data) {
+    const Job *job = data;
+    const char *from = (const char *)job->from + p->at;
+    if (p->layout->word == WEIGHT_FLOATS)
+        unpack_floats(p, (const float *)(const void *)from, (float *)job->to + p->from);
+    else
+        unpack_bytes(p, from, (int8_t *)job->to + p->from);
+}
+
+/* Whole words of bytes that lie side by side, which move as floats do. */
+static bool as_floats(const WeightLayout *l, WeightLayout *floats) {
+    const uint64_t steps = l->depth | l->column | l->group | (l->taps > 1 ? l->tap : 0);
+    if (l->word != WEIGHT_QUADS || l->inner != l->depth || l->row != 1 || steps % 4) return false;
+    *floats = *l;
+    floats->word = WEIGHT_FLOATS;
+    floats->depth = floats->inner = l->depth / 4;
+    floats->tap = l->tap / 4;
+    floats->column = l->column / 4;
+    floats->group = l->group / 4;
+    return true;
+}
+
+void weight_layout_pack(const WeightLayout *l, const void *from, void *to) {
+    WeightLayout floats;
+    Job job = {from, to};
+    each_panel(as_floats(l, &floats) ? &floats : l, pack_panel, &job);
+    if (!l->has_sums) return;
+    const uint64_t end = weight_layout_group(l) * l->groups, sums = weight_layout_sums(l);
+    memset((char *)to + end, 0, sums - end);
+    sum_columns(l, from, (uint32_t *)(void *)((char *)to + sums));
+}
+
+void weight_layout_unpack(const WeightLayout *l, const void *from, void *to) {
+    Job job = {from, to};
+    each_panel(l, unpack_panel, &job);
+}

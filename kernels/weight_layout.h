@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights in the order in which kernels read them, described so that a plan's file can hold them so.
+ *
+ * Element (g, t, k, n) of a constant, of group, tap, depth and column, is at
+ * g * group + t * tap + k / inner * outer + k % inner * row + n * column. Columns are `lanes` a
+ * vector, the last one filled up with 0, and vectors are panels of at most `vecs`, shared out
+ * evenly. Each group is [panel][tap][word of depth][columns of the panel]; a word is one element of
+ * float, or neighbouring k of int8, where the last word of a tap is filled up with 0. Behind all
+ * groups there may be the sums of columns.
+ *
+ * So nothing is lost: where another order is wanted, the constant is made of it again.
+ */
+#ifndef DEMI_WEIGHT_LAYOUT_H
+#define DEMI_WEIGHT_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dtype.h"
+
+typedef enum WeightWord {
+    WEIGHT_FLOATS, /* a float */
+    WEIGHT_QUADS,  /* four int8 */
+    WEIGHT_PAIRS,  /* two int8, each widened to int16 */
+    WEIGHT_WORD_COUNT
+} WeightWord;
+
+/* A part of plan files: no padding, all bytes count. */
+typedef struct WeightLayout {
+    uint32_t word;        /* a WeightWord */
+    uint32_t lanes, vecs; /* at least 1 */
+    uint32_t
+        has_sums; /* behind all, at a multiple of 64 bytes: int32 [groups][columns], modulo 2^32 */
+    uint64_t groups, taps, depth, inner, columns; /* at least 1 */
+    uint64_t group, tap, outer, row, column;      /* elements */
+} WeightLayout;
+
+static inline Dtype weight_layout_dtype(const WeightLayout *layout) {
+    return layout->word == WEIGHT_FLOATS ? DTYPE_FLOAT : DTYPE_INT8;
+}
+
+/* Of constants that are there, by layouts of kernels: bytes of a group, where the sums are, and of
+ * all. */
+uint64_t weight_layout_group(const WeightLayout *layout);
+uint64_t weight_layout_sums(const WeightLayout *layout);
+uint64_t weight_layout_size(const WeightLayout *layout);
+
+/* True where a constant of `count` elements of the dtype may have this layout, whatever the file
+ * says: every element is within it, and there are as many. *size is what weight_layout_size would
+ * be. */
+bool weight_layout_fits(const WeightLayout *layout, Dtype dtype, uint64_t count, uint64_t *size);
+
+bool weight_layout_equals(const WeightLayout *a, const WeightLayout *b);
+
+/* From the constant's elements to `to`, 64-byte aligned; and back, where nothing is written outside
+ * of the constant, whatever the packed bytes are. */
+void weight_layout_pack(const WeightLayout *layout, const void *from, void *to);
+void weight_layout_unpack(const WeightLayout *layout, const void *from, void *to);
+
+#endif
