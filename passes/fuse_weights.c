@@ -226,11 +226,10 @@ static bool is_fused_product(const Node *node) {
     return node && sym_equals(node->domain, FUSED_DOMAIN) && sym_equals(node->op_type, "MatMul");
 }
 
-/* A bias for each column, or none; A not transposed: what MatMulBits has. */
-static bool is_plain(const Node *product, const Weights *w) {
+/* A bias has an element for each column, as MatMulBits wants it. */
+static bool has_columns(const Node *product, const Weights *w) {
     const Value *bias = fuse_input(product, BIAS);
-    return !node_attr_int(product, "transA", 0) &&
-           (!bias || fuse_dim(bias, -1) == (int64_t)w->columns);
+    return !bias || fuse_dim(bias, -1) == (int64_t)w->columns;
 }
 
 static void make(Fuse *fuse, Node *product, const Weights *w) {
@@ -264,10 +263,11 @@ static void visit(Fuse *fuse, Node *product) {
     bool transposed = node_attr_int(product, "transB", 0) != 0;
     const Node *source = find_source(fuse_input(product, B), &transposed);
     if (!source || !fuse_takes(product->outputs[0]) || !fuse_input(product, A) ||
-        fuse_rank(fuse_input(product, A)) < 1 || !read_weights(source, transposed, &w))
+        node_attr_int(product, "transA", 0) || fuse_rank(fuse_input(product, A)) < 1 ||
+        !read_weights(source, transposed, &w))
         return;
     if (!fused) product = fuse_matmul_alone(fuse, product);
-    if (product && is_plain(product, &w)) make(fuse, product, &w);
+    if (product && has_columns(product, &w)) make(fuse, product, &w);
 }
 
 FUSE_PASS(fuse_weights, "fuse-weights",
