@@ -135,6 +135,36 @@ class Products(unittest.TestCase):
             library.compile(model, "faithful")))
         self.assertEqual(plain.tobytes(), faithful.tobytes())
 
+    def test_nbits(self):
+        """com.microsoft's operator."""
+        for seed in range(24):
+            random, bits = np.random.default_rng(seed), (4, 8)[seed % 2]
+            rows, depth, columns = int(random.choice([1, 3, 30])), 32 * (1 + seed % 5), 48
+            block = (16, 32, 64, 128)[seed // 2 % 4]
+            blocks = -(-depth // block)
+            shapes = {"w": (columns, blocks, block * bits // 8),
+                      "z": (columns * -(-blocks * bits // 8),)}
+            parts = {n: random.integers(0, 256, s).astype(np.uint8) for n, s in shapes.items()}
+            parts["s"] = random.uniform(0.01, 0.05, columns * blocks).astype(np.float32)
+            node = helper.make_node("MatMulNBits", ["x", "w", "s", *["z"] * (seed // 4 % 2)], ["y"],
+                                    domain="com.microsoft", K=depth, N=columns, bits=bits,
+                                    block_size=block)
+            names = (("x", (rows, depth)), ("y", (rows, columns)))
+            data, result = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+                            for n, s in names)
+            graph = helper.make_graph([node], "g", [data], [result], [
+                numpy_helper.from_array(a, n) for n, a in parts.items()])
+            model = helper.make_model(graph, ir_version=10, opset_imports=[
+                helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)])
+            feeds = {"x": random.standard_normal((rows, depth)).astype(np.float32)}
+            with self.subTest(seed=seed):
+                want = by_ort(model.SerializeToString(), feeds)[0]
+                most = float(np.max(np.abs(want)))
+                for numerics in ("fast", "faithful"):
+                    plan = library.compile(model.SerializeToString(), numerics)
+                    got = runtime.PlanRunner(library, plan).run(feeds)[0]
+                    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * most)
+
     def test_bytes(self):
         """A plan is not much larger than its weights and scales."""
         for kind, share in ((TensorProto.INT4, 0.5), (TensorProto.UINT8, 1.0)):

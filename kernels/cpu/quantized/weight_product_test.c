@@ -217,6 +217,85 @@ static void test_operator(void **unused) {
     for (int i = 0; i < 60; i++) try_operator();
 }
 
+/* com.microsoft's: zero points packed, or floats, or none; lists of factors or matrices. */
+static void begin_nbits(Given *g, bool lists, bool packed) {
+    const WeightShape *shape = &g->shape;
+    const int64_t n = (int64_t)shape->n, blocks = (int64_t)shape->blocks, rows = (int64_t)g->rows;
+    const int64_t bytes = shape->bits == 4 ? (blocks + 1) / 2 : blocks;
+    case_begin_in(&c, "com.microsoft", "MatMulNBits", 1);
+    add_input(2, dims3(rows, (int64_t)shape->k, 0), g->x);
+    case_in(&c, DTYPE_UINT8, 3, dims3(n, blocks, (int64_t)g->bytes), g->weights);
+    add_input(lists ? 1 : 2, lists ? dims3(n * blocks, 0, 0) : dims3(n, blocks, 0), g->scales);
+    if (g->zeros && packed) {
+        uint8_t *zeros = ARENA_ARRAY(&c.arena, uint8_t, (uint64_t)(n * bytes) + 1);
+        for (int64_t i = 0; i < n * blocks; i++) {
+            const int number = (int)g->zeros[i], at = (int)(i % blocks);
+            if (shape->bits == 8)
+                zeros[i] = (uint8_t)number;
+            else
+                zeros[i / blocks * bytes + at / 2] |= (uint8_t)(number << at % 2 * 4);
+        }
+        case_in(&c, DTYPE_UINT8, lists ? 1 : 2, lists ? dims3(n * bytes, 0, 0) : dims3(n, bytes, 0),
+                zeros);
+    } else {
+        add_input(lists ? 1 : 2, lists ? dims3(n * blocks, 0, 0) : dims3(n, blocks, 0), g->zeros);
+    }
+    case_omit(&c);
+    add_input(1, dims3(n, 0, 0), g->bias);
+    case_out(&c, DTYPE_FLOAT, 2, dims3(rows, n, 0));
+    case_int(&c, "K", (int64_t)shape->k);
+    case_int(&c, "N", n);
+    case_int(&c, "bits", shape->bits);
+    case_int(&c, "block_size", (int64_t)shape->block);
+}
+
+static void try_nbits(int i) {
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
+                               .k = random_size(),
+                               .n = random_size(),
+                               .block = 16u << random_below(5)};
+    Given g = given_make(&arena, &shape, 1 + random_below(4));
+    const bool constant[6] = {false, i % 2, i % 3, i % 5, false, false};
+    g.residual = NULL;
+    begin_nbits(&g, random_below(2), random_below(2));
+    c.call.constant = constant;
+    if (!case_run(&c)) fail_msg("%s", c.err.what);
+    check(&g, c.outputs[0].data);
+    case_end(&c);
+    arena_free(&arena);
+}
+
+static void refuses_nbits(Given *g, uint32_t input, const char *attr, const char *says) {
+    begin_nbits(g, false, true);
+    if (attr) case_int(&c, attr, 7);
+    if (input)
+        c.inputs[input] =
+            case_tensor(&c, input == 4 ? DTYPE_INT32 : DTYPE_UINT8, 1, dims3(3, 0, 0), NULL);
+    assert_false(case_run(&c));
+    if (!strstr(c.err.what, says)) fail_msg("%s", c.err.what);
+    case_end(&c);
+}
+
+static void test_nbits(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 60; i++) try_nbits(i);
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = 4, .k = 40, .n = 6, .block = 16};
+    Given g = given_make(&arena, &shape, 2);
+    refuses_nbits(&g, 4, NULL, "g_idx");
+    refuses_nbits(&g, 3, NULL, "not of 3 blocks");
+    refuses_nbits(&g, 0, "N", "not of N columns");
+    refuses_nbits(&g, 0, "weight_prepacked", "weight_prepacked");
+    arena_free(&arena);
+}
+
 static void refuses(const Given *g, const char *attr, int64_t value, const char *says) {
     begin(g, NULL);
     case_int(&c, attr, value);
@@ -251,6 +330,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_operator),
+        cmocka_unit_test(test_nbits),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
