@@ -19,6 +19,7 @@
 #include "compare.h"
 #include "constants.h"
 #include "declared_types.h"
+#include "default_import.h"
 #include "infer_dtypes.h"
 #include "op_facts.h"
 #include "op_types.h"
@@ -364,24 +365,6 @@ static void lower_outputs(PassCtx *ctx, Graph *graph) {
     }
 }
 
-/* True where a node of these imports' graphs calls the default domain. */
-static bool calls_default_domain(const GraphList *graphs, const OpsetImports *opsets) {
-    for (size_t i = 0; i < graphs->count; i++)
-        for (const Node *node = graphs->items[i]->first; node; node = node_after(node))
-            if (graphs->items[i]->opsets == opsets && domain_is_default(node->domain)) return true;
-    return false;
-}
-
-/* Imports that were added for the sake of casts. */
-static void restore_imports(Model *model, const GraphList *graphs) {
-    for (size_t i = 0; i < graphs->count; i++) {
-        OpsetImports *opsets = graphs->items[i]->opsets;
-        if (model_take_mark(model, opsets, "demi.was", "opset_import=") &&
-            !calls_default_domain(graphs, opsets))
-            model_drop_import(model, opsets, NULL);
-    }
-}
-
 static void restore_nodes(PassCtx *ctx, const GraphList *graphs) {
     for (size_t i = 0; i < graphs->count; i++) {
         for (Node *node = graphs->items[i]->first, *next; node; node = next) {
@@ -418,7 +401,8 @@ static bool run(PassCtx *ctx, const void *options, Err *err) {
     if (!infer_dtypes(ctx, NULL, &hook, err)) return false;
     for (size_t i = 0; i < graphs.count; i++) declared_types_follow(graphs.items[i]);
     lower_outputs(ctx, ctx->model->graph);
-    restore_imports(ctx->model, &graphs);
+    for (size_t i = 0; i < graphs.count; i++)
+        default_import_restore(ctx->model, &graphs, graphs.items[i]->opsets);
     while (model_take_mark(ctx->model, &ctx->model->opsets, "demi.was", CONSTANTS_MARK)) {
     }
     return !sound || check_result(ctx, err); /* what was wrong before may stay so */

@@ -6,24 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The default opset for a model that imports none and now needs Cast: the newest that was published
- * with its IR version (ONNX's Versioning.md), or 13 if that is newer, where Cast learnt bfloat16.
- */
-static int64_t opset_of_ir(int64_t ir_version) {
-    static const int8_t opsets[] = {1, 1, 1, 8, 9, 10, 11, 14, 18, 20, 22, 23, 24, 25, 28};
-    int64_t last = (int64_t)sizeof opsets - 1;
-    if (ir_version < 0) ir_version = 0;
-    int64_t opset = opsets[ir_version > last ? last : ir_version];
-    return opset < 13 ? 13 : opset;
-}
-
-static void import_default_domain(Graph *graph) {
-    if (opset_version(graph->opsets, NULL)) return;
-    Model *model = graph->model;
-    model_import_opset(model, graph->opsets, sym_intern_cstr(&model->syms, ""),
-                       opset_of_ir(model->ir_version));
-    model_mark(model, graph->opsets, "demi.was", "opset_import=");
-}
+#include "default_import.h"
 
 void cast_set_to(Node *cast, Dtype to) {
     if (opset_version(cast->graph->opsets, NULL) >= 6) {
@@ -71,7 +54,7 @@ Value *cast_insert(PassCtx *ctx, Value *value, const Type *type, Node **like) {
     Model *model = graph->model;
     char few[FEW];
     SymKey stem = cast_name(ctx, value, to, few);
-    import_default_domain(graph);
+    default_import_for_cast(ctx, graph);
     Node *before = value->producer ? value->producer->next : graph->first;
     Node *cast = node_new(graph, before, sym_intern_cstr(&model->syms, "Cast"), NULL);
     node_resize_inputs(cast, 1);

@@ -4,6 +4,8 @@
  * kernel_activation.c, kernel_unary.c and kernel_choose.c, to the bit. */
 #include "epilogue.h"
 
+#include <math.h>
+
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
@@ -140,4 +142,18 @@ bool epilogue_params(Epilogue *epilogue, const float *given, uint64_t count) {
     epilogue->p = count > 0 ? given[0] : defaults[epilogue->activation].p;
     epilogue->q = count > 1 ? given[1] : defaults[epilogue->activation].q;
     return true;
+}
+
+EpilogueBounds epilogue_bounds(const Epilogue *e) {
+    EpilogueBounds bounds = {.low = -HUGE_VALF, .high = HUGE_VALF};
+    if (!e) return bounds;
+    if (e->activation == ACTIVATION_RELU) {
+        bounds.low = 0;
+    } else if (e->activation == ACTIVATION_CLIP && e->p <= e->q) {
+        bounds.low = e->p;
+        bounds.high = e->q;
+    } else {
+        bounds.rest = (Epilogue){.activation = e->activation, .p = e->p, .q = e->q};
+    }
+    return bounds;
 }

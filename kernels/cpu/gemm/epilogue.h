@@ -32,6 +32,15 @@ static inline bool epilogue_is_empty(const Epilogue *epilogue) {
     return !epilogue->bias && !epilogue->residual && epilogue->activation == ACTIVATION_NONE;
 }
 
+/* An activation as bounds, low <= y <= high with NaN kept, and what it is where it is none (`rest`
+ * has neither bias nor residual). NULL: no bounds. */
+typedef struct EpilogueBounds {
+    float low, high;
+    Epilogue rest;
+} EpilogueBounds;
+
+EpilogueBounds epilogue_bounds(const Epilogue *epilogue);
+
 /* In place, in the calling thread: for tiles that are in the cache. */
 void epilogue_apply(const Epilogue *epilogue, const EpilogueBlock *block);
 

@@ -80,6 +80,16 @@ uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
            WORD;
 }
 
+uint64_t igemm_place(const IgemmWeights *w, IsaLevel level, uint64_t k, uint64_t n) {
+    const Panels panels = panels_of(isa_of(w->kind, level), w->columns);
+    uint64_t panel = n / panels.lanes * panels.count / panels.vectors;
+    while (panel_begin(&panels, panel + 1) * panels.lanes <= n) panel++;
+    while (panel_begin(&panels, panel) * panels.lanes > n) panel--;
+    const uint64_t first = panel_begin(&panels, panel) * panels.lanes;
+    const uint64_t width = panel_begin(&panels, panel + 1) * panels.lanes - first;
+    return first * w->depth + k * width + n - first;
+}
+
 /* Word k of one column: the elements it holds of a tap, whose first is `from`. */
 static uint32_t pack_word(const IgemmWeights *w, uint64_t from, uint64_t k) {
     const uint64_t each = w->kind == IGEMM_QUADS ? 4 : 2;
@@ -116,12 +126,6 @@ void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
 
 /* ---- shares ---------------------------------------------------------------------------------- */
 
-/* Bounds are part of the micro-kernels; what else there may be follows behind them. */
-typedef struct Finish {
-    float low, high;
-    Epilogue rest; /* an activation that is not bounds */
-} Finish;
-
 typedef struct Job {
     const Igemm *g;
     const IgemmIsa *isa;
@@ -130,8 +134,8 @@ typedef struct Job {
     unsigned shares;
     uint64_t block;         /* rows of a block */
     uint64_t table, buffer; /* bytes of a share's table of addresses, and of all its memory */
-    Finish finish;
-    size_t element; /* bytes of one of y's */
+    EpilogueBounds bounds;  /* part of the micro-kernels; what else there may be follows */
+    size_t element;         /* bytes of one of y's */
     char *buffers;
 } Job;
 
@@ -161,31 +165,17 @@ static void share_out(Job *job, unsigned threads) {
     job->shares = (unsigned)least(threads, units);
 }
 
-static Finish read_epilogue(const Epilogue *e) {
-    Finish finish = {.low = -HUGE_VALF, .high = HUGE_VALF};
-    if (!e) return finish;
-    if (e->activation == ACTIVATION_RELU) {
-        finish.low = 0;
-    } else if (e->activation == ACTIVATION_CLIP && e->p <= e->q) {
-        finish.low = e->p;
-        finish.high = e->q;
-    } else {
-        finish.rest = (Epilogue){.activation = e->activation, .p = e->p, .q = e->q};
-    }
-    return finish;
-}
-
 /* What is rounded fits the type. */
-static void bound_bytes(Finish *finish, const IgemmScale *scale) {
+static void bound_bytes(EpilogueBounds *bounds, const IgemmScale *scale) {
     const bool is_signed = scale->to == DTYPE_INT8;
     const float least_value = (float)((is_signed ? INT8_MIN : 0) - scale->zero);
     const float most_value = (float)((is_signed ? INT8_MAX : UINT8_MAX) - scale->zero);
-    finish->low = fminf(fmaxf(finish->low, least_value), most_value);
-    finish->high = fmaxf(fminf(finish->high, most_value), least_value);
+    bounds->low = fminf(fmaxf(bounds->low, least_value), most_value);
+    bounds->high = fmaxf(fminf(bounds->high, most_value), least_value);
 }
 
-static void run_rest(const Finish *finish, const EpilogueBlock *block) {
-    if (finish->rest.activation != ACTIVATION_NONE) epilogue_apply(&finish->rest, block);
+static void run_rest(const EpilogueBounds *bounds, const EpilogueBlock *block) {
+    if (bounds->rest.activation != ACTIVATION_NONE) epilogue_apply(&bounds->rest, block);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -271,13 +261,13 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
                 .bias = e && e->bias ? e->bias + column : NULL,
                 .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
                 .z_row = e ? e->residual_row : 0,
-                .low = job->finish.low,
-                .high = job->finish.high,
+                .low = job->bounds.low,
+                .high = job->bounds.high,
             };
             job->isa->tiles[vecs - 1][rows - 1](&tile);
             const EpilogueBlock done_block = {
                 .y = tile.y, .y_row = tile.y_row, .rows = rows, .columns = columns};
-            if (ends) run_rest(&job->finish, &done_block);
+            if (ends) run_rest(&job->bounds, &done_block);
         }
     }
 }
@@ -330,9 +320,9 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     const double depth = (double)g->taps * (double)g->depth;
     const double work = (double)g->rows * (double)g->columns * depth;
     share_out(&job, kernel_work_threads(call, work / SPEED, UINT64_MAX));
-    job.finish = read_epilogue(g->epilogue);
+    job.bounds = epilogue_bounds(g->epilogue);
     job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
-    if (job.element == 1) bound_bytes(&job.finish, g->scale);
+    if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     job.block = BLOCK_BYTES / ((g->depth + 1) * sizeof(float));
     if (job.block > BLOCK_ROWS) job.block = BLOCK_ROWS;
     if (job.block < 4 * IGEMM_ROWS_MOST) job.block = 4 * IGEMM_ROWS_MOST;
@@ -347,14 +337,40 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     return true;
 }
 
+static void find_next(const void *source, uint64_t first, uint32_t count, const void **to) {
+    const IgemmBlock *block = source;
+    for (uint64_t i = 0; i < count; i++) to[i] = block->x + (first + i) * block->depth;
+}
+
+void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
+    const void *table[IGEMM_BLOCK_ROWS];
+    const Igemm g = {.rows = block->rows,
+                     .taps = 1,
+                     .depth = block->depth,
+                     .columns = block->columns,
+                     .find = find_next,
+                     .source = block,
+                     .weights = block->weights,
+                     .y = block->y,
+                     .y_row = block->columns};
+    const IgemmIsa *isa = isa_of(IGEMM_FLOAT, level);
+    const Job job = {.g = &g,
+                     .isa = isa,
+                     .panels = panels_of(isa, g.columns),
+                     .bounds = epilogue_bounds(NULL),
+                     .element = sizeof(float)};
+    Block whole = {.job = &job, .rows = g.rows, .table = table};
+    run_block(&whole, 0, job.panels.count);
+}
+
 /* ---- by channel ------------------------------------------------------------------------------ */
 
 typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
-    Finish finish;
-    size_t element;      /* bytes of one of y's */
-    const void **tables; /* [lanes][taps * IGEMM_PIXELS] */
+    EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
+    size_t element;        /* bytes of one of y's */
+    const void **tables;   /* [lanes][taps * IGEMM_PIXELS] */
 } ChannelsJob;
 
 static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -378,21 +394,22 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
             .bias = e ? e->bias : NULL,
             .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
             .z_row = e ? e->residual_row : 0,
-            .low = job->finish.low,
-            .high = job->finish.high,
+            .low = job->bounds.low,
+            .high = job->bounds.high,
         };
         job->isa->pixels(&pixels);
         const EpilogueBlock block = {
             .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
-        run_rest(&job->finish, &block);
+        run_rest(&job->bounds, &block);
     }
 }
 
 bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
-    ChannelsJob job = {.g = g, .isa = isa_of(g->kind, level), .finish = read_epilogue(g->epilogue)};
+    ChannelsJob job = {
+        .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
     job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
-    if (job.element == 1) bound_bytes(&job.finish, g->scale);
+    if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;

@@ -115,6 +115,9 @@ uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
 /* `to` is 64-byte aligned. */
 void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
 
+/* Where element (k, n) of packed floats of one tap lies: how many of them before it. */
+uint64_t igemm_place(const IgemmWeights *weights, IsaLevel level, uint64_t k, uint64_t n);
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* Where rows [first, first + count) lie: to[t * count + i], for all taps. */
@@ -137,6 +140,19 @@ typedef struct Igemm {
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
  * the error set past the memory budget. */
 bool igemm_run(KernelCall *call, const Igemm *igemm, IsaLevel level);
+
+enum { IGEMM_BLOCK_ROWS = 96, IGEMM_BLOCK_DEPTH = 1024 };
+
+/* A product of floats in the calling thread: y [rows, columns] of x [rows, depth] and packed weights
+ * of one tap; at most IGEMM_BLOCK_ROWS rows and IGEMM_BLOCK_DEPTH deep. */
+typedef struct IgemmBlock {
+    uint64_t rows, depth, columns;
+    const float *x;
+    const void *weights;
+    float *y;
+} IgemmBlock;
+
+void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 
 /* By channel, of float or of bytes by IGEMM_PAIRS: depth is 1, columns are channels, and weights
  * [taps][columns], of bytes int16; column n is of what lies n elements behind a row's address, of

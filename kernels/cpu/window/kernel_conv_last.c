@@ -2,7 +2,8 @@
 /* ConvLast: convolutions of channels-last data. Each output pixel is a row of products by packed
  * weights (igemm.h) of the pixels that its taps see, wherever they lie; depthwise ones go channel by
  * channel. Where a pixel has few channels, the taps of a row are one run of memory: the input is
- * copied with its padding, and each row of taps is one tap of that many channels. */
+ * copied with its padding, and each row of taps is one tap of that many channels. Where it takes less
+ * time, 3x3 taps of constant weights are computed by tiles (winograd.h). */
 #include <string.h>
 
 #include "conv_last.h"
@@ -10,6 +11,7 @@
 #include "igemm.h"
 #include "kernel_parts.h"
 #include "kernel_functions.h"
+#include "winograd.h"
 
 /* Channels of a pixel up to which rows of taps are taken together. */
 enum { FEW_CHANNELS = 16 };
@@ -19,6 +21,7 @@ typedef struct ConvLast {
     WindowAxis axes[CONV_LAST_RANK];
     bool by_channel; /* depthwise, a filter a channel */
     bool by_row;     /* rows of taps are one tap */
+    bool by_tile;    /* `weights` are winograd.h's */
     IsaLevel level;
     uint64_t images, channels, filters; /* channels and filters of a group */
     uint64_t group_size;                /* bytes of a group's packed weights */
@@ -59,6 +62,31 @@ static void pack_weights(const ConvLast *conv, const float *data, void *to) {
 static bool pack(KernelCall *call, const KernelPackJob *job) {
     pack_weights(call->prepared, job->from->data, job->to);
     return true;
+}
+
+static WinogradWeights tile_weights(const ConvLast *conv) {
+    return (WinogradWeights){conv->channels, conv->filters, conv->level};
+}
+
+static bool pack_tiles(KernelCall *call, const KernelPackJob *job) {
+    const WinogradWeights weights = tile_weights(call->prepared);
+    float *space = kernel_workspace(call, winograd_pack_space(&weights) * sizeof(float));
+    if (!space) return false;
+    winograd_pack(&weights, job->from->data, job->to, space);
+    return true;
+}
+
+/* The constant weights, packed for what is fastest. */
+static void share_weights(KernelCall *call, ConvLast *conv) {
+    if (winograd_takes(&conv->window, conv->images, conv->channels, conv->filters)) {
+        const WinogradWeights weights = tile_weights(conv);
+        conv->weights = kernel_share(call, 1, pack_tiles, (uint64_t)conv->level,
+                                     winograd_packed_size(&weights));
+        conv->by_tile = conv->weights;
+    }
+    if (!conv->weights)
+        conv->weights = kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv));
+    if (conv->weights) kernel_set_unread(call, 1);
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -104,9 +132,7 @@ static KernelReady make_conv_last(KernelCall *call) {
     const uint64_t zeros = conv->by_row ? pixel * (uint64_t)x->taps : pixel;
     conv->zero = kernel_keep(call, (zeros + 1) * sizeof(float));
     if (!conv->zero) return KERNEL_DECLINED;
-    if (kernel_is_constant(call, 1) && call->inputs[1].count)
-        conv->weights = kernel_share(call, 1, pack, (uint64_t)conv->level, packed_size(conv));
-    if (conv->weights) kernel_set_unread(call, 1);
+    if (kernel_is_constant(call, 1) && call->inputs[1].count) share_weights(call, conv);
     return KERNEL_READY;
 }
 
@@ -197,6 +223,26 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     return true;
 }
 
+static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {
+    const Winograd job = {.weights = tile_weights(conv),
+                          .window = &conv->window,
+                          .images = conv->images,
+                          .packed = conv->weights,
+                          .x = call->inputs[0].data,
+                          .zero = conv->zero,
+                          .y = call->outputs[0].data,
+                          .epilogue = &conv->epilogue};
+    return winograd_run(call, &job);
+}
+
+/* The weights as the model has them, nearly, where they are kept for tiles alone. */
+static const float *weights_of_tiles(KernelCall *call, const ConvLast *conv) {
+    const WinogradWeights weights = tile_weights(conv);
+    float *data = kernel_workspace(call, call->inputs[1].count * sizeof(float));
+    if (data) winograd_unpack(&weights, conv->weights, data);
+    return data;
+}
+
 /* Without weights, taps or channels there is the rest alone. */
 static void run_nothing(KernelCall *call, const ConvLast *conv) {
     KernelTensor *y = &call->outputs[0];
@@ -220,11 +266,16 @@ bool kernel_conv_last(KernelCall *call) {
         run_nothing(call, &conv);
         return true;
     }
-    const void *weights = conv.weights;
+    if (conv.by_tile) {
+        const WinogradEnd end = run_tiles(call, &conv);
+        if (end != WINOGRAD_UNSOUND) return end == WINOGRAD_DONE;
+    }
+    const void *weights = conv.by_tile ? NULL : conv.weights;
     if (!weights) {
+        const float *data = conv.by_tile ? weights_of_tiles(call, &conv) : w->data;
         void *packed = kernel_workspace(call, packed_size(&conv));
-        if (!packed) return false;
-        pack_weights(&conv, w->data, packed);
+        if (!packed || !data) return false;
+        pack_weights(&conv, data, packed);
         weights = packed;
     }
     return run_groups(call, &conv, weights);
