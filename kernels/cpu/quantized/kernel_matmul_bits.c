@@ -185,7 +185,12 @@ const KernelPrepare kernel_prepare_matmul_nbits = {make_microsoft, NULL};
 
 /* What is not shared. */
 static bool pack_rest(KernelCall *call, const MatMulBits *m, WeightProduct *p) {
+    static const float nothing;
     const KernelTensor *zero = kernel_input(call, m->places->zero);
+    if (!m->size) { /* no depth: each sum is 0 */
+        p->data = p->scales = &nothing;
+        return true;
+    }
     if (!p->data) {
         void *data = kernel_workspace(call, m->size);
         if (!data) return false;
