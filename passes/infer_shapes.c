@@ -607,7 +607,8 @@ static bool adopt_neither(Infer *infer, Value *value, const ShapeOperand *output
     ShapeOperand shape = shape_args_of_type(value->input->type, infer->scratch);
     if (!shape.has_rank) return false;
     if (shape.rank != output->rank) {
-        if (value_type(value)->kind == TYPE_TENSOR) value_set_type(value, type_plain_tensor(shape.dtype));
+        if (value_type(value)->kind == TYPE_TENSOR)
+            value_set_type(value, type_plain_tensor(shape.dtype));
         return true;
     }
     ShapeNum *dims = ARENA_ARRAY(infer->scratch, ShapeNum, shape.rank);

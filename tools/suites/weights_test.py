@@ -44,7 +44,7 @@ class Weights:
         self.style = ("blocks", "columns", "one")[seed // 4 % 3]
         self.half = seed % 5 == 4
         self.depth, self.columns = (int(self.random.integers(*r)) for r in ((1, 150), (16, 150)))
-        self.rows = int(self.random.choice([1, 2, 3, 5, 8, 9, 24, 25, 60]))
+        self.rows = int(self.random.choice([1, 2, 3, 5, 8, 9, 60, 159, 160, 200]))
         self.block = int(self.random.choice([1, 2, 5, 16, 32, 64]))
         self.nodes, self.constants = [], []
         self.zeros = bool(seed // 3 % 2)

@@ -10,8 +10,8 @@
 #include "simd.h"
 
 /* From so many rows on, widening weights for gemm.h once takes less than widening them for eight
- * rows at a time. */
-enum { MANY_ROWS = 25 };
+ * rows at a time, as measured: about 160 with AVX-512, 250 with AVX2. */
+enum { MANY_ROWS = 160 };
 
 static uint64_t panels_of(const WeightShape *shape) {
     return shape->n / WEIGHT_COLUMNS + (shape->n % WEIGHT_COLUMNS != 0);
