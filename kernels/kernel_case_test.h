@@ -15,7 +15,7 @@
 typedef struct KernelCase {
     KernelHost host;
     KernelCall call; /* behind the host, which finds the case by it */
-    KernelTensor inputs[8], outputs[4];
+    KernelTensor inputs[14], outputs[4];
     MemTrap trap;
     Arena arena;
     Err err;

@@ -3,7 +3,8 @@
  *
  *   Q(act(Conv(DQ(X), DQ(W)) + bias))     ->  demi.fused.QConv(X, W, zeros, factor, shift, bounds)
  *   Q(act(MatMul(DQ(A), DQ(B)) + bias))   ->  demi.fused.QMatMul, also of Gemm and Transpose(DQ(B))
- *   Q(act(DQ(A) + DQ(B)))                 ->  demi.fused.QAdd, also of differences
+ *   Q(act(DQ(A) + DQ(B)))                 ->  demi.fused.QAdd, also of differences; the QConv that
+ *                                             makes A or B, where nothing else reads that
  *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
  *
  * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8; bias, act (Relu, Clip by
@@ -29,6 +30,12 @@ enum {
     LOW,
     HIGH,
     OPERANDS,
+    ADDED = OPERANDS,
+    SUM_CONV_FACTOR,
+    SUM_ADDED_FACTOR,
+    SUM_CONV_SHIFT,
+    SUM_CONV_LOW,
+    SUM_CONV_OPERANDS = SUM_CONV_LOW + 2,
     CONV_RANK_MOST = 4,
     DEPTH_MOST = INT32_MAX / (255 * 128),
 };
@@ -274,30 +281,102 @@ static void visit_product(Fuse *fuse, Node *node) {
 enum { SUM_FACTOR = 2, SUM_SHIFT = 4, SUM_ZERO, SUM_LOW, SUM_OPERANDS = 8 };
 static const uint32_t sum_places[2] = {SUM_ZERO, SUM_LOW};
 
-static void visit_sum(Fuse *fuse, Node *node) {
+typedef struct Sum {
+    Node *node, *root;
     Quantized terms[2], to;
+    float factors[2];
     FuseActivation activation;
-    Node *root = node;
+} Sum;
+
+/* The number that operand i is; `otherwise` where it is absent. False where it is none. */
+static bool read_operand(const Node *node, uint32_t i, float otherwise, float *number) {
+    const Value *value = fuse_input(node, i);
+    *number = otherwise;
+    return !value || constant_scalar(value, number);
+}
+
+/* The QConv that makes a term's bytes for this sum alone, and between which bounds they are, less
+ * their zero point. NULL where there is none that can add: depthwise ones can't. */
+static Node *find_conv(const Fuse *fuse, const Sum *sum, uint32_t i, float bounds[2]) {
+    const Quantized *term = &sum->terms[i];
+    Node *conv = term->bytes->producer;
+    int64_t *zeros;
+    if (!conv || !sym_equals(conv->domain, FUSED_DOMAIN) || !sym_equals(conv->op_type, "QConv") ||
+        fuse_input(conv, ADDED) || fuse_reader(term->bytes) != term->node ||
+        fuse_reader(term->node->outputs[0]) != sum->node ||
+        !fuse_same_shape(term->bytes, sum->terms[!i].bytes))
+        return NULL;
+    if (node_attr_int(conv, "group", 1) != 1 && fuse_dim(fuse_input(conv, WEIGHTS), 1) == 1)
+        return NULL;
+    const Value *zero = fuse_input(conv, RESULT_ZERO);
+    if (!zero || !read_zeros(fuse, zero, 1, &zeros) || zeros[0] != term->offset) return NULL;
+    const float least = (float)((term->dtype == DTYPE_INT8 ? INT8_MIN : 0) - term->offset);
+    if (!read_operand(conv, LOW, -HUGE_VALF, &bounds[0]) ||
+        !read_operand(conv, HIGH, HUGE_VALF, &bounds[1]))
+        return NULL;
+    bounds[0] = fminf(fmaxf(bounds[0], least), least + UINT8_MAX);
+    bounds[1] = fmaxf(fminf(bounds[1], least + UINT8_MAX), least);
+    return conv;
+}
+
+/* The sum is made where the convolution's result is rounded. */
+static bool add_in_conv(Fuse *fuse, const Sum *sum) {
+    static const uint32_t places[2] = {RESULT_ZERO, SUM_CONV_LOW};
+    float bounds[2];
+    uint32_t i = 0;
+    Node *conv = find_conv(fuse, sum, 0, bounds);
+    if (!conv) conv = find_conv(fuse, sum, i = 1, bounds);
+    if (!conv) return false;
+    const Quantized *added = &sum->terms[!i];
+    Node *made = fuse_new(fuse, sum->root, "QConv", conv, SUM_CONV_OPERANDS);
+    Graph *graph = made->graph;
+    node_share_lists(made, conv);
+    if (node_attr(made, "to")) node_remove_attr(made, "to");
+    for (uint32_t k = 0; k <= SHIFT && k < conv->input_count; k++)
+        node_set_input(made, k, fuse_input(conv, k));
+    for (uint32_t k = 0; k < 2; k++)
+        node_set_input(made, LOW + k, quantized_new_float(fuse, graph, bounds[k]));
+    node_set_input(made, ADDED, added->bytes);
+    node_set_input(made, SUM_CONV_FACTOR, quantized_new_float(fuse, graph, sum->factors[i]));
+    node_set_input(made, SUM_ADDED_FACTOR, quantized_new_float(fuse, graph, sum->factors[!i]));
+    if (added->offset)
+        node_set_input(made, SUM_CONV_SHIFT,
+                       quantized_new_float(fuse, graph, -sum->factors[!i] * (float)added->offset));
+    quantized_set_result(fuse, made, &(QuantizedResult){&sum->to, &sum->activation}, places);
+    fuse_replace_root(fuse, made, sum->root);
+    return true;
+}
+
+static void add_alone(Fuse *fuse, const Sum *sum) {
+    Node *made = fuse_new(fuse, sum->root, "QAdd", sum->node, SUM_OPERANDS);
+    double shift = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        shift -= (double)sum->factors[i] * sum->terms[i].offset;
+        node_set_input(made, i, sum->terms[i].bytes);
+        node_set_input(made, SUM_FACTOR + i,
+                       quantized_new_float(fuse, made->graph, sum->factors[i]));
+    }
+    if (shift != 0)
+        node_set_input(made, SUM_SHIFT, quantized_new_float(fuse, made->graph, (float)shift));
+    quantized_set_result(fuse, made, &(QuantizedResult){&sum->to, &sum->activation}, sum_places);
+    fuse_replace_root(fuse, made, sum->root);
+}
+
+static void visit_sum(Fuse *fuse, Node *node) {
+    Sum sum = {.node = node, .root = node};
     const bool sub = fuse_is(node, "Sub");
     if (fuse->faithful || (!sub && !fuse_is(node, "Add")) || fuse_opset(node) < 7) return;
     if (fuse_rank(node->outputs[0]) < 0) return;
     for (uint32_t i = 0; i < 2; i++)
-        if (!quantized_source(fuse, fuse_input(node, i), &terms[i]) || !terms[i].single) return;
-    if (quantized_find_bounds(fuse, node->outputs[0], &activation)) root = activation.nodes[0];
-    root = fuse_reader(root->outputs[0]);
-    if (!quantized_target(fuse, root, &to) || !to.single) return;
-    Node *made = fuse_new(fuse, root, "QAdd", node, SUM_OPERANDS);
-    double shift = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        const float factor = (sub && i ? -terms[i].step : terms[i].step) / to.step;
-        shift -= (double)factor * terms[i].offset;
-        node_set_input(made, i, terms[i].bytes);
-        node_set_input(made, SUM_FACTOR + i, quantized_new_float(fuse, made->graph, factor));
-    }
-    if (shift != 0)
-        node_set_input(made, SUM_SHIFT, quantized_new_float(fuse, made->graph, (float)shift));
-    quantized_set_result(fuse, made, &(QuantizedResult){&to, &activation}, sum_places);
-    fuse_replace_root(fuse, made, root);
+        if (!quantized_source(fuse, fuse_input(node, i), &sum.terms[i]) || !sum.terms[i].single)
+            return;
+    if (quantized_find_bounds(fuse, node->outputs[0], &sum.activation))
+        sum.root = sum.activation.nodes[0];
+    sum.root = fuse_reader(sum.root->outputs[0]);
+    if (!quantized_target(fuse, sum.root, &sum.to) || !sum.to.single) return;
+    for (uint32_t i = 0; i < 2; i++)
+        sum.factors[i] = (sub && i ? -sum.terms[i].step : sum.terms[i].step) / sum.to.step;
+    if (!add_in_conv(fuse, &sum)) add_alone(fuse, &sum);
 }
 
 /* ---- dynamic quantization -------------------------------------------------------------------- */

@@ -152,7 +152,8 @@ bool layout_is_data(const Node *node, uint32_t i) {
     const OpLayout kind = kind_of(node);
     if (!value) return false;
     if (kind == LAYOUT_EACH) return !is_single(value);
-    if (kind == LAYOUT_WINDOW) return i == 0 || (i == 3 && fuse_rank(value) == rank_of(node));
+    if (kind == LAYOUT_WINDOW)
+        return i == 0 || (i > 2 && fuse_rank(value) == rank_of(node) && !is_single(value));
     return i == 0 || (kind == LAYOUT_AXIS && fuse_record(node)->work == WORK_MOVES &&
                       op_record_gives(fuse_record(node), i));
 }
@@ -189,13 +190,13 @@ int64_t layout_gain(const Node *node) {
     return macs < 1e13 ? (int64_t)(macs / MACS_PER_ELEMENT) : (int64_t)3e10;
 }
 
-/* Bounded, so that sums over all readers of all values fit. */
+/* Bounded, so that sums over all readers of all values fit. Bytes take half the time of floats. */
 int64_t layout_cost(const Value *value) {
     static const uint64_t most = UINT64_C(1) << 34;
     bool moves = fuse_dim(value, 1) != 1;
     for (int64_t i = 2; moves && i < fuse_rank(value); i++)
         if (fuse_dim(value, i) != 1) {
-            const uint64_t elements = placement_elements(value);
+            const uint64_t elements = placement_elements(value) / (fuse_takes_bytes(value) ? 2 : 1);
             return (int64_t)(elements < most ? elements : most) + 1;
         }
     return 1;

@@ -12,6 +12,8 @@ plan has, so that one that is no longer fused is seen.
 """
 
 import argparse
+import itertools
+import logging
 import pathlib
 import re
 import subprocess
@@ -22,6 +24,7 @@ import unittest
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import quantization
 
 from suite import runtime
 
@@ -213,6 +216,26 @@ class Quantized(unittest.TestCase):
                     y = m.node(act, y)
                 self.check(m, [m.q(y, m.params(to, scale=0.07))], {"QAdd"}, {"Add", "Sub"})
 
+    def test_sums_in_convolutions(self):
+        """What a convolution makes is rounded as it would be alone, then what is added comes."""
+        for seed in range(24):
+            kinds = [("u8", "i8")[seed // k % 2] for k in (1, 2, 4)]
+            with self.subTest(seed=seed):
+                m, size = Model(seed), (1, 20 + seed, 5, 6)
+                group = 2 if seed % 3 == 0 and seed % 2 == 0 else 1
+                y = m.node("Conv", m.source(size, kinds[0]),
+                           m.weights_of((size[1], size[1] // group, 1, 1), "channels", 0),
+                           *self.bias(m, size[1], seed), group=group)
+                if seed % 5 == 1:
+                    y = m.node("Relu", y)
+                between = m.params(kinds[1], scale=0.11)
+                terms = [m.dq(m.q(y, between), between), m.source(size, kinds[2])]
+                op = ("Add", "Sub")[seed % 4 == 3]
+                y = m.node(op, *(terms if seed % 3 else terms[::-1]))
+                y = m.node("Relu", y) if seed % 2 else y
+                self.check(m, [m.q(y, m.params(kinds[0], scale=0.13))], {"QConv"},
+                           {"QAdd", "Add", "Sub", "QuantizeLinear"})
+
     def test_tables(self):
         def silu(m, x):
             return m.node("Mul", x, m.node("Sigmoid", x))
@@ -274,7 +297,7 @@ class Quantized(unittest.TestCase):
         a = m.node("Conv", x, m.weights_of((8, 8, 1, 1), "channels", 0))
         a = m.dq(m.q(a, params), params)
         y = m.q(m.node("Relu", m.node("Add", a, x)), params)
-        self.check(m, [y, m.node("Softmax", x, axis=1)], {"QConv", "QAdd", "QTable"}, {"Conv"})
+        self.check(m, [y, m.node("Softmax", x, axis=1)], {"QConv", "QTable"}, {"Conv", "QAdd"})
 
     def test_dynamic(self):
         for seed in range(6):
@@ -291,6 +314,59 @@ class Quantized(unittest.TestCase):
             if seed > 2:
                 y = m.node("Add", m.constant(m.random.standard_normal(n).astype(np.float32)), y)
             self.check(m, [y], {"QMatMul"}, {"MatMulInteger"})
+
+    def network(self, random: np.random.Generator) -> onnx.ModelProto:
+        """Convolutions of all kinds, a residual, pools and a product, of floats."""
+        weights, nodes = [], []
+
+        def layer(op, *inputs, shape=None, **attributes):
+            name, operands = f"y{len(nodes)}", list(inputs)
+            if shape:
+                data = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+                for array in (data, random.standard_normal(shape[0]) / 4):
+                    weights.append(numpy_helper.from_array(np.float32(array), f"w{len(weights)}"))
+                    operands.append(weights[-1].name)
+            nodes.append(helper.make_node(op, operands, [name], **attributes))
+            return name
+
+        x = layer("Relu", layer("Conv", "x", shape=(24, 3, 3, 3), pads=[1] * 4, strides=[2, 2]))
+        x = layer("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+        y = layer("Relu", layer("Conv", x, shape=(24, 1, 3, 3), group=24, pads=[1] * 4))
+        y = layer("Conv", y, shape=(24, 24, 1, 1))
+        y = layer("Relu", layer("Add", y, x))
+        y = layer("Flatten", layer("GlobalAveragePool", y))
+        y = layer("Gemm", y, shape=(10, 24), transB=1)
+        graph = helper.make_graph(
+            nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 32, 28))],
+            [helper.make_tensor_value_info(y, TensorProto.FLOAT, (1, 10))], weights)
+        return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+    def test_quantizer(self):
+        """What ONNX Runtime's own quantizer makes, of activations with and without a sign."""
+        for kind, channels in itertools.product(("QUInt8", "QInt8"), (False, True)):
+            with self.subTest(kind=kind, channels=channels), tempfile.TemporaryDirectory() as at:
+                random = np.random.default_rng(3)
+                feeds = [{"x": np.float32(random.standard_normal((1, 3, 32, 28)))}
+                         for _ in range(4)]
+                reader = type("Reader", (quantization.CalibrationDataReader,), {
+                    "get_next": lambda _, left=iter(feeds): next(left, None)})()
+                path = pathlib.Path(at, "m.onnx")
+                quantization.quantize_static(
+                    self.network(random), str(path), reader, per_channel=channels,
+                    activation_type=quantization.QuantType[kind],
+                    weight_type=quantization.QuantType.QInt8)
+                data = path.read_bytes()
+                plan = library.compile(data, "fast")
+                found = {step.removeprefix("demi.fused.").removesuffix("Last")
+                         for step in steps(plan)}
+                self.assertLessEqual({"QConv", "QMatMul", "MaxPool"}, found)
+                self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd"}, found)
+                plain = runtime.PlanRunner(library, library.compile(data, "faithful",
+                                                                    keep_values=True))
+                want = plain.run(feeds[0])[0]
+                got = runtime.PlanRunner(library, plan).run(feeds[0])[0]
+                some = 0.02 * np.max(np.abs(want))  # a few quanta, each one off at most
+                np.testing.assert_allclose(got, want, rtol=0, atol=some)
 
     def test_stays_float(self):
         """Weights that are not int8, and scales for each channel of data."""
@@ -311,4 +387,5 @@ if __name__ == "__main__":
     parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
     args, rest = parser.parse_known_args()
     library = runtime.LibDemi(args.libdemi)
+    logging.disable(logging.WARNING)  # the quantizer's advice
     unittest.main(argv=[sys.argv[0], *rest])

@@ -174,6 +174,13 @@ static void bound_bytes(EpilogueBounds *bounds, const IgemmScale *scale) {
     bounds->high = fmaxf(fminf(bounds->high, most_value), least_value);
 }
 
+void igemm_bounds(const Igemm *g, float *low, float *high) {
+    EpilogueBounds bounds = epilogue_bounds(g->epilogue);
+    if (g->scale && g->scale->to != DTYPE_FLOAT) bound_bytes(&bounds, g->scale);
+    *low = bounds.low;
+    *high = bounds.high;
+}
+
 static void run_rest(const EpilogueBounds *bounds, const EpilogueBlock *block) {
     if (bounds->rest.activation != ACTIVATION_NONE) epilogue_apply(&bounds->rest, block);
 }
@@ -226,7 +233,12 @@ static IgemmScale scale_at(const IgemmScale *scale, uint64_t column) {
     return at;
 }
 
-/* All tiles of a block against one panel. The table holds the addresses of so many tiles. */
+static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t column) {
+    const IgemmByteSum *sum = scale ? scale->sum : NULL;
+    return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
+}
+
+/* All tiles of a block against one panel. */
 static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Job *job = block->job;
     const Igemm *g = job->g;
@@ -244,7 +256,8 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
             const uint64_t r = tile_begin(block, i, tiles), row = block->row + r;
             const uint32_t rows = (uint32_t)(tile_begin(block, i + 1, tiles) - r);
             const IgemmTile tile = {
-                .rows = block->table + r * g->taps + piece.tap * rows,
+                .rows = block->table + piece.tap * block->rows + r,
+                .row_step = block->rows,
                 .taps = piece.taps,
                 .depth = piece.depth,
                 .skip = piece.skip,
@@ -258,6 +271,7 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
                 .y = (char *)g->y + (row * g->y_row + column) * job->element,
                 .y_row = g->y_row,
                 .scale = scale_at(g->scale, column),
+                .z_bytes = z_bytes_at(g->scale, row, column),
                 .bias = e && e->bias ? e->bias + column : NULL,
                 .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
                 .z_row = e ? e->residual_row : 0,
@@ -274,18 +288,11 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
 
 static void run_block(Block *block, uint64_t first, uint64_t end) {
     const Igemm *g = block->job->g;
-    uint64_t found = 0;
+    const Panels *panels = &block->job->panels;
+    g->find(g->source, block->row, (uint32_t)block->rows, block->table);
     for (uint64_t panel = first; panel < end; panel++) {
-        const Panels *panels = &block->job->panels;
         const uint64_t vecs = panel_begin(panels, panel + 1) - panel_begin(panels, panel);
-        const uint64_t tiles = tile_count(block->job->isa, vecs, block->rows);
-        for (uint64_t i = 0; tiles != found && i < tiles; i++) {
-            const uint64_t r = tile_begin(block, i, tiles);
-            g->find(g->source, block->row + r, (uint32_t)(tile_begin(block, i + 1, tiles) - r),
-                    block->table + r * g->taps);
-        }
-        found = tiles;
-        run_panel(block, panel, tiles);
+        run_panel(block, panel, tile_count(block->job->isa, vecs, block->rows));
     }
 }
 
@@ -369,7 +376,6 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
-    size_t element;        /* bytes of one of y's */
     const void **tables;   /* [lanes][taps * IGEMM_PIXELS] */
 } ChannelsJob;
 
@@ -386,11 +392,9 @@ static void run_channels(const void *data, uint64_t first, uint64_t end, unsigne
             .taps = g->taps,
             .channels = g->columns,
             .count = (uint32_t)count,
-            .is_signed = g->is_signed,
             .weights = g->weights,
-            .y = (char *)g->y + row * g->y_row * job->element,
+            .y = (float *)g->y + row * g->y_row,
             .y_row = g->y_row,
-            .scale = scale_at(g->scale, 0),
             .bias = e ? e->bias : NULL,
             .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
             .z_row = e ? e->residual_row : 0,
@@ -408,8 +412,6 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {
         .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
-    job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
-    if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;

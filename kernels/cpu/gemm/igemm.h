@@ -41,12 +41,27 @@ typedef struct IgemmScale {
     const int32_t *offset;       /* [columns] */
     int32_t zero;
     Dtype to;
+    const struct IgemmByteSum *sum; /* or NULL */
 } IgemmScale;
+
+/* Bytes that are added to a result of bytes: v above is rounded within bounds of its own, and what
+ * is bounded by the product's, rounded and moved by zero is
+ *
+ *     u = v_factor * v + z_factor * Z[r, n] + shift
+ */
+typedef struct IgemmByteSum {
+    const void *z; /* int8 or uint8, of y's shape */
+    uint64_t z_row;
+    bool is_signed;
+    float v_factor, z_factor, shift;
+    float low, high; /* of v */
+} IgemmByteSum;
 
 /* One call of a micro-kernel. */
 typedef struct IgemmTile {
-    const void *const *rows; /* [taps][rows of the tile]: addresses of [depth] elements */
-    uint64_t taps, depth;
+    const void *const
+        *rows; /* [taps][row_step]: addresses of [depth] elements, a tile's rows first */
+    uint64_t row_step, taps, depth;
     uint64_t skip;       /* elements of each row before those that the call is for */
     const void *weights; /* [taps][depth][vectors * lanes] */
     const char *ahead;   /* what is wanted next, fetched while sums are made: */
@@ -58,6 +73,7 @@ typedef struct IgemmTile {
     void *y;             /* float, or of bytes what `scale` says */
     uint64_t y_row;      /* elements between rows */
     IgemmScale scale;    /* of bytes, from the first column on; then bias and z are NULL */
+    const char *z_bytes; /* of scale.sum */
     const float *bias;   /* [columns], or NULL */
     const float *z;      /* the residual's, or NULL */
     uint64_t z_row;
@@ -67,19 +83,16 @@ typedef struct IgemmTile {
 typedef void IgemmTileFunction(const IgemmTile *tile);
 
 /* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
- * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). Of bytes, rows
- * are int8 or uint8 and weights int16, and the sum becomes y as `scale` says. */
+ * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). */
 typedef struct IgemmPixels {
     const void *const *rows; /* [taps][count] */
     uint64_t taps, channels;
     uint32_t count;
-    bool is_signed;      /* rows are int8 */
     const void *weights; /* [taps][channels] */
     void *y;
     uint64_t y_row;
     const float *bias, *z; /* or NULL */
     uint64_t z_row;
-    IgemmScale scale;
     float low, high;
 } IgemmPixels;
 
@@ -134,7 +147,7 @@ typedef struct Igemm {
     const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape.
                                  Of bytes: bounds alone */
     const IgemmScale *scale;  /* of bytes */
-    bool is_signed;           /* igemm_channels of bytes */
+    bool is_signed;           /* rows are int8, where that is for who reads them to know */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
@@ -154,9 +167,11 @@ typedef struct IgemmBlock {
 
 void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 
-/* By channel, of float or of bytes by IGEMM_PAIRS: depth is 1, columns are channels, and weights
- * [taps][columns], of bytes int16; column n is of what lies n elements behind a row's address, of
- * bytes int8 where `is_signed` and uint8 else. */
+/* By channel, of float: depth is 1, columns are channels, and weights [taps][columns]; column n is of
+ * what lies n elements behind a row's address. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
+
+/* The epilogue's bounds; of bytes they are within the type less its zero point. */
+void igemm_bounds(const Igemm *igemm, float *low, float *high);
 
 #endif

@@ -45,83 +45,58 @@ CASES(IGEMM_CASE)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
+/* Bytes that are added, of a vector's columns. */
+AVX2_TARGET static inline __attribute__((always_inline)) __m256
+add_bytes(const IgemmByteSum *sum, const char *z, uint32_t count, __m256 v) {
+    __m128i bytes = _mm_setzero_si128();
+    if (count == 8)
+        bytes = _mm_loadl_epi64((const __m128i *)(const void *)z);
+    else
+        memcpy(&bytes, z, count);
+    const __m256i whole =
+        sum->is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
+    const __m256 other = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_set1_ps(sum->z_factor),
+                                         _mm256_set1_ps(sum->shift));
+    v = _mm256_min_ps(_mm256_set1_ps(sum->high), _mm256_max_ps(_mm256_set1_ps(sum->low), v));
+    v = _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm256_fmadd_ps(v, _mm256_set1_ps(sum->v_factor), other);
+}
+
 AVX2_TARGET static inline __attribute__((always_inline)) void
-finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m256i sum) {
+finish(const IgemmTile *tile, uint32_t r, uint32_t at, __m256i sum) {
     const IgemmScale *s = &tile->scale;
+    const uint32_t left = tile->columns - at, count = left < 8 ? left : 8;
     const __m256i mask = avx2_some(count);
     const __m256 factor = _mm256_maskload_ps(s->factor + at, mask);
     const __m256 shift = _mm256_maskload_ps(s->shift + at, mask);
     sum = _mm256_add_epi32(sum, _mm256_maskload_epi32(s->offset + at, mask));
     __m256 v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), factor, shift);
+    if (s->sum) v = add_bytes(s->sum, tile->z_bytes + r * s->sum->z_row + at, count, v);
     v = _mm256_min_ps(_mm256_set1_ps(tile->high), _mm256_max_ps(_mm256_set1_ps(tile->low), v));
     if (s->to == DTYPE_FLOAT) {
-        _mm256_maskstore_ps(y, mask, v);
+        _mm256_maskstore_ps((float *)tile->y + r * tile->y_row + at, mask, v);
         return;
     }
-    int32_t whole[8];
-    sum = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(s->zero));
-    _mm256_storeu_si256((__m256i *)(void *)whole, sum);
-    for (uint32_t i = 0; i < count; i++) ((uint8_t *)y)[i] = (uint8_t)whole[i];
-}
-
-/* `count` bytes, of 8 or 16, and zeros behind them. */
-AVX2_TARGET static inline __m128i some_bytes(const void *from, size_t count) {
-    if (count == 16) return _mm_loadu_si128(from);
-    __m128i bytes = _mm_setzero_si128();
-    memcpy(&bytes, from, count);
-    return bytes;
-}
-
-/* Channels from `at` on, of `count` pixels: a byte and a weight are the low halves of words. */
-AVX2_TARGET static inline __attribute__((always_inline)) void
-channels_part(const IgemmPixels *p, const IgemmTile *tile, const uint32_t count,
-              const bool is_signed, uint64_t at) {
-    const uint32_t left = p->channels - at < 8 ? (uint32_t)(p->channels - at) : 8;
-    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
-    const void *const *row = p->rows;
-    const int16_t *w = (const int16_t *)p->weights + at;
-    __m256i acc[IGEMM_PIXELS];
-    TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++) acc[i] = _mm256_setzero_si256();
-    for (uint64_t t = 0; t < p->taps; t++, row += count, w += p->channels) {
-        const __m256i weight = _mm256_cvtepu16_epi32(some_bytes(w, 2 * (size_t)left));
-        TILE_UNROLL
-        for (uint32_t i = 0; i < count; i++) {
-            const __m128i bytes = some_bytes((const char *)row[i] + at, left);
-            const __m256i x = is_signed ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
-            acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(x, weight));
-        }
-    }
-    TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++)
-        finish(tile, (char *)p->y + (i * p->y_row + at) * size, (uint32_t)at, left, acc[i]);
-}
-
-AVX2_TARGET static inline __attribute__((always_inline)) void
-channels_of(const IgemmPixels *p, const uint32_t count, const bool is_signed) {
-    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
-    for (uint64_t at = 0; at < p->channels; at += 8) channels_part(p, &tile, count, is_signed, at);
-}
-
-AVX2_TARGET static inline __attribute__((always_inline)) void channels_few(const IgemmPixels *p,
-                                                                           const bool is_signed) {
-    if (p->count == 3)
-        channels_of(p, 3, is_signed);
-    else if (p->count == 2)
-        channels_of(p, 2, is_signed);
+    const __m256i whole = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(s->zero));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    const __m128i bytes =
+        s->to == DTYPE_INT8 ? _mm_packs_epi16(words, words) : _mm_packus_epi16(words, words);
+    uint8_t *y = (uint8_t *)tile->y + r * tile->y_row + at;
+    if (count == 8)
+        _mm_storel_epi64((__m128i *)(void *)y, bytes);
     else
-        channels_of(p, 1, is_signed);
+        memcpy(y, &bytes, count);
 }
 
-AVX2_TARGET static void byte_pixels(const IgemmPixels *p) {
-    if (p->count == IGEMM_PIXELS && p->is_signed) {
-        channels_of(p, IGEMM_PIXELS, true);
-    } else if (p->count == IGEMM_PIXELS) {
-        channels_of(p, IGEMM_PIXELS, false);
-    } else if (p->is_signed) {
-        channels_few(p, true);
-    } else {
-        channels_few(p, false);
+AVX2_TARGET static inline __attribute__((always_inline)) void
+finish_all(const IgemmTile *tile, __m256i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST],
+           const uint32_t rows, const uint32_t vecs) {
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        TILE_UNROLL
+        for (uint32_t v = 0; v < vecs; v++)
+            if (v * 8 < tile->columns) finish(tile, r, v * 8, acc[r][v]);
     }
 }
 
@@ -134,7 +109,7 @@ AVX2_TARGET static void byte_pixels(const IgemmPixels *p) {
 #define BYTES_STORE(p, v)                   _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define BYTES_FILL(p)                       _mm256_set1_epi32(p)
 #define BYTES_STEP(acc, a, b)               _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
-#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish_all(tile, acc, rows, vecs)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 
@@ -142,7 +117,7 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, byte_pixels);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }
 

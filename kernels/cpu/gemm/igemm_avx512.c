@@ -2,8 +2,7 @@
 /* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. Quads need VNNI. */
 #include <string.h>
 
-#include "igemm.h"
-#include "simd.h"
+#include "byte_result_avx512.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -57,74 +56,125 @@ CASES(IGEMM_CASE)
 
 #define VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512vnni")))
 
-AVX512_TARGET static inline __attribute__((always_inline)) void
-finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, __m512i sum) {
+/* A bit for each column that there is, of at most 64. */
+AVX512_TARGET static inline __attribute__((always_inline)) __mmask64
+columns_of(const IgemmTile *t) {
+    return t->columns < 64 ? ((__mmask64)1 << t->columns) - 1 : ~(__mmask64)0;
+}
+
+/* Those of vector v. */
+AVX512_TARGET static inline __attribute__((always_inline)) __mmask16 lanes_of(const IgemmTile *tile,
+                                                                              uint32_t v) {
+    return (__mmask16)(columns_of(tile) >> 16 * v);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) __m512 scaled(const IgemmTile *tile,
+                                                                         uint32_t v, __m512i sum) {
     const IgemmScale *s = &tile->scale;
-    const __mmask16 mask = count == 16 ? 0xffff : avx512_some(count);
-    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + at);
-    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + at);
-    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + at));
-    __m512 v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
-    v = _mm512_min_ps(_mm512_set1_ps(tile->high), _mm512_max_ps(_mm512_set1_ps(tile->low), v));
-    if (s->to == DTYPE_FLOAT) {
-        _mm512_mask_storeu_ps(y, mask, v);
+    const __mmask16 mask = lanes_of(tile, v);
+    const __m512 factor = _mm512_maskz_loadu_ps(mask, s->factor + v * 16);
+    const __m512 shift = _mm512_maskz_loadu_ps(mask, s->shift + v * 16);
+    sum = _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, s->offset + v * 16));
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), factor, shift);
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) void
+store_bytes(const IgemmTile *tile, uint32_t r, const ByteEnd *end, const __m512 *v) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, byte_end_pack(end, v));
+    _mm512_mask_storeu_epi8((char *)tile->y + r * tile->y_row, columns_of(tile), bytes);
+}
+
+/* What is said of bytes that are added; those of int8 are moved by 128. */
+typedef struct ByteSum {
+    __m512 low, high, v_factor, z_factor, shift;
+    __m128i flip;
+} ByteSum;
+
+AVX512_TARGET static inline __attribute__((always_inline)) ByteSum
+byte_sum(const IgemmByteSum *sum) {
+    const float moved = sum->is_signed ? 128 * sum->z_factor : 0;
+    return (ByteSum){
+        _mm512_set1_ps(sum->low),           _mm512_set1_ps(sum->high),
+        _mm512_set1_ps(sum->v_factor),      _mm512_set1_ps(sum->z_factor),
+        _mm512_set1_ps(sum->shift - moved), _mm_set1_epi8((char)(sum->is_signed << 7))};
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) __m512
+add_bytes(const ByteSum *sum, __m128i bytes, __m512 v) {
+    const __m512 z = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_xor_si128(bytes, sum->flip)));
+    v = _mm512_min_ps(sum->high, _mm512_max_ps(sum->low, v));
+    v = _mm512_cvtepi32_ps(_mm512_cvtps_epi32(v));
+    return _mm512_fmadd_ps(v, sum->v_factor, _mm512_fmadd_ps(z, sum->z_factor, sum->shift));
+}
+
+/* Once for all micro-kernels of so many vectors. */
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish_sums(const IgemmTile *given, const __m512i *sums, uint32_t rows, const uint32_t vecs) {
+    const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
+    const IgemmByteSum *from = tile->scale.sum;
+    const ByteSum sum = byte_sum(from);
+    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
+    const char *z = tile->z_bytes;
+    const uint64_t z_row = from->z_row;
+    for (uint32_t r = 0; r < rows; r++, sums += vecs, z += z_row) {
+        __m512 v[IGEMM_VECS_MOST];
+        TILE_UNROLL
+        for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
+            v[i] = i < vecs ? add_bytes(&sum, _mm_maskz_loadu_epi8(lanes_of(tile, i), z + i * 16),
+                                        scaled(tile, i, sums[i]))
+                            : v[0];
+        store_bytes(tile, r, &end, v);
+    }
+}
+
+AVX512_TARGET static __attribute__((noinline)) void
+finish_sum_of(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
+    if (vecs == 4)
+        finish_sums(tile, sums, rows, 4);
+    else if (vecs == 3)
+        finish_sums(tile, sums, rows, 3);
+    else if (vecs == 2)
+        finish_sums(tile, sums, rows, 2);
+    else
+        finish_sums(tile, sums, rows, 1);
+}
+
+AVX512_TARGET static __attribute__((noinline)) void
+finish_floats(const IgemmTile *tile, const __m512i *sums, uint32_t rows, uint32_t vecs) {
+    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
+    for (uint32_t r = 0; r < rows; r++, sums += vecs)
+        for (uint32_t i = 0; i < vecs; i++)
+            _mm512_mask_storeu_ps(
+                (float *)tile->y + r * tile->y_row + i * 16, lanes_of(tile, i),
+                _mm512_min_ps(high, _mm512_max_ps(low, scaled(tile, i, sums[i]))));
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish(const IgemmTile *given, __m512i acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], const uint32_t rows,
+       const uint32_t vecs) {
+    const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
+    if (tile->scale.to == DTYPE_FLOAT || tile->scale.sum) {
+        __m512i sums[IGEMM_ROWS_MOST * IGEMM_VECS_MOST];
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            TILE_UNROLL
+            for (uint32_t i = 0; i < vecs; i++) sums[r * vecs + i] = acc[r][i];
+        }
+        if (tile->scale.sum)
+            finish_sum_of(given, sums, rows, vecs);
+        else
+            finish_floats(given, sums, rows, vecs);
         return;
     }
-    const __m512i whole = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(s->zero));
-    _mm_mask_storeu_epi8(y, mask, _mm512_cvtepi32_epi8(whole));
-}
-
-/* Channels from `at` on, of `count` pixels: a byte and a weight are the low halves of words. */
-AVX512_TARGET static inline __attribute__((always_inline)) void
-channels_part(const IgemmPixels *p, const IgemmTile *tile, const uint32_t count,
-              const bool is_signed, uint64_t at) {
-    const uint32_t left = p->channels - at < 16 ? (uint32_t)(p->channels - at) : 16;
-    const __mmask16 mask = left == 16 ? 0xffff : avx512_some(left);
-    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
-    const void *const *row = p->rows;
-    const int16_t *w = (const int16_t *)p->weights + at;
-    __m512i acc[IGEMM_PIXELS];
+    const ByteEnd end = byte_end(&tile->scale, tile->low, tile->high);
     TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++) acc[i] = _mm512_setzero_si512();
-    for (uint64_t t = 0; t < p->taps; t++, row += count, w += p->channels) {
-        const __m512i weight = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, w));
+    for (uint32_t r = 0; r < rows; r++) {
+        __m512 v[IGEMM_VECS_MOST];
         TILE_UNROLL
-        for (uint32_t i = 0; i < count; i++) {
-            const __m128i bytes = _mm_maskz_loadu_epi8(mask, (const char *)row[i] + at);
-            const __m512i x = is_signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-            acc[i] = _mm512_add_epi32(acc[i], _mm512_madd_epi16(x, weight));
-        }
-    }
-    TILE_UNROLL
-    for (uint32_t i = 0; i < count; i++)
-        finish(tile, (char *)p->y + (i * p->y_row + at) * size, (uint32_t)at, left, acc[i]);
-}
-
-AVX512_TARGET static inline __attribute__((always_inline)) void
-channels_of(const IgemmPixels *p, const uint32_t count, const bool is_signed) {
-    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
-    for (uint64_t at = 0; at < p->channels; at += 16) channels_part(p, &tile, count, is_signed, at);
-}
-
-AVX512_TARGET static inline __attribute__((always_inline)) void channels_few(const IgemmPixels *p,
-                                                                             const bool is_signed) {
-    if (p->count == 3)
-        channels_of(p, 3, is_signed);
-    else if (p->count == 2)
-        channels_of(p, 2, is_signed);
-    else
-        channels_of(p, 1, is_signed);
-}
-
-AVX512_TARGET static void byte_pixels(const IgemmPixels *p) {
-    if (p->count == IGEMM_PIXELS && p->is_signed) {
-        channels_of(p, IGEMM_PIXELS, true);
-    } else if (p->count == IGEMM_PIXELS) {
-        channels_of(p, IGEMM_PIXELS, false);
-    } else if (p->is_signed) {
-        channels_few(p, true);
-    } else {
-        channels_few(p, false);
+        for (uint32_t i = 0; i < IGEMM_VECS_MOST; i++)
+            v[i] = i < vecs ? scaled(tile, i, acc[r][i]) : v[0];
+        store_bytes(tile, r, &end, v);
     }
 }
 
@@ -134,7 +184,7 @@ AVX512_TARGET static void byte_pixels(const IgemmPixels *p) {
 #define BYTES_LOAD(p)                       _mm512_loadu_si512(p)
 #define BYTES_STORE(p, v)                   _mm512_storeu_si512(p, v)
 #define BYTES_FILL(p)                       _mm512_set1_epi32(p)
-#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish(tile, acc, rows, vecs)
 
 #define BYTES_TARGET          VNNI_TARGET
 #define BYTES_NAME(x)         quads_##x
@@ -160,7 +210,7 @@ const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
         [IGEMM_FLOAT] = ISA(igemm, igemm_pixels),
         [IGEMM_QUADS] = ISA(quads, NULL),
-        [IGEMM_PAIRS] = ISA(pairs, byte_pixels),
+        [IGEMM_PAIRS] = ISA(pairs, NULL),
     };
     return &isas[kind];
 }

@@ -95,36 +95,33 @@ static inline Sums sums_step(Sums acc, Sums a, Sums b) {
     }
     return acc;
 }
-static void finish(const IgemmTile *tile, void *y, uint32_t at, uint32_t count, Sums sums) {
+static float bounded(float v, float low, float high) {
+    v = low > v ? low : v;
+    return high < v ? high : v;
+}
+static float add_byte(const IgemmByteSum *sum, const char *z, float v) {
+    const int32_t byte = sum->is_signed ? *(const int8_t *)z : *(const uint8_t *)z;
+    return rintf(bounded(v, sum->low, sum->high)) * sum->v_factor +
+           ((float)byte * sum->z_factor + sum->shift);
+}
+static void finish_row(const IgemmTile *tile, uint32_t r, const Sums *sums, uint32_t vecs) {
     const IgemmScale *s = &tile->scale;
-    for (uint32_t i = 0; i < count; i++) {
-        const int32_t sum = (int32_t)((uint32_t)sums.lane[i] + (uint32_t)s->offset[at + i]);
-        float v = (float)sum * s->factor[at + i] + s->shift[at + i];
-        v = tile->low > v ? tile->low : v;
-        v = tile->high < v ? tile->high : v;
+    for (uint32_t i = 0; i < vecs * 4 && i < tile->columns; i++) {
+        const uint32_t whole = (uint32_t)sums[i / 4].lane[i % 4] + (uint32_t)s->offset[i];
+        float v = (float)(int32_t)whole * s->factor[i] + s->shift[i];
+        if (s->sum) v = add_byte(s->sum, tile->z_bytes + r * s->sum->z_row + i, v);
+        v = bounded(v, tile->low, tile->high);
         if (s->to == DTYPE_FLOAT)
-            ((float *)y)[i] = v;
+            ((float *)tile->y)[r * tile->y_row + i] = v;
         else
-            ((uint8_t *)y)[i] =
+            ((uint8_t *)tile->y)[r * tile->y_row + i] =
                 (uint8_t)((uint32_t)(v == v ? (int32_t)rintf(v) : 0) + (uint32_t)s->zero);
     }
 }
 
-static void byte_pixels(const IgemmPixels *p) {
-    const IgemmTile tile = {.scale = p->scale, .low = p->low, .high = p->high};
-    const size_t size = p->scale.to == DTYPE_FLOAT ? sizeof(float) : 1;
-    for (uint32_t i = 0; i < p->count; i++)
-        for (uint64_t c = 0; c < p->channels; c++) {
-            const int16_t *w = (const int16_t *)p->weights + c;
-            uint32_t sum = 0;
-            for (uint64_t t = 0; t < p->taps; t++) {
-                const void *x = (const char *)p->rows[t * p->count + i] + c;
-                const int32_t byte = p->is_signed ? *(const int8_t *)x : *(const uint8_t *)x;
-                sum += (uint32_t)(byte * w[t * p->channels]);
-            }
-            finish(&tile, (char *)p->y + (i * p->y_row + c) * size, (uint32_t)c, 1,
-                   (Sums){{(int32_t)sum, 0, 0, 0}});
-        }
+static void finish(const IgemmTile *tile, Sums acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST], uint32_t rows,
+                   uint32_t vecs) {
+    for (uint32_t r = 0; r < rows; r++) finish_row(tile, r, acc[r], vecs);
 }
 
 #define BYTES_TARGET
@@ -136,7 +133,7 @@ static void byte_pixels(const IgemmPixels *p) {
 #define BYTES_STORE(p, v)                   memcpy(p, &(v), sizeof(v))
 #define BYTES_FILL(p)                       sums_fill(p)
 #define BYTES_STEP(acc, a, b)               sums_step(acc, a, b)
-#define BYTES_FINISH(tile, y, at, count, v) finish(tile, y, at, count, v)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish(tile, acc, rows, vecs)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 
@@ -144,6 +141,6 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, byte_pixels);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "kernel_clones.h"
 #include "kernel_parts.h"
 
 /* Elements are moved as numbers of their size, whatever their type. */
@@ -40,6 +41,15 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
 /* ---- two axes at a time ---------------------------------------------------------------------- */
 
 #define PLANE(Unit)                                                                                \
+    KERNEL_CLONES                                                                                  \
+    static void three_##Unit(Unit *restrict to, const Unit *restrict from, int64_t step,           \
+                             int64_t count) {                                                      \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            to[3 * i] = from[i];                                                                   \
+            to[3 * i + 1] = from[i + step];                                                        \
+            to[3 * i + 2] = from[i + 2 * step];                                                    \
+        }                                                                                          \
+    }                                                                                              \
     static void row_##Unit(Unit *to, const Unit *from, StridedAxis axis) {                         \
         if (axis.to == 1 && axis.from == 0)                                                        \
             for (int64_t i = 0; i < axis.count; i++) to[i] = *from;                                \
@@ -75,6 +85,8 @@ void strided_set_from(StridedWalk *walk, const int64_t *dims) {
             for (int64_t i = 0; i < rows.count; i++)                                               \
                 memcpy(target + i * rows.to, source + i * rows.from,                               \
                        (size_t)columns.count * sizeof(Unit));                                      \
+        else if (columns.count == 3 && columns.to == 1 && rows.to == 3 && rows.from == 1)          \
+            three_##Unit(target, source, columns.from, rows.count);                                \
         else if ((rows.from == 1 || rows.from == -1) && columns.from != 0)                         \
             tiles_##Unit(target, source, rows, columns);                                           \
         else                                                                                       \

@@ -104,11 +104,11 @@ static const float *by_column(KernelCall *call, uint32_t i, uint64_t count, floa
     return each;
 }
 
-static bool bound(KernelCall *call, uint32_t i, float *number) {
+bool byte_number(KernelCall *call, uint32_t i, float *number) {
     const KernelTensor *tensor = kernel_input(call, i);
     if (!tensor) return true;
     if (tensor->dtype != DTYPE_FLOAT || tensor->count != 1)
-        return kernel_fail(call, "operand %u is no bound", i);
+        return kernel_fail(call, "operand %u is not one float", i);
     *number = *(const float *)tensor->data;
     return true;
 }
@@ -121,8 +121,8 @@ bool byte_scale_make(KernelCall *call, const int32_t *sums, int32_t zero, uint64
                         .bounds = {.activation = ACTIVATION_CLIP, .p = -HUGE_VALF, .q = HUGE_VALF}};
     if (y->dtype != to || (y_zero && to == DTYPE_FLOAT))
         return kernel_fail(call, "the result is %s", dtype_name(y->dtype));
-    if (!byte_zero(call, Y_ZERO, to, &made->scale.zero) || !bound(call, LOW, &made->bounds.p) ||
-        !bound(call, HIGH, &made->bounds.q))
+    if (!byte_zero(call, Y_ZERO, to, &made->scale.zero) ||
+        !byte_number(call, LOW, &made->bounds.p) || !byte_number(call, HIGH, &made->bounds.q))
         return false;
     if (!(made->bounds.p <= made->bounds.q)) return kernel_fail(call, "Low is above High");
     made->scale.factor = by_column(call, FACTOR, count, 1);

@@ -2,15 +2,17 @@
 /* QConv, QConvLast: convolutions of bytes whose sums are scaled, bounded and rounded where they are
  * in registers. Channels are last while they are computed (igemm.h): data with the channels second
  * is turned before and after. Depthwise ones go channel by channel. */
+#include <math.h>
 #include <string.h>
 
+#include "byte_channels.h"
 #include "byte_rows.h"
 #include "conv_last.h"
 #include "kernel_functions.h"
 #include "kernel_strided.h"
 
 /* Channels of a pixel up to which rows of taps are taken together. */
-enum { FEW_CHANNELS = 16, X_ZERO = 2 };
+enum { FEW_CHANNELS = 16, X_ZERO = 2, Z = 8, V_FACTOR, Z_FACTOR, SUM_SHIFT, SUM_LOW, SUM_HIGH };
 
 typedef struct QConv {
     Window window;
@@ -67,10 +69,10 @@ static bool pack_weights(KernelCall *call, const QConv *conv, const int8_t *data
         }
         sums[f] = (int32_t)sum;
     }
-    int16_t *by_tap = to;
-    for (uint64_t c = 0; conv->by_channel && c < filters; c++)
-        for (uint64_t t = 0; t < taps; t++) by_tap[t * filters + c] = data[c * taps + t];
-    if (conv->by_channel) return true;
+    if (conv->by_channel) {
+        byte_channels_pack(byte_channels_isa(conv->level), to, data, filters, taps);
+        return true;
+    }
     for (uint64_t g = 0; g < groups; g++) {
         IgemmWeights group = weights_of(conv, data + g * conv->filters * filter);
         if (conv->by_row) {
@@ -132,8 +134,9 @@ static bool conv_make(KernelCall *call, QConv *conv) {
         group.taps = window->taps / (uint64_t)across->taps;
         group.depth = conv->channels * (uint64_t)across->taps;
     }
-    conv->group_size =
-        conv->by_channel ? w->count * sizeof(int16_t) : igemm_packed_size(&group, conv->level);
+    conv->group_size = conv->by_channel ? byte_channels_size(byte_channels_isa(conv->level),
+                                                             window->groups, window->taps)
+                                        : igemm_packed_size(&group, conv->level);
     return true;
 }
 
@@ -162,14 +165,12 @@ static bool run_channels(KernelCall *call, const QConv *conv, const void *x, int
     memset(padding, zero, channels);
     const ConvPixels pixels = {&conv->window, x, padding, channels};
     Igemm product = *given;
-    product.kind = IGEMM_PAIRS;
     product.taps = conv->window.taps;
-    product.depth = 1;
     product.columns = channels;
     product.find = conv_pixels_find;
     product.source = &pixels;
     product.is_signed = call->inputs[0].dtype == DTYPE_INT8;
-    return igemm_channels(call, &product, conv->level);
+    return byte_channels_run(call, &product, byte_channels_isa(conv->level));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -222,6 +223,8 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
                        const Igemm *first) {
     Igemm product = *first;
     IgemmScale scale = *first->scale;
+    IgemmByteSum sum = scale.sum ? *scale.sum : (IgemmByteSum){0};
+    if (scale.sum) scale.sum = &sum;
     const uint64_t across = (uint64_t)conv->axes[conv->window.rank - 1].taps;
     const uint64_t deep = conv->by_row ? conv->channels * across : conv->channels;
     if (!words_make(call, conv, x, words)) return false;
@@ -243,6 +246,7 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
         scale.factor += conv->filters;
         scale.shift += conv->filters;
         scale.offset += conv->filters;
+        if (scale.sum) sum.z = (const char *)sum.z + conv->filters;
     }
     return true;
 }
@@ -259,10 +263,43 @@ static void turn(KernelCall *call, void *to, const void *from, const uint64_t *d
     strided_copy(&walk, to, from, size);
 }
 
-static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y) {
+/* What is said of bytes that are added to the result. False with the error set. */
+static bool read_sum(KernelCall *call, const QConv *conv, ByteScale *scale, IgemmByteSum *sum) {
+    const KernelTensor *z = kernel_input(call, Z), *y = &call->outputs[0];
+    if (!z) return true;
+    *sum = (IgemmByteSum){.is_signed = z->dtype == DTYPE_INT8,
+                          .z_row = conv->filters * conv->window.groups,
+                          .v_factor = 1,
+                          .z_factor = 1,
+                          .low = scale->bounds.p,
+                          .high = scale->bounds.q};
+    scale->bounds.p = -HUGE_VALF;
+    scale->bounds.q = HUGE_VALF;
+    if (conv->by_channel || y->dtype == DTYPE_FLOAT ||
+        (z->dtype != DTYPE_INT8 && z->dtype != DTYPE_UINT8))
+        return kernel_fail(call, "%s can't be added", dtype_name(z->dtype));
+    if (!byte_number(call, V_FACTOR, &sum->v_factor) ||
+        !byte_number(call, Z_FACTOR, &sum->z_factor) ||
+        !byte_number(call, SUM_SHIFT, &sum->shift) ||
+        !byte_number(call, SUM_LOW, &scale->bounds.p) ||
+        !byte_number(call, SUM_HIGH, &scale->bounds.q))
+        return false;
+    if (!(scale->bounds.p <= scale->bounds.q)) return kernel_fail(call, "SumLow is above SumHigh");
+    scale->scale.sum = sum;
+    return true;
+}
+
+/* Operands with their channels last. */
+typedef struct ConvData {
+    const void *x, *z;
+    void *y;
+} ConvData;
+
+static bool run_conv(KernelCall *call, const QConv *conv, const ConvData *data) {
     const uint64_t filters = conv->filters * conv->window.groups;
     const char *weights = conv->weights;
     ByteScale scale;
+    IgemmByteSum sum;
     int32_t zero;
     if (!weights) {
         char *packed = kernel_workspace(call, packed_size(conv));
@@ -271,24 +308,27 @@ static bool run_conv(KernelCall *call, const QConv *conv, const void *x, void *y
     }
     if (!byte_zero(call, X_ZERO, call->inputs[0].dtype, &zero)) return false;
     Words words = {.rows = {.kind = conv->kind, .dtype = call->inputs[0].dtype, .zero = zero}};
-    const int32_t moved = conv->by_channel ? zero : byte_rows_zero(&words.rows);
+    const bool as_is = conv->by_channel && conv->kind != IGEMM_QUADS;
+    const int32_t moved = as_is ? zero : byte_rows_zero(&words.rows);
     const int32_t *sums = (const int32_t *)(const void *)(weights + sums_at(conv));
-    if (!byte_scale_make(call, sums, moved, filters, &scale)) return false;
+    if (!byte_scale_make(call, sums, moved, filters, &scale) || !read_sum(call, conv, &scale, &sum))
+        return false;
+    sum.z = data->z;
     const Igemm product = {.kind = conv->kind,
                            .rows = conv->images * conv->window.out,
                            .columns = conv->filters,
                            .weights = weights,
-                           .y = y,
+                           .y = data->y,
                            .y_row = filters,
                            .epilogue = &scale.bounds,
                            .scale = &scale.scale};
-    return conv->by_channel ? run_channels(call, conv, x, zero, &product)
-                            : run_groups(call, conv, x, &words, &product);
+    return conv->by_channel ? run_channels(call, conv, data->x, zero, &product)
+                            : run_groups(call, conv, data->x, &words, &product);
 }
 
 bool kernel_q_conv(KernelCall *call) {
     QConv conv = *(const QConv *)call->prepared;
-    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *z = kernel_input(call, Z);
     KernelTensor *y = &call->outputs[0];
     const uint64_t channels = conv.channels * conv.window.groups;
     const uint64_t filters = conv.filters * conv.window.groups;
@@ -296,14 +336,19 @@ bool kernel_q_conv(KernelCall *call) {
     conv.window.axes = conv.axes;
     if (y->count == 0) return true;
     if (w->count == 0 || x->count == 0) return kernel_fail(call, "there is nothing to multiply");
-    if (conv.last) return run_conv(call, &conv, x->data, y->data);
+    if (z && (z->count != y->count || kernel_element_size(z->dtype) != 1))
+        return kernel_fail(call, "%s of another size can't be added", dtype_name(z->dtype));
+    if (conv.last) return run_conv(call, &conv, &(ConvData){x->data, z ? z->data : NULL, y->data});
     void *turned = kernel_workspace(call, x->count), *result = NULL;
     if (turned) result = kernel_workspace(call, y->count * size);
-    if (!result) return false;
+    void *other = result && z ? kernel_workspace(call, z->count) : NULL;
+    if (!result || (z && !other)) return false;
     const uint64_t before[] = {conv.images, channels, conv.window.in};
+    const uint64_t added[] = {conv.images, filters, conv.window.out};
     const uint64_t after[] = {conv.images, conv.window.out, filters};
     turn(call, turned, x->data, before, 1);
-    if (!run_conv(call, &conv, turned, result)) return false;
+    if (z) turn(call, other, z->data, added, 1);
+    if (!run_conv(call, &conv, &(ConvData){turned, other, result})) return false;
     turn(call, y->data, result, after, size);
     return true;
 }

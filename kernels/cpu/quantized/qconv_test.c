@@ -145,11 +145,51 @@ static void set_ints(KernelCase *c, const char *name, const int64_t *items, uint
     case_attr(c, name, (PlainAttr){.kind = PLAIN_INTS, .count = count, .v.ints = items});
 }
 
+/* Bytes that are added to a result of bytes, u = 0.75 v - 0.5 z + 3.5 within [-60, 70]; or none. */
+typedef struct Added {
+    Dtype dtype; /* FLOAT: none */
+    float numbers[5];
+} Added;
+
+static Added random_added(const Shape *s, const Numbers *n) {
+    static const Dtype kinds[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
+    Added added = {.dtype = kinds[random_below(3)], .numbers = {0.75f, -0.5f, 3.5f, -60, 70}};
+    if (n->y == DTYPE_FLOAT || (s->channels == 1 && s->filters == 1)) added.dtype = DTYPE_FLOAT;
+    return added;
+}
+
+static void give_added(KernelCase *c, const Numbers *n, const Added *added, uint32_t rank,
+                       const int64_t *dims) {
+    if (added->dtype == DTYPE_FLOAT) return;
+    for (int i = 0; i < 2 && !n->bounds; i++) case_omit(c);
+    case_in(c, added->dtype, rank, dims, NULL);
+    random_bytes(&c->inputs[8]);
+    for (int i = 0; i < 5; i++) case_in(c, DTYPE_FLOAT, 0, NULL, &added->numbers[i]);
+}
+
+/* With what is added; where v may round either way, within that much. */
+static void check_added(const KernelCase *c, uint64_t i, const Numbers *n, double v) {
+    v -= (double)n->y_zero;
+    const bool tie = fabs(v - floor(v) - 0.5) < 1e-3;
+    const double z = (double)byte_of(&c->inputs[8], i);
+    double u[2];
+    for (int k = 0; k < 2; k++) {
+        u[k] = 0.75 * (tie ? floor(v) + k : rint(v)) - 0.5 * z + 3.5;
+        u[k] = fmin(fmax(u[k], -60), 70) + (double)n->y_zero;
+    }
+    const double least = c->outputs[0].dtype == DTYPE_INT8 ? -128 : 0;
+    const double got = (double)byte_of(&c->outputs[0], i);
+    for (int k = 0; k < 2; k++)
+        if (fabs(got - fmin(fmax(u[k], least), least + 255)) <= 0.501) return;
+    fail_msg("%g, expected %g", got, u[0]);
+}
+
 static void run_conv(const Shape *s, bool last) {
     const int64_t channels = s->groups * s->channels, filters = s->groups * s->filters;
     const int64_t taps = s->taps[0] * (s->spatial > 1 ? s->taps[1] : 1);
     const Numbers n = random_numbers(filters, sqrt((double)(s->channels * taps)) * 5000);
-    const bool constant[8] = {false, random_below(2)};
+    const bool constant[14] = {false, random_below(2)};
+    const Added added = random_added(s, &n);
     int64_t x[4], y[4], w[4] = {filters, s->channels, s->taps[0], s->taps[1]};
     static KernelCase c;
     x[0] = y[0] = s->images;
@@ -165,6 +205,7 @@ static void run_conv(const Shape *s, bool last) {
     random_bytes(&c.inputs[0]);
     random_bytes(&c.inputs[1]);
     given_numbers(&c, &n);
+    give_added(&c, &n, &added, s->spatial + 2, y);
     case_out(&c, n.y, s->spatial + 2, y);
     c.call.constant = constant;
     set_ints(&c, "strides", s->strides, s->spatial);
@@ -176,7 +217,11 @@ static void run_conv(const Shape *s, bool last) {
         const int64_t place[] = {i / wide / s->out[0] / filters, i / wide / s->out[0] % filters,
                                  i / wide % s->out[0], i % wide};
         const uint64_t to = at(s, last, filters, s->out, place[0], place[1], place[2], place[3]);
-        check(&c.outputs[0], to, value_of(&n, conv_sum(s, &c, &n, last, place), place[1]));
+        const double v = value_of(&n, conv_sum(s, &c, &n, last, place), place[1]);
+        if (added.dtype == DTYPE_FLOAT)
+            check(&c.outputs[0], to, v);
+        else
+            check_added(&c, to, &n, v);
     }
     case_end(&c);
 }
