@@ -340,7 +340,7 @@ static void test_comparison(void **state) {
 /* A conversion with Inf: the advice is tried, and reaches the limit; cancelled, it was not. */
 static void test_advice(void **state) {
     (void)state;
-    static char converted[4096];
+    static char converted[8192];
     Given given;
     Stop at = {"trying what to keep", 1};
     DemiModel *model = NULL;

@@ -13,7 +13,8 @@
     "fuse-gelu{numerics=" numerics "},fold-affine{numerics=" numerics                              \
     "},fuse-conv{numerics=" numerics "},fuse-attention{numerics=" numerics                         \
     "},fuse-matmul{numerics=" numerics "},join-products{numerics=" numerics                        \
-    "},fuse-layer-norm{numerics=" numerics "},fuse-kernel-casts{numerics=" numerics "}," layouts   \
+    "},fuse-weights{numerics=" numerics "},fuse-layer-norm{numerics=" numerics                     \
+    "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
     "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),

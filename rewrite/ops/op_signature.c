@@ -138,7 +138,7 @@ static bool parse_op(Parser *p, OpSchema *schema) {
     *dot = '\0';
     schema->domain = name;
     schema->name = dot + 1;
-    if (ops_latest_opset(ops_domain(name)))
+    if (ops_domain_is_whole(name))
         return fail(p, "operators of this domain are known and can't be declared");
     return true;
 }

@@ -93,11 +93,16 @@ int64_t ops_latest_opset(const char *domain) {
         {"ai.onnx.ml", OPS_OPSET_ML},
         {"ai.onnx.preview", OPS_OPSET_PREVIEW},
         {"ai.onnx.preview.training", OPS_OPSET_TRAINING},
+        {"com.microsoft", OPS_OPSET_MICROSOFT},
         {FUSED_DOMAIN, FUSED_OPSET},
     };
     for (size_t i = 0; i < sizeof latest / sizeof *latest; i++)
         if (strcmp(latest[i].domain, ops_domain(domain)) == 0) return latest[i].opset;
     return 0;
+}
+
+bool ops_domain_is_whole(const char *domain) {
+    return ops_latest_opset(domain) && !text_equals(ops_domain(domain), "com.microsoft");
 }
 
 size_t ops_count(void) {

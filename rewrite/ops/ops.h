@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operator schemas as data: every version of every operator of the published domains, up to opset
- * 28 of ai.onnx. The tables are ops.def, which tools/gen/gen_ops.py writes from the published
+ * 28 of ai.onnx, and of some of com.microsoft. The tables are ops.def, which tools/gen/gen_ops.py writes from the published
  * definitions; nothing here is kept by hand (op_facts.h holds what the definitions do not say).
  *
  * A schema says, per formal parameter, either the type variable it shares with other parameters or
@@ -23,10 +23,11 @@
 
 /* The newest opsets the tables know. */
 enum {
-    OPS_OPSET_ONNX = 28,    /* "" */
-    OPS_OPSET_ML = 5,       /* ai.onnx.ml */
-    OPS_OPSET_PREVIEW = 1,  /* ai.onnx.preview */
-    OPS_OPSET_TRAINING = 1, /* ai.onnx.preview.training */
+    OPS_OPSET_ONNX = 28,     /* "" */
+    OPS_OPSET_ML = 5,        /* ai.onnx.ml */
+    OPS_OPSET_PREVIEW = 1,   /* ai.onnx.preview */
+    OPS_OPSET_TRAINING = 1,  /* ai.onnx.preview.training */
+    OPS_OPSET_MICROSOFT = 1, /* com.microsoft, of which single operators are known */
 };
 
 /* What a value is, apart from its element type. The schemas nest no deeper than this. For maps the
@@ -143,6 +144,10 @@ bool ops_exists(const char *domain, const char *name);
 
 /* The newest opset known of the domain; 0 for a domain that is none of ours. */
 int64_t ops_latest_opset(const char *domain);
+
+/* True where all operators of the domain are known, so that there is none of another name; of others
+ * a model may have any. */
+bool ops_domain_is_whole(const char *domain);
 
 /* "" for NULL, "" and "ai.onnx", else the domain itself: the spelling schemas use. */
 const char *ops_domain(const char *domain);

@@ -30,8 +30,9 @@ static void test_counts(void **state) {
         {"ai.onnx.ml", 25},
         {"ai.onnx.preview", 1},
         {"ai.onnx.preview.training", 4},
+        {"com.microsoft", 1},
     };
-    assert_int_equal(ops_count(), 659);
+    assert_int_equal(ops_count(), 660);
     for (size_t d = 0; d < LENGTH(expected); d++) {
         size_t count = 0;
         for (size_t i = 0; i < ops_count(); i++)
@@ -67,7 +68,11 @@ static void test_find_nothing(void **state) {
     assert_null(ops_find("ai.onnx.ml", "Conv", 5));
     assert_false(ops_exists("", "ZipMap"));
     assert_true(ops_exists("ai.onnx.ml", "ZipMap"));
-    assert_int_equal(ops_latest_opset("com.microsoft"), 0);
+    assert_null(ops_find("", "MatMulNBits", 1));
+    assert_int_equal(ops_latest_opset("com.example"), 0);
+    assert_false(ops_domain_is_whole("com.microsoft"));
+    assert_false(ops_domain_is_whole("com.example"));
+    assert_true(ops_domain_is_whole("ai.onnx") && ops_domain_is_whole("ai.onnx.ml"));
 }
 
 static void test_domains(void **state) {

@@ -54,6 +54,24 @@ bool shape_fused_matmul(ShapeCall *call) {
     return multiply(call, &left, &right);
 }
 
+/* A's rows, and a column for each row of B. */
+bool shape_matmul_bits(ShapeCall *call) {
+    const BitsAttrs *attrs = call->attrs;
+    const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);
+    if (!a) return true;
+    if (a->rank == 0) return shape_invalid(call, "a scalar is not a matrix");
+    ShapeNum inner = a->dims[a->rank - 1];
+    if (attrs->k != ATTR_ABSENT && !shape_unify(call, &inner, num_known(attrs->k))) return false;
+    ShapeNum *dims = shape_output(call, 0, a->rank);
+    for (uint32_t i = 0; i + 1 < a->rank; i++) dims[i] = a->dims[i];
+    if (attrs->n != ATTR_ABSENT && attrs->n < 0) return shape_invalid(call, "N is negative");
+    if (attrs->n != ATTR_ABSENT)
+        dims[a->rank - 1] = num_known(attrs->n);
+    else if (b && b->rank > 0)
+        dims[a->rank - 1] = b->dims[0];
+    return true;
+}
+
 bool shape_gemm(ShapeCall *call) {
     const GemmAttrs *attrs = call->attrs;
     const ShapeOperand *a = shape_ranked(call, 0), *b = shape_ranked(call, 1);

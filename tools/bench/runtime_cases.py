@@ -3,7 +3,8 @@
 
 float is the model itself; float16 and bfloat16 are what `demi convert` makes of it; int8 is
 onnxruntime.quantization's static QDQ form on the same seeded inputs: activations of 8 bits without
-a sign, weights with one, a scale a channel. Files are made once and kept; plans are always new.
+a sign, weights with one, a scale a channel. int8w and int4w have weights of so many bits alone
+(weight_only.py); ONNX Runtime has them as MatMulNBits. Files are made once and kept; plans are always new.
 """
 
 import argparse
@@ -17,9 +18,12 @@ import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/suites"))
+import weight_only
 from suite import digits, engines, made_models  # noqa: E402
 
 VARIANTS = ("float", "float16", "bfloat16", "int8")
+WEIGHT_BITS = {"int8w": 8, "int4w": 4}
+BLOCKS_OPSET = 21  # the first whose DequantizeLinear has blocks
 QDQ_OPSET = 13  # the first whose QuantizeLinear has a scale a channel
 
 MADE = {
@@ -121,8 +125,12 @@ class Case:
         path = self.path(f".{variant}.onnx")
         if path.exists() and path.stat().st_mtime > self.source.stat().st_mtime:
             return path
+        bits = WEIGHT_BITS.get(variant.removesuffix("-nbits"))
         if variant == "int8":
             self.made_by(self.quantize, path)
+        elif bits:
+            self.made_by(lambda fresh: self.weight_only(fresh, bits, variant.endswith("-nbits")),
+                         path)
         else:
             self.made_by(lambda fresh: call(self.demi, "convert", self.source, "--to", variant,
                                             "-o", fresh, "--quiet"), path)
@@ -132,6 +140,16 @@ class Case:
         path = self.path(f".{variant}.plan")
         call(self.demi, "compile", self.model(variant), "-o", path)
         return path
+
+    def weight_only(self, path: pathlib.Path, bits: int, as_nbits: bool) -> None:
+        newer = self.path(".newer.onnx")
+        call(self.demi, "opt", self.source, "-o", newer, "--passes",
+             f"upgrade-opset{{to={BLOCKS_OPSET}}}")
+        model = onnx.load(newer)
+        newer.unlink()
+        if not weight_only.convert(model, bits, as_nbits):
+            raise Unmade("it has no matrix of constants")
+        onnx.save(model, path)
 
     def quantize(self, path: pathlib.Path) -> None:
         from onnxruntime import quantization

@@ -18,6 +18,7 @@ import pathlib
 
 import onnx.defs
 
+import contrib_ops
 import gen_ops
 
 
@@ -41,7 +42,7 @@ def item(schema, formal, letters):
 
 def rows():
     found = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
+    for schema in [*onnx.defs.get_all_schemas_with_history(), *contrib_ops.schemas()]:
         if schema.domain not in gen_ops.NEWEST or (schema.deprecated and not schema.inputs):
             continue
         letters = {}

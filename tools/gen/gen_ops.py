@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes rewrite/ops/ops.def, the operator schemas, from the definitions that the onnx package
-holds.
+holds, and contrib_ops.py.
 
     tools/gen/gen_ops.py [OUT]      OUT defaults to rewrite/ops/ops.def
 
@@ -15,7 +15,8 @@ import pathlib
 import sys
 
 ONNX_VERSION = "1.23.2"
-NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1,
+          "com.microsoft": 1}
 
 DTYPES = """undefined float uint8 int8 uint16 int16 int32 int64 string bool float16 double uint32
 uint64 complex64 complex128 bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz uint4
@@ -221,6 +222,7 @@ class Tables:
 
 def generate():
     """The text of ops.def."""
+    import contrib_ops
     import onnx
     import onnx.defs
     if onnx.__version__ != ONNX_VERSION:
@@ -229,7 +231,7 @@ def generate():
     numbers = {name.lower(): number for name, number in onnx.TensorProto.DataType.items()}
     assert numbers == {name: number for number, name in enumerate(DTYPES)}, numbers
     tables = Tables()
-    tables.fill(onnx.defs.get_all_schemas_with_history())
+    tables.fill([*onnx.defs.get_all_schemas_with_history(), *contrib_ops.schemas()])
     return tables.text()
 
 

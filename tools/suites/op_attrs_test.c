@@ -37,6 +37,8 @@ static const Excuse unread[] = {
     {"Gelu", "to", "the plan has the outputs' types"},
     {"LayerNormalization", "to", "the plan has the outputs' types"},
     {"MatMul", "to", "the plan has the outputs' types"},
+    {"MatMulNBits", "accuracy_level", "rows stay float: a hint of how inexact it may be"},
+    {"MatMulBits", "to", "the plan has the outputs' types"},
     {"MaxPoolLast", "to", "the plan has the outputs' types"},
     {"QAdd", "to", "the plan has the outputs' types"},
     {"QConv", "to", "the plan has the outputs' types"},

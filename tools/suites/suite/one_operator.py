@@ -18,7 +18,8 @@ FLOAT_TYPES = ["tensor(float)", "seq(tensor(float))", "optional(tensor(float))",
                "optional(seq(tensor(float)))"]
 OTHER_TYPES = ["tensor(int64)", "tensor(int32)", "tensor(uint8)", "tensor(bool)", "tensor(string)",
                "seq(tensor(int64))"]
-NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1,
+          "com.microsoft": 1}
 ELEMENTS = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16,
             "bfloat16": TensorProto.BFLOAT16, "double": TensorProto.DOUBLE,
             "int64": TensorProto.INT64, "int32": TensorProto.INT32, "uint8": TensorProto.UINT8,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packing, threads and many rows of weight_product.h. */
+#include "weight_product.h"
+
+#include <string.h>
+
+#include "checked.h"
+#include "gemm.h"
+#include "kernel_parts.h"
+#include "simd.h"
+
+/* From so many rows on, widening weights for gemm.h once takes less than widening them for eight
+ * rows at a time, as measured: about 160 with AVX-512, 250 with AVX2. */
+enum { MANY_ROWS = 160 };
+
+static uint64_t panels_of(const WeightShape *shape) {
+    return shape->n / WEIGHT_COLUMNS + (shape->n % WEIGHT_COLUMNS != 0);
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+bool weight_packed_size(const WeightShape *shape, uint64_t *panel, uint64_t *all) {
+    return checked_mul(shape->blocks, weight_block_depth(shape), panel) &&
+           checked_mul(*panel, WEIGHT_COLUMNS / 8 * shape->bits, panel) &&
+           checked_mul(*panel, panels_of(shape), all);
+}
+
+bool weight_factors_count(const WeightShape *shape, uint64_t *count) {
+    return checked_mul(shape->blocks, WEIGHT_COLUMNS, count) &&
+           checked_mul(*count, panels_of(shape), count);
+}
+
+/* A column of a panel's words. */
+static void pack_nibbles(const WeightShape *shape, const uint8_t *from, uint32_t *to) {
+    const uint64_t bytes = (shape->block + 1) / 2, depth = weight_block_depth(shape);
+    for (uint64_t b = 0; b < shape->blocks; b++)
+        for (uint64_t k = 0; k < shape->block; k++) {
+            const uint32_t item = from[b * bytes + k / 2] >> k % 2 * 4 & 15;
+            const uint64_t at = b * depth + k;
+            to[at / WEIGHT_GROUP * WEIGHT_COLUMNS] |= (item ^ 8) << (28 - at % WEIGHT_GROUP * 4);
+        }
+}
+
+void weight_pack(const WeightShape *shape, const uint8_t *from, void *to) {
+    uint64_t panel = 0, all = 0;
+    if (!weight_packed_size(shape, &panel, &all)) return;
+    memset(to, 0, all);
+    const uint64_t column =
+        shape->blocks * (shape->bits == 4 ? (shape->block + 1) / 2 : shape->block);
+    for (uint64_t n = 0; n < shape->n; n++) {
+        char *start = (char *)to + n / WEIGHT_COLUMNS * panel;
+        const uint8_t *items = from + n * column;
+        const uint64_t lane = n % WEIGHT_COLUMNS;
+        if (shape->bits == 4)
+            pack_nibbles(shape, items, (uint32_t *)(void *)start + lane);
+        else
+            for (uint64_t k = 0; k < column; k++)
+                start[k * WEIGHT_COLUMNS + lane] = (char)(items[k] ^ 0x80);
+    }
+}
+
+void weight_pack_factors(const WeightShape *shape, const float *from, float offset, float *to) {
+    uint64_t count = 0;
+    if (!weight_factors_count(shape, &count)) return;
+    memset(to, 0, count * sizeof *to);
+    for (uint64_t n = 0; n < shape->n; n++) {
+        float *column =
+            to + n / WEIGHT_COLUMNS * shape->blocks * WEIGHT_COLUMNS + n % WEIGHT_COLUMNS;
+        for (uint64_t b = 0; b < shape->blocks; b++)
+            column[b * WEIGHT_COLUMNS] = from[n * shape->blocks + b] - offset;
+    }
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static const WeightIsa *isa_of(IsaLevel level) {
+    level = simd_level(level);
+    if (level == ISA_AVX512) return weight_isa_avx512();
+    return level == ISA_AVX2 ? weight_isa_avx2() : weight_isa_portable();
+}
+
+typedef struct Job {
+    const WeightProduct *product;
+    const WeightIsa *isa;
+    const float *x; /* blocks as they are packed */
+    uint64_t x_row, panel;
+} Job;
+
+static WeightTile tile_of(const WeightProduct *p, uint64_t panel_size, uint64_t panel) {
+    const uint64_t factors = panel * p->shape.blocks * WEIGHT_COLUMNS;
+    return (WeightTile){.shape = &p->shape,
+                        .data = (const char *)p->data + panel * panel_size,
+                        .scales = p->scales + factors,
+                        .zeros = p->zeros ? p->zeros + factors : NULL};
+}
+
+/* Some rows of a panel's columns. */
+static void run_tile(const Job *job, WeightTile *tile, uint64_t column, uint64_t row) {
+    const WeightProduct *p = job->product;
+    const uint64_t n = p->shape.n, rows = least(p->rows - row, WEIGHT_ROWS_MOST),
+                   columns = least(n - column, WEIGHT_COLUMNS);
+    float sums[WEIGHT_ROWS_MOST * WEIGHT_COLUMNS];
+    memset(sums, 0, rows * WEIGHT_COLUMNS * sizeof *sums);
+    tile->x = job->x + row * job->x_row;
+    tile->x_row = job->x_row;
+    tile->y = sums;
+    job->isa->rows[rows - 1](tile);
+    float *y = p->y + row * n + column;
+    for (uint64_t r = 0; r < rows; r++)
+        memcpy(y + r * n, sums + r * WEIGHT_COLUMNS, columns * sizeof *y);
+    epilogue_apply(
+        p->epilogue,
+        &(EpilogueBlock){
+            .y = y, .y_row = n, .row = row, .column = column, .rows = rows, .columns = columns});
+}
+
+static void run_panels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Job *job = data;
+    (void)lane;
+    for (uint64_t panel = first; panel < end; panel++) {
+        WeightTile tile = tile_of(job->product, job->panel, panel);
+        for (uint64_t row = 0; row < job->product->rows; row += WEIGHT_ROWS_MOST)
+            run_tile(job, &tile, panel * WEIGHT_COLUMNS, row);
+    }
+}
+
+/* Rows as packed blocks want them, with zeros where those are longer; NULL with the error set. */
+static const float *pad_rows(KernelCall *call, const WeightProduct *p, uint64_t row) {
+    const WeightShape *shape = &p->shape;
+    const uint64_t depth = weight_block_depth(shape);
+    uint64_t size;
+    float *to = NULL;
+    if (checked_mul(row, p->rows * sizeof *to, &size)) to = kernel_workspace(call, size);
+    if (!to) return NULL;
+    memset(to, 0, size);
+    for (uint64_t r = 0; r < p->rows; r++)
+        for (uint64_t b = 0; b < shape->blocks; b++)
+            memcpy(to + r * row + b * depth, p->x + r * shape->k + b * shape->block,
+                   least(shape->k - b * shape->block, shape->block) * sizeof *to);
+    return to;
+}
+
+static bool run_few(KernelCall *call, const WeightProduct *p) {
+    const WeightShape *shape = &p->shape;
+    Job job = {.product = p, .isa = isa_of(p->level), .x = p->x, .x_row = shape->k};
+    uint64_t all;
+    if (!weight_packed_size(shape, &job.panel, &all))
+        return kernel_fail(call, "the weights have no size");
+    if (shape->bits == 4 && (shape->block % WEIGHT_GROUP || shape->k % WEIGHT_GROUP)) {
+        job.x_row = shape->blocks * weight_block_depth(shape);
+        job.x = pad_rows(call, p, job.x_row);
+        if (!job.x) return false;
+    }
+    const double work = (double)shape->k * (double)shape->n * (double)p->rows;
+    kernel_run_parts(call->workers, kernel_work_cut(call, work, panels_of(shape)), run_panels,
+                     &job);
+    return true;
+}
+
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+/* A GemmPack: weights are widened a depth of a panel at a time. */
+static void pack_block(const void *source, const GemmBlock *block, void *to) {
+    const Job *job = source;
+    float weights[WEIGHT_COLUMNS];
+    const uint64_t end = block->lane + block->lanes;
+    for (uint64_t lane = block->lane, count; lane < end; lane += count) {
+        const uint64_t at = lane % WEIGHT_COLUMNS, place = lane - block->lane;
+        const uint64_t in_panel = block->width - place % block->width;
+        count = least(least(end - lane, WEIGHT_COLUMNS - at), in_panel);
+        WeightTile tile = tile_of(job->product, job->panel, lane / WEIGHT_COLUMNS);
+        tile.y = weights;
+        float *row =
+            (float *)to + place / block->width * block->depth * block->width + place % block->width;
+        for (uint64_t i = 0; i < block->depth; i++) {
+            job->isa->widen(&tile, block->k + i);
+            memcpy(row + i * block->width, weights + at, count * sizeof *row);
+        }
+    }
+}
+
+static bool run_many(KernelCall *call, const WeightProduct *p) {
+    Job job = {.product = p, .isa = isa_of(p->level)};
+    const GemmMatrix x = {.data = p->x, .row = p->shape.k, .column = 1};
+    uint64_t all;
+    if (!weight_packed_size(&p->shape, &job.panel, &all))
+        return kernel_fail(call, "the weights have no size");
+    const Gemm product = {.kind = GEMM_FLOAT,
+                          .batches = 1,
+                          .m = p->rows,
+                          .n = p->shape.n,
+                          .k = p->shape.k,
+                          .a = &x,
+                          .pack_b = pack_block,
+                          .b = &job,
+                          .c = p->y,
+                          .epilogue = p->epilogue};
+    return gemm_run_level(call, &product, p->level);
+}
+
+bool weight_product_run(KernelCall *call, const WeightProduct *p) {
+    if (!p->rows || !p->shape.n) return true;
+    return p->rows < MANY_ROWS ? run_few(call, p) : run_many(call, p);
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* weight_product.h: every instruction set the machine has against sums in double: sizes around those
+ * of vectors, panels, words and blocks, blocks longer than the depth, few rows and many, zero
+ * points, scales that are no numbers; the same bits for any number of threads. And MatMulBits with
+ * weights that are constant or not, and what it refuses. */
+#include "weight_product.h"
+
+#include <math.h>
+
+#include "kernel_case_test.h"
+
+static uint32_t state = 1;
+static uint32_t random_below(uint32_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)state * end) >> 32);
+}
+static float random_float(void) {
+    return (float)random_below(1 << 20) / (float)(1 << 19) - 1;
+}
+
+typedef struct Given {
+    WeightShape shape;
+    uint64_t rows, bytes; /* bytes: of a block */
+    uint8_t *weights;
+    float *scales, *zeros, *x, *bias, *residual; /* zeros to residual may be NULL */
+} Given;
+
+static float *floats(Arena *arena, uint64_t count) {
+    float *items = ARENA_ARRAY(arena, float, count + 1);
+    for (uint64_t i = 0; i < count; i++) items[i] = random_float();
+    return items;
+}
+
+static Given given_make(Arena *arena, const WeightShape *sizes, uint64_t rows) {
+    Given g = {.shape = *sizes, .rows = rows};
+    WeightShape *shape = &g.shape;
+    shape->blocks = shape->k / shape->block + (shape->k % shape->block != 0);
+    g.bytes = shape->bits == 4 ? (shape->block + 1) / 2 : shape->block;
+    const uint64_t factors = shape->n * shape->blocks, count = factors * g.bytes;
+    g.weights = ARENA_ARRAY(arena, uint8_t, count + 1);
+    for (uint64_t i = 0; i < count; i++) g.weights[i] = (uint8_t)random_below(256);
+    g.scales = floats(arena, factors);
+    g.x = floats(arena, rows * shape->k);
+    if (random_below(2)) g.bias = floats(arena, shape->n);
+    if (random_below(2)) g.residual = floats(arena, rows * shape->n);
+    if (random_below(2)) {
+        g.zeros = floats(arena, factors);
+        for (uint64_t i = 0; i < factors; i++)
+            g.zeros[i] = (float)random_below(shape->bits == 4 ? 16 : 256);
+    }
+    return g;
+}
+
+static double weight_of(const Given *g, uint64_t k, uint64_t n) {
+    const WeightShape *shape = &g->shape;
+    const uint64_t factor = n * shape->blocks + k / shape->block, at = k % shape->block;
+    const uint8_t *block = g->weights + factor * g->bytes;
+    const int item = shape->bits == 8 ? block[at] : block[at / 2] >> at % 2 * 4 & 15;
+    const double middle = shape->bits == 8 ? 128 : 8;
+    return (item - (g->zeros ? (double)g->zeros[factor] : middle));
+}
+
+static void check_one(const Given *g, uint64_t r, uint64_t n, double got) {
+    const WeightShape *shape = &g->shape;
+    double sum = 0, size = 1;
+    for (uint64_t b = 0; b < shape->blocks; b++) {
+        const double scale = (double)g->scales[n * shape->blocks + b];
+        double part = 0;
+        for (uint64_t k = b * shape->block; k < shape->k && k < (b + 1) * shape->block; k++) {
+            const double term = weight_of(g, k, n) * (double)g->x[r * shape->k + k];
+            part += term;
+            size += fabs(term * scale);
+        }
+        sum += part * scale;
+    }
+    if (g->bias) sum += (double)g->bias[n];
+    if (g->residual) sum += (double)g->residual[r * shape->n + n];
+    if (isnan(sum)   ? !isnan(got)
+        : isinf(sum) ? !isinf(got) && !isnan(got)
+                     : !(fabs(sum - got) <= 1e-6 * size))
+        fail_msg("%u bits, %llu rows of %llu, blocks of %llu, %llu columns: at %llu, %llu %g, "
+                 "expected %g",
+                 shape->bits, (unsigned long long)g->rows, (unsigned long long)shape->k,
+                 (unsigned long long)shape->block, (unsigned long long)shape->n,
+                 (unsigned long long)r, (unsigned long long)n, got, sum);
+}
+
+static void check(const Given *g, const float *y) {
+    for (uint64_t r = 0; r < g->rows; r++)
+        for (uint64_t n = 0; n < g->shape.n; n++) check_one(g, r, n, (double)y[r * g->shape.n + n]);
+}
+
+/* ---- instruction sets ------------------------------------------------------------------------ */
+
+static void *aligned(Arena *arena, uint64_t size) {
+    char *memory = arena_alloc(arena, size + 64);
+    return memory + (64 - (uintptr_t)memory % 64);
+}
+
+static void run_level(const Given *g, IsaLevel level) {
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    uint64_t panel, size, factors;
+    assert_true(weight_packed_size(&g->shape, &panel, &size));
+    assert_true(weight_factors_count(&g->shape, &factors));
+    void *data = aligned(&arena, size);
+    float *scales = aligned(&arena, factors * sizeof *scales), *zeros = NULL;
+    weight_pack(&g->shape, g->weights, data);
+    weight_pack_factors(&g->shape, g->scales, 0, scales);
+    if (g->zeros) zeros = aligned(&arena, factors * sizeof *zeros);
+    if (zeros) weight_pack_factors(&g->shape, g->zeros, g->shape.bits == 4 ? 8 : 128, zeros);
+    const Epilogue epilogue = {
+        .bias = g->bias, .residual = g->residual, .residual_row = g->shape.n};
+    const uint64_t count = g->rows * g->shape.n;
+    float *first = NULL;
+    for (unsigned threads = 1; threads <= 3; threads += 2) {
+        KernelCall call = {.scratch = &arena, .err = &err};
+        call.workers = workers_new(&arena, threads);
+        float *y = ARENA_ARRAY(&arena, float, count + 1);
+        y[count] = 17;
+        const WeightProduct p = {g->shape, level, data, scales, zeros, g->x, g->rows, y, &epilogue};
+        if (!weight_product_run(&call, &p)) fail_msg("%s", err.what);
+        assert_true(y[count] == 17);
+        check(g, y);
+        if (first) assert_memory_equal(first, y, count * sizeof *y);
+        first = y;
+    }
+    arena_free(&arena);
+}
+
+static uint64_t random_size(void) {
+    static const uint64_t sizes[] = {1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 100, 128, 130, 257};
+    return sizes[random_below(sizeof sizes / sizeof *sizes)];
+}
+
+static void try_levels(int i) {
+    static const uint64_t blocks[] = {1, 3, 8, 12, 16, 32, 64, 300};
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
+                               .k = i == 0 ? 0 : random_size(),
+                               .n = random_size(),
+                               .block = blocks[random_below(8)]};
+    const uint64_t rows = i == 1 ? 0 : random_below(4) ? 1 + random_below(10) : random_size();
+    Given g = given_make(&arena, &shape, i % 8 == 3 ? 155 + random_below(40) : rows);
+    if (shape.k && i % 10 == 5) g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = NAN;
+    if (shape.k && i % 10 == 6)
+        g.scales[random_below((uint32_t)(shape.n * g.shape.blocks))] = HUGE_VALF;
+    for (IsaLevel level = ISA_PORTABLE; level < ISA_COUNT; level++)
+        if (isa_supported(level)) run_level(&g, level);
+    arena_free(&arena);
+}
+
+static void test_levels(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 120; i++) try_levels(i);
+}
+
+/* ---- the operator ---------------------------------------------------------------------------- */
+
+static KernelCase c;
+
+/* An input or the result, of dims that live as long as the case. */
+static const int64_t *dims3(int64_t first, int64_t second, int64_t third) {
+    return arena_copy(&c.arena, CASE_DIMS(first, second, third), 3 * sizeof first);
+}
+static void add_input(uint32_t rank, const int64_t *dims, const float *data) {
+    if (data)
+        case_in(&c, DTYPE_FLOAT, rank, dims, data);
+    else
+        case_omit(&c);
+}
+
+static void begin(const Given *g, const bool *constant) {
+    const WeightShape *shape = &g->shape;
+    const int64_t n = (int64_t)shape->n, blocks = (int64_t)shape->blocks, rows = (int64_t)g->rows;
+    case_begin_in(&c, "demi.fused", "MatMulBits", 1);
+    add_input(2, dims3(rows, (int64_t)shape->k, 0), g->x);
+    case_in(&c, DTYPE_UINT8, 3, dims3(n, blocks, (int64_t)g->bytes), g->weights);
+    add_input(1, dims3(n, 0, 0), g->bias);
+    add_input(2, dims3(rows, n, 0), g->residual);
+    add_input(2, dims3(n, blocks, 0), g->scales);
+    add_input(2, dims3(n, blocks, 0), g->zeros);
+    case_out(&c, DTYPE_FLOAT, 2, dims3(rows, n, 0));
+    case_int(&c, "K", (int64_t)shape->k);
+    case_int(&c, "bits", shape->bits);
+    case_int(&c, "block_size", (int64_t)shape->block);
+    c.call.constant = constant;
+}
+
+static void try_operator(int i) {
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
+                               .k = i % 20 ? random_size() : 0,
+                               .n = random_size(),
+                               .block = 1 + random_below(40)};
+    const Given g = given_make(&arena, &shape, 1 + random_below(4));
+    const bool all = random_below(2);
+    const bool constant[6] = {false, random_below(2), all, false, random_below(2), all};
+    begin(&g, constant);
+    if (!case_run(&c)) fail_msg("%s", c.err.what);
+    check(&g, c.outputs[0].data);
+    case_end(&c);
+    arena_free(&arena);
+}
+
+static void test_operator(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 60; i++) try_operator(i);
+}
+
+/* com.microsoft's: zero points packed, or floats, or none; lists of factors or matrices. */
+static void begin_nbits(Given *g, bool lists, bool packed) {
+    const WeightShape *shape = &g->shape;
+    const int64_t n = (int64_t)shape->n, blocks = (int64_t)shape->blocks, rows = (int64_t)g->rows;
+    const int64_t bytes = shape->bits == 4 ? (blocks + 1) / 2 : blocks;
+    case_begin_in(&c, "com.microsoft", "MatMulNBits", 1);
+    add_input(2, dims3(rows, (int64_t)shape->k, 0), g->x);
+    case_in(&c, DTYPE_UINT8, 3, dims3(n, blocks, (int64_t)g->bytes), g->weights);
+    add_input(lists ? 1 : 2, lists ? dims3(n * blocks, 0, 0) : dims3(n, blocks, 0), g->scales);
+    if (g->zeros && packed) {
+        uint8_t *zeros = ARENA_ARRAY(&c.arena, uint8_t, (uint64_t)(n * bytes) + 1);
+        for (int64_t i = 0; i < n * blocks; i++) {
+            const int number = (int)g->zeros[i], at = (int)(i % blocks);
+            if (shape->bits == 8)
+                zeros[i] = (uint8_t)number;
+            else
+                zeros[i / blocks * bytes + at / 2] |= (uint8_t)(number << at % 2 * 4);
+        }
+        case_in(&c, DTYPE_UINT8, lists ? 1 : 2, lists ? dims3(n * bytes, 0, 0) : dims3(n, bytes, 0),
+                zeros);
+    } else {
+        add_input(lists ? 1 : 2, lists ? dims3(n * blocks, 0, 0) : dims3(n, blocks, 0), g->zeros);
+    }
+    case_omit(&c);
+    add_input(1, dims3(n, 0, 0), g->bias);
+    case_out(&c, DTYPE_FLOAT, 2, dims3(rows, n, 0));
+    case_int(&c, "K", (int64_t)shape->k);
+    case_int(&c, "N", n);
+    case_int(&c, "bits", shape->bits);
+    case_int(&c, "block_size", (int64_t)shape->block);
+}
+
+static void try_nbits(int i) {
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = random_below(2) ? 4 : 8,
+                               .k = random_size(),
+                               .n = random_size(),
+                               .block = 16u << random_below(5)};
+    Given g = given_make(&arena, &shape, 1 + random_below(4));
+    const bool constant[6] = {false, i % 2, i % 3, i % 5, false, false};
+    g.residual = NULL;
+    begin_nbits(&g, random_below(2), random_below(2));
+    c.call.constant = constant;
+    if (!case_run(&c)) fail_msg("%s", c.err.what);
+    check(&g, c.outputs[0].data);
+    case_end(&c);
+    arena_free(&arena);
+}
+
+static void refuses_nbits(Given *g, uint32_t input, const char *attr, const char *says) {
+    begin_nbits(g, false, true);
+    if (attr) case_int(&c, attr, 7);
+    if (input)
+        c.inputs[input] =
+            case_tensor(&c, input == 4 ? DTYPE_INT32 : DTYPE_UINT8, 1, dims3(3, 0, 0), NULL);
+    assert_false(case_run(&c));
+    if (!strstr(c.err.what, says)) fail_msg("%s", c.err.what);
+    case_end(&c);
+}
+
+static void test_nbits(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 60; i++) try_nbits(i);
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = 4, .k = 40, .n = 6, .block = 16};
+    Given g = given_make(&arena, &shape, 2);
+    refuses_nbits(&g, 4, NULL, "g_idx");
+    refuses_nbits(&g, 3, NULL, "not of 3 blocks");
+    refuses_nbits(&g, 0, "N", "not of N columns");
+    refuses_nbits(&g, 0, "weight_prepacked", "weight_prepacked");
+    arena_free(&arena);
+}
+
+static void refuses(const Given *g, const char *attr, int64_t value, const char *says) {
+    begin(g, NULL);
+    case_int(&c, attr, value);
+    assert_false(case_run(&c));
+    assert_non_null(strstr(c.err.what, says));
+    case_end(&c);
+}
+
+static void test_refusals(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const WeightShape shape = {.bits = 4, .k = 20, .n = 6, .block = 8};
+    const Given g = given_make(&arena, &shape, 2);
+    refuses(&g, "bits", 3, "weights of 3 bits");
+    refuses(&g, "bits", 8, "not of 3 blocks");
+    refuses(&g, "block_size", 0, "blocks of 0 weights");
+    refuses(&g, "block_size", INT64_MIN, "blocks of -");
+    refuses(&g, "block_size", 10, "not of 2 blocks");
+    refuses(&g, "K", 21, "not of K elements");
+    refuses(&g, "K", -1, "not of K elements");
+    begin(&g, NULL);
+    c.inputs[4].dims = dims3(3, 6, 0);
+    assert_false(case_run(&c));
+    case_end(&c);
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_operator),
+        cmocka_unit_test(test_nbits),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
