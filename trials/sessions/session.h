@@ -43,7 +43,7 @@ typedef struct Session {
 /* Faithful, with every value kept: what models are judged by. */
 #define SESSION_OPTIONS_JUDGED                                                                     \
     {                                                                                              \
-        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0, false},                      \
+        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0, false, DEMI_ISA_NATIVE},     \
             DEMI_CONTEXT_OPTIONS_INIT, DEMI_INPUT_OPTIONS_INIT                                     \
     }
 
