@@ -126,7 +126,8 @@ static uint8_t *read_bytes(const Fuse *fuse, const Value *value, uint64_t count,
 /* Number i of those, as unsigned: signed ones with half of their range added. */
 static uint32_t number_at(const Weights *w, const uint8_t *bytes, uint64_t i) {
     if (w->bits == 8) return bytes[i] ^ (w->is_signed ? 0x80u : 0);
-    return (bytes[i / 2] >> i % 2 * 4 & 15u) ^ (w->is_signed ? 8u : 0);
+    const uint32_t pair = bytes[i / 2];
+    return (pair >> i % 2 * 4 & 15u) ^ (w->is_signed ? 8u : 0);
 }
 
 /* Where the scale of a block of a column is among those stored. */
