@@ -7,21 +7,23 @@
 enum {
     FLOAT_TYPES = 1 << DTYPE_FLOAT | 1 << DTYPE_FLOAT16 | 1 << DTYPE_BFLOAT16,
     BYTE_TYPES = 1 << DTYPE_INT8 | 1 << DTYPE_UINT8,
-    VARS = 9
+    VARS = 15
 };
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
 static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
 static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
-static const OpTypeVar floats_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
-                                            {"T4", &floats}, {"T5", &floats}, {"T6", &floats},
-                                            {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
-static const OpTypeVar masked_vars[VARS] = {{"T1", &floats}, {"T2", &floats}, {"T3", &floats},
-                                            {"T4", &bools},  {"T5", &floats}, {"T6", &floats},
-                                            {"T7", &floats}, {"T8", &floats}, {"T9", &floats}};
-static const OpTypeVar numbers_vars[VARS] = {{"T1", &numbers}, {"T2", &numbers}, {"T3", &numbers},
-                                             {"T4", &numbers}, {"T5", &numbers}, {"T6", &numbers},
-                                             {"T7", &numbers}, {"T8", &numbers}, {"T9", &numbers}};
+/* Type variables, one for each operand: the fourth is of `fourth`. */
+#define ALL_VARS(types, fourth)                                                                    \
+    {                                                                                              \
+        {"T1", &(types)}, {"T2", &(types)}, {"T3", &(types)}, {"T4", &(fourth)}, {"T5", &(types)}, \
+            {"T6", &(types)}, {"T7", &(types)}, {"T8", &(types)}, {"T9", &(types)},                \
+            {"T10", &(types)}, {"T11", &(types)}, {"T12", &(types)}, {"T13", &(types)},            \
+            {"T14", &(types)}, {"T15", &(types)},                                                  \
+    }
+static const OpTypeVar floats_vars[VARS] = ALL_VARS(floats, floats);
+static const OpTypeVar masked_vars[VARS] = ALL_VARS(floats, bools);
+static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers);
 
 #define LIST(...) __VA_ARGS__
 #define SINGLE(text, var)                                                                          \
@@ -61,6 +63,11 @@ static const OpTypeVar numbers_vars[VARS] = {{"T1", &numbers}, {"T2", &numbers},
 #undef OP
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+
+#define OP(name, id, types, least_in, least_out, inputs, outputs, attrs)                           \
+    _Static_assert(COUNT(id##_inputs) + COUNT(id##_outputs) <= VARS, "more variables: VARS");
+#include "fused_ops.def"
+#undef OP
 
 static const OpSchema schemas[] = {
 #define OP(text, id, types, least_in, least_out, list_in, list_out, list_attrs)                    \
