@@ -2,19 +2,32 @@
 """Runs a function over items in worker processes that may die.
 
 An engine can crash on a model; then the worker's death is that item's result and a new worker takes
-its place. An item that takes too long ends the same way.
+its place. An item that takes too long ends the same way. A worker that can't begin, as a library is
+missing, ends the program with one line.
 """
 
+import contextlib
+import dataclasses
 import multiprocessing
 import multiprocessing.connection
+import sys
 import time
 from collections.abc import Callable, Iterator
 
 ITEM_TIMEOUT_S = 300
 
 
+@dataclasses.dataclass
+class _NotBegun:
+    why: str
+
+
 def _serve(pipe: multiprocessing.connection.Connection, setup: Callable, args: tuple) -> None:
-    work = setup(*args)
+    try:
+        work = setup(*args)
+    except Exception as error:  # noqa: BLE001
+        pipe.send(_NotBegun(f"{type(error).__name__}: {error}"))
+        return
     while (item := pipe.recv()) is not None:
         pipe.send(work(item))
 
@@ -30,7 +43,8 @@ class _Worker:
 
     def give(self, item: object) -> None:
         self.item, self.since = item, time.monotonic()
-        self.pipe.send(item)
+        with contextlib.suppress(OSError):  # of one that is gone: what it said is read next
+            self.pipe.send(item)
 
     def end(self) -> None:
         try:
@@ -79,6 +93,8 @@ def _collect(worker: _Worker, workers: list) -> Iterator[tuple]:
         if late:
             raise EOFError
         result = worker.pipe.recv()
+        if isinstance(result, _NotBegun):
+            sys.exit(f"workers can't begin: {result.why}")
     except (EOFError, ConnectionError):
         worker.process.kill()
         worker.process.join()
