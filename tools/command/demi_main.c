@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -43,10 +44,12 @@ static void end_by_fault(int number) {
 }
 
 /* A plan is mapped: pages of a file that became shorter meanwhile, or of a failing disk, can't be
- * had. */
+ * had. Several threads may find out at once: the first ends them all. */
 static void end_by_bad_map(int number) {
     static const char text[] = "demi: a file that is in use became shorter, or can't be read\n";
+    static atomic_flag ending = ATOMIC_FLAG_INIT;
     (void)number;
+    while (atomic_flag_test_and_set(&ending)) pause();
     outfile_remove_all();
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(ERR_ENV);
     _exit(ERR_ENV);
