@@ -242,9 +242,9 @@ static inline bool kernel_is_constant(const KernelCall *call, uint32_t i) {
     return i < call->input_count && call->constant && call->constant[i];
 }
 
-/* For `make`: input i with its elements, which are widened now where they need to be;
- * NULL where it is not a constant, or with the error set past the memory budget. Valid until make
- * returns. */
+/* For `make`, and for a row's function of an input that was set unread: input i with its elements,
+ * which are widened or unpacked now where they need to be; NULL where it is not a constant, or with
+ * the error set past the memory budget. Valid until make or the function returns. */
 const KernelTensor *kernel_constant(KernelCall *call, uint32_t i);
 
 /* For `make`: `size` zeroed bytes, 64-byte aligned, that live as long as call->prepared. NULL past
@@ -270,8 +270,9 @@ typedef bool (*KernelPack)(KernelCall *call, const KernelPackJob *job);
 const void *kernel_share(KernelCall *call, uint32_t i, KernelPack pack, uint64_t variant,
                          uint64_t size);
 
-/* The same by a layout; in place where the plan stores the constant so. What compiles plans asks
- * `make` for its layouts by this: nothing is read then, and the row's function never runs. */
+/* The same by a layout; in place where the plan stores the constant so, or what it becomes beside it.
+ * What compiles plans asks `make` for its layouts by this, for one that loses nothing and for one
+ * that does: nothing is read then, and the row's function never runs. */
 const void *kernel_weights(KernelCall *call, uint32_t i, const WeightLayout *layout);
 
 /* For `make`: the constant input i where the plan stores it by that layout, else NULL. */
@@ -283,7 +284,8 @@ static inline IsaLevel kernel_isa(const KernelCall *call) {
 }
 
 /* For `make`: says that the row's function will not read the elements of the constant input i,
- * because it has them packed: the host need not keep them widened. Their data may be NULL then. */
+ * because it has them packed: the host need not keep them widened. Their data may be NULL then; the
+ * rare run that wants them has them by kernel_constant. */
 void kernel_set_unread(KernelCall *call, uint32_t i);
 
 /* For `make`: asks for the constant input i as the plan stores it, where that is float16 or

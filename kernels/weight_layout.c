@@ -8,7 +8,13 @@
 
 #include "checked.h"
 
-enum { ALIGN = 64, LANES_MOST = 64, TILE = 16 };
+enum {
+    ALIGN = 64,
+    LANES_MOST = 64,
+    TILE = 16, /* columns that are turned together */
+    TAPS = 3,  /* of tiles, along an axis; and their points */
+    SIDE = 4
+};
 
 static uint64_t div_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
@@ -24,8 +30,17 @@ enum { WORD = 4 }; /* bytes */
 /* Elements that a word holds. */
 static uint32_t word_elements(uint32_t word) {
     static const uint32_t elements[WEIGHT_WORD_COUNT] = {
-        [WEIGHT_FLOATS] = 1, [WEIGHT_QUADS] = 4, [WEIGHT_PAIRS] = 2};
+        [WEIGHT_FLOATS] = 1, [WEIGHT_QUADS] = 4, [WEIGHT_PAIRS] = 2, [WEIGHT_TILES] = 1};
     return elements[word];
+}
+
+/* Rows of each word in a panel. */
+static uint64_t taps_of(const WeightLayout *l) {
+    return l->word == WEIGHT_TILES ? 1 : l->taps;
+}
+
+static uint64_t groups_of(const WeightLayout *l) {
+    return l->word == WEIGHT_TILES ? WEIGHT_POINTS : l->groups;
 }
 
 static uint64_t words_of(const WeightLayout *l) {
@@ -33,15 +48,15 @@ static uint64_t words_of(const WeightLayout *l) {
 }
 
 uint64_t weight_layout_group(const WeightLayout *l) {
-    return div_up(l->columns, l->lanes) * l->lanes * l->taps * words_of(l) * WORD;
+    return div_up(l->columns, l->lanes) * l->lanes * taps_of(l) * words_of(l) * WORD;
 }
 
 uint64_t weight_layout_sums(const WeightLayout *l) {
-    return div_up(weight_layout_group(l) * l->groups, ALIGN) * ALIGN;
+    return div_up(weight_layout_group(l) * groups_of(l), ALIGN) * ALIGN;
 }
 
 uint64_t weight_layout_size(const WeightLayout *l) {
-    if (!l->has_sums) return weight_layout_group(l) * l->groups;
+    if (!l->has_sums) return weight_layout_group(l) * groups_of(l);
     return weight_layout_sums(l) + l->groups * l->columns * sizeof(int32_t);
 }
 
@@ -75,7 +90,9 @@ bool weight_layout_fits(const WeightLayout *l, Dtype dtype, uint64_t count, uint
     if (l->word >= WEIGHT_WORD_COUNT || l->has_sums > 1 || dtype != weight_layout_dtype(l) ||
         !l->lanes || l->lanes > LANES_MOST || !l->vecs || !l->inner ||
         !product(elements, 4, &there) || there != count || l->depth % l->inner ||
-        (l->has_sums && l->word == WEIGHT_FLOATS) || !last_element(l, &last) || last >= count)
+        (l->has_sums && weight_layout_dtype(l) == DTYPE_FLOAT) ||
+        (l->word == WEIGHT_TILES && (l->taps != TAPS * TAPS || l->groups != 1)) ||
+        !last_element(l, &last) || last >= count)
         return false;
     /* whole vectors and words are at most so many times as much */
     uint64_t bytes;
@@ -114,7 +131,7 @@ static void each_panel(const WeightLayout *l, PanelVisitor *visit, void *data) {
             panel.columns = least(panel.width, l->columns - first);
             panel.from = g * l->group + first * l->column;
             visit(&panel, data);
-            panel.at += panel.width * l->taps * panel.words * WORD;
+            panel.at += panel.width * taps_of(l) * panel.words * WORD;
         }
 }
 
@@ -202,6 +219,50 @@ static void unpack_floats(const Panel *p, const float *from, float *to) {
             float *row = to + t * l->tap + depth_at(l, k);
             for (uint64_t n = 0; n < p->columns; n++) row[n * l->column] = from[n];
         }
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+typedef float Lanes[TILE];
+
+/* G times three taps, which are `step` apart. */
+static void turn_taps(const Lanes *g, uint32_t step, Lanes u[SIDE]) {
+    const float *a = g[0], *b = g[step], *c = g[2 * step];
+    for (uint32_t n = 0; n < TILE; n++) {
+        u[0][n] = a[n];
+        u[1][n] = 0.5F * (a[n] + b[n] + c[n]);
+        u[2][n] = 0.5F * (a[n] - b[n] + c[n]);
+        u[3][n] = c[n];
+    }
+}
+
+/* The points of some columns at one depth: all in one reading. */
+static void turn_points(const WeightLayout *l, const float *from, uint64_t count,
+                        Lanes points[WEIGHT_POINTS]) {
+    Lanes g[TAPS * TAPS] = {{0}}, columns[TAPS][SIDE], row[TAPS];
+    for (uint64_t n = 0; n < count; n++)
+        for (uint32_t t = 0; t < TAPS * TAPS; t++) g[t][n] = from[n * l->column + t * l->tap];
+    for (uint32_t x = 0; x < TAPS; x++) turn_taps(g + x, TAPS, columns[x]);
+    for (uint32_t y = 0; y < SIDE; y++) {
+        for (uint32_t x = 0; x < TAPS; x++) memcpy(row[x], columns[x][y], sizeof row[x]);
+        turn_taps(row, 1, points + (size_t)y * SIDE);
+    }
+}
+
+/* The panel of every point; columns behind the last become 0. */
+static void pack_points(const Panel *p, const float *from, float *to) {
+    const WeightLayout *l = p->layout;
+    const uint64_t point = weight_layout_group(l) / sizeof *to;
+    for (uint64_t n = 0; n < p->width; n += TILE) {
+        const uint64_t width = least(TILE, p->width - n);
+        const uint64_t count = n < p->columns ? least(width, p->columns - n) : 0;
+        for (uint64_t k = 0; k < p->words; k++) {
+            Lanes points[WEIGHT_POINTS];
+            turn_points(l, count ? from + depth_at(l, k) + n * l->column : from, count, points);
+            for (uint32_t i = 0; i < WEIGHT_POINTS; i++)
+                memcpy(to + i * point + k * p->width + n, points[i], width * sizeof *to);
+        }
+    }
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -331,7 +392,9 @@ typedef struct Job {
 static void pack_panel(const Panel *p, void *data) {
     const Job *job = data;
     char *to = (char *)job->to + p->at;
-    if (p->layout->word == WEIGHT_FLOATS)
+    if (p->layout->word == WEIGHT_TILES)
+        pack_points(p, (const float *)job->from + p->from, (float *)(void *)to);
+    else if (p->layout->word == WEIGHT_FLOATS)
         pack_floats(p, (const float *)job->from + p->from, (float *)(void *)to);
     else
         pack_bytes(p, (const int8_t *)job->from + p->from, to);

@@ -6,9 +6,12 @@
  * vector, the last one filled up with 0, and vectors are panels of at most `vecs`, shared out
  * evenly. Each group is [panel][tap][word of depth][columns of the panel]; a word is one element of
  * float, or neighbouring k of int8, where the last word of a tap is filled up with 0. Behind all
- * groups there may be the sums of columns.
+ * groups there may be the sums of columns. So nothing is lost: where another order is wanted, the
+ * constant is made of it again.
  *
- * So nothing is lost: where another order is wanted, the constant is made of it again.
+ * Tiles are what 3x3 taps g become in convolutions by fewer multiplications (winograd.h): the 4x4
+ * points G g G', each a matrix of one tap, [point][panel][depth][columns of the panel]. They are
+ * rounded, so that the constant can't be had of them: they lie beside it.
  */
 #ifndef DEMI_WEIGHT_LAYOUT_H
 #define DEMI_WEIGHT_LAYOUT_H
@@ -22,6 +25,7 @@ typedef enum WeightWord {
     WEIGHT_FLOATS, /* a float */
     WEIGHT_QUADS,  /* four int8 */
     WEIGHT_PAIRS,  /* two int8, each widened to int16 */
+    WEIGHT_TILES,  /* a float, of points: 9 taps, one group */
     WEIGHT_WORD_COUNT
 } WeightWord;
 
@@ -36,11 +40,18 @@ typedef struct WeightLayout {
 } WeightLayout;
 
 static inline Dtype weight_layout_dtype(const WeightLayout *layout) {
-    return layout->word == WEIGHT_FLOATS ? DTYPE_FLOAT : DTYPE_INT8;
+    return layout->word == WEIGHT_FLOATS || layout->word == WEIGHT_TILES ? DTYPE_FLOAT : DTYPE_INT8;
 }
 
-/* Of constants that are there, by layouts of kernels: bytes of a group, where the sums are, and of
- * all. */
+/* True where the constant can't be had of what is packed so. */
+static inline bool weight_layout_loses(const WeightLayout *layout) {
+    return layout->word == WEIGHT_TILES;
+}
+
+enum { WEIGHT_POINTS = 16 };
+
+/* Of constants that are there, by layouts of kernels: bytes of a group (of tiles, of a point), where
+ * the sums are, and of all. */
 uint64_t weight_layout_group(const WeightLayout *layout);
 uint64_t weight_layout_sums(const WeightLayout *layout);
 uint64_t weight_layout_size(const WeightLayout *layout);
@@ -52,8 +63,8 @@ bool weight_layout_fits(const WeightLayout *layout, Dtype dtype, uint64_t count,
 
 bool weight_layout_equals(const WeightLayout *a, const WeightLayout *b);
 
-/* From the constant's elements to `to`, 64-byte aligned; and back, where nothing is written outside
- * of the constant, whatever the packed bytes are. */
+/* From the constant's elements to `to`, 64-byte aligned; and back, of layouts that lose nothing:
+ * nothing is written outside of the constant, whatever the packed bytes are. */
 void weight_layout_pack(const WeightLayout *layout, const void *from, void *to);
 void weight_layout_unpack(const WeightLayout *layout, const void *from, void *to);
 

@@ -51,10 +51,12 @@ typedef struct LoadedPlan {
                                 that they are stored in, which may be another than that of the value
                                 where kernels alone read it (step_form.c) */
     const WeightLayout *
-        *layouts;     /* [plan.value_count]: how a constant lies in DATA whose elements are
+        *layouts;            /* [plan.value_count]: how a constant lies in DATA whose elements are
                                      nowhere else (its data is NULL): kernels alone read it. NULL of
                                      others */
-    bool *kept;       /* [plan.value_count]: a graph's output, which steps do not drop */
+    const PlanPack **beside; /* [plan.value_count]: what a constant becomes that lies beside it, or
+                                NULL */
+    bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
     uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
     PlanShare *share; /* the one thing that changes, behind a lock; NULL: nothing is shared */

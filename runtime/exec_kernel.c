@@ -64,7 +64,11 @@ void exec_text_free(Exec *exec) {
 }
 
 static const KernelHost running = {
-    .output = host_output, .chars = host_chars, .workspace = step_workspace};
+    .output = host_output,
+    .chars = host_chars,
+    .workspace = step_workspace,
+    .constant = step_constant,
+};
 
 /* ---- operands -------------------------------------------------------------------------------- */
 

@@ -13,13 +13,16 @@
  *     OPERANDS  indices of values (PLAN_NONE: omitted), and of texts
  *     NUMBERS   int64: dims and integer lists        FLOATS   float: float lists
  *     TEXTS     spans of CHARS
- *     PACKS     of constants that are packed for their kernels: how (weight_layout.h); by value
+ *     PACKS     of constants that are packed for their kernels, or have what kernels make of them
+ *               beside them: how (weight_layout.h); by value
  *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out, or as PACKS
  *               says; strings as uint32 indices of texts
  *
  * Packed weights are there once, in the layout that kernels of one instruction set read in place,
  * mapped from the file: they are shared by all processes, and nothing is packed or copied. Where a
- * kernel wants another layout, or elements in their order, they are made of the packed ones.
+ * kernel wants another layout, or elements in their order, they are made of the packed ones. What
+ * they can't be made of again (weight_layout_loses) lies beside them: who does not read it does not
+ * have it in memory.
  *
  * The last 64 bytes are a PlanSum. What loads a plan does not look at it, as it reads no weights.
  *
@@ -39,7 +42,7 @@
 #include "weight_layout.h"
 
 enum {
-    PLAN_VERSION = 3,
+    PLAN_VERSION = 4,
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
     PLAN_SMALL = 4096, /* bytes of a constant up to which it is read where the plan is loaded */
@@ -128,15 +131,17 @@ typedef struct PlanValue {
     uint8_t kind, dtype;
     uint8_t stored; /* a constant of FLOAT whose data is FLOAT16 or BFLOAT16, to be widened where
                        it is read: that type; else UNDEFINED */
-    uint8_t packed; /* 1: its data is as the PlanPack says that has its number */
+    uint8_t packed; /* 1: its data is as the first PlanPack says that has its number */
     uint32_t rank;  /* PLAN_NONE where unknown */
     uint32_t dims;  /* first of `rank` NUMBERS: a size, -1 unknown, -2 - t named by text t */
     uint64_t data, size; /* offset in DATA and bytes of a constant; PLAN_NO_DATA and 0 */
 } PlanValue;
 
-/* How a constant of FLOAT or INT8 lies in DATA. */
+/* How a constant of FLOAT or INT8 lies in DATA; or, where the layout loses something, what lies beside
+ * it. A value has one of each at most, in this order. */
 typedef struct PlanPack {
     uint32_t value, zero; /* ascending, and so is their data */
+    uint64_t data;        /* offset in DATA; the value's own, or that of what is beside it */
     WeightLayout layout;
 } PlanPack;
 
@@ -263,8 +268,13 @@ uint32_t plan_add_floats(PlanBuilder *builder, const float *items, size_t count)
 /* Gives value `value` constant data of `size` bytes, read when the plan is written. */
 void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanDataFn read,
                    void *data);
+/* Data that is no value's own; its offset. */
+uint64_t plan_add_data(PlanBuilder *builder, uint64_t size, PlanDataFn read, void *data);
 /* Gives it the data that `other` has. */
 void plan_share_data(PlanBuilder *builder, uint32_t value, uint32_t other);
+
+/* Its tables, without data: for plan_load, of what it is to find. Growing tables move. */
+Plan plan_of_builder(const PlanBuilder *builder);
 
 /* Executes steps whose operands are all constant, and drops what nothing reads any more
  * (plan_fold.c says what is left alone). All must be in the builder; results lie in its arena.

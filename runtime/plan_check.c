@@ -122,20 +122,39 @@ static bool check_pack(Check *c, const PlanValue *value, uint64_t count, uint64_
     if (c->packs == c->plan->pack_count) return false;
     const PlanPack *pack = &c->plan->packs[c->packs++];
     bool ok = pack->value == (uint32_t)(value - c->plan->values) && value->packed == 1 &&
-              !value->stored && value->data >= c->packed_end &&
+              !value->stored && pack->data == value->data && value->data >= c->packed_end &&
+              !weight_layout_loses(&pack->layout) &&
               weight_layout_fits(&pack->layout, (Dtype)value->dtype, count, bytes);
     c->packed_end = value->data + value->size;
     return ok;
 }
 
+static bool is_data(const Check *c, uint64_t at, uint64_t size) {
+    return at % PLAN_ALIGN == 0 && at <= c->counts[PLAN_DATA] && size <= c->counts[PLAN_DATA] - at;
+}
+
+/* The next of PACKS, where it is what lies beside this constant. */
+static bool check_beside(Check *c, const PlanValue *value, uint64_t count) {
+    const PlanPack *pack = &c->plan->packs[c->packs];
+    uint64_t bytes;
+    if (c->packs == c->plan->pack_count || pack->value != (uint32_t)(value - c->plan->values))
+        return true;
+    if (value->stored || pack->data < c->packed_end || !weight_layout_loses(&pack->layout) ||
+        !weight_layout_fits(&pack->layout, (Dtype)value->dtype, count, &bytes) ||
+        !is_data(c, pack->data, bytes))
+        return false;
+    c->packs++;
+    c->packed_end = pack->data + bytes;
+    return true;
+}
+
 static bool check_constant(Check *c, const PlanValue *value) {
     uint64_t count, bytes, size = stored_size(plan_stored(value));
-    if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || value->data % PLAN_ALIGN ||
-        !size || value->data > c->counts[PLAN_DATA] ||
-        value->size > c->counts[PLAN_DATA] - value->data ||
+    if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE || !size ||
+        !is_data(c, value->data, value->size) ||
         !checked_count(c->plan->numbers + value->dims, value->rank, &count) ||
         !(value->packed ? check_pack(c, value, count, &bytes) : checked_mul(count, size, &bytes)) ||
-        bytes != value->size)
+        bytes != value->size || !check_beside(c, value, count))
         return false;
     const uint32_t *texts = (const void *)(c->plan->data + value->data);
     for (uint64_t i = 0; value->dtype == DTYPE_STRING && i < count; i++)

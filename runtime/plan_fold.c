@@ -195,21 +195,12 @@ static bool load_steps(Fold *f, FoldRun *run) {
     Plan *plan = &run->loaded.plan;
     for (uint32_t i = 0; i < f->step_count; i++) steps[i] = b->steps.items[f->steps[i]];
     graph->steps.count = f->step_count;
-    *plan = (Plan){.ops = b->ops.items,
-                   .values = values,
-                   .graphs = graph,
-                   .steps = steps,
-                   .attrs = b->attrs.items,
-                   .operands = b->operands.items,
-                   .numbers = b->numbers.items,
-                   .floats = b->floats.items,
-                   .texts = b->texts.items,
-                   .chars = b->chars.items,
-                   .text_count = (uint32_t)b->texts.count,
-                   .op_count = (uint32_t)b->ops.count,
-                   .value_count = (uint32_t)b->values.count,
-                   .graph_count = 1,
-                   .step_count = f->step_count};
+    *plan = plan_of_builder(b);
+    plan->values = values;
+    plan->graphs = graph;
+    plan->steps = steps;
+    plan->graph_count = 1;
+    plan->step_count = f->step_count;
     return read_constants(f, values, &plan->data) && plan_load(&run->loaded, b->arena, f->err);
 }
 

@@ -92,13 +92,18 @@ static void unpack_constant(Loader *l, const WeightLayout *layout, KernelTensor 
     tensor->data = elements;
 }
 
-/* Packed constants, which stay so where kernels alone read them and nothing is looked up by them. */
+/* What lies beside constants; and packed ones, which stay so where kernels alone read them and nothing is looked up by them. */
 static void load_packs(Loader *l, const bool *plain) {
     const Plan *plan = &l->loaded->plan;
     l->loaded->layouts = ARENA_ARRAY(l->arena, const WeightLayout *, plan->value_count);
+    l->loaded->beside = ARENA_ARRAY(l->arena, const PlanPack *, plan->value_count);
     for (uint32_t i = 0; i < plan->pack_count; i++) {
         const PlanPack *pack = &plan->packs[i];
         KernelTensor *tensor = &l->loaded->constants[pack->value];
+        if (weight_layout_loses(&pack->layout)) {
+            l->loaded->beside[pack->value] = pack;
+            continue;
+        }
         tensor->data = (void *)(uintptr_t)(plan->data + plan->values[pack->value].data);
         if (plain[pack->value] ||
             tensor->count * kernel_element_size(tensor->dtype) <= PLAN_SMALL) {

@@ -61,7 +61,7 @@ static inline PlanSpan one(PlanBuilder *b, uint32_t value) {
 
 /* The plan that `build` describes; free(data). */
 static inline Image make_image(void (*build)(PlanBuilder *builder, void *data), void *data) {
-    Image image = {.data = aligned_alloc(64, 1 << 16), .room = 1 << 16};
+    Image image = {.data = aligned_alloc(64, 1 << 18), .room = 1 << 18};
     MemTrap trap;
     Arena arena;
     PlanBuilder builder;

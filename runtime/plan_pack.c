@@ -3,7 +3,8 @@
  * those want is found by making the forms of all steps (step_form.h) as a run would, of operands of
  * the declared dims; open ones are taken to be many. A constant is packed if every step that reads
  * it asks for one and the same layout and says that it will not read the elements; whatever else
- * reads it would have to unpack it.
+ * reads it would have to unpack it. What kernels make of constants that loses something is put beside
+ * them.
  */
 #include <string.h>
 
@@ -35,13 +36,17 @@ const char *plan_isa_name(PlanIsa isa) {
 
 /* ---- what kernels want ----------------------------------------------------------------------- */
 
-/* What is known of a constant. */
-typedef enum Wish { WISH_OTHER, WISH_OPEN, WISH_LAYOUT } Wish;
+/* What is known of a constant: how it may lie in the plan, and what lies beside it. */
+typedef enum PackState { PACK_NEVER, PACK_OPEN, PACK_LAYOUT } PackState;
+typedef struct Wish {
+    PackState state;
+    bool has_beside, is_open; /* is_open: it may have something beside it */
+    WeightLayout layout, beside;
+} Wish;
 
 typedef struct Packer {
     PlanBuilder *b;
-    Wish *wishes;          /* [value_count]: OTHER, where it stays as it is */
-    WeightLayout *layouts; /* [value_count] */
+    Wish *wishes; /* [value_count] */
     LoadedPlan loaded;
     Exec exec;
     LayoutNotes notes;
@@ -60,7 +65,7 @@ static bool is_large(const PlanValue *value) {
 static void leave_span(Packer *p, PlanSpan span) {
     for (uint32_t i = 0; i < span.count; i++) {
         uint32_t value = p->b->operands.items[span.first + i];
-        if (value != PLAN_NONE) p->wishes[value] = WISH_OTHER;
+        if (value != PLAN_NONE) p->wishes[value].state = PACK_NEVER;
     }
 }
 
@@ -73,12 +78,14 @@ static void find_open(Packer *p) {
         if (!is_large(value)) continue;
         uint32_t *owner = &owners[plan_constant_of(b, value) - b->constants.items];
         const bool typed = value->dtype == DTYPE_FLOAT || value->dtype == DTYPE_INT8;
-        if (typed && !value->stored && !*owner) p->wishes[i] = WISH_OPEN;
-        if (*owner) p->wishes[*owner - 1] = WISH_OTHER;
+        if (typed && !value->stored && !*owner)
+            p->wishes[i] = (Wish){.state = PACK_OPEN, .is_open = true};
+        if (*owner) p->wishes[*owner - 1] = (Wish){.state = PACK_NEVER};
         *owner = i + 1;
     }
     for (size_t i = 0; i < b->attrs.count; i++)
-        if (b->attrs.items[i].kind == PLAIN_TENSOR) p->wishes[b->attrs.items[i].value] = WISH_OTHER;
+        if (b->attrs.items[i].kind == PLAIN_TENSOR)
+            p->wishes[b->attrs.items[i].value].state = PACK_NEVER;
     for (size_t g = 0; g < b->graphs.count; g++) {
         leave_span(p, b->graphs.items[g].outputs);
         leave_span(p, b->graphs.items[g].defaults);
@@ -109,22 +116,9 @@ static bool load(Packer *p, Err *err) {
         values[i].data = at;
         at += (constant->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     }
-    p->loaded.plan = (Plan){.ops = b->ops.items,
-                            .values = values,
-                            .graphs = b->graphs.items,
-                            .steps = b->steps.items,
-                            .attrs = b->attrs.items,
-                            .operands = b->operands.items,
-                            .numbers = b->numbers.items,
-                            .floats = b->floats.items,
-                            .texts = b->texts.items,
-                            .chars = b->chars.items,
-                            .data = data,
-                            .op_count = (uint32_t)b->ops.count,
-                            .value_count = (uint32_t)b->values.count,
-                            .graph_count = (uint32_t)b->graphs.count,
-                            .step_count = (uint32_t)b->steps.count,
-                            .text_count = (uint32_t)b->texts.count};
+    p->loaded.plan = plan_of_builder(b);
+    p->loaded.plan.values = values;
+    p->loaded.plan.data = data;
     return plan_load(&p->loaded, b->arena, err);
 }
 
@@ -155,46 +149,64 @@ static bool set_operands(Packer *p, const LoadedStep *step) {
     return true;
 }
 
-/* The one layout that the step asked for of input i, or NULL. */
-static const WeightLayout *wanted(const Packer *p, const StepForm *form, uint32_t i) {
+/* The one layout that the step asked for of input i, of those that lose something or that do not; or
+ * NULL. */
+static const WeightLayout *wanted(const Packer *p, const StepForm *form, uint32_t i, bool loses) {
     const LayoutNotes *notes = &p->notes;
     const WeightLayout *found = NULL;
-    if (!form || !form->unread[i] || notes->count > sizeof notes->items / sizeof *notes->items)
+    if (!form || form->is_view || !form->unread[i] ||
+        notes->count > sizeof notes->items / sizeof *notes->items)
         return NULL;
     for (uint32_t k = 0; k < notes->count; k++) {
-        if (notes->items[k].input != i) continue;
+        const WeightLayout *layout = &notes->items[k].layout;
+        if (notes->items[k].input != i || weight_layout_loses(layout) != loses) continue;
         if (found) return NULL;
-        found = &notes->items[k].layout;
+        found = layout;
     }
     return found;
 }
 
-static void note_wish(Packer *p, uint32_t value, const WeightLayout *layout) {
+static bool fits(const Packer *p, uint32_t value, const WeightLayout *layout) {
     uint64_t size;
     const PlanValue *v = &p->b->values.items[value];
     const uint64_t count = v->size / kernel_element_size((Dtype)v->dtype);
-    if (p->wishes[value] == WISH_OPEN && layout &&
-        weight_layout_fits(layout, (Dtype)v->dtype, count, &size)) {
-        p->wishes[value] = WISH_LAYOUT;
-        p->layouts[value] = *layout;
-    } else if (!layout || p->wishes[value] != WISH_LAYOUT ||
-               !weight_layout_equals(layout, &p->layouts[value])) {
-        p->wishes[value] = WISH_OTHER;
+    return layout && weight_layout_fits(layout, (Dtype)v->dtype, count, &size);
+}
+
+static void note_wish(Packer *p, uint32_t value, const WeightLayout *layout) {
+    Wish *wish = &p->wishes[value];
+    if (wish->state == PACK_OPEN && fits(p, value, layout)) {
+        wish->state = PACK_LAYOUT;
+        wish->layout = *layout;
+    } else if (!layout || wish->state != PACK_LAYOUT ||
+               !weight_layout_equals(layout, &wish->layout)) {
+        wish->state = PACK_NEVER;
     }
+}
+
+/* Of several that differ the first; the others are made where they are read. */
+static void note_beside(Packer *p, uint32_t value, const WeightLayout *layout) {
+    Wish *wish = &p->wishes[value];
+    if (wish->has_beside || !fits(p, value, layout)) return;
+    wish->has_beside = true;
+    wish->beside = *layout;
 }
 
 static void ask_step(Packer *p, const LoadedStep *step) {
     bool any = false;
     for (uint32_t i = 0; i < step->plan->inputs.count; i++)
-        any |= step->inputs[i] != PLAN_NONE && p->wishes[step->inputs[i]] != WISH_OTHER;
+        any |= step->inputs[i] != PLAN_NONE && p->wishes[step->inputs[i]].is_open;
     if (!any) return;
     p->err = (Err){0};
     p->notes.count = 0;
     const bool makes = !step->exec && set_operands(p, step);
     StepForm *form = makes ? step_form_make(&p->exec, step) : NULL;
-    for (uint32_t i = 0; i < step->plan->inputs.count; i++)
-        if (step->inputs[i] != PLAN_NONE && p->wishes[step->inputs[i]] != WISH_OTHER)
-            note_wish(p, step->inputs[i], form && !form->is_view ? wanted(p, form, i) : NULL);
+    for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
+        const uint32_t value = step->inputs[i];
+        if (value == PLAN_NONE || !p->wishes[value].is_open) continue;
+        note_wish(p, value, wanted(p, form, i, false));
+        note_beside(p, value, wanted(p, form, i, true));
+    }
     if (form) step_form_free(&p->exec, form);
     arena_free(&p->exec.scratch);
 }
@@ -220,7 +232,7 @@ static bool ask(Packer *p, Err *err) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* A constant that is packed where the plan is written: in memory from its first piece to its last. */
+/* A constant as it is packed where the plan is written: in memory from its first piece to its last. */
 typedef struct PackedConstant {
     Arena *arena;
     PlanConstant plain;
@@ -255,7 +267,32 @@ static bool read_packed(void *data, uint64_t offset, void *buffer, uint64_t size
     return true;
 }
 
-/* Gives all values their data anew, in their order. */
+static PackedConstant *packed_of(Packer *p, const PlanConstant *plain, const WeightLayout *layout) {
+    PackedConstant *c = ARENA_NEW(p->b->arena, PackedConstant);
+    *c = (PackedConstant){p->b->arena, *plain, *layout, weight_layout_size(layout), NULL};
+    return c;
+}
+
+/* Gives a value its data anew, and what is beside it. */
+static void place_constant(Packer *p, uint32_t i, const PlanConstant *plain) {
+    PlanBuilder *b = p->b;
+    const Wish *wish = &p->wishes[i];
+    if (wish->state == PACK_LAYOUT) {
+        PackedConstant *c = packed_of(p, plain, &wish->layout);
+        plan_set_data(b, i, c->size, read_packed, c);
+        b->values.items[i].packed = 1;
+        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, b->values.items[i].data, wish->layout}));
+    } else {
+        plan_set_data(b, i, plain->size, plain->read, plain->data);
+    }
+    if (wish->has_beside) {
+        PackedConstant *c = packed_of(p, plain, &wish->beside);
+        const uint64_t at = plan_add_data(b, c->size, read_packed, c);
+        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, at, wish->beside}));
+    }
+}
+
+/* All values, in their order. */
 static void place_constants(Packer *p) {
     PlanBuilder *b = p->b;
     const PlanConstant *old = b->constants.items;
@@ -274,16 +311,7 @@ static void place_constants(Packer *p) {
             continue;
         }
         *owner = i + 1;
-        if (p->wishes[i] != WISH_LAYOUT) {
-            plan_set_data(b, i, of[i]->size, of[i]->read, of[i]->data);
-            continue;
-        }
-        PackedConstant *packed = ARENA_NEW(b->arena, PackedConstant);
-        *packed = (PackedConstant){b->arena, *of[i], p->layouts[i],
-                                   weight_layout_size(&p->layouts[i]), NULL};
-        VEC_PUSH(b->arena, &b->packs, ((PlanPack){i, 0, p->layouts[i]}));
-        b->values.items[i].packed = 1;
-        plan_set_data(b, i, packed->size, read_packed, packed);
+        place_constant(p, i, of[i]);
     }
 }
 
@@ -292,7 +320,6 @@ bool plan_pack(PlanBuilder *b, Err *err) {
     Packer *p = ARENA_NEW(b->arena, Packer);
     p->b = b;
     p->wishes = ARENA_ARRAY(b->arena, Wish, b->values.count + 1);
-    p->layouts = ARENA_ARRAY(b->arena, WeightLayout, b->values.count + 1);
     arena_defer(b->arena, packer_free, p);
     if (!ask(p, err)) return false;
     place_constants(p);

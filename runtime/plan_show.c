@@ -105,22 +105,34 @@ static void show_number(Show *s, Dtype dtype, const unsigned char *at) {
         put(s, "?", 1); /* complex numbers */
 }
 
-/* How a constant is packed: the sizes that its elements have in their new order. */
-static void show_pack(Show *s, uint32_t value) {
+/* How a constant is packed: the sizes that its elements have in their new order. What is beside it
+ * stands first, with its place. */
+static void show_packs(Show *s, uint32_t value) {
     static const char *const words[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = "floats",
                                                          [WEIGHT_QUADS] = "quads of bytes",
-                                                         [WEIGHT_PAIRS] = "pairs of bytes"};
-    const PlanPack *pack = s->plan->packs;
-    size_t low = 0, high = s->plan->pack_count;
-    while (low + 1 < high) {
+                                                         [WEIGHT_PAIRS] = "pairs of bytes",
+                                                         [WEIGHT_TILES] = "tiles"};
+    size_t low = 0, high = s->plan->pack_count; /* behind the last of the value */
+    while (low < high) {
         size_t middle = low + (high - low) / 2;
-        *(pack[middle].value <= value ? &low : &high) = middle;
+        if (s->plan->packs[middle].value <= value)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    const WeightLayout *l = &pack[low].layout;
-    say(s,
-        ", packed as %s, %u a vector, %" PRIu64 " groups of %" PRIu64 " taps, %" PRIu64
-        " deep, %" PRIu64 " columns",
-        words[l->word], l->lanes, l->groups, l->taps, l->depth, l->columns);
+    for (; low && s->plan->packs[low - 1].value == value; low--) {
+        const PlanPack *pack = &s->plan->packs[low - 1];
+        const WeightLayout *l = &pack->layout;
+        if (weight_layout_loses(l))
+            say(s, ", beside it %" PRIu64 " bytes at %" PRIu64 " of", weight_layout_size(l),
+                pack->data);
+        else
+            say(s, ", packed as");
+        say(s,
+            " %s, %u a vector, %" PRIu64 " groups of %" PRIu64 " taps, %" PRIu64 " deep, %" PRIu64
+            " columns",
+            words[l->word], l->lanes, l->groups, l->taps, l->depth, l->columns);
+    }
 }
 
 /* All elements of a small constant, else its bytes. */
@@ -130,8 +142,8 @@ static void show_data(Show *s, const PlanValue *value) {
     size_t size = dtype == DTYPE_STRING ? sizeof(uint32_t) : (dtype_bits(dtype) + 7) / 8;
     uint64_t count = value->size / size;
     if (value->stored) say(s, ", stored as %s", dtype_name(dtype));
+    show_packs(s, (uint32_t)(value - s->plan->values));
     if (value->packed) {
-        show_pack(s, (uint32_t)(value - s->plan->values));
         say(s, " = %" PRIu64 " bytes at %" PRIu64, value->size, value->data);
         return;
     }
@@ -260,9 +272,14 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
         header->version, header->numerics == PLAN_FAITHFUL ? "faithful" : "fast",
         header->small ? ", small" : "", plan->value_count, plan->step_count, plan->graph_count,
         header->sections[PLAN_DATA].count);
+    uint32_t beside = 0;
+    for (uint32_t i = 0; i < plan->pack_count; i++)
+        beside += weight_layout_loses(&plan->packs[i].layout);
     if (plan->pack_count)
-        say(&s, "weights laid out for %s: %u\n", plan_isa_name((PlanIsa)header->isa),
-            plan->pack_count);
+        say(&s, "weights laid out for %s: %u", plan_isa_name((PlanIsa)header->isa),
+            plan->pack_count - beside);
+    if (beside) say(&s, ", beside %u of them tiles", beside);
+    if (plan->pack_count) put(&s, "\n", 1);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
     put(&s, "values\n", 7);

@@ -113,7 +113,7 @@ static void fill(PlanBuilder *b) {
 }
 
 static const char expected[] =
-    "plan version 3, faithful, 7 values, 2 steps, 2 graphs, 192 bytes of constants\n"
+    "plan version 4, faithful, 7 values, 2 steps, 2 graphs, 192 bytes of constants\n"
     "source 00000000000000010000000000000002\n"
     "values\n"
     "    %0 \"x\" float[N,?,3]\n"

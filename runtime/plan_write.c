@@ -89,12 +89,16 @@ static uint64_t aligned(uint64_t size) {
     return (size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn read, void *data) {
+uint64_t plan_add_data(PlanBuilder *b, uint64_t size, PlanDataFn read, void *data) {
     PlanConstant constant = {b->data_size, size, read, data};
-    b->values.items[value].data = constant.offset;
-    b->values.items[value].size = size;
     b->data_size = aligned(b->data_size + size);
     VEC_PUSH(b->arena, &b->constants, constant);
+    return constant.offset;
+}
+
+void plan_set_data(PlanBuilder *b, uint32_t value, uint64_t size, PlanDataFn read, void *data) {
+    b->values.items[value].data = plan_add_data(b, size, read, data);
+    b->values.items[value].size = size;
 }
 
 const PlanConstant *plan_constant_of(const PlanBuilder *b, const PlanValue *value) {
@@ -113,6 +117,24 @@ const PlanConstant *plan_constant_of(const PlanBuilder *b, const PlanValue *valu
 void plan_share_data(PlanBuilder *b, uint32_t value, uint32_t other) {
     b->values.items[value].data = b->values.items[other].data;
     b->values.items[value].size = b->values.items[other].size;
+}
+
+Plan plan_of_builder(const PlanBuilder *b) {
+    return (Plan){.ops = b->ops.items,
+                  .values = b->values.items,
+                  .graphs = b->graphs.items,
+                  .steps = b->steps.items,
+                  .attrs = b->attrs.items,
+                  .operands = b->operands.items,
+                  .numbers = b->numbers.items,
+                  .floats = b->floats.items,
+                  .texts = b->texts.items,
+                  .chars = b->chars.items,
+                  .op_count = (uint32_t)b->ops.count,
+                  .value_count = (uint32_t)b->values.count,
+                  .graph_count = (uint32_t)b->graphs.count,
+                  .step_count = (uint32_t)b->steps.count,
+                  .text_count = (uint32_t)b->texts.count};
 }
 
 typedef struct Output {

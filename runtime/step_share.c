@@ -215,10 +215,14 @@ const void *step_stored_weights(KernelCall *call, uint32_t i, const WeightLayout
     const StepCall *s = step_call_of(call);
     const LoadedPlan *loaded = s->exec->loaded;
     const uint32_t value = value_of(s, i);
+    if (loaded->constants[value].dtype != call->inputs[i].dtype) return NULL;
+    if (weight_layout_loses(layout)) {
+        const PlanPack *beside = loaded->beside[value];
+        bool there = beside && weight_layout_equals(&beside->layout, layout);
+        return there ? loaded->plan.data + beside->data : NULL;
+    }
     const WeightLayout *stored = loaded->layouts[value];
-    bool same = stored && loaded->constants[value].dtype == call->inputs[i].dtype &&
-                weight_layout_equals(stored, layout);
-    return same ? packed_data(loaded, value) : NULL;
+    return stored && weight_layout_equals(stored, layout) ? packed_data(loaded, value) : NULL;
 }
 
 /* Where a plan is made: what is not NULL, and not read. */

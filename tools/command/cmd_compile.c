@@ -27,7 +27,7 @@ static const OptionRow options[] = {
      "The instruction set that weights are laid out for, so that they are used where the file is "
      "mapped; default: native, this machine's. Plans run everywhere: elsewhere weights are laid "
      "out "
-     "anew when a step first reads them. none: as the model has them."},
+     "anew when a step first reads them. none: as the model has them, for the smallest plan."},
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,

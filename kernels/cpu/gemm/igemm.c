@@ -117,16 +117,6 @@ uint64_t igemm_packed_size(const IgemmWeights *w, IsaLevel level) {
     return weight_layout_size(&layout);
 }
 
-uint64_t igemm_place(const IgemmWeights *w, IsaLevel level, uint64_t k, uint64_t n) {
-    const Panels panels = panels_of(isa_of(w->kind, level), w->columns);
-    uint64_t panel = n / panels.lanes * panels.count / panels.vectors;
-    while (panel_begin(&panels, panel + 1) * panels.lanes <= n) panel++;
-    while (panel_begin(&panels, panel) * panels.lanes > n) panel--;
-    const uint64_t first = panel_begin(&panels, panel) * panels.lanes;
-    const uint64_t width = panel_begin(&panels, panel + 1) * panels.lanes - first;
-    return first * w->depth + k * width + n - first;
-}
-
 void igemm_pack(void *to, const IgemmWeights *w, IsaLevel level) {
     const WeightLayout layout = igemm_layout(w, level);
     weight_layout_pack(&layout, w->data, to);

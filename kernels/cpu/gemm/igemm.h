@@ -135,9 +135,6 @@ uint64_t igemm_packed_size(const IgemmWeights *weights, IsaLevel level);
 /* `to` is 64-byte aligned. */
 void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
 
-/* Where element (k, n) of packed floats of one tap lies: how many of them before it. */
-uint64_t igemm_place(const IgemmWeights *weights, IsaLevel level, uint64_t k, uint64_t n);
-
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* Where rows [first, first + count) lie: to[t * count + i], for all taps. */

@@ -21,11 +21,11 @@ typedef struct ConvLast {
     WindowAxis axes[CONV_LAST_RANK];
     bool by_channel; /* depthwise, a filter a channel */
     bool by_row;     /* rows of taps are one tap */
-    bool by_tile;    /* `weights` are winograd.h's */
     IsaLevel level;
     uint64_t images, channels, filters; /* channels and filters of a group */
     WeightLayout layout;
-    const void *weights; /* packed; NULL: in every run */
+    const void *tiles;   /* weights for winograd.h, or NULL */
+    const void *weights; /* packed; NULL: where a run needs them */
     const float *zero;   /* for padding */
     Epilogue epilogue;
 } ConvLast;
@@ -51,25 +51,18 @@ static WinogradWeights tile_weights(const ConvLast *conv) {
     return (WinogradWeights){conv->channels, conv->filters, conv->level};
 }
 
-static bool pack_tiles(KernelCall *call, const KernelPackJob *job) {
-    const WinogradWeights weights = tile_weights(call->prepared);
-    winograd_pack(&weights, job->from->data, job->to);
-    return true;
-}
-
-/* The constant weights, packed for what is fastest. Those of tiles are not in plans: they are more,
- * and the weights can't be had of them again to the bit. */
+/* The constant weights, packed for what is fastest. Where that is tiles, plans that are made with
+ * packed weights have both; others pack those that are rarely used when they are. */
 static void share_weights(KernelCall *call, ConvLast *conv) {
-    const bool tiles = winograd_takes(&conv->window, conv->images, conv->channels, conv->filters);
-    if (tiles) {
+    if (winograd_takes(&conv->window, conv->images, conv->channels, conv->filters)) {
         const WinogradWeights weights = tile_weights(conv);
-        conv->weights = kernel_share(call, 1, pack_tiles, (uint64_t)conv->level,
-                                     winograd_packed_size(&weights));
-        conv->by_tile = conv->weights;
+        const WeightLayout layout = winograd_layout(&weights);
+        conv->tiles = kernel_weights(call, 1, &layout);
     }
-    if (!conv->weights && !(tiles && call->isa))
-        conv->weights = kernel_weights(call, 1, &conv->layout);
-    if (conv->weights) kernel_set_unread(call, 1);
+    const bool keeps = !conv->tiles || call->isa;
+    conv->weights = keeps ? kernel_weights(call, 1, &conv->layout)
+                          : kernel_stored_weights(call, 1, &conv->layout);
+    if (conv->tiles || conv->weights) kernel_set_unread(call, 1);
 }
 
 /* ---- getting ready --------------------------------------------------------------------------- */
@@ -208,7 +201,7 @@ static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {
     const Winograd job = {.weights = tile_weights(conv),
                           .window = &conv->window,
                           .images = conv->images,
-                          .packed = conv->weights,
+                          .packed = conv->tiles,
                           .x = call->inputs[0].data,
                           .zero = conv->zero,
                           .y = call->outputs[0].data,
@@ -216,12 +209,13 @@ static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {
     return winograd_run(call, &job);
 }
 
-/* The weights as the model has them, nearly, where they are kept for tiles alone. */
-static const float *weights_of_tiles(KernelCall *call, const ConvLast *conv) {
-    const WinogradWeights weights = tile_weights(conv);
-    float *data = kernel_workspace(call, call->inputs[1].count * sizeof(float));
-    if (data) winograd_unpack(&weights, conv->weights, data);
-    return data;
+/* Weights of one run. NULL with the error set past the memory budget. */
+static const void *pack_weights(KernelCall *call, const ConvLast *conv) {
+    const KernelTensor *w =
+        kernel_is_constant(call, 1) ? kernel_constant(call, 1) : &call->inputs[1];
+    void *packed = w ? kernel_workspace(call, weight_layout_size(&conv->layout)) : NULL;
+    if (packed) weight_layout_pack(&conv->layout, w->data, packed);
+    return packed;
 }
 
 /* Without weights, taps or channels there is the rest alone. */
@@ -247,17 +241,10 @@ bool kernel_conv_last(KernelCall *call) {
         run_nothing(call, &conv);
         return true;
     }
-    if (conv.by_tile) {
+    if (conv.tiles) {
         const WinogradEnd end = run_tiles(call, &conv);
         if (end != WINOGRAD_UNSOUND) return end == WINOGRAD_DONE;
     }
-    const void *weights = conv.by_tile ? NULL : conv.weights;
-    if (!weights) {
-        const float *data = conv.by_tile ? weights_of_tiles(call, &conv) : w->data;
-        void *packed = kernel_workspace(call, weight_layout_size(&conv.layout));
-        if (!packed || !data) return false;
-        weight_layout_pack(&conv.layout, data, packed);
-        weights = packed;
-    }
-    return run_groups(call, &conv, weights);
+    const void *weights = conv.weights ? conv.weights : pack_weights(call, &conv);
+    return weights && run_groups(call, &conv, weights);
 }

@@ -17,9 +17,9 @@
 #include "kernel_rows.h"
 
 enum {
-    SIDE = 4,             /* of a tile */
-    POINTS = SIDE * SIDE, /* products */
-    STEP = 2,             /* results along an axis */
+    SIDE = 4,               /* of a tile */
+    POINTS = WEIGHT_POINTS, /* products: SIDE * SIDE */
+    STEP = 2,               /* results along an axis */
     TAPS = 3,
     LINE = 16,               /* floats of a cache line */
     BLOCK_BYTES = 768 << 10, /* of turned tiles and of products */
@@ -57,100 +57,16 @@ bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, ui
     return point * tiles * (c * k + (c + k) * TURN) + point * c * k * READ < direct;
 }
 
-/* ---- weights --------------------------------------------------------------------------------- */
-
-static IgemmWeights matrix_of(const WinogradWeights *weights, const float *data) {
-    return (IgemmWeights){.data = data,
-                          .taps = 1,
-                          .depth = weights->channels,
-                          .columns = weights->filters,
-                          .row = weights->filters,
-                          .column = 1};
-}
-
-static uint64_t matrix_size(const WinogradWeights *weights) {
-    const IgemmWeights matrix = matrix_of(weights, NULL);
-    return igemm_packed_size(&matrix, weights->level);
-}
-
-uint64_t winograd_packed_size(const WinogradWeights *weights) {
-    return POINTS * matrix_size(weights);
-}
-
-/* Filters that are turned together. */
-enum { LANES = 16 };
-typedef float Lanes[LANES];
-
-/* G times three taps. */
-static void turn_taps(const Lanes *g, uint32_t step, Lanes u[SIDE]) {
-    const float *a = g[0], *b = g[step], *c = g[2 * step];
-    for (uint32_t n = 0; n < LANES; n++) {
-        u[0][n] = a[n];
-        u[1][n] = 0.5F * (a[n] + b[n] + c[n]);
-        u[2][n] = 0.5F * (a[n] - b[n] + c[n]);
-        u[3][n] = c[n];
-    }
-}
-
-/* One channel of some filters, which lie `filter` apart, as points: all in one reading. */
-static void turn_filters(const float *from, uint64_t filter, uint64_t count, Lanes points[POINTS]) {
-    Lanes g[TAPS * TAPS] = {{0}}, columns[TAPS][SIDE], row[TAPS];
-    for (uint64_t n = 0; n < count; n++)
-        for (uint32_t t = 0; t < TAPS * TAPS; t++) g[t][n] = from[n * filter + t];
-    for (uint32_t x = 0; x < TAPS; x++) turn_taps(g + x, TAPS, columns[x]);
-    for (uint32_t y = 0; y < SIDE; y++) {
-        for (uint32_t x = 0; x < TAPS; x++) memcpy(row[x], columns[x][y], sizeof row[x]);
-        turn_taps(row, 1, points + (size_t)y * SIDE);
-    }
-}
-
-void winograd_pack(const WinogradWeights *weights, const float *from, void *to) {
-    const uint64_t channels = weights->channels, filters = weights->filters;
-    const uint64_t size = matrix_size(weights) / sizeof(float), filter = channels * TAPS * TAPS;
-    const IgemmWeights matrix = matrix_of(weights, NULL);
-    const WeightLayout layout = igemm_layout(&matrix, weights->level);
-    const uint64_t most = layout.lanes < LANES ? layout.lanes : LANES;
-    for (uint64_t n = 0; n < filters; n += most) {
-        const uint64_t count = filters - n < most ? filters - n : most;
-        float *at = (float *)to + igemm_place(&matrix, weights->level, 0, n);
-        const uint64_t step = channels > 1 ? igemm_place(&matrix, weights->level, 1, n) -
-                                                 igemm_place(&matrix, weights->level, 0, n)
-                                           : 0;
-        for (uint64_t c = 0; c < channels; c++, at += step) {
-            Lanes points[POINTS];
-            turn_filters(from + n * filter + c * TAPS * TAPS, filter, count, points);
-            for (uint32_t p = 0; p < POINTS; p++)
-                memcpy(at + p * size, points[p], most * sizeof(float));
-        }
-    }
-}
-
-/* Three taps from the four numbers that G makes of them. */
-static void turn_taps_back(const float u[SIDE], float g[TAPS]) {
-    g[0] = u[0];
-    g[1] = u[1] - u[2];
-    g[2] = u[3];
-}
-
-void winograd_unpack(const WinogradWeights *weights, const void *from, float *to) {
-    const IgemmWeights matrix = matrix_of(weights, NULL);
-    const uint64_t size = matrix_size(weights) / sizeof(float);
-    for (uint64_t n = 0; n < weights->filters; n++)
-        for (uint64_t c = 0; c < weights->channels; c++, to += TAPS * TAPS) {
-            const float *at = (const float *)from + igemm_place(&matrix, weights->level, c, n);
-            float rows[SIDE][TAPS];
-            for (uint32_t y = 0; y < SIDE; y++) {
-                float u[SIDE];
-                for (uint32_t x = 0; x < SIDE; x++) u[x] = at[(y * SIDE + x) * size];
-                turn_taps_back(u, rows[y]);
-            }
-            for (uint32_t x = 0; x < TAPS; x++) {
-                const float u[SIDE] = {rows[0][x], rows[1][x], rows[2][x], rows[3][x]};
-                float g[TAPS];
-                turn_taps_back(u, g);
-                for (uint32_t y = 0; y < TAPS; y++) to[y * TAPS + x] = g[y];
-            }
-        }
+WeightLayout winograd_layout(const WinogradWeights *weights) {
+    const IgemmWeights taps = {.taps = TAPS * TAPS,
+                               .depth = weights->channels,
+                               .columns = weights->filters,
+                               .tap = 1,
+                               .row = TAPS * TAPS,
+                               .column = weights->channels * TAPS * TAPS};
+    WeightLayout layout = igemm_layout(&taps, weights->level);
+    layout.word = WEIGHT_TILES;
+    return layout;
 }
 
 /* ---- transformations ------------------------------------------------------------------------- */
@@ -258,6 +174,7 @@ static bool is_sound(const uint32_t most[STEP * STEP], const Results *to, const 
 
 typedef struct Job {
     const Winograd *g;
+    uint64_t matrix;                   /* bytes of the weights of a point */
     uint64_t high, wide, tiles, block; /* tiles of an image's column and row; of all; of a block */
     uint64_t in_step, out_step;        /* floats between the 16 matrices */
     uint64_t size;                     /* floats of a lane */
@@ -330,8 +247,7 @@ static void run_block(const Job *job, uint64_t first, uint64_t count, float *tur
                                   .depth = channels,
                                   .columns = filters,
                                   .x = turned + point * job->in_step,
-                                  .weights =
-                                      (const char *)g->packed + point * matrix_size(&g->weights),
+                                  .weights = (const char *)g->packed + point * job->matrix,
                                   .y = products + point * job->out_step};
         igemm_multiply(&block, g->weights.level);
     }
@@ -361,7 +277,9 @@ static void run_blocks(const void *data, uint64_t first, uint64_t end, unsigned 
 WinogradEnd winograd_run(KernelCall *call, const Winograd *g) {
     const uint64_t channels = g->weights.channels, filters = g->weights.filters;
     atomic_bool unsound;
+    const WeightLayout layout = winograd_layout(&g->weights);
     Job job = {.g = g,
+               .matrix = weight_layout_group(&layout),
                .high = tiles_along(&g->window->axes[0]),
                .wide = tiles_along(&g->window->axes[1]),
                .bounds = epilogue_bounds(g->epilogue),

@@ -15,28 +15,25 @@
 
 #include "epilogue.h"
 #include "isa.h"
+#include "weight_layout.h"
 #include "window.h"
 
 /* True where it is the faster way: `window` has channels last, groups of channels and filters. */
 bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters);
 
-/* Weights (filters, channels, 3, 3) as 16 packed matrices, for a level this processor has. */
+/* Weights (filters, channels, 3, 3), for a level this processor has; or, of the layout alone, any. */
 typedef struct WinogradWeights {
     uint64_t channels, filters;
     IsaLevel level;
 } WinogradWeights;
 
-uint64_t winograd_packed_size(const WinogradWeights *weights);
-/* `to` is 64-byte aligned. */
-void winograd_pack(const WinogradWeights *weights, const float *from, void *to);
-/* The weights again, as near as they can be had: the taps between others are differences. */
-void winograd_unpack(const WinogradWeights *weights, const void *from, float *to);
+WeightLayout winograd_layout(const WinogradWeights *weights);
 
 typedef struct Winograd {
     WinogradWeights weights;
     const Window *window;
     uint64_t images;
-    const void *packed;
+    const void *packed;    /* by winograd_layout */
     const float *x, *zero; /* zero: [channels] */
     float *y;
     const Epilogue *epilogue;
