@@ -17,7 +17,8 @@
     "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
     "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
-    [DEMI_NUMERICS_FAST] = COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,"),
+    [DEMI_NUMERICS_FAST] =
+        COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,fuse-separable,"),
     [DEMI_NUMERICS_FAITHFUL] = COMPILE_PIPELINE("faithful", "", ""),
 };
 static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
@@ -28,7 +29,9 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
 static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
-_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,", "choose-layouts,") + 48 <=
+_Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",
+                                       "choose-layouts,fuse-separable,") +
+                       48 <=
                    COMPILE_TEXT,
                "with the budget and the instruction set");
 

@@ -121,22 +121,34 @@ static bool spatial_rank(ShapeCall *call, uint32_t rank) {
     return rank >= 2 || shape_invalid(call, "rank %u leaves no spatial axes", rank);
 }
 
-bool shape_conv(ShapeCall *call) {
+/* A convolution by `w` whose result's channels are the first dim of `filters`; NULL: of no known
+ * rank. */
+static bool conv_shape(ShapeCall *call, const ShapeOperand *w, const ShapeOperand *filters) {
     const ShapeOperand *x = shape_ranked(call, 0);
-    const ShapeOperand *w = shape_ranked(call, call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1);
     if (!x && !w) return true;
     uint32_t rank = x ? x->rank : w->rank;
     if (call->strict && rank < 3)
         return shape_invalid(call, "rank %u leaves no spatial axes", rank);
     if (!spatial_rank(call, rank) || !window_check(call, rank - 2)) return false;
-    if (x && w && x->rank != w->rank)
-        return shape_invalid(call, "data has rank %u, weights %u", x->rank, w->rank);
+    if ((w && w->rank != rank) || (filters && filters->rank != rank))
+        return shape_invalid(call, "data has rank %u, weights %u", rank,
+                             w && w->rank != rank ? w->rank : filters->rank);
     ShapeNum *dims = shape_output(call, 0, rank);
     if (!dims) return false;
-    if (w) dims[channel_axis(call, rank)] = w->dims[0];
+    if (filters) dims[channel_axis(call, rank)] = filters->dims[0];
     if (!x) return true;
     dims[0] = x->dims[0];
     return window_dims(call, x, w, dims);
+}
+
+bool shape_conv(ShapeCall *call) {
+    const ShapeOperand *w = shape_ranked(call, call->row->variant == SHAPE_INPUTS_0_3 ? 3 : 1);
+    return conv_shape(call, w, w);
+}
+
+bool shape_separable_conv(ShapeCall *call) {
+    const ShapeOperand *w = shape_ranked(call, 1);
+    return conv_shape(call, w, shape_input(call, 5)->present ? shape_ranked(call, 5) : w);
 }
 
 bool shape_pool(ShapeCall *call) {

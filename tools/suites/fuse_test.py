@@ -30,8 +30,8 @@ from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
-          "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-quantized", "fuse-tables",
-          "gather-first", "join-products", "move-dequantize", "widen-values"]
+          "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-quantized", "fuse-separable",
+          "fuse-tables", "gather-first", "join-products", "move-dequantize", "widen-values"]
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
 TABLE = (4096, 256)

@@ -45,6 +45,7 @@ static const Excuse unread[] = {
     {"QConvLast", "to", "the plan has the outputs' types"},
     {"QMatMul", "to", "the plan has the outputs' types"},
     {"QTable", "to", "the plan has the outputs' types"},
+    {"SeparableConvLast", "to", "the plan has the outputs' types"},
     {"Optional", "type", "only the type of what is made depends on it"},
     {"*", "body", "a graph: runtime/exec_control.c finds it by its name"},
     {"If", "then_branch", "a graph: runtime/exec_control.c finds it by its name"},

@@ -217,11 +217,6 @@ static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
     return true;
 }
 
-/* Where tile `tile` of a block begins, of `tiles`. */
-static uint64_t tile_begin(const Block *block, uint64_t tile, uint64_t tiles) {
-    return block->rows * tile / tiles;
-}
-
 static IgemmScale scale_at(const IgemmScale *scale, uint64_t column) {
     if (!scale) return (IgemmScale){.to = DTYPE_FLOAT};
     IgemmScale at = *scale;
@@ -236,6 +231,21 @@ static const char *z_bytes_at(const IgemmScale *scale, uint64_t row, uint64_t co
     return sum ? (const char *)sum->z + row * sum->z_row + column : NULL;
 }
 
+/* What is the same for all tiles of a block against one panel. */
+static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width) {
+    const Job *job = block->job;
+    const Igemm *g = job->g;
+    const Epilogue *e = g->epilogue;
+    return (IgemmTile){.row_step = block->rows,
+                       .columns = (uint32_t)least(width, g->columns - column),
+                       .y_row = g->y_row,
+                       .scale = scale_at(g->scale, column),
+                       .bias = e && e->bias ? e->bias + column : NULL,
+                       .z_row = e ? e->residual_row : 0,
+                       .low = job->bounds.low,
+                       .high = job->bounds.high};
+}
+
 /* All tiles of a block against one panel. */
 static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Job *job = block->job;
@@ -243,43 +253,33 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
     const Epilogue *e = g->epilogue;
     const uint64_t first = panel_begin(&job->panels, panel), lanes = job->panels.lanes;
     const uint64_t vecs = panel_begin(&job->panels, panel + 1) - first, width = vecs * lanes;
-    const uint64_t column = first * lanes, columns = least(width, g->columns - column);
+    const uint64_t column = first * lanes, base = block->rows / tiles, rest = block->rows % tiles;
     const char *weights = (const char *)g->weights + column * g->taps * g->depth * WORD;
+    IgemmTileFunction *const *functions = job->isa->tiles[vecs - 1];
+    IgemmTile tile = panel_tile(block, column, width);
     for (Piece piece = {0}; next_piece(g, width, &piece);) {
-        const uint64_t done = piece.tap * g->depth + piece.skip;
-        const uint64_t depth = piece.taps * piece.depth, step = width * WORD / tiles;
-        const bool ends = done + depth == g->taps * g->depth;
-        const char *next = weights + (done + depth) * width * WORD;
-        for (uint64_t i = 0; i < tiles; i++) {
-            const uint64_t r = tile_begin(block, i, tiles), row = block->row + r;
-            const uint32_t rows = (uint32_t)(tile_begin(block, i + 1, tiles) - r);
-            const IgemmTile tile = {
-                .rows = block->table + piece.tap * block->rows + r,
-                .row_step = block->rows,
-                .taps = piece.taps,
-                .depth = piece.depth,
-                .skip = piece.skip,
-                .weights = weights + done * width * WORD,
-                .ahead = next + i * depth * step,
-                .ahead_step = step,
-                .columns = (uint32_t)columns,
-                .goes_on = done > 0,
-                .ends = ends,
-                .sums = block->sums + r * width,
-                .y = (char *)g->y + (row * g->y_row + column) * job->element,
-                .y_row = g->y_row,
-                .scale = scale_at(g->scale, column),
-                .z_bytes = z_bytes_at(g->scale, row, column),
-                .bias = e && e->bias ? e->bias + column : NULL,
-                .z = e && e->residual ? e->residual + row * e->residual_row + column : NULL,
-                .z_row = e ? e->residual_row : 0,
-                .low = job->bounds.low,
-                .high = job->bounds.high,
-            };
-            job->isa->tiles[vecs - 1][rows - 1](&tile);
-            const EpilogueBlock done_block = {
-                .y = tile.y, .y_row = tile.y_row, .rows = rows, .columns = columns};
-            if (ends) run_rest(&job->bounds, &done_block);
+        const uint64_t done = piece.tap * g->depth + piece.skip, depth = piece.taps * piece.depth;
+        tile.taps = piece.taps;
+        tile.depth = piece.depth;
+        tile.skip = piece.skip;
+        tile.weights = weights + done * width * WORD;
+        tile.ahead = weights + (done + depth) * width * WORD;
+        tile.ahead_step = width * WORD / tiles;
+        tile.goes_on = done > 0;
+        tile.ends = done + depth == g->taps * g->depth;
+        for (uint64_t i = 0, r = 0, rows; i < tiles; i++, r += rows) {
+            const uint64_t row = block->row + r;
+            rows = base + (i < rest);
+            tile.rows = block->table + piece.tap * block->rows + r;
+            tile.sums = block->sums + r * width;
+            tile.y = (char *)g->y + (row * g->y_row + column) * job->element;
+            tile.z_bytes = z_bytes_at(g->scale, row, column);
+            tile.z = e && e->residual ? e->residual + row * e->residual_row + column : NULL;
+            functions[rows - 1](&tile);
+            tile.ahead += depth * tile.ahead_step;
+            const EpilogueBlock block_done = {
+                .y = tile.y, .y_row = tile.y_row, .rows = rows, .columns = tile.columns};
+            if (tile.ends) run_rest(&job->bounds, &block_done);
         }
     }
 }
@@ -357,12 +357,13 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
                      .source = block,
                      .weights = block->weights,
                      .y = block->y,
-                     .y_row = block->columns};
+                     .y_row = block->columns,
+                     .epilogue = block->epilogue};
     const IgemmIsa *isa = isa_of(IGEMM_FLOAT, level);
     const Job job = {.g = &g,
                      .isa = isa,
                      .panels = panels_of(isa, g.columns),
-                     .bounds = epilogue_bounds(NULL),
+                     .bounds = epilogue_bounds(block->epilogue),
                      .element = sizeof(float)};
     Block whole = {.job = &job, .rows = g.rows, .table = table};
     run_block(&whole, 0, job.panels.count);
@@ -374,43 +375,60 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
-    const void **tables;   /* [lanes][taps * IGEMM_PIXELS] */
+    const void **tables;   /* [lanes][taps * IGEMM_PIXELS_FOUND] */
 } ChannelsJob;
+
+/* Rows [row, row + count) of those that were found from `found` on. */
+static IgemmPixels pixels_at(const ChannelsJob *job, const void *const *found, uint64_t row,
+                             uint64_t count) {
+    const Igemm *g = job->g;
+    const Epilogue *e = g->epilogue;
+    return (IgemmPixels){.rows = found,
+                         .taps = g->taps,
+                         .channels = g->columns,
+                         .count = (uint32_t)count,
+                         .weights = g->weights,
+                         .y = (float *)g->y + row * g->y_row,
+                         .y_row = g->y_row,
+                         .bias = e ? e->bias : NULL,
+                         .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
+                         .z_row = e ? e->residual_row : 0,
+                         .low = job->bounds.low,
+                         .high = job->bounds.high};
+}
 
 static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const ChannelsJob *job = data;
     const Igemm *g = job->g;
-    const Epilogue *e = g->epilogue;
-    const void **table = job->tables + lane * g->taps * IGEMM_PIXELS;
-    for (uint64_t row = first, count; row < end; row += count) {
-        count = least(IGEMM_PIXELS, end - row);
-        g->find(g->source, row, (uint32_t)count, table);
-        const IgemmPixels pixels = {
-            .rows = table,
-            .taps = g->taps,
-            .channels = g->columns,
-            .count = (uint32_t)count,
-            .weights = g->weights,
-            .y = (float *)g->y + row * g->y_row,
-            .y_row = g->y_row,
-            .bias = e ? e->bias : NULL,
-            .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
-            .z_row = e ? e->residual_row : 0,
-            .low = job->bounds.low,
-            .high = job->bounds.high,
-        };
-        job->isa->pixels(&pixels);
-        const EpilogueBlock block = {
-            .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
-        run_rest(&job->bounds, &block);
+    const void **table = job->tables + lane * g->taps * IGEMM_PIXELS_FOUND;
+    for (uint64_t from = first, found; from < end; from += found) {
+        found = least(IGEMM_PIXELS_FOUND, end - from);
+        g->find(g->source, from, (uint32_t)found, table);
+        for (uint64_t i = 0, count; i < found; i += count) {
+            count = least(IGEMM_PIXELS, found - i);
+            IgemmPixels pixels = pixels_at(job, table + i, from + i, count);
+            pixels.row_step = found;
+            job->isa->pixels(&pixels);
+            const EpilogueBlock block = {
+                .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
+            run_rest(&job->bounds, &block);
+        }
     }
+}
+
+void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table) {
+    const ChannelsJob job = {.g = g,
+                             .isa = isa_of(g->kind, level),
+                             .bounds = epilogue_bounds(g->epilogue),
+                             .tables = table};
+    run_channels(&job, 0, g->rows, 0);
 }
 
 bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {
         .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
-    const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
+    const uint64_t table = g->taps * IGEMM_PIXELS_FOUND * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;

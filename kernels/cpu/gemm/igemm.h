@@ -22,7 +22,12 @@
 #include "kernel.h"
 #include "weight_layout.h"
 
-enum { IGEMM_ROWS_MOST = 12, IGEMM_VECS_MOST = 4, IGEMM_PIXELS = 4 };
+enum {
+    IGEMM_ROWS_MOST = 12,
+    IGEMM_VECS_MOST = 4,
+    IGEMM_PIXELS = 4, /* that are computed together by channel, and whose addresses are found so */
+    IGEMM_PIXELS_FOUND = 64,
+};
 
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
 typedef enum IgemmKind {
@@ -87,8 +92,8 @@ typedef void IgemmTileFunction(const IgemmTile *tile);
 /* The same by channel, which depthwise convolutions are: up to IGEMM_PIXELS rows of
  * y[r][c] = bounded(sum over t of rows[t][r][c] * weights[t][c] + bias[c] + z[r][c]). */
 typedef struct IgemmPixels {
-    const void *const *rows; /* [taps][count] */
-    uint64_t taps, channels;
+    const void *const *rows; /* [taps][row_step]: these rows first */
+    uint64_t row_step, taps, channels;
     uint32_t count;
     const void *weights; /* [taps][channels] */
     void *y;
@@ -167,6 +172,7 @@ typedef struct IgemmBlock {
     const float *x;
     const void *weights;
     float *y;
+    const Epilogue *epilogue; /* a bias and an activation; NULL: nothing */
 } IgemmBlock;
 
 void igemm_multiply(const IgemmBlock *block, IsaLevel level);
@@ -174,6 +180,10 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 /* By channel, of float: depth is 1, columns are channels, and weights [taps][columns]; column n is of
  * what lies n elements behind a row's address. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
+
+/* The same of all its rows in the calling thread; `table` has room for IGEMM_PIXELS_FOUND addresses of
+ * each tap. */
+void igemm_channels_block(const Igemm *igemm, IsaLevel level, const void **table);
 
 /* The epilogue's bounds; of bytes they are within the type less its zero point. */
 void igemm_bounds(const Igemm *igemm, float *low, float *high);

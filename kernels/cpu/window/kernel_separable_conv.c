@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* SeparableConvLast: a convolution by channel of channels-last data, with the products of each pixel's
+ * channels before it, that expand them, and behind it, that mix them; one of both may be absent. What
+ * is between are the largest values of such networks, and as tensors they would leave the cache: here
+ * they are made a band of rows at a time and read while they are there. A thread has bands of its own;
+ * expanded rows that two bands see are kept from one to the next. Sums are those of the convolutions
+ * one by one, to the bit. */
+#include <string.h>
+
+#include "conv_last.h"
+#include "fused_operands.h"
+#include "igemm.h"
+#include "kernel_functions.h"
+#include "kernel_parts.h"
+
+enum { INPUT_X, INPUT_W, INPUT_B, INPUT_V, INPUT_C, INPUT_U, INPUT_D, INPUT_Z };
+
+enum { BAND_BYTES = 384 << 10 }; /* of a band's rows: in the second-level cache with all else */
+
+/* A product of each pixel's channels. */
+typedef struct Product {
+    bool is_there;
+    uint64_t depth, columns;
+    WeightLayout layout;
+    const void *weights; /* packed; NULL: in every run */
+    Epilogue epilogue;
+} Product;
+
+typedef struct SeparableConv {
+    Window window; /* of the convolution by channel */
+    WindowAxis axes[CONV_LAST_RANK];
+    IsaLevel level;
+    uint64_t images, channels; /* channels: of the convolution */
+    Product before, behind;
+    WeightLayout layout;
+    const void *taps;  /* packed; NULL: in every run */
+    const float *zero; /* [channels], for padding */
+    Epilogue epilogue;
+} SeparableConv;
+
+/* ---- getting ready --------------------------------------------------------------------------- */
+
+static bool is_vector(const KernelTensor *tensor, uint64_t count) {
+    return !tensor || (tensor->rank == 1 && tensor->count == count);
+}
+
+/* The product by operand `weights` of so many channels. */
+static bool make_product(KernelCall *call, Product *product, uint32_t weights, int64_t depth) {
+    const KernelTensor *w = kernel_input(call, weights);
+    *product = (Product){.is_there = w != NULL};
+    if (!w) return true;
+    if (w->rank != 4 || w->dims[1] != depth || w->dims[2] != 1 || w->dims[3] != 1)
+        return kernel_fail(call, "weights have another shape than (columns, channels, 1, 1)");
+    if (depth > IGEMM_BLOCK_DEPTH) /* fuse-separable makes none */
+        return kernel_fail(call, "%lld channels are too many", (long long)depth);
+    product->depth = (uint64_t)depth;
+    product->columns = (uint64_t)w->dims[0];
+    return is_vector(kernel_input(call, weights + 1), product->columns) ||
+           kernel_fail(call, "a bias has another shape than its product");
+}
+
+static bool check_residual(KernelCall *call, const SeparableConv *conv) {
+    const KernelTensor *z = kernel_input(call, INPUT_Z), *y = &call->outputs[0];
+    bool same = !z || (conv->behind.is_there && z->rank == y->rank);
+    for (uint32_t i = 0; z && same && i < z->rank; i++) same = z->dims[i] == y->dims[i];
+    return same || kernel_fail(call, "Z has another shape than Y");
+}
+
+static bool check_conv(KernelCall *call, SeparableConv *conv) {
+    const KernelTensor *x = &call->inputs[INPUT_X], *w = &call->inputs[INPUT_W];
+    const KernelTensor *y = &call->outputs[0];
+    const int64_t channels = w->dims[0];
+    if (w->dims[1] != 1 || conv->window.groups != (uint64_t)channels)
+        return kernel_fail(call, "the convolution is not by channel");
+    if (!is_vector(kernel_input(call, INPUT_B), (uint64_t)channels))
+        return kernel_fail(call, "B has another shape than (M)");
+    if (!make_product(call, &conv->before, INPUT_V, x->dims[3]) ||
+        !make_product(call, &conv->behind, INPUT_U, channels))
+        return false;
+    const uint64_t seen = conv->before.is_there ? conv->before.columns : (uint64_t)x->dims[3];
+    const uint64_t made = conv->behind.is_there ? conv->behind.columns : (uint64_t)channels;
+    if (seen != (uint64_t)channels || y->dims[0] != x->dims[0] || (uint64_t)y->dims[3] != made)
+        return kernel_fail(call, "the operands' channels do not fit together");
+    return check_residual(call, conv);
+}
+
+static WeightLayout product_layout(const SeparableConv *conv, const Product *product) {
+    const IgemmWeights weights = {.taps = 1,
+                                  .depth = product->depth,
+                                  .columns = product->columns,
+                                  .row = 1,
+                                  .column = product->depth};
+    return igemm_layout(&weights, conv->level);
+}
+
+static bool conv_make(KernelCall *call, SeparableConv *conv) {
+    const WindowAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[INPUT_X], *w = &call->inputs[INPUT_W];
+    if (x->rank != 4) return kernel_fail(call, "data of rank %u", x->rank);
+    if (!window_make(call, attrs, w, &conv->window) || !check_conv(call, conv) ||
+        !fused_read_activation(call, &attrs->act, &conv->epilogue) ||
+        !fused_read_activation(call, &attrs->inner, &conv->before.epilogue) ||
+        !fused_read_activation(call, &attrs->outer, &conv->behind.epilogue))
+        return false;
+    memcpy(conv->axes, conv->window.axes, sizeof conv->axes);
+    conv->level = kernel_isa(call);
+    conv->images = (uint64_t)x->dims[0];
+    conv->channels = (uint64_t)w->dims[0];
+    conv->before.layout = product_layout(conv, &conv->before);
+    conv->behind.layout = product_layout(conv, &conv->behind);
+    conv->layout = igemm_channels_layout(conv->window.taps, conv->channels);
+    return true;
+}
+
+static const void *share(KernelCall *call, uint32_t i, const WeightLayout *layout) {
+    if (!kernel_is_constant(call, i) || !call->inputs[i].present || !call->inputs[i].count)
+        return NULL;
+    const void *packed = kernel_weights(call, i, layout);
+    if (packed) kernel_set_unread(call, i);
+    return packed;
+}
+
+static KernelReady make_separable_conv(KernelCall *call) {
+    SeparableConv *conv = kernel_keep(call, sizeof *conv);
+    if (!conv) return KERNEL_DECLINED;
+    call->prepared = conv;
+    if (!conv_make(call, conv)) return KERNEL_FAILED;
+    conv->zero = kernel_keep(call, (conv->channels + 1) * sizeof(float));
+    if (!conv->zero) return KERNEL_DECLINED;
+    conv->taps = share(call, INPUT_W, &conv->layout);
+    conv->before.weights = share(call, INPUT_V, &conv->before.layout);
+    conv->behind.weights = share(call, INPUT_U, &conv->behind.layout);
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_separable_conv = {make_separable_conv, NULL};
+
+/* ---- bands ----------------------------------------------------------------------------------- */
+
+typedef struct Job {
+    const SeparableConv *conv; /* its weights are packed */
+    const float *x;
+    float *y;
+    uint64_t band;        /* most result rows of one */
+    uint64_t seen, mixed; /* floats that a lane has for what is before and behind the convolution */
+    uint64_t table;       /* addresses of a lane */
+    float *space;         /* [lanes][seen + mixed] */
+    const void **tables;
+} Job;
+
+/* What a lane has of an image: expanded rows [first, end), and a result of the convolution. */
+typedef struct Band {
+    uint64_t image;
+    int64_t first, end;
+    float *seen, *mixed;
+    const void **table;
+} Band;
+
+/* Products of so many pixels, a block of rows at a time. */
+static void multiply(const SeparableConv *conv, const Product *p, IgemmBlock pixels) {
+    const uint64_t rows = pixels.rows;
+    Epilogue epilogue = p->epilogue;
+    for (uint64_t i = 0; i < rows; i += pixels.rows) {
+        const uint64_t left = rows - i;
+        const IgemmBlock block = {.rows = left < IGEMM_BLOCK_ROWS ? left : IGEMM_BLOCK_ROWS,
+                                  .depth = p->depth,
+                                  .columns = p->columns,
+                                  .x = pixels.x + i * p->depth,
+                                  .weights = p->weights,
+                                  .y = pixels.y + i * p->columns,
+                                  .epilogue = &epilogue};
+        igemm_multiply(&block, conv->level);
+        if (epilogue.residual) epilogue.residual += block.rows * epilogue.residual_row;
+        pixels.rows = block.rows;
+    }
+}
+
+/* Expanded rows [first, end): of those that are there the memory moves, the others are made. */
+static void fill_band(const Job *job, Band *band, int64_t first, int64_t end) {
+    const SeparableConv *conv = job->conv;
+    const uint64_t width = (uint64_t)conv->axes[1].in, row = width * conv->channels;
+    int64_t at = first; /* the first that is to be made */
+    if (first < band->end) {
+        memmove(band->seen, band->seen + (uint64_t)(first - band->first) * row,
+                (uint64_t)(band->end - first) * row * sizeof(float));
+        at = band->end;
+    }
+    const uint64_t from = band->image * conv->window.in + (uint64_t)at * width;
+    if (at < end)
+        multiply(conv, &conv->before,
+                 (IgemmBlock){.rows = (uint64_t)(end - at) * width,
+                              .x = job->x + from * conv->before.depth,
+                              .y = band->seen + (uint64_t)(at - first) * row});
+    band->first = first;
+    band->end = at < end ? end : at;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The convolution's rows [from, to) into y. */
+static void convolve(const Job *job, Band *band, int64_t from, int64_t to, float *result) {
+    const SeparableConv *conv = job->conv;
+    const WindowAxis *y = &conv->axes[0], *x = &conv->axes[1];
+    const int64_t top = from * y->stride - y->begin;
+    const int64_t bottom = (to - 1) * y->stride - y->begin + (y->taps - 1) * y->dilation + 1;
+    const int64_t first = least(most(top, 0), y->in), end = most(least(bottom, y->in), first);
+    const uint64_t row = (uint64_t)x->in * conv->channels;
+    const float *seen =
+        job->x + band->image * conv->window.in * conv->channels + (uint64_t)first * row;
+    if (conv->before.is_there) {
+        fill_band(job, band, first, end);
+        seen = band->seen;
+    }
+    WindowAxis axes[CONV_LAST_RANK] = {*y, *x};
+    axes[0].in = end - first;
+    axes[0].out = to - from;
+    axes[0].begin = first - top;
+    Window window = conv->window;
+    window.axes = axes;
+    window.in = (uint64_t)(axes[0].in * x->in);
+    window.out = (uint64_t)(axes[0].out * x->out);
+    const ConvPixels pixels = {&window, (const char *)seen, conv->zero,
+                               conv->channels * sizeof(float)};
+    const Igemm product = {.rows = window.out,
+                           .taps = window.taps,
+                           .depth = 1,
+                           .columns = conv->channels,
+                           .find = conv_pixels_find,
+                           .source = &pixels,
+                           .weights = conv->taps,
+                           .y = result,
+                           .y_row = conv->channels,
+                           .epilogue = &conv->epilogue};
+    igemm_channels_block(&product, conv->level, band->table);
+}
+
+static void run_band(const Job *job, Band *band, int64_t from, int64_t to) {
+    const SeparableConv *conv = job->conv;
+    const uint64_t width = (uint64_t)conv->axes[1].out;
+    const uint64_t place = band->image * conv->window.out + (uint64_t)from * width;
+    if (!conv->behind.is_there) {
+        convolve(job, band, from, to, job->y + place * conv->channels);
+        return;
+    }
+    Product behind = conv->behind;
+    convolve(job, band, from, to, band->mixed);
+    if (behind.epilogue.residual) behind.epilogue.residual += place * behind.columns;
+    multiply(conv, &behind,
+             (IgemmBlock){.rows = (uint64_t)(to - from) * width,
+                          .x = band->mixed,
+                          .y = job->y + place * behind.columns});
+}
+
+/* Result rows, counted through all images. */
+static void run_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const Job *job = data;
+    const uint64_t high = (uint64_t)job->conv->axes[0].out;
+    float *space = job->space + lane * (job->seen + job->mixed);
+    Band band = {
+        .seen = space, .mixed = space + job->seen, .table = job->tables + lane * job->table};
+    for (uint64_t row = first, count; row < end; row += count) {
+        const uint64_t from = row % high, left = high - from < end - row ? high - from : end - row;
+        if (row == first || from == 0) { /* nothing is there of another image */
+            band.image = row / high;
+            band.first = band.end = 0;
+        }
+        count = left < job->band ? left : job->band;
+        run_band(job, &band, (int64_t)from, (int64_t)(from + count));
+    }
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Rows that so many result rows see. */
+static uint64_t rows_seen(const WindowAxis *y, uint64_t results) {
+    const uint64_t span = (uint64_t)((y->taps - 1) * y->dilation) + 1;
+    const uint64_t seen = (results - 1) * (uint64_t)y->stride + span;
+    return seen < (uint64_t)y->in ? seen : (uint64_t)y->in;
+}
+
+/* Floats of a band of so many result rows, before and behind the convolution. */
+static void size_band(Job *job, uint64_t rows) {
+    const SeparableConv *conv = job->conv;
+    const WindowAxis *y = &conv->axes[0], *x = &conv->axes[1];
+    job->band = rows;
+    job->seen = conv->before.is_there ? rows_seen(y, rows) * (uint64_t)x->in * conv->channels : 0;
+    job->mixed = conv->behind.is_there ? rows * (uint64_t)x->out * conv->channels : 0;
+}
+
+static double work_of(const SeparableConv *conv) {
+    const double in = (double)conv->images * (double)conv->window.in;
+    const double out = (double)conv->images * (double)conv->window.out;
+    const Product *a = &conv->before, *b = &conv->behind;
+    return in * (double)a->depth * (double)a->columns / 4 +
+           out * (double)b->depth * (double)b->columns / 4 +
+           out * (double)conv->channels * (double)conv->window.taps;
+}
+
+static bool run(KernelCall *call, Job *job) {
+    const SeparableConv *conv = job->conv;
+    const uint64_t rows = conv->images * (uint64_t)conv->axes[0].out;
+    const unsigned threads = kernel_work_threads(call, work_of(conv), rows);
+    size_band(job, 1);
+    for (uint64_t band = 2; band <= (uint64_t)conv->axes[0].out; band++) {
+        const Job smaller = *job;
+        size_band(job, band);
+        if ((job->seen + job->mixed) * sizeof(float) <= BAND_BYTES) continue;
+        *job = smaller;
+        break;
+    }
+    job->table = conv->window.taps * IGEMM_PIXELS_FOUND;
+    job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * kernel_threads(call) *
+                                            sizeof *job->space);
+    job->tables = kernel_workspace(call, job->table * kernel_threads(call) * sizeof *job->tables);
+    if (!job->space || !job->tables) return false;
+    kernel_run_parts(call->workers, (KernelCut){rows, 1, threads}, run_rows, job);
+    return true;
+}
+
+/* False with the error set past the memory budget. */
+static bool pack(KernelCall *call, uint32_t i, const WeightLayout *layout, const void **weights) {
+    if (*weights) return true;
+    void *packed = kernel_workspace(call, weight_layout_size(layout));
+    if (packed) weight_layout_pack(layout, call->inputs[i].data, packed);
+    *weights = packed;
+    return packed != NULL;
+}
+
+static const float *data_of(const KernelCall *call, uint32_t i) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    return tensor ? tensor->data : NULL;
+}
+
+bool kernel_separable_conv(KernelCall *call) {
+    SeparableConv conv = *(const SeparableConv *)call->prepared;
+    Product *before = &conv.before, *behind = &conv.behind;
+    if (call->outputs[0].count == 0) return true;
+    if (!conv.window.in || !conv.window.taps || !conv.channels ||
+        (before->is_there && !before->depth))
+        return kernel_fail(call, "data or weights are empty");
+    if (!pack(call, INPUT_W, &conv.layout, &conv.taps) ||
+        (before->is_there && !pack(call, INPUT_V, &before->layout, &before->weights)) ||
+        (behind->is_there && !pack(call, INPUT_U, &behind->layout, &behind->weights)))
+        return false;
+    conv.window.axes = conv.axes;
+    conv.epilogue.bias = data_of(call, INPUT_B);
+    before->epilogue.bias = data_of(call, INPUT_C);
+    behind->epilogue.bias = data_of(call, INPUT_D);
+    behind->epilogue.residual = data_of(call, INPUT_Z);
+    behind->epilogue.residual_row = behind->columns;
+    Job job = {.conv = &conv, .x = call->inputs[INPUT_X].data, .y = call->outputs[0].data};
+    return run(call, &job);
+}

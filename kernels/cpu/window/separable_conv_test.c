@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/* SeparableConvLast against its convolutions one by one: the same bits, whatever is absent, for random
+ * windows, sizes and numbers of threads; and what does not fit together is refused. */
+#include "kernel_case_test.h"
+
+#include "workers.h"
+
+enum { RANK = 4 };
+
+static uint32_t state = 1;
+static int64_t below(int64_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (int64_t)(((uint64_t)state * (uint64_t)end) >> 32);
+}
+
+typedef struct Shape {
+    int64_t images, depth, channels, columns; /* of X, of the convolution, and behind it */
+    int64_t in[2], out[2], taps[2], strides[2], dilations[2], pads[4];
+    bool before, behind, biases, residual, constant;
+    const char *act[3]; /* before, of the convolution, behind */
+} Shape;
+
+static Shape random_shape(void) {
+    static const char *const activations[] = {"", "Relu", "HardSwish", "Clip"};
+    Shape s = {.images = 1 + below(3),
+               .depth = 1 + below(below(8) ? 70 : 1024),
+               .channels = 1 + below(100),
+               .columns = 1 + below(70)};
+    const int64_t parts = below(4);
+    s.before = parts != 0;
+    s.behind = parts != 1;
+    s.biases = below(2);
+    s.residual = s.behind && below(2);
+    s.constant = below(2);
+    if (!s.before) s.depth = s.channels;
+    for (uint32_t i = 0; i < 2; i++) {
+        s.taps[i] = 1 + below(5);
+        s.strides[i] = 1 + below(3);
+        s.dilations[i] = 1 + below(2);
+        s.pads[i] = below(6);
+        s.pads[i + 2] = below(6);
+        s.in[i] = (s.taps[i] - 1) * s.dilations[i] + 1 + below(30);
+        s.out[i] = (s.in[i] + s.pads[i] + s.pads[i + 2] - (s.taps[i] - 1) * s.dilations[i] - 1) /
+                       s.strides[i] +
+                   1;
+    }
+    for (int i = 0; i < 3; i++) s.act[i] = activations[below(4)];
+    return s;
+}
+
+typedef struct Data {
+    float *x, *w, *b, *v, *c, *u, *d, *z;
+} Data;
+
+static float *numbers(Arena *arena, int64_t count) {
+    float *items = ARENA_ARRAY(arena, float, (uint64_t)count);
+    for (int64_t i = 0; i < count; i++) items[i] = (float)below(1 << 16) / 32768 - 1;
+    return items;
+}
+
+static Data random_data(Arena *arena, const Shape *s) {
+    const int64_t out = s->images * s->out[0] * s->out[1];
+    return (Data){.x = numbers(arena, s->images * s->in[0] * s->in[1] * s->depth),
+                  .w = numbers(arena, s->channels * s->taps[0] * s->taps[1]),
+                  .b = numbers(arena, s->channels),
+                  .v = numbers(arena, s->channels * s->depth),
+                  .c = numbers(arena, s->channels),
+                  .u = numbers(arena, s->columns * s->channels),
+                  .d = numbers(arena, s->columns),
+                  .z = numbers(arena, out * s->columns)};
+}
+
+static void set_ints(KernelCase *c, const char *name, const int64_t *items, uint32_t count) {
+    case_attr(c, name, (PlainAttr){.kind = PLAIN_INTS, .count = count, .v.ints = items});
+}
+
+static void set_window(KernelCase *c, const Shape *s) {
+    set_ints(c, "strides", s->strides, 2);
+    set_ints(c, "dilations", s->dilations, 2);
+    set_ints(c, "pads", s->pads, 4);
+    case_int(c, "group", s->channels);
+}
+
+static void set_activation(KernelCase *c, const char *name, const char *params, const char *value) {
+    static const float bounds[] = {-0.25F, 0.5F};
+    case_text(c, name, value);
+    if (strcmp(value, "Clip") == 0)
+        case_attr(c, params, (PlainAttr){.kind = PLAIN_FLOATS, .count = 2, .v.floats = bounds});
+}
+
+static void take(KernelCase *c, uint32_t rank, const int64_t *dims, const float *data) {
+    if (data)
+        case_in(c, DTYPE_FLOAT, rank, dims, data);
+    else
+        case_omit(c);
+}
+
+/* A ConvLast with its weights, bias and residual (or NULL); its case stays. */
+typedef struct Step {
+    const int64_t *x, *w, *y;
+    const float *data[4];
+    const char *activation;
+    const Shape *window; /* NULL: of single pixels */
+} Step;
+
+static const float *run_step(KernelCase *c, const Step *step) {
+    case_begin_in(c, "demi.fused", "ConvLast", 1);
+    take(c, RANK, step->x, step->data[0]);
+    take(c, RANK, step->w, step->data[1]);
+    take(c, 1, step->w, step->data[2]);
+    take(c, RANK, step->y, step->data[3]);
+    case_out(c, DTYPE_FLOAT, RANK, step->y);
+    if (step->window) set_window(c, step->window);
+    set_activation(c, "activation", "activation_params", step->activation);
+    if (!case_run(c)) fail_msg("%s", c->err.what);
+    return c->outputs[0].data;
+}
+
+/* All dims of a shape. */
+typedef struct Dims {
+    int64_t x[RANK], e[RANK], f[RANK], y[RANK], w[RANK], v[RANK], u[RANK];
+} Dims;
+
+static Dims dims_of(const Shape *s) {
+    return (Dims){.x = {s->images, s->in[0], s->in[1], s->depth},
+                  .e = {s->images, s->in[0], s->in[1], s->channels},
+                  .f = {s->images, s->out[0], s->out[1], s->channels},
+                  .y = {s->images, s->out[0], s->out[1], s->behind ? s->columns : s->channels},
+                  .w = {s->channels, 1, s->taps[0], s->taps[1]},
+                  .v = {s->channels, s->depth, 1, 1},
+                  .u = {s->columns, s->channels, 1, 1}};
+}
+
+static void begin_whole(KernelCase *c, const Shape *s, const Dims *d, const Data *data) {
+    case_begin_in(c, "demi.fused", "SeparableConvLast", 1);
+    take(c, RANK, d->x, data->x);
+    take(c, RANK, d->w, data->w);
+    take(c, 1, d->w, s->biases ? data->b : NULL);
+    take(c, RANK, d->v, s->before ? data->v : NULL);
+    take(c, 1, d->v, s->before && s->biases ? data->c : NULL);
+    take(c, RANK, d->u, s->behind ? data->u : NULL);
+    take(c, 1, d->u, s->behind && s->biases ? data->d : NULL);
+    take(c, RANK, d->y, s->residual ? data->z : NULL);
+    case_out(c, DTYPE_FLOAT, RANK, d->y);
+    set_window(c, s);
+    set_activation(c, "activation", "activation_params", s->act[1]);
+    set_activation(c, "inner_activation", "inner_params", s->act[0]);
+    set_activation(c, "outer_activation", "outer_params", s->act[2]);
+}
+
+static void compare(const Shape *s, const Dims *d, const Data *data, Workers *workers) {
+    static const bool constants[8] = {false, true, true, true, true, true, true, false};
+    KernelCase before, conv, behind, whole;
+    const float *have = data->x;
+    if (s->before)
+        have = run_step(&before, &(Step){d->x,
+                                         d->v,
+                                         d->e,
+                                         {have, data->v, s->biases ? data->c : NULL, NULL},
+                                         s->act[0],
+                                         NULL});
+    have = run_step(
+        &conv,
+        &(Step){d->e, d->w, d->f, {have, data->w, s->biases ? data->b : NULL, NULL}, s->act[1], s});
+    if (s->behind)
+        have = run_step(&behind, &(Step){d->f,
+                                         d->u,
+                                         d->y,
+                                         {have, data->u, s->biases ? data->d : NULL,
+                                          s->residual ? data->z : NULL},
+                                         s->act[2],
+                                         NULL});
+    begin_whole(&whole, s, d, data);
+    whole.call.workers = workers;
+    if (s->constant) whole.call.constant = constants;
+    if (!case_run(&whole)) fail_msg("%s", whole.err.what);
+    assert_memory_equal(whole.outputs[0].data, have, whole.outputs[0].count * sizeof(float));
+    case_end(&whole);
+    if (s->behind) case_end(&behind);
+    case_end(&conv);
+    if (s->before) case_end(&before);
+}
+
+static void test_same_bits(void **unused) {
+    (void)unused;
+    MemTrap trap;
+    Arena threads;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&threads, &trap);
+    Workers *workers = workers_new(&threads, 3);
+    for (int i = 0; i < 300; i++) {
+        const Shape s = random_shape();
+        const Dims d = dims_of(&s);
+        Arena arena;
+        arena_init(&arena, &trap);
+        const Data data = random_data(&arena, &s);
+        compare(&s, &d, &data, i % 2 ? workers : NULL);
+        arena_free(&arena);
+    }
+    arena_free(&threads);
+}
+
+/* Each dim of each operand, made another one. */
+static void test_refused(void **unused) {
+    (void)unused;
+    const Shape s = {.images = 2,
+                     .depth = 3,
+                     .channels = 5,
+                     .columns = 7,
+                     .in = {6, 6},
+                     .out = {4, 4},
+                     .taps = {3, 3},
+                     .strides = {1, 1},
+                     .dilations = {1, 1},
+                     .before = true,
+                     .behind = true,
+                     .biases = true,
+                     .residual = true,
+                     .act = {"", "", ""}};
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const Dims right = dims_of(&s);
+    const Data data = random_data(&arena, &s);
+    for (uint32_t operand = 0; operand < 9; operand++)
+        for (uint32_t axis = 0; axis < RANK; axis++) {
+            KernelCase c;
+            begin_whole(&c, &s, &right, &data);
+            KernelTensor *t = operand < 8 ? &c.inputs[operand] : &c.outputs[0];
+            if (axis >= t->rank) {
+                case_end(&c);
+                continue;
+            }
+            ((int64_t *)(uintptr_t)t->dims)[axis]--;
+            assert_false(case_run(&c));
+            assert_true(c.err.what[0]);
+            case_end(&c);
+        }
+    arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
