@@ -374,35 +374,65 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
-    const void **tables;   /* [lanes][taps * IGEMM_PIXELS] */
+    const void **tables;   /* [lanes][table_size] */
 } ChannelsJob;
+
+bool igemm_has_lines(IgemmSteps steps) {
+    return (steps.taps == 3 || steps.taps == 5) && (steps.step == 1 || steps.step == 2);
+}
+
+/* Pixels of a line whose addresses are found at once. */
+static uint32_t line_columns(IgemmSteps steps) {
+    return (IGEMM_LINE - 1) * steps.step + steps.taps;
+}
+
+/* Addresses that a lane needs. */
+static uint64_t table_size(const Igemm *g) {
+    if (!g->lines) return g->taps * IGEMM_PIXELS;
+    return g->taps / g->lines->steps.taps * line_columns(g->lines->steps);
+}
+
+/* From `row` on, how many outputs are computed together. */
+static uint64_t together(const Igemm *g, uint64_t row, uint64_t end) {
+    if (!g->lines) return least(IGEMM_PIXELS, end - row);
+    return least(least(IGEMM_LINE, end - row), g->lines->outputs - row % g->lines->outputs);
+}
+
+static void run_pixels(const ChannelsJob *job, const void **table, uint64_t row, uint32_t count) {
+    const Igemm *g = job->g;
+    const Epilogue *e = g->epilogue;
+    const IgemmPixels pixels = {
+        .rows = table,
+        .taps = g->taps,
+        .channels = g->columns,
+        .count = count,
+        .weights = g->weights,
+        .y = (float *)g->y + row * g->y_row,
+        .y_row = g->y_row,
+        .bias = e ? e->bias : NULL,
+        .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
+        .z_row = e ? e->residual_row : 0,
+        .low = job->bounds.low,
+        .high = job->bounds.high,
+    };
+    if (g->lines) {
+        g->lines->find(g->source, row, line_columns(g->lines->steps), table);
+        job->isa->line(&pixels, g->lines->steps);
+    } else {
+        g->find(g->source, row, count, table);
+        job->isa->pixels(&pixels);
+    }
+    const EpilogueBlock block = {
+        .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
+    run_rest(&job->bounds, &block);
+}
 
 static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const ChannelsJob *job = data;
-    const Igemm *g = job->g;
-    const Epilogue *e = g->epilogue;
-    const void **table = job->tables + lane * g->taps * IGEMM_PIXELS;
+    const void **table = job->tables + lane * table_size(job->g);
     for (uint64_t row = first, count; row < end; row += count) {
-        count = least(IGEMM_PIXELS, end - row);
-        g->find(g->source, row, (uint32_t)count, table);
-        const IgemmPixels pixels = {
-            .rows = table,
-            .taps = g->taps,
-            .channels = g->columns,
-            .count = (uint32_t)count,
-            .weights = g->weights,
-            .y = (float *)g->y + row * g->y_row,
-            .y_row = g->y_row,
-            .bias = e ? e->bias : NULL,
-            .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
-            .z_row = e ? e->residual_row : 0,
-            .low = job->bounds.low,
-            .high = job->bounds.high,
-        };
-        job->isa->pixels(&pixels);
-        const EpilogueBlock block = {
-            .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
-        run_rest(&job->bounds, &block);
+        count = together(job->g, row, end);
+        run_pixels(job, table, row, (uint32_t)count);
     }
 }
 
@@ -410,12 +440,12 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {
         .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
-    const uint64_t table = g->taps * IGEMM_PIXELS * sizeof *job.tables;
+    const uint64_t table = table_size(g) * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
-    kernel_run_parts(call->workers, (KernelCut){g->rows, IGEMM_PIXELS, threads}, run_channels,
-                     &job);
+    const uint32_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;
+    kernel_run_parts(call->workers, (KernelCut){g->rows, unit, threads}, run_channels, &job);
     return true;
 }

@@ -23,6 +23,8 @@
 #include "weight_layout.h"
 
 enum { IGEMM_ROWS_MOST = 12, IGEMM_VECS_MOST = 4, IGEMM_PIXELS = 4 };
+/* Pixels in a line that are computed together, and most of its taps. */
+enum { IGEMM_LINE = 8, IGEMM_LINE_TAPS = 5 };
 
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
 typedef enum IgemmKind {
@@ -98,6 +100,11 @@ typedef struct IgemmPixels {
     float low, high;
 } IgemmPixels;
 
+/* How taps lie in a line of pixels: `taps` side by side, those of the next output `step` further. */
+typedef struct IgemmSteps {
+    uint32_t taps, step;
+} IgemmSteps;
+
 /* What an instruction set has. A tile of v vectors has at most most[v - 1] rows, and there are
  * panels of up to `vecs` vectors. */
 typedef struct IgemmIsa {
@@ -105,6 +112,9 @@ typedef struct IgemmIsa {
     uint32_t most[IGEMM_VECS_MOST];
     IgemmTileFunction *const *tiles[IGEMM_VECS_MOST]; /* [vectors - 1][rows - 1] */
     void (*pixels)(const IgemmPixels *pixels);
+    /* The same of up to IGEMM_LINE outputs in a line. For each row of taps, rows has the addresses of
+     * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3 or 5 taps and steps of 1 or 2. */
+    void (*line)(const IgemmPixels *pixels, IgemmSteps steps);
 } IgemmIsa;
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind);
@@ -140,6 +150,18 @@ void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
 /* Where rows [first, first + count) lie: to[t * count + i], for all taps. */
 typedef void IgemmFind(const void *source, uint64_t first, uint32_t count, const void **to);
 
+/* Outputs side by side: each `outputs` are a line, and see lines of pixels. `find` gives what those
+ * from `first` on in a line see: to[r * columns + j], columns as in IgemmIsa.line, for each row r of
+ * taps. */
+typedef struct IgemmLines {
+    uint64_t outputs;
+    IgemmSteps steps;
+    void (*find)(const void *source, uint64_t first, uint32_t columns, const void **to);
+} IgemmLines;
+
+/* Whether there are kernels for such lines. */
+bool igemm_has_lines(IgemmSteps steps);
+
 typedef struct Igemm {
     IgemmKind kind;
     uint64_t rows, taps, depth, columns; /* taps and depth (in words) at least 1 */
@@ -152,6 +174,7 @@ typedef struct Igemm {
                                  Of bytes: bounds alone */
     const IgemmScale *scale;  /* of bytes */
     bool is_signed;           /* rows are int8, where that is for who reads them to know */
+    const IgemmLines *lines;  /* by channel: how outputs lie in lines; NULL: anyhow */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with

@@ -164,6 +164,17 @@ static const float *row_window(KernelCall *call, const ConvLast *conv, RowWindow
     return job.to;
 }
 
+/* Depthwise: taps that lie side by side are those of neighbouring outputs, too. */
+static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm *product) {
+    const WindowAxis *x = &conv->axes[conv->window.rank - 1];
+    IgemmLines lines = {.outputs = (uint64_t)x->out, .find = conv_line_find};
+    if (x->dilation == 1 && x->taps <= IGEMM_LINE_TAPS && x->stride <= x->taps) {
+        lines.steps = (IgemmSteps){(uint32_t)x->taps, (uint32_t)x->stride};
+        if (igemm_has_lines(lines.steps)) product->lines = &lines;
+    }
+    return igemm_channels(call, product, conv->level);
+}
+
 static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weights) {
     RowWindow rows;
     const uint64_t groups = conv->by_channel ? 1 : conv->window.groups;
@@ -185,7 +196,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
                      .y = call->outputs[0].data,
                      .y_row = conv->filters * conv->window.groups,
                      .epilogue = &epilogue};
-    if (conv->by_channel) return igemm_channels(call, &product, conv->level);
+    if (conv->by_channel) return run_by_channel(call, conv, &product);
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         pixels.x += conv->channels * sizeof(float);
