@@ -15,6 +15,7 @@
 
 enum {
     CACHE_LINE = 64,
+    APART = 64,     /* lanes that are kept from each other's processors: the first ones */
     SPINS = 1 << 11 /* looks at the ticket before a thread sleeps: some 30 us */
 };
 
@@ -22,6 +23,10 @@ typedef struct Lane {
     Workers *workers;
     unsigned number;
     pthread_t thread;
+    pthread_cond_t news;
+    atomic_int processor;  /* that it was on when it last slept or woke up; -1: none is known */
+    bool sleeps, confined; /* under the lock; confined: to less than `may_use`, until it is awake */
+    ProcessorSet may_use;
 } Lane;
 
 struct Workers {
@@ -43,7 +48,7 @@ struct Workers {
     alignas(CACHE_LINE) atomic_uint sleepers;
     atomic_bool caller_sleeps, ending;
     pthread_mutex_t lock;
-    pthread_cond_t news, done;
+    pthread_cond_t done;
 };
 
 static inline void spin(void) {
@@ -84,22 +89,51 @@ static bool do_task(Workers *w, unsigned lane) {
 
 /* ---- the threads ----------------------------------------------------------------------------- */
 
-static void sleep_until_news(Workers *w) {
+/* Where the lane may run, without the processors of the others, or at least the caller's. */
+static bool place_lane(const Lane *lane, ProcessorSet *set) {
+    const Workers *w = lane->workers;
+    const unsigned count = w->lanes < APART ? w->lanes : APART;
+    int others[APART];
+    for (unsigned i = 0; i < count; i++)
+        others[i] = i == lane->number ? -1 : atomic_load(&w->lane[i].processor);
+    return processors_without(set, others, count) || processors_without(set, others, 1);
+}
+
+/* Of a lane that sleeps; under the lock. */
+static void wake_apart(Lane *lane) {
+    if (!lane->confined && !processors_of(lane->thread, &lane->may_use)) return;
+    ProcessorSet set = lane->may_use;
+    if (place_lane(lane, &set) && processors_confine(lane->thread, &set)) lane->confined = true;
+}
+
+/* Awake, it may go where it might before. */
+static void set_free(Lane *lane) {
+    if (lane->confined) processors_confine(pthread_self(), &lane->may_use);
+    lane->confined = false;
+    atomic_store(&lane->processor, processors_here());
+}
+
+static void sleep_until_news(Lane *lane) {
+    Workers *w = lane->workers;
     pthread_mutex_lock(&w->lock);
+    lane->sleeps = true;
     atomic_fetch_add(&w->sleepers, 1);
-    while (!has_task(w) && !atomic_load(&w->ending)) pthread_cond_wait(&w->news, &w->lock);
+    while (!has_task(w) && !atomic_load(&w->ending)) pthread_cond_wait(&lane->news, &w->lock);
     atomic_fetch_sub(&w->sleepers, 1);
+    lane->sleeps = false;
+    set_free(lane);
     pthread_mutex_unlock(&w->lock);
 }
 
 static void *thread_main(void *data) {
-    const Lane *lane = data;
+    Lane *lane = data;
     Workers *w = lane->workers;
+    set_free(lane);
     while (!atomic_load(&w->ending)) {
         unsigned spins = 0;
         while (do_task(w, lane->number)) continue;
         while (spins < SPINS && !has_task(w) && !atomic_load(&w->ending)) spins++, spin();
-        if (spins == SPINS) sleep_until_news(w);
+        if (spins == SPINS) sleep_until_news(lane);
     }
     return NULL;
 }
@@ -108,18 +142,31 @@ static void end_threads(void *data) {
     Workers *w = data;
     pthread_mutex_lock(&w->lock);
     atomic_store(&w->ending, true);
-    pthread_cond_broadcast(&w->news);
+    for (unsigned i = 1; i <= w->made; i++) pthread_cond_signal(&w->lane[i].news);
     pthread_mutex_unlock(&w->lock);
     for (unsigned i = 1; i <= w->made; i++) pthread_join(w->lane[i].thread, NULL);
     pthread_cond_destroy(&w->done);
-    pthread_cond_destroy(&w->news);
+    for (unsigned i = 0; i < w->lanes; i++) pthread_cond_destroy(&w->lane[i].news);
     pthread_mutex_destroy(&w->lock);
+}
+
+static bool start_thread(Lane *lane) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) return false;
+    if (processors_of(pthread_self(), &lane->may_use)) {
+        ProcessorSet set = lane->may_use;
+        lane->confined = place_lane(lane, &set) && processors_confine_new(&attributes, &set);
+    }
+    const bool made = pthread_create(&lane->thread, &attributes, thread_main, lane) == 0;
+    pthread_attr_destroy(&attributes);
+    return made;
 }
 
 /* As many as can be had: with none, the caller does it all. */
 static void start_threads(Workers *w) {
     w->started = true;
     if (w->lanes == 1) return;
+    atomic_store(&w->lane[0].processor, processors_here());
     sigset_t all, kept;
     sigfillset(&all);
     /* Signals are the caller's: threads inherit the mask. But a fault is the thread's own, and where
@@ -129,12 +176,7 @@ static void start_threads(Workers *w) {
     sigdelset(&all, SIGFPE);
     sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_BLOCK, &all, &kept);
-    while (w->made + 1 < w->lanes) {
-        Lane *lane = &w->lane[w->made + 1];
-        *lane = (Lane){.workers = w, .number = w->made + 1};
-        if (pthread_create(&lane->thread, NULL, thread_main, lane) != 0) break;
-        w->made++;
-    }
+    while (w->made + 1 < w->lanes && start_thread(&w->lane[w->made + 1])) w->made++;
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
 }
 
@@ -151,8 +193,12 @@ static Workers *workers_alloc(Arena *arena, unsigned lanes) {
 Workers *workers_new(Arena *arena, unsigned lanes) {
     Workers *w = workers_alloc(arena, lanes);
     w->lane = ARENA_ARRAY(arena, Lane, w->lanes);
+    for (unsigned i = 0; i < w->lanes; i++) {
+        w->lane[i] = (Lane){.workers = w, .number = i};
+        atomic_init(&w->lane[i].processor, -1);
+        pthread_cond_init(&w->lane[i].news, NULL);
+    }
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->news, NULL);
     pthread_cond_init(&w->done, NULL);
     arena_defer(arena, end_threads, w);
     return w;
@@ -175,8 +221,15 @@ unsigned workers_lanes(const Workers *workers) {
 
 static void wake_sleepers(Workers *w, unsigned wanted) {
     if (atomic_load(&w->sleepers) == 0) return;
+    atomic_store(&w->lane[0].processor, processors_here());
     pthread_mutex_lock(&w->lock);
-    for (unsigned i = 0; i < wanted && i < w->made; i++) pthread_cond_signal(&w->news);
+    for (unsigned i = 1; i <= w->made && wanted; i++) {
+        Lane *lane = &w->lane[i];
+        if (!lane->sleeps) continue;
+        wake_apart(lane);
+        pthread_cond_signal(&lane->news);
+        wanted--;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 

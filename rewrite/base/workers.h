@@ -7,7 +7,9 @@
  * programs want the processors, no more is waited for than the tasks that were begun.
  *
  * A thread is made when the first job of more than one task comes, and ends with the arena. Between
- * jobs it looks for the next one for some microseconds, then sleeps.
+ * jobs it looks for the next one for some microseconds, then sleeps. Who wakes it up keeps it from
+ * the processors that it and the other threads are on: some systems put a thread beside the one that
+ * wakes it, though others are idle, and let it wait there for milliseconds.
  */
 #ifndef DEMI_BASE_WORKERS_H
 #define DEMI_BASE_WORKERS_H

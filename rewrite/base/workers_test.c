@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Workers: each task once, in its lane, and seen by the caller; jobs that follow one another
- * closely and with pauses; more threads than processors. */
+ * closely and with pauses; more threads than processors; which of these a thread may use stays as it
+ * was. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
+#include "processors.h"
 #include "workers.h"
 
 enum { TASKS = 300, LANES = 7 };
@@ -96,6 +99,46 @@ static void test_jobs_in_a_row(void **state) {
     arena_free(&arena);
 }
 
+typedef struct Places {
+    ProcessorSet may_use[3];
+    atomic_uint begun;
+} Places;
+
+/* Each in a thread of its own. */
+static void take_place(void *data, unsigned task, unsigned lane) {
+    Places *places = data;
+    (void)lane;
+    processors_of(pthread_self(), &places->may_use[task]);
+    atomic_fetch_add(&places->begun, 1);
+    while (atomic_load(&places->begun) < 3) nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
+}
+
+/* Who wakes a thread up chooses where, but not where it may go then. */
+static void test_processors(void **state) {
+    (void)state;
+    ProcessorSet mine, none = {{0}};
+    Arena arena;
+    arena_init(&arena, NULL);
+    Workers *workers = workers_new(&arena, 3);
+    assert_true(processors_of(pthread_self(), &mine));
+    for (int i = 0; i < 20; i++) {
+        Places places = {.begun = 0};
+        workers_run(workers, 3, take_place, &places);
+        for (int task = 0; task < 3; task++)
+            assert_memory_equal(&places.may_use[task], &mine, sizeof mine);
+        nanosleep(&(struct timespec){.tv_nsec = i % 2 * 1000000}, NULL); /* asleep, or not */
+    }
+    arena_free(&arena);
+    const int here = processors_here();
+    assert_true(here >= 0);
+    ProcessorSet rest = mine, without = mine;
+    without.words[here / 64] &= ~(1ul << (unsigned)here % 64);
+    const bool others = memcmp(&without, &none, sizeof none) != 0;
+    assert_int_equal(processors_without(&rest, &here, 1), others);
+    assert_memory_equal(&rest, others ? &without : &mine, sizeof rest);
+    assert_false(processors_without(&none, NULL, 0));
+}
+
 /* Task 0 waits for task 1: another thread has to wake up for it. */
 static void wait_for_another(void *data, unsigned task, unsigned lane) {
     atomic_bool *came = data;
@@ -136,9 +179,9 @@ static void test_ends_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_task_once), cmocka_unit_test(test_jobs_after_pauses),
-        cmocka_unit_test(test_jobs_in_a_row),  cmocka_unit_test(test_sleepers_wake_up),
-        cmocka_unit_test(test_ends_at_once),
+        cmocka_unit_test(test_each_task_once),   cmocka_unit_test(test_jobs_after_pauses),
+        cmocka_unit_test(test_jobs_in_a_row),    cmocka_unit_test(test_processors),
+        cmocka_unit_test(test_sleepers_wake_up), cmocka_unit_test(test_ends_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
