@@ -47,8 +47,9 @@ static const char *const lines[] = {
     "convert %0 -o - --quiet --to bfloat16 --io low",
     "check %0 --against %1",
     "opt %0 -o - --quiet --passes "
-    "infer-dtypes,infer-shapes,fuse-gelu,fold-affine,fuse-conv,fuse-attention,fuse-matmul,"
-    "join-products,fuse-layer-norm,fuse-kernel-casts,choose-layouts,lower-plan{fold=true}",
+    "infer-dtypes,infer-shapes,fuse-gelu,fuse-one-hot,fold-affine,fuse-conv,fuse-attention,"
+    "fuse-matmul,join-products,fuse-layer-norm,fuse-kernel-casts,choose-layouts,fuse-separable,"
+    "lower-plan{fold=true}",
     "show %0 --json",
     "compare %1 %0 --random 1 --quiet --threads 1 --memory 64M --time 5",
     "convert %0 -o - --quiet --parameters both --overflow clamp --verify-each",

@@ -30,8 +30,10 @@ from suite import runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
-          "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-quantized", "fuse-separable",
-          "fuse-tables", "gather-first", "join-products", "move-dequantize", "widen-values"]
+          "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-one-hot", "fuse-quantized",
+          "fuse-separable", "fuse-tables", "gather-first", "join-products", "move-dequantize",
+          "widen-values"]
+TURNING = {"choose-layouts", "fuse-separable"}  # turn data: that is more steps, if faster ones
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}
 FLOATS = {1, 10, 11, 16}
 TABLE = (4096, 256)
@@ -128,7 +130,7 @@ class Fusions(unittest.TestCase):
                     self.check(model)
 
     def test_steps_are_saved(self):
-        for name in PASSES[1:]:  # layouts save no steps
+        for name in [p for p in PASSES if p not in TURNING]:
             for title, model, fused in cases(name):
                 if not fused or "faithful" in title or "author" in title:
                     continue
@@ -191,6 +193,55 @@ class Fusions(unittest.TestCase):
                 self.assertEqual((want.dtype, want.shape), (got.dtype, got.shape))
                 self.assertEqual(want.tobytes(), got.tobytes())
             self.assertLess(library.c.demi_context_peak(runner.context), size / 2)
+
+    def test_shared_tables(self):
+        """A quantized table that a product reads, too, is not made of floats for the rows."""
+        random, (rows, width) = np.random.default_rng(4), TABLE
+        model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+            g (int64[n] i, float[m,{width}] v) => (float[n,{width}] a, float[m,{rows}] b)
+            <float c = {{0.05}}, uint8 o = {{128}}>
+            {{
+                x = DequantizeLinear <axis = 0> (t, s, z)
+                a = Gather (x, i)
+                q = QuantizeLinear (v, c, o)
+                d = DequantizeLinear (q, c, o)
+                g = Gemm <transB = 1> (d, x)
+                h = QuantizeLinear (g, c, o)
+                b = DequantizeLinear (h, c, o)
+            }}""")
+        for name, value in {"t": random.integers(-128, 128, TABLE, np.int8),
+                            "s": random.random(rows, np.float32) / 1000,
+                            "z": np.zeros(rows, np.int8)}.items():
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
+        data = model.SerializeToString()
+        plain = runtime.PlanRunner(library, library.compile(data, "faithful", keep_values=True))
+        plan = library.compile(data, "fast")
+        self.assertNotIn(f"float[{rows},{width}]", show(plan))
+        given = {"i": np.array([7, -1, 7]), "v": random.standard_normal((2, width), np.float32)}
+        want, got = plain.run(given), runtime.PlanRunner(library, plan).run(given)
+        self.assertEqual(want[0].tobytes(), got[0].tobytes())
+        self.assertLessEqual(np.max(np.abs(want[1] - got[1])), 0.0501)
+
+    def test_one_hot(self):
+        """Places far beyond the weights' rows pick zeros, and negative ones as they are counted."""
+        places = [0, 2, 3, 1, -1, -3, -4, 2**31 - 1, -2**31, 7]
+        w = np.random.default_rng(5).standard_normal((3, 20), np.float32)
+        for dtype, far in (("int32", []), ("int64", [2**40, -2**63, 2**63 - 1])):
+            x = np.array(places + far, dtype)
+            for shape, body in (((len(x), 1), "e = Equal (x, k) r = Cast <to = 1> (e)"),
+                                ((len(x), 1), "e = Equal (k, x) r = Cast <to = 1> (e)"),
+                                ((len(x),), "r = OneHot (x, d, v)")):
+                data = onnx_bytes(f"""<ir_version: 8, opset_import: ["" : 15]>
+                    g ({dtype}{list(shape)} x) => (float[{len(x)},20] y)
+                    <{dtype}[3] k = {{0, 1, 2}}, {dtype}[1] d = {{3}}, float[2] v = {{0, 1}},
+                     float[3,20] w = {{{", ".join(map(str, w.ravel()))}}}>
+                    {{ {body} y = MatMul (r, w) }}""")
+                plan = library.compile(data, "fast")
+                want, got = (runtime.PlanRunner(library, each).run({"x": x.reshape(shape)})[0]
+                             for each in (library.compile(data, "faithful"), plan))
+                self.assertIn("= Gather-", show(plan))
+                self.assertNotRegex(show(plan), "= (Equal|OneHot)-")
+                np.testing.assert_array_equal(got, want)
 
     def test_folding(self):
         """Constants are computed, but not what grows, is random, or fails."""

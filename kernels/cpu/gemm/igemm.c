@@ -375,16 +375,28 @@ typedef struct ChannelsJob {
     const Igemm *g;
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
-    const void **tables;   /* [lanes][taps * IGEMM_PIXELS_FOUND] */
+    const void **tables;   /* [lanes][table_size] */
 } ChannelsJob;
 
-/* Rows [row, row + count) of those that were found from `found` on. */
-static IgemmPixels pixels_at(const ChannelsJob *job, const void *const *found, uint64_t row,
-                             uint64_t count) {
+bool igemm_has_lines(IgemmSteps steps) {
+    return (steps.taps == 3 || steps.taps == 5) && (steps.step == 1 || steps.step == 2);
+}
+
+/* Pixels of a line whose addresses are found at once. */
+static uint32_t line_columns(IgemmSteps steps) {
+    return (IGEMM_LINE - 1) * steps.step + steps.taps;
+}
+
+uint64_t igemm_channels_table(const Igemm *g) {
+    if (!g->lines) return g->taps * IGEMM_PIXELS_FOUND;
+    return g->taps / g->lines->steps.taps * line_columns(g->lines->steps);
+}
+
+/* Rows [row, row + count). */
+static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t count) {
     const Igemm *g = job->g;
     const Epilogue *e = g->epilogue;
-    return (IgemmPixels){.rows = found,
-                         .taps = g->taps,
+    return (IgemmPixels){.taps = g->taps,
                          .channels = g->columns,
                          .count = (uint32_t)count,
                          .weights = g->weights,
@@ -397,23 +409,48 @@ static IgemmPixels pixels_at(const ChannelsJob *job, const void *const *found, u
                          .high = job->bounds.high};
 }
 
-static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    const ChannelsJob *job = data;
+static void finish_pixels(const ChannelsJob *job, const IgemmPixels *pixels) {
+    const EpilogueBlock block = {
+        .y = pixels->y, .y_row = pixels->y_row, .rows = pixels->count, .columns = pixels->channels};
+    run_rest(&job->bounds, &block);
+}
+
+static void run_lines(const ChannelsJob *job, uint64_t first, uint64_t end, const void **table) {
     const Igemm *g = job->g;
-    const void **table = job->tables + lane * g->taps * IGEMM_PIXELS_FOUND;
+    const IgemmLines *lines = g->lines;
+    for (uint64_t row = first, count; row < end; row += count) {
+        count = least(least(IGEMM_LINE, end - row), lines->outputs - row % lines->outputs);
+        IgemmPixels pixels = pixels_at(job, row, count);
+        pixels.rows = table;
+        lines->find(g->source, row, line_columns(lines->steps), table);
+        job->isa->line(&pixels, lines->steps);
+        finish_pixels(job, &pixels);
+    }
+}
+
+static void run_pixels(const ChannelsJob *job, uint64_t first, uint64_t end, const void **table) {
+    const Igemm *g = job->g;
     for (uint64_t from = first, found; from < end; from += found) {
         found = least(IGEMM_PIXELS_FOUND, end - from);
         g->find(g->source, from, (uint32_t)found, table);
         for (uint64_t i = 0, count; i < found; i += count) {
             count = least(IGEMM_PIXELS, found - i);
-            IgemmPixels pixels = pixels_at(job, table + i, from + i, count);
+            IgemmPixels pixels = pixels_at(job, from + i, count);
+            pixels.rows = table + i;
             pixels.row_step = found;
             job->isa->pixels(&pixels);
-            const EpilogueBlock block = {
-                .y = pixels.y, .y_row = g->y_row, .rows = count, .columns = g->columns};
-            run_rest(&job->bounds, &block);
+            finish_pixels(job, &pixels);
         }
     }
+}
+
+static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const ChannelsJob *job = data;
+    const void **table = job->tables + lane * igemm_channels_table(job->g);
+    if (job->g->lines)
+        run_lines(job, first, end, table);
+    else
+        run_pixels(job, first, end, table);
 }
 
 void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table) {
@@ -428,12 +465,12 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     ChannelsJob job = {
         .g = g, .isa = isa_of(g->kind, level), .bounds = epilogue_bounds(g->epilogue)};
     if (!g->rows || !g->columns) return true;
-    const uint64_t table = g->taps * IGEMM_PIXELS_FOUND * sizeof *job.tables;
+    const uint64_t table = igemm_channels_table(g) * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
-    kernel_run_parts(call->workers, (KernelCut){g->rows, IGEMM_PIXELS, threads}, run_channels,
-                     &job);
+    const uint32_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;
+    kernel_run_parts(call->workers, (KernelCut){g->rows, unit, threads}, run_channels, &job);
     return true;
 }

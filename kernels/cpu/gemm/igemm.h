@@ -27,6 +27,8 @@ enum {
     IGEMM_VECS_MOST = 4,
     IGEMM_PIXELS = 4, /* that are computed together by channel, and whose addresses are found so */
     IGEMM_PIXELS_FOUND = 64,
+    IGEMM_LINE = 8, /* that are computed together in a line, and most of its taps */
+    IGEMM_LINE_TAPS = 5,
 };
 
 /* What a word of 4 bytes is, of which rows and packed weights are made: depth counts them. */
@@ -103,6 +105,11 @@ typedef struct IgemmPixels {
     float low, high;
 } IgemmPixels;
 
+/* How taps lie in a line of pixels: `taps` side by side, those of the next output `step` further. */
+typedef struct IgemmSteps {
+    uint32_t taps, step;
+} IgemmSteps;
+
 /* What an instruction set has. A tile of v vectors has at most most[v - 1] rows, and there are
  * panels of up to `vecs` vectors. */
 typedef struct IgemmIsa {
@@ -110,6 +117,9 @@ typedef struct IgemmIsa {
     uint32_t most[IGEMM_VECS_MOST];
     IgemmTileFunction *const *tiles[IGEMM_VECS_MOST]; /* [vectors - 1][rows - 1] */
     void (*pixels)(const IgemmPixels *pixels);
+    /* The same of up to IGEMM_LINE outputs in a line. For each row of taps, rows has the addresses of
+     * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3 or 5 taps and steps of 1 or 2. */
+    void (*line)(const IgemmPixels *pixels, IgemmSteps steps);
 } IgemmIsa;
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind);
@@ -145,6 +155,18 @@ void igemm_pack(void *to, const IgemmWeights *weights, IsaLevel level);
 /* Where rows [first, first + count) lie: to[t * count + i], for all taps. */
 typedef void IgemmFind(const void *source, uint64_t first, uint32_t count, const void **to);
 
+/* Outputs side by side: each `outputs` are a line, and see lines of pixels. `find` gives what those
+ * from `first` on in a line see: to[r * columns + j], columns as in IgemmIsa.line, for each row r of
+ * taps. */
+typedef struct IgemmLines {
+    uint64_t outputs;
+    IgemmSteps steps;
+    void (*find)(const void *source, uint64_t first, uint32_t columns, const void **to);
+} IgemmLines;
+
+/* Whether there are kernels for such lines. */
+bool igemm_has_lines(IgemmSteps steps);
+
 typedef struct Igemm {
     IgemmKind kind;
     uint64_t rows, taps, depth, columns; /* taps and depth (in words) at least 1 */
@@ -157,6 +179,7 @@ typedef struct Igemm {
                                  Of bytes: bounds alone */
     const IgemmScale *scale;  /* of bytes */
     bool is_signed;           /* rows are int8, where that is for who reads them to know */
+    const IgemmLines *lines;  /* by channel: how outputs lie in lines; NULL: anyhow */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
@@ -181,8 +204,8 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level);
  * what lies n elements behind a row's address. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
-/* The same of all its rows in the calling thread; `table` has room for IGEMM_PIXELS_FOUND addresses of
- * each tap. */
+/* The same of all its rows in the calling thread; `table` has room for so many addresses. */
+uint64_t igemm_channels_table(const Igemm *igemm);
 void igemm_channels_block(const Igemm *igemm, IsaLevel level, const void **table);
 
 /* The epilogue's bounds; of bytes they are within the type less its zero point. */

@@ -24,6 +24,7 @@
 #define TILE_MASK_OF(lanes)         avx2_some(lanes)
 #define TILE_LOAD_SOME(p, mask)     _mm256_maskload_ps(p, mask)
 #define TILE_STORE_SOME(p, mask, v) _mm256_maskstore_ps(p, mask, v)
+#define TILE_LINE_VECS              1
 #include "igemm_tile.inc"
 
 /* Cases of r rows and v vectors. */
@@ -38,8 +39,8 @@
         name##_6_1, name##_7_1, name##_8_1, name##_9_1, name##_10_1};                              \
     static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2,            \
                                                     name##_4_2, name##_5_2, name##_6_2};
-#define ISA(name, pixels)                                                                          \
-    { 8, 2, {10, 6, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels }
+#define ISA(name, pixels, line)                                                                    \
+    { 8, 2, {10, 6, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels, line }
 
 CASES(IGEMM_CASE)
 
@@ -117,7 +118,8 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_avx2(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels, igemm_line),
+                          pairs = ISA(pairs, NULL, NULL);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }
 

@@ -23,6 +23,7 @@
 #define TILE_MASK_OF(lanes)         avx512_some(lanes)
 #define TILE_LOAD_SOME(p, mask)     _mm512_maskz_loadu_ps(mask, p)
 #define TILE_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
+#define TILE_LINE_VECS              2
 #include "igemm_tile.inc"
 
 /* Cases of r rows and v vectors. */
@@ -47,8 +48,8 @@
                                                       name##_7_3, name##_8_3};                     \
     static IgemmTileFunction *const name##_four[] = {name##_1_4, name##_2_4, name##_3_4,           \
                                                      name##_4_4, name##_5_4, name##_6_4};
-#define ISA(name, pixels)                                                                          \
-    { 16, 4, {12, 12, 8, 6}, {name##_one, name##_two, name##_three, name##_four}, pixels }
+#define ISA(name, pixels, line)                                                                    \
+    { 16, 4, {12, 12, 8, 6}, {name##_one, name##_two, name##_three, name##_four}, pixels, line }
 
 CASES(IGEMM_CASE)
 
@@ -208,9 +209,9 @@ TABLE(pairs)
 
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
-        [IGEMM_FLOAT] = ISA(igemm, igemm_pixels),
-        [IGEMM_QUADS] = ISA(quads, NULL),
-        [IGEMM_PAIRS] = ISA(pairs, NULL),
+        [IGEMM_FLOAT] = ISA(igemm, igemm_pixels, igemm_line),
+        [IGEMM_QUADS] = ISA(quads, NULL, NULL),
+        [IGEMM_PAIRS] = ISA(pairs, NULL, NULL),
     };
     return &isas[kind];
 }

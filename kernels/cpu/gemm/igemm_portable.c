@@ -56,6 +56,7 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_MASK_OF(lanes)         (lanes)
 #define TILE_LOAD_SOME(p, mask)     four_load(p, mask)
 #define TILE_STORE_SOME(p, mask, v) four_store(p, mask, v)
+#define TILE_LINE_VECS              1
 #include "igemm_tile.inc"
 
 /* Cases of r rows and v vectors. */
@@ -64,8 +65,8 @@ static inline Four four_min(Four a, Four b) {
     static IgemmTileFunction *const name##_one[] = {name##_1_1, name##_2_1, name##_3_1,            \
                                                     name##_4_1};                                   \
     static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2, name##_4_2};
-#define ISA(name, pixels)                                                                          \
-    { 4, 2, {4, 4, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels }
+#define ISA(name, pixels, line)                                                                    \
+    { 4, 2, {4, 4, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels, line }
 
 CASES(IGEMM_CASE)
 
@@ -141,6 +142,7 @@ TABLE(igemm)
 TABLE(pairs)
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind) {
-    static const IgemmIsa floats = ISA(igemm, igemm_pixels), pairs = ISA(pairs, NULL);
+    static const IgemmIsa floats = ISA(igemm, igemm_pixels, igemm_line),
+                          pairs = ISA(pairs, NULL, NULL);
     return kind == IGEMM_FLOAT ? &floats : &pairs;
 }

@@ -41,7 +41,27 @@ typedef struct Case {
     uint64_t rows, taps, depth, columns;
     bool bias, residual, by_channel;
     Activation activation;
+    uint64_t outputs; /* of a line; 0: rows lie anyhow */
+    IgemmSteps steps;
 } Case;
+
+/* Pixels that lines of outputs see: [line][row of taps][width], as everywhere in no order. */
+typedef struct Pixels {
+    Places places; /* first: what igemm_channels has as its source */
+    const float **at;
+    uint64_t outputs, rows, width, step; /* rows of taps */
+    const float *beyond;
+} Pixels;
+
+static void find_line(const void *source, uint64_t first, uint32_t columns, const void **to) {
+    const Pixels *p = source;
+    const uint64_t place = first % p->outputs * p->step;
+    for (uint64_t r = 0; r < p->rows; r++)
+        for (uint64_t j = 0; j < columns; j++) {
+            const float **row = p->at + (first / p->outputs * p->rows + r) * p->width;
+            to[r * columns + j] = place + j < p->width ? row[place + j] : p->beyond;
+        }
+}
 
 static double activate(const Case *c, double x) {
     if (c->activation == ACTIVATION_RELU) return x < 0 ? 0 : x;
@@ -52,10 +72,34 @@ static double activate(const Case *c, double x) {
 typedef struct Given {
     Arena *arena;
     Igemm g;
-    Places places;
+    Pixels pixels;
+    IgemmLines lines;
     IgemmWeights weights;
     Epilogue epilogue;
 } Given;
+
+/* What rows in lines see, by tap. */
+static void lines_make(Given *given, const Case *c, const float *data, uint64_t pool) {
+    Pixels *p = &given->pixels;
+    const uint64_t taps = c->steps.taps, lines = (c->rows + c->outputs - 1) / c->outputs;
+    p->outputs = c->outputs;
+    p->step = c->steps.step;
+    p->rows = c->taps / taps;
+    p->width = (c->outputs - 1) * p->step + taps;
+    p->beyond = data;
+    p->at = ARENA_ARRAY(given->arena, const float *, lines * p->rows * p->width);
+    for (uint64_t i = 0; i < lines * p->rows * p->width; i++)
+        p->at[i] = data + random_below((uint32_t)pool) * c->columns;
+    const float **at = ARENA_ARRAY(given->arena, const float *, c->rows * c->taps);
+    for (uint64_t i = 0; i < c->rows * c->taps; i++) {
+        const uint64_t row = i / c->taps, tap = i % c->taps;
+        const float **line = p->at + (row / c->outputs * p->rows + tap / taps) * p->width;
+        at[i] = line[row % c->outputs * p->step + tap % taps];
+    }
+    p->places = (Places){at, c->taps};
+    given->lines = (IgemmLines){c->outputs, c->steps, find_line};
+    given->g.lines = &given->lines;
+}
 
 static void given_make(Given *given, const Case *c) {
     Arena *arena = given->arena;
@@ -64,7 +108,7 @@ static void given_make(Given *given, const Case *c) {
     const float **at = ARENA_ARRAY(arena, const float *, c->rows * c->taps);
     for (uint64_t i = 0; i < c->rows * c->taps; i++)
         at[i] = data + random_below((uint32_t)pool) * depth;
-    given->places = (Places){at, c->taps};
+    given->pixels.places = (Places){at, c->taps};
     given->weights =
         (IgemmWeights){IGEMM_FLOAT, random_floats(arena, c->taps * c->depth * c->columns),
                        c->taps,     c->depth,
@@ -79,10 +123,11 @@ static void given_make(Given *given, const Case *c) {
                        .depth = c->depth,
                        .columns = c->columns,
                        .find = find,
-                       .source = &given->places,
+                       .source = &given->pixels,
                        .y = ARENA_ARRAY(arena, float, c->rows * c->columns + 1),
                        .y_row = c->columns,
                        .epilogue = &given->epilogue};
+    if (c->outputs) lines_make(given, c, data, pool);
 }
 
 static void check(const Given *given, const Case *c) {
@@ -93,7 +138,7 @@ static void check(const Given *given, const Case *c) {
             double sum = 0, size = 1;
             for (uint64_t t = 0; t < c->taps; t++)
                 for (uint64_t k = 0; k < c->depth; k++) {
-                    const float *x = given->places.at[r * c->taps + t];
+                    const float *x = given->pixels.places.at[r * c->taps + t];
                     const double term =
                         (double)x[c->by_channel ? n : k] *
                         ((const float *)given->weights.data)[(t * c->depth + k) * c->columns + n];
@@ -168,6 +213,28 @@ static void test_epilogues(void **unused) {
                            .activation = kinds[i / 16 % 4]});
 }
 
+/* Outputs side by side: lines that begin and end within what is computed together, or are longer. */
+static void test_lines(void **unused) {
+    static const IgemmSteps steps[] = {{3, 1}, {3, 2}, {5, 1}, {5, 2}};
+    (void)unused;
+    for (uint32_t i = 0; i < 160; i++) {
+        const IgemmSteps s = steps[i % 4];
+        assert_true(igemm_has_lines(s));
+        run_levels(&(Case){.rows = 1 + random_below(60),
+                           .taps = s.taps * (1 + random_below(5)),
+                           .depth = 1,
+                           .columns = 1 + random_below(i & 16 ? 20 : 100),
+                           .bias = i & 4,
+                           .residual = i & 8,
+                           .by_channel = true,
+                           .activation = i & 32 ? ACTIVATION_CLIP : ACTIVATION_SIGMOID,
+                           .outputs = 1 + random_below(i & 64 ? 8 : 30),
+                           .steps = s});
+    }
+    assert_false(igemm_has_lines((IgemmSteps){4, 1}));
+    assert_false(igemm_has_lines((IgemmSteps){3, 3}));
+}
+
 /* Panels that are deeper than a piece, within a tap and over several; more rows than a block. */
 static void test_pieces(void **unused) {
     (void)unused;
@@ -228,8 +295,8 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
     y[c->rows * c->columns * element] = 17;
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {kind,   c->rows, c->taps,    words,   c->columns, find, &places,
-                     packed, y,       c->columns, &bounds, &scale,     false};
+    const Igemm g = {kind,   c->rows, c->taps,    words,   c->columns, find,  &places,
+                     packed, y,       c->columns, &bounds, &scale,     false, NULL};
     assert_true(igemm_run(&call, &g, level));
     assert_int_equal(y[c->rows * c->columns * element], 17);
     for (uint64_t r = 0; r < c->rows; r++)
@@ -303,7 +370,8 @@ static void run_nan(IsaLevel level) {
     igemm_pack(packed, &weights, level);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {IGEMM_FLOAT, 2, 1, 1, 1, find, &places, packed, y, 1, &relu, NULL, false};
+    const Igemm g = {IGEMM_FLOAT, 2, 1, 1,     1,    find,  &places,
+                     packed,      y, 1, &relu, NULL, false, NULL};
     assert_true(igemm_run(&call, &g, level));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);
@@ -317,9 +385,9 @@ static void test_nan(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),  cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_pieces), cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_tiles), cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_nan),   cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

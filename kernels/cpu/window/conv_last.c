@@ -36,11 +36,12 @@ static void find_row(const ConvPixels *p, const WindowAxis *x, const char *row, 
     }
 }
 
+static const WindowAxis one_row = {.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
+
 void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const void **to) {
-    static const WindowAxis none = {.in = 1, .out = 1, .taps = 1, .stride = 1, .dilation = 1};
     const ConvPixels *p = source;
     const Window *w = p->window;
-    const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &none, *x = &w->axes[w->rank - 1];
+    const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &one_row, *x = &w->axes[w->rank - 1];
     const uint64_t rest = first % w->out, row = (uint64_t)x->in * p->pixel;
     uint64_t image = first / w->out;
     int64_t oy = (int64_t)rest / x->out;
@@ -61,4 +62,35 @@ void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const 
         oy = 0;
         image++;
     }
+}
+
+void conv_line_find(const void *source, uint64_t first, uint32_t columns, const void **to) {
+    const ConvPixels *p = source;
+    const Window *w = p->window;
+    const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &one_row, *x = &w->axes[w->rank - 1];
+    const uint64_t rest = first % w->out, row = (uint64_t)x->in * p->pixel;
+    const char *image = p->x + first / w->out * w->in * p->pixel;
+    const int64_t top = (int64_t)(rest / (uint64_t)x->out) * y->stride - y->begin;
+    const int64_t left = (int64_t)(rest % (uint64_t)x->out) * x->stride - x->begin;
+    const int64_t begin = least(left < 0 ? -left : 0, columns);
+    const int64_t end = most(begin, least(x->in - left, columns));
+    for (int64_t t = 0; t < y->taps; t++, to += columns) {
+        const int64_t iy = top + t * y->dilation;
+        const bool inside = iy >= 0 && iy < y->in && begin < end;
+        int64_t j = 0;
+        if (inside) {
+            const char *from = image + (uint64_t)iy * row + (left + begin) * (int64_t)p->pixel;
+            for (; j < begin; j++) to[j] = p->zero;
+            for (; j < end; j++, from += p->pixel) to[j] = from;
+        }
+        for (; j < columns; j++) to[j] = p->zero;
+    }
+}
+
+bool conv_lines(const WindowAxis *x, IgemmLines *lines) {
+    if (x->dilation != 1 || x->taps > IGEMM_LINE_TAPS || x->stride > x->taps) return false;
+    *lines = (IgemmLines){.outputs = (uint64_t)x->out,
+                          .steps = {(uint32_t)x->taps, (uint32_t)x->stride},
+                          .find = conv_line_find};
+    return igemm_has_lines(lines->steps);
 }

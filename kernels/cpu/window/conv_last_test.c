@@ -60,7 +60,8 @@ static void dims_of(const Shape *s, int64_t channels, const int64_t *spatial, bo
                     int64_t *dims) {
     dims[0] = s->images;
     dims[last ? s->spatial + 1 : 1] = channels;
-    for (uint32_t i = 0; i < s->spatial; i++) dims[(last ? 1 : 2) + i] = spatial[i];
+    dims[last ? 1 : 2] = spatial[0];
+    if (s->spatial > 1) dims[last ? 2 : 3] = spatial[1];
 }
 
 static void turn(const float *from, float *to, int64_t images, int64_t channels, int64_t pixels) {
@@ -182,6 +183,24 @@ static void test_convolutions(void **unused) {
     }
 }
 
+/* Depthwise: taps of neighbouring outputs are shared where they lie side by side. */
+static void test_depthwise(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 300; i++) {
+        Shape s = random_shape();
+        s.groups = 2 + random_below(70);
+        s.channels = s.filters = 1;
+        for (uint32_t k = 0; k < 2; k++) {
+            s.taps[k] = 3 + 2 * random_below(2);
+            s.dilations[k] = 1 + (random_below(6) == 0);
+            s.pads[k] = random_below(s.taps[k] + 1);
+            s.pads[k + 2] = random_below(s.taps[k] + 1);
+            s.in[k] = (s.taps[k] - 1) * s.dilations[k] + 1 + random_below(20);
+        }
+        compare_convs(&s, 2e-6f * 29, 0);
+    }
+}
+
 /* 3x3 taps of many channels go by tiles, where odd sizes, pads and epilogues have edges of their
  * own; what is not finite in a tile is not spread over it. */
 static void test_tiles(void **unused) {
@@ -265,9 +284,8 @@ static void test_rank(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions),
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_pools),        cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

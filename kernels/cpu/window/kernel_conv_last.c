@@ -164,6 +164,12 @@ static const float *row_window(KernelCall *call, const ConvLast *conv, RowWindow
     return job.to;
 }
 
+static bool run_by_channel(KernelCall *call, const ConvLast *conv, Igemm *product) {
+    IgemmLines lines;
+    if (conv_lines(&conv->axes[conv->window.rank - 1], &lines)) product->lines = &lines;
+    return igemm_channels(call, product, conv->level);
+}
+
 static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weights) {
     RowWindow rows;
     const uint64_t groups = conv->by_channel ? 1 : conv->window.groups;
@@ -185,7 +191,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
                      .y = call->outputs[0].data,
                      .y_row = conv->filters * conv->window.groups,
                      .epilogue = &epilogue};
-    if (conv->by_channel) return igemm_channels(call, &product, conv->level);
+    if (conv->by_channel) return run_by_channel(call, conv, &product);
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
         pixels.x += conv->channels * sizeof(float);

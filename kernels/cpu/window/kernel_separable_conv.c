@@ -226,7 +226,9 @@ static void convolve(const Job *job, Band *band, int64_t from, int64_t to, float
     window.out = (uint64_t)(axes[0].out * x->out);
     const ConvPixels pixels = {&window, (const char *)seen, conv->zero,
                                conv->channels * sizeof(float)};
+    IgemmLines lines;
     const Igemm product = {.rows = window.out,
+                           .lines = conv_lines(x, &lines) ? &lines : NULL,
                            .taps = window.taps,
                            .depth = 1,
                            .columns = conv->channels,
@@ -301,6 +303,13 @@ static double work_of(const SeparableConv *conv) {
            out * (double)conv->channels * (double)conv->window.taps;
 }
 
+static uint64_t table_size(const SeparableConv *conv) {
+    IgemmLines lines;
+    const Igemm product = {.taps = conv->window.taps,
+                           .lines = conv_lines(&conv->axes[1], &lines) ? &lines : NULL};
+    return igemm_channels_table(&product);
+}
+
 static bool run(KernelCall *call, Job *job) {
     const SeparableConv *conv = job->conv;
     const uint64_t rows = conv->images * (uint64_t)conv->axes[0].out;
@@ -313,7 +322,7 @@ static bool run(KernelCall *call, Job *job) {
         *job = smaller;
         break;
     }
-    job->table = conv->window.taps * IGEMM_PIXELS_FOUND;
+    job->table = table_size(conv);
     job->space = kernel_workspace(call, (job->seen + job->mixed + 1) * kernel_threads(call) *
                                             sizeof *job->space);
     job->tables = kernel_workspace(call, job->table * kernel_threads(call) * sizeof *job->tables);
