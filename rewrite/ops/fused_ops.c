@@ -12,6 +12,7 @@ enum {
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
 static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
+static const TypeSet ints = {{[OPTYPE_TENSOR] = 1 << DTYPE_INT64}};
 static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
 /* Type variables, one for each operand: the fourth is of `fourth`. */
 #define ALL_VARS(types, fourth)                                                                    \
@@ -23,6 +24,7 @@ static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
     }
 static const OpTypeVar floats_vars[VARS] = ALL_VARS(floats, floats);
 static const OpTypeVar masked_vars[VARS] = ALL_VARS(floats, bools);
+static const OpTypeVar indexed_vars[VARS] = ALL_VARS(numbers, ints);
 static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers);
 
 #define LIST(...) __VA_ARGS__
