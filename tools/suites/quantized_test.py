@@ -305,6 +305,35 @@ class Quantized(unittest.TestCase):
                 y = m.q(chain(m, m.source((3, 5, 41), kind)), m.params(to, scale=0.02))
                 self.check(m, [y], {"QTable"}, {"QuantizeLinear", "DequantizeLinear"}, exact=True)
 
+    def test_tables_of_tables(self):
+        """x Sigmoid(x), whose factor is rounded before; either may come first."""
+        for seed in range(8):
+            kind, to = ("u8", "i8")[seed % 2], ("i8", "u8")[seed // 2 % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                x = m.source((3, 5, 41), kind)
+                between = m.params(to, scale=1 / 200)
+                by = m.dq(m.q(m.node(("Sigmoid", "HardSigmoid")[seed % 2], x), between), between)
+                y = m.node("Mul", *((x, by) if seed // 4 else (by, x)))
+                self.check(m, [m.q(y, m.params(to, scale=0.02))], {"QTable"},
+                           {"QMul", "QuantizeLinear", "DequantizeLinear"}, exact=True)
+        m = Model(9)
+        between = m.params("u8", scale=1 / 200)
+        a, b = (m.dq(m.q(m.node("Sigmoid", m.source((3, 41), "u8")), between), between)
+                for _ in range(2))
+        self.check(m, [m.q(m.node("Mul", a, b), between)], {"QTable", "QMul"})
+
+    def test_extremes(self):
+        for seed in range(8):
+            op, kind = ("ReduceMax", "ReduceMin")[seed % 2], ("u8", "i8")[seed // 2 % 2]
+            with self.subTest(op, kind=kind):
+                m = Model(seed)
+                params = m.params(kind)
+                y = m.node(op, m.dq(m.data((2, 8, 5, 5), kind), params), axes=[2, 3],
+                           keepdims=seed // 4)
+                self.check(m, [m.q(y, params)], {op}, {"QuantizeLinear", "DequantizeLinear"},
+                           exact=True)
+
     def test_moves(self):
         def ints(*items):
             return lambda m: m.constant(np.int64(items))

@@ -2,7 +2,7 @@
 /* QAdd, QMul and QTable: elementwise work on bytes. */
 #include <math.h>
 
-#include "byte_rows.h"
+#include "byte_operands.h"
 #include "kernel_broadcast.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"

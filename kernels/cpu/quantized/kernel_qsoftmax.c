@@ -3,7 +3,7 @@
  * be is in a table of exponentials. Its row's sum makes a table of results of it. */
 #include <math.h>
 
-#include "byte_rows.h"
+#include "byte_operands.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_reduce.h"

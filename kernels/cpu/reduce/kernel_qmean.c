@@ -3,7 +3,7 @@
  * computed in double and rounded once. A mean of nothing is NaN, or the zero point. */
 #include <math.h>
 
-#include "byte_rows.h"
+#include "byte_operands.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "reduce_run.h"
