@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "byte_operands.h"
+#include "kernel_clones.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_reduce.h"
@@ -37,8 +38,8 @@ ROW_CLONES static void make_bytes(uint8_t *to, const SoftJob *job, const float *
     }
 }
 
-static uint8_t largest(const SoftJob *job, const uint8_t *x) {
-    const uint64_t n = job->loops.n, step = job->loops.inner;
+KERNEL_INLINE uint8_t largest(const SoftJob *job, const uint8_t *x, uint64_t step) {
+    const uint64_t n = job->loops.n;
     uint8_t top = 0;
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t item = x[i * step] ^ job->flip;
@@ -47,8 +48,8 @@ static uint8_t largest(const SoftJob *job, const uint8_t *x) {
     return top;
 }
 
-static double sum_up(const SoftJob *job, const uint8_t *x, uint8_t top) {
-    const uint64_t n = job->loops.n, step = job->loops.inner;
+KERNEL_INLINE double sum_up(const SoftJob *job, const uint8_t *x, uint8_t top, uint64_t step) {
+    const uint64_t n = job->loops.n;
     double sums[LANES] = {0};
     uint64_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -64,10 +65,12 @@ static void make_floats(const SoftJob *job, const uint8_t *x, float *y, uint8_t 
         y[i * step] = job->powers[top - (x[i * step] ^ job->flip)] * scale;
 }
 
-static void run_row(const SoftJob *job, const uint8_t *x, uint64_t at) {
-    const uint64_t n = job->loops.n, step = job->loops.inner;
-    const uint8_t top = largest(job, x + at);
-    const float scale = (float)((double)job->factor / sum_up(job, x + at, top));
+/* Of the row from element `at` on, whose elements lie `step` apart. */
+KERNEL_INLINE void row_of(const SoftJob *job, uint64_t at, uint64_t step) {
+    const uint64_t n = job->loops.n;
+    const uint8_t *x = job->x;
+    const uint8_t top = largest(job, x + at, step);
+    const float scale = (float)((double)job->factor / sum_up(job, x + at, top, step));
     uint8_t table[LEVELS];
     float own[FEW] = {0};
     x += at;
@@ -86,12 +89,19 @@ static void run_row(const SoftJob *job, const uint8_t *x, uint64_t at) {
     for (uint64_t i = 0; i < n; i++) y[i * step] = table[top - (x[i * step] ^ job->flip)];
 }
 
+ROW_CLONES static void plain_row(const SoftJob *job, uint64_t at) {
+    row_of(job, at, 1);
+}
+
 static void run_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const SoftJob *job = data;
     const uint64_t inner = job->loops.inner;
     (void)lane;
     for (uint64_t r = first; r < end; r++)
-        run_row(job, job->x, r / inner * job->loops.n * inner + r % inner);
+        if (inner == 1)
+            plain_row(job, r * job->loops.n);
+        else
+            row_of(job, r / inner * job->loops.n * inner + r % inner, inner);
 }
 
 /* False with the error set. */
