@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuse-quantized: products and sums of quantized values are computed in integers, for plans.
+/* fuse-quantized: what is made of quantized values is computed in integers, for plans.
  *
  *   Q(act(Conv(DQ(X), DQ(W)) + bias))     ->  demi.fused.QConv(X, W, zeros, factor, shift, bounds)
  *   Q(act(MatMul(DQ(A), DQ(B)) + bias))   ->  demi.fused.QMatMul, also of Gemm and Transpose(DQ(B))
  *   Q(act(DQ(A) + DQ(B)))                 ->  demi.fused.QAdd, also of differences; the QConv that
  *                                             makes A or B, where nothing else reads that
+ *   Q(act(DQ(A) * DQ(B)))                 ->  demi.fused.QMul
+ *   Q(ReduceMean(DQ(X)))                  ->  demi.fused.QMean, also of GlobalAveragePool, ReduceSum
  *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
  *
  * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8; bias, act (Relu, Clip by
- * constants) and, of products, Q may be absent: the result is float then. Data and results have one
+ * constants) and, but of QAdd and QMul, Q may be absent: the result is float then. Data and results have one
  * scale and zero point for all, weights a scale for all or for each channel (column). Weights less
  * their zero point are int8: constants that are stored otherwise are stored anew where they fit,
  * others have zero point 0 as they are. A sum has at most DEPTH_MOST products, so that it stays
@@ -18,7 +20,7 @@
 #include <math.h>
 
 #include "constants.h"
-#include "quantized_value.h"
+#include "quantized_forms.h"
 
 enum {
     DATA,
@@ -422,6 +424,5 @@ static void visit_integer(Fuse *fuse, Node *node) {
     fuse_replace_root(fuse, made, p.root);
 }
 
-FUSE_PASS(fuse_quantized, "fuse-quantized",
-          "compute products and sums of quantized values in integers, for plans", visit_product,
-          visit_sum, visit_integer);
+FUSE_PASS(fuse_quantized, "fuse-quantized", "compute with quantized values in integers, for plans",
+          visit_product, visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean);

@@ -5,7 +5,9 @@
  *
  * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8, with one scale and zero point for
  * all. f are elementwise operators whose other operands are constants of one element, quantized or
- * not: also none (another scale), or several branches (x Sigmoid(x)). The table is made by the
+ * not: also none (another scale), or several branches (x Sigmoid(x)). A branch may have been rounded
+ * before: of bytes that are X looked up, as DQ(Q(Sigmoid(x))) is in x DQ(Q(Sigmoid(x))), the table is
+ * what that table makes. The table is made by the
  * operators themselves, when the plan is folded, so the result is the same to the bit; faithful
  * plans have nothing of this all the same. Q(DQ(X)) of one scale and zero point is X.
  */
@@ -18,6 +20,7 @@ typedef struct Chain {
     Fuse *fuse;
     Node *root;       /* the Q */
     Quantized source; /* of all that is read; no node while there is none */
+    Value *bytes;     /* its bytes, or what they are looked up by; NULL while there are none */
     uint32_t count;
     const Value *old[NODES_MOST + 1];
     Value *made[NODES_MOST + 1];
@@ -36,10 +39,39 @@ static bool is_constant(const Chain *c, const Value *value) {
            fuse_rank(value) <= fuse_rank(c->root->outputs[0]);
 }
 
+/* The table of a value that is looked up by `bytes`; NULL where it is not. */
+static Value *table_by(const Value *bytes, const Value *value) {
+    const Node *node = value->producer;
+    const bool looked_up = node && sym_equals(node->domain, FUSED_DOMAIN) &&
+                           sym_equals(node->op_type, "QTable") && node->inputs[0].value == bytes;
+    return looked_up ? node->inputs[1].value : NULL;
+}
+
+/* What both values are or are looked up by; NULL where there is nothing. */
+static Value *common_bytes(Value *a, Value *b) {
+    if (a == b || table_by(a, b)) return a;
+    if (table_by(b, a)) return b;
+    const Node *node = a->producer;
+    Value *by = node && node->input_count ? node->inputs[0].value : NULL;
+    return by && table_by(by, a) && table_by(by, b) ? by : NULL;
+}
+
+/* Every value that was taken before must be what the new common bytes are, or looked up by them. */
 static bool takes_source(Chain *c, const Quantized *found) {
+    Quantized before;
     if (!found->single) return false;
-    if (!c->source.node) c->source = *found;
-    return c->source.bytes == found->bytes && quantized_alike(&c->source, found);
+    if (!c->source.node) {
+        c->source = *found;
+        c->bytes = found->bytes;
+    }
+    Value *bytes = common_bytes(c->bytes, found->bytes);
+    if (bytes == c->bytes) return true;
+    for (uint32_t i = 0; bytes && i < c->count; i++)
+        if (quantized_source(c->fuse, c->old[i], &before) && before.bytes != bytes &&
+            !table_by(bytes, before.bytes))
+            return false;
+    c->bytes = bytes;
+    return bytes;
 }
 
 static bool is_step(const Node *node) {
@@ -122,7 +154,7 @@ static Value *every_byte(Chain *c) {
     Dim *dims = ARENA_NEW(arena, Dim);
     *dims = (Dim){.kind = DIM_KNOWN, .size = BYTES};
     for (unsigned i = 0; i < BYTES; i++) bytes[i] = (uint8_t)i;
-    const Type *type = type_new_shaped(arena, c->source.dtype, dims, 1);
+    const Type *type = type_new_shaped(arena, type_dtype(c->bytes->type), dims, 1);
     return quantized_new_bytes(c->fuse, c->root->graph, type, bytes);
 }
 
@@ -130,8 +162,9 @@ static Value *make_table(Chain *c) {
     Value *all = every_byte(c);
     Quantized found;
     for (uint32_t i = 0; i < c->count; i++) {
-        const bool source = quantized_source(c->fuse, c->old[i], &found);
-        c->made[i] = repeat(c, c->old[i]->producer, source ? all : NULL);
+        Value *first = quantized_source(c->fuse, c->old[i], &found) ? all : NULL;
+        if (first && found.bytes != c->bytes) first = table_by(c->bytes, found.bytes);
+        c->made[i] = repeat(c, c->old[i]->producer, first);
     }
     return repeat(c, c->root, NULL);
 }
@@ -145,7 +178,7 @@ static void visit(Fuse *fuse, Node *node) {
     Chain c = {.fuse = fuse, .root = node};
     if (fuse->faithful || !quantized_target(fuse, node, &to) || !to.single) return;
     if (!collect(&c, fuse_input(node, 0)) || !c.source.node) return;
-    const Value *x = c.source.bytes;
+    Value *x = c.bytes;
     if (value_is_constant(x) || fuse_rank(x) < 0 || fuse_rank(x) != fuse_rank(to.bytes)) return;
     if (c.count == 1 && quantized_alike(&c.source, &to) && is_inner(to.bytes)) {
         value_replace_uses(to.bytes, c.source.bytes);
@@ -157,9 +190,9 @@ static void visit(Fuse *fuse, Node *node) {
     }
     Value *table = make_table(&c);
     Node *made = fuse_new(fuse, node, "QTable", node, 2);
-    node_set_input(made, 0, c.source.bytes);
+    node_set_input(made, 0, x);
     node_set_input(made, 1, table);
-    if (to.dtype != c.source.dtype) node_set_attr_int(made, "to", to.dtype);
+    if (to.dtype != type_dtype(x->type)) node_set_attr_int(made, "to", to.dtype);
     fuse_replace_root(fuse, made, node);
 }
 

@@ -6,7 +6,7 @@
  *
  * DQ is DequantizeLinear of int8 or uint8 with one scale and zero point for all, Q a QuantizeLinear
  * likewise. What moves data gives elements of its first operand: reshapes, slices, transpositions;
- * MaxPool, as scales are positive; Pad by 0, which becomes the zero point, and Resize of nearest
+ * MaxPool and the largest or smallest over axes, as scales are positive; Pad by 0, which becomes the zero point, and Resize of nearest
  * neighbours. What makes more elements than it reads moves only where a Q follows. Concat's operands
  * are brought to its Q's scale where there is one, or have one scale already. Q(DQ(X)) is then left
  * to fuse-tables. The operator must take bytes at the model's version. What only constants are moved
@@ -58,6 +58,17 @@ static bool moves_plainly(const Fuse *fuse, const Node *node) {
     return flags->flags & counts || op_record_has(fuse_record(node), OP_SELECTS);
 }
 
+/* The largest or smallest of what there is: over nothing it would be infinite. */
+static bool is_extreme(const Node *node) {
+    const Value *x = fuse_input(node, 0);
+    const OpRecord *record = fuse_record(node);
+    if (record->layout != LAYOUT_AXES || !op_record_gives(record, 0) || fuse_rank(x) < 0)
+        return false;
+    for (int64_t i = 0; i < fuse_rank(x); i++)
+        if (fuse_dim(x, i) < 1) return false;
+    return true;
+}
+
 static bool is_nearest(const Node *node) {
     return fuse_is(node, "Resize") && fuse_attr_is(node, "mode", "nearest", true) &&
            !fuse_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize", false);
@@ -81,7 +92,7 @@ static bool find_move(Move *m) {
         return true;
     }
     if (fuse_is(node, "MaxPool")) return node->output_count == 1 || !node->outputs[1];
-    return m->pads || moves_plainly(m->fuse, node) ||
+    return m->pads || is_extreme(node) || moves_plainly(m->fuse, node) ||
            (is_nearest(node) && reads_quantized(m->fuse, node->outputs[0]));
 }
 

@@ -12,18 +12,20 @@ enum {
 
 static const TypeSet floats = {{[OPTYPE_TENSOR] = FLOAT_TYPES}};
 static const TypeSet bools = {{[OPTYPE_TENSOR] = 1 << DTYPE_BOOL}};
+static const TypeSet ints = {{[OPTYPE_TENSOR] = 1 << DTYPE_INT64}};
 static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
-/* Type variables, one for each operand: the fourth is of `fourth`. */
-#define ALL_VARS(types, fourth)                                                                    \
+/* Type variables, one for each operand: the second is of `second`, the fourth of `fourth`. */
+#define ALL_VARS(types, second, fourth)                                                            \
     {                                                                                              \
-        {"T1", &(types)}, {"T2", &(types)}, {"T3", &(types)}, {"T4", &(fourth)}, {"T5", &(types)}, \
-            {"T6", &(types)}, {"T7", &(types)}, {"T8", &(types)}, {"T9", &(types)},                \
-            {"T10", &(types)}, {"T11", &(types)}, {"T12", &(types)}, {"T13", &(types)},            \
-            {"T14", &(types)}, {"T15", &(types)},                                                  \
+        {"T1", &(types)}, {"T2", &(second)}, {"T3", &(types)}, {"T4", &(fourth)},                  \
+            {"T5", &(types)}, {"T6", &(types)}, {"T7", &(types)}, {"T8", &(types)},                \
+            {"T9", &(types)}, {"T10", &(types)}, {"T11", &(types)}, {"T12", &(types)},             \
+            {"T13", &(types)}, {"T14", &(types)}, {"T15", &(types)},                               \
     }
-static const OpTypeVar floats_vars[VARS] = ALL_VARS(floats, floats);
-static const OpTypeVar masked_vars[VARS] = ALL_VARS(floats, bools);
-static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers);
+static const OpTypeVar floats_vars[VARS] = ALL_VARS(floats, floats, floats);
+static const OpTypeVar masked_vars[VARS] = ALL_VARS(floats, floats, bools);
+static const OpTypeVar indexed_vars[VARS] = ALL_VARS(numbers, ints, numbers);
+static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers, numbers);
 
 #define LIST(...) __VA_ARGS__
 #define SINGLE(text, var)                                                                          \

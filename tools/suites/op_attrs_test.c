@@ -44,6 +44,8 @@ static const Excuse unread[] = {
     {"QConv", "to", "the plan has the outputs' types"},
     {"QConvLast", "to", "the plan has the outputs' types"},
     {"QMatMul", "to", "the plan has the outputs' types"},
+    {"QMean", "to", "the plan has the outputs' types"},
+    {"QMul", "to", "the plan has the outputs' types"},
     {"QTable", "to", "the plan has the outputs' types"},
     {"SeparableConvLast", "to", "the plan has the outputs' types"},
     {"Optional", "type", "only the type of what is made depends on it"},

@@ -236,6 +236,44 @@ class Quantized(unittest.TestCase):
                 self.check(m, [m.q(y, m.params(kinds[0], scale=0.13))], {"QConv"},
                            {"QAdd", "Add", "Sub", "QuantizeLinear"})
 
+    def test_products_by_element(self):
+        shapes = [((2, 5, 7, 3), (2, 5, 7, 3)), ((2, 8, 5, 5), (2, 8, 1, 1)), ((4, 17), (17,))]
+        for seed in range(24):
+            a, b = shapes[seed % 3]
+            kinds = [("u8", "i8")[seed // k % 2] for k in (1, 2, 4)]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                y = m.node("Mul", m.source(a, kinds[0]), m.source(b, kinds[1]))
+                y = m.node("Relu", y) if seed % 5 == 0 else y
+                self.check(m, [m.q(y, m.params(kinds[2], scale=0.07))], {"QMul"}, {"Mul"})
+
+    def test_means(self):
+        ops = [("GlobalAveragePool", None, {}), ("ReduceMean", [2, 3], {"keepdims": 0}),
+               ("ReduceMean", [1], {}), ("ReduceMean", [-1, 0], {}), ("ReduceMean", None, {}),
+               ("ReduceSum", [3], {})]
+        for seed in range(48):
+            op, axes, attributes = ops[seed % 6]
+            kind, to = ("u8", "i8")[seed // 6 % 2], ("i8", "u8")[seed // 12 % 2]
+            with self.subTest(op, axes=axes, kind=kind, to=to):
+                m = Model(seed, 18 if seed % 3 == 0 else 17)
+                operand = axes and (m.opset == 18 or op == "ReduceSum")
+                if axes and not operand:
+                    attributes = attributes | {"axes": axes}
+                y = m.node(op, m.source((2, 24, 7, 6), kind),
+                           *([m.constant(np.int64(axes))] if operand else []), **attributes)
+                y = y if seed % 5 == 4 else m.q(y, m.params(to, scale=0.011))
+                self.check(m, [y], {"QMean"}, {op, "DequantizeLinear", "QuantizeLinear"})
+
+    def test_exact_means(self):
+        """Where the definition rounds nothing in float, the result is the same."""
+        for seed in range(8):
+            kind = ("u8", "i8")[seed % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                x = m.dq(m.data((2, 12, 4, 8), kind), m.params(kind, scale=0.125))
+                y = m.q(m.node("GlobalAveragePool", x), m.params(kind, scale=0.0625))
+                self.check(m, [y], {"QMean"}, exact=True)
+
     def test_tables(self):
         def silu(m, x):
             return m.node("Mul", x, m.node("Sigmoid", x))
@@ -254,6 +292,35 @@ class Quantized(unittest.TestCase):
                 m = Model(seed)
                 y = m.q(chain(m, m.source((3, 5, 41), kind)), m.params(to, scale=0.02))
                 self.check(m, [y], {"QTable"}, {"QuantizeLinear", "DequantizeLinear"}, exact=True)
+
+    def test_tables_of_tables(self):
+        """x Sigmoid(x), whose factor is rounded before; either may come first."""
+        for seed in range(8):
+            kind, to = ("u8", "i8")[seed % 2], ("i8", "u8")[seed // 2 % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                x = m.source((3, 5, 41), kind)
+                between = m.params(to, scale=1 / 200)
+                by = m.dq(m.q(m.node(("Sigmoid", "HardSigmoid")[seed % 2], x), between), between)
+                y = m.node("Mul", *((x, by) if seed // 4 else (by, x)))
+                self.check(m, [m.q(y, m.params(to, scale=0.02))], {"QTable"},
+                           {"QMul", "QuantizeLinear", "DequantizeLinear"}, exact=True)
+        m = Model(9)
+        between = m.params("u8", scale=1 / 200)
+        a, b = (m.dq(m.q(m.node("Sigmoid", m.source((3, 41), "u8")), between), between)
+                for _ in range(2))
+        self.check(m, [m.q(m.node("Mul", a, b), between)], {"QTable", "QMul"})
+
+    def test_extremes(self):
+        for seed in range(8):
+            op, kind = ("ReduceMax", "ReduceMin")[seed % 2], ("u8", "i8")[seed // 2 % 2]
+            with self.subTest(op, kind=kind):
+                m = Model(seed)
+                params = m.params(kind)
+                y = m.node(op, m.dq(m.data((2, 8, 5, 5), kind), params), axes=[2, 3],
+                           keepdims=seed // 4)
+                self.check(m, [m.q(y, params)], {op}, {"QuantizeLinear", "DequantizeLinear"},
+                           exact=True)
 
     def test_moves(self):
         def ints(*items):

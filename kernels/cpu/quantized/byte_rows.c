@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "byte_operands.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
@@ -78,16 +79,6 @@ const void *byte_rows_make(KernelCall *call, const ByteRows *rows) {
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-bool byte_zero(KernelCall *call, uint32_t i, Dtype dtype, int32_t *zero) {
-    const KernelTensor *tensor = kernel_input(call, i);
-    *zero = 0;
-    if (!tensor) return true;
-    if (tensor->dtype != dtype || tensor->count != 1)
-        return kernel_fail(call, "operand %u is no zero point of %s", i, dtype_name(dtype));
-    *zero = dtype == DTYPE_INT8 ? *(const int8_t *)tensor->data : *(const uint8_t *)tensor->data;
-    return true;
-}
-
 /* Operand i for each column; `otherwise` where it is absent. */
 static const float *by_column(KernelCall *call, uint32_t i, uint64_t count, float otherwise) {
     const KernelTensor *tensor = kernel_input(call, i);
@@ -102,15 +93,6 @@ static const float *by_column(KernelCall *call, uint32_t i, uint64_t count, floa
     if (tensor) otherwise = *(const float *)tensor->data;
     for (uint64_t n = 0; each && n < count; n++) each[n] = otherwise;
     return each;
-}
-
-bool byte_number(KernelCall *call, uint32_t i, float *number) {
-    const KernelTensor *tensor = kernel_input(call, i);
-    if (!tensor) return true;
-    if (tensor->dtype != DTYPE_FLOAT || tensor->count != 1)
-        return kernel_fail(call, "operand %u is not one float", i);
-    *number = *(const float *)tensor->data;
-    return true;
 }
 
 bool byte_scale_make(KernelCall *call, const int32_t *sums, int32_t zero, uint64_t count,

@@ -40,10 +40,4 @@ typedef struct ByteScale {
 bool byte_scale_make(KernelCall *call, const int32_t *sums, int32_t zero, uint64_t count,
                      ByteScale *made);
 
-/* The zero point that operand i is, of x's type; 0 where it is absent. False with the error set. */
-bool byte_zero(KernelCall *call, uint32_t i, Dtype dtype, int32_t *zero);
-
-/* Operand i, a float; `number` stays as it is where it is absent. False with the error set. */
-bool byte_number(KernelCall *call, uint32_t i, float *number);
-
 #endif

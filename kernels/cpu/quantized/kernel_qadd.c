@@ -1,36 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QAdd and QTable: elementwise work on bytes. */
+/* QAdd, QMul and QTable: elementwise work on bytes. */
 #include <math.h>
 
+#include "byte_operands.h"
 #include "kernel_broadcast.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
 
 enum { FACTOR_A = 2, FACTOR_B, SHIFT, Y_ZERO, LOW, HIGH, TABLE_SIZE = 256 };
+enum { FACTOR = 2, A_ZERO, B_ZERO }; /* of QMul; Y_ZERO, LOW and HIGH are QAdd's */
 
-/* ---- QAdd ------------------------------------------------------------------------------------ */
+/* ---- QAdd and QMul --------------------------------------------------------------------------- */
 
-typedef struct AddNumbers {
+/* Of a sum, a A + b B + shift; of a product, shift (A + a) (B + b), in which all but the last step
+ * is exact. */
+typedef struct PairNumbers {
     float a, b, shift, low, high;
     int32_t zero;
-} AddNumbers;
+} PairNumbers;
 
 /* v + 1.5 * 2^23 rounds to nearest; bounds are those of a byte less the zero point, NaN is the lower
  * one. */
-static inline int32_t round_near(float v, const AddNumbers *n) {
+static inline int32_t round_near(float v, const PairNumbers *n) {
     v = v > n->low ? v : n->low;
     v = v < n->high ? v : n->high;
     return (int32_t)((v + 12582912.0f) - 12582912.0f) + n->zero;
 }
-static inline float bounded(float v, const AddNumbers *n) {
+static inline float bounded(float v, const PairNumbers *n) {
     v = n->low > v ? n->low : v;
     return n->high < v ? n->high : v;
 }
 
-#define ADD_ROWS(name, A, B, R, finish)                                                            \
+#define SUM(n, x, y)     ((n)->a * (float)(x) + (n)->b * (float)(y) + (n)->shift)
+#define PRODUCT(n, x, y) ((n)->shift * (((float)(x) + (n)->a) * ((float)(y) + (n)->b)))
+
+#define PAIR_ROWS(name, A, B, R, VALUE, finish)                                                    \
     ROW_CLONES static void name(const BroadcastTile *tile, const void *context) {                  \
-        const AddNumbers numbers = *(const AddNumbers *)context, *n = &numbers;                    \
+        const PairNumbers numbers = *(const PairNumbers *)context, *n = &numbers;                  \
         const uint64_t count = tile->columns;                                                      \
         for (uint64_t row = 0; row < tile->rows; row++) {                                          \
             R *y = (R *)tile->at[0] + row * tile->row_step[0];                                     \
@@ -38,45 +45,44 @@ static inline float bounded(float v, const AddNumbers *n) {
             const B *b = (const B *)tile->at[2] + row * tile->row_step[2];                         \
             const uint64_t a_step = tile->step[1], b_step = tile->step[2];                         \
             if (a_step && b_step)                                                                  \
-                ROW_EACH(count,                                                                    \
-                         y[i] = (R)finish(n->a * (float)a[i] + n->b * (float)b[i] + n->shift, n))  \
+                ROW_EACH(count, y[i] = (R)finish(VALUE(n, a[i], b[i]), n))                         \
             else                                                                                   \
-                ROW_EACH(count, y[i] = (R)finish(n->a * (float)a[i * a_step] +                     \
-                                                     n->b * (float)b[i * b_step] + n->shift,       \
-                                                 n))                                               \
+                ROW_EACH(count, y[i] = (R)finish(VALUE(n, a[i * a_step], b[i * b_step]), n))       \
         }                                                                                          \
     }
-#define ADD_RESULTS(name, A, B)                                                                    \
-    ADD_ROWS(name##_i8, A, B, int8_t, round_near)                                                  \
-    ADD_ROWS(name##_u8, A, B, uint8_t, round_near)                                                 \
-    ADD_ROWS(name##_f32, A, B, float, bounded)
-ADD_RESULTS(add_i8_i8, int8_t, int8_t)
-ADD_RESULTS(add_i8_u8, int8_t, uint8_t)
-ADD_RESULTS(add_u8_i8, uint8_t, int8_t)
-ADD_RESULTS(add_u8_u8, uint8_t, uint8_t)
+#define PAIR_RESULTS(name, A, B, VALUE)                                                            \
+    PAIR_ROWS(name##_i8, A, B, int8_t, VALUE, round_near)                                          \
+    PAIR_ROWS(name##_u8, A, B, uint8_t, VALUE, round_near)                                         \
+    PAIR_ROWS(name##_f32, A, B, float, VALUE, bounded)
+/* `name`_functions [type of A][of B][of the result], as kind_of numbers them. */
+#define PAIR_FUNCTIONS(name, VALUE)                                                                \
+    PAIR_RESULTS(name##_i8_i8, int8_t, int8_t, VALUE)                                              \
+    PAIR_RESULTS(name##_i8_u8, int8_t, uint8_t, VALUE)                                             \
+    PAIR_RESULTS(name##_u8_i8, uint8_t, int8_t, VALUE)                                             \
+    PAIR_RESULTS(name##_u8_u8, uint8_t, uint8_t, VALUE)                                            \
+    static const PairFunctions name##_functions = {                                                \
+        {{{name##_i8_i8_i8, name##_i8_i8_u8, name##_i8_i8_f32},                                    \
+          {name##_i8_u8_i8, name##_i8_u8_u8, name##_i8_u8_f32}},                                   \
+         {{name##_u8_i8_i8, name##_u8_i8_u8, name##_u8_i8_f32},                                    \
+          {name##_u8_u8_i8, name##_u8_u8_u8, name##_u8_u8_f32}}}};
+
+typedef struct PairFunctions {
+    BroadcastFunction of[2][2][3];
+} PairFunctions;
+PAIR_FUNCTIONS(add, SUM)
+PAIR_FUNCTIONS(multiply, PRODUCT)
 
 /* 0: int8, 1: uint8; of results 2: float. */
 static int kind_of(Dtype dtype) {
     return dtype == DTYPE_INT8 ? 0 : dtype == DTYPE_UINT8 ? 1 : 2;
 }
 
-static bool read_number(KernelCall *call, uint32_t i, float *number) {
-    const KernelTensor *tensor = kernel_input(call, i);
-    if (!tensor) return true;
-    if (tensor->dtype != DTYPE_FLOAT || tensor->count != 1)
-        return kernel_fail(call, "operand %u is not one float", i);
-    *number = *(const float *)tensor->data;
-    return true;
-}
-
-static bool read_numbers(KernelCall *call, AddNumbers *n) {
+/* Result and bounds; the rest is the operator's own. */
+static bool read_result(KernelCall *call, PairNumbers *n) {
     const KernelTensor *zero = kernel_input(call, Y_ZERO), *y = &call->outputs[0];
     const Dtype to = zero ? zero->dtype : DTYPE_FLOAT;
-    *n = (AddNumbers){.low = -HUGE_VALF, .high = HUGE_VALF};
-    if (!read_number(call, FACTOR_A, &n->a) || !read_number(call, FACTOR_B, &n->b) ||
-        !read_number(call, SHIFT, &n->shift) || !read_number(call, LOW, &n->low) ||
-        !read_number(call, HIGH, &n->high))
-        return false;
+    *n = (PairNumbers){.low = -HUGE_VALF, .high = HUGE_VALF};
+    if (!byte_number(call, LOW, &n->low) || !byte_number(call, HIGH, &n->high)) return false;
     if (y->dtype != to || (zero && (kind_of(to) == 2 || zero->count != 1)))
         return kernel_fail(call, "the result is %s", dtype_name(y->dtype));
     if (!(n->low <= n->high)) return kernel_fail(call, "Low is above High");
@@ -90,24 +96,41 @@ static bool read_numbers(KernelCall *call, AddNumbers *n) {
     return true;
 }
 
-bool kernel_q_add(KernelCall *call) {
-    static const BroadcastFunction functions[2][2][3] = {
-        {{add_i8_i8_i8, add_i8_i8_u8, add_i8_i8_f32}, {add_i8_u8_i8, add_i8_u8_u8, add_i8_u8_f32}},
-        {{add_u8_i8_i8, add_u8_i8_u8, add_u8_i8_f32}, {add_u8_u8_i8, add_u8_u8_u8, add_u8_u8_f32}},
-    };
+static bool run_pair(KernelCall *call, const PairFunctions *functions, const PairNumbers *numbers) {
     const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
     KernelTensor *y = &call->outputs[0];
-    AddNumbers numbers;
     Broadcast plan;
-    if (kind_of(a->dtype) == 2 || kind_of(b->dtype) == 2)
-        return kernel_fail(call, "operands of %s and %s", dtype_name(a->dtype),
-                           dtype_name(b->dtype));
     const BroadcastOperand operands[] = {{y, 0}, {a, 0}, {b, 0}};
-    if (!read_numbers(call, &numbers) || !kernel_broadcast_plan(call, operands, 3, &plan))
-        return false;
-    kernel_broadcast_run(&plan, functions[kind_of(a->dtype)][kind_of(b->dtype)][kind_of(y->dtype)],
-                         &numbers);
+    if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
+    kernel_broadcast_run(
+        &plan, functions->of[kind_of(a->dtype)][kind_of(b->dtype)][kind_of(y->dtype)], numbers);
     return true;
+}
+
+static bool takes_pair(KernelCall *call) {
+    const Dtype a = call->inputs[0].dtype, b = call->inputs[1].dtype;
+    if (kind_of(a) != 2 && kind_of(b) != 2) return true;
+    return kernel_fail(call, "operands of %s and %s", dtype_name(a), dtype_name(b));
+}
+
+bool kernel_q_add(KernelCall *call) {
+    PairNumbers numbers;
+    return takes_pair(call) && read_result(call, &numbers) &&
+           byte_number(call, FACTOR_A, &numbers.a) && byte_number(call, FACTOR_B, &numbers.b) &&
+           byte_number(call, SHIFT, &numbers.shift) && run_pair(call, &add_functions, &numbers);
+}
+
+bool kernel_q_mul(KernelCall *call) {
+    PairNumbers numbers;
+    int32_t a_zero, b_zero;
+    if (!takes_pair(call) || !read_result(call, &numbers) ||
+        !byte_number(call, FACTOR, &numbers.shift) ||
+        !byte_zero(call, A_ZERO, call->inputs[0].dtype, &a_zero) ||
+        !byte_zero(call, B_ZERO, call->inputs[1].dtype, &b_zero))
+        return false;
+    numbers.a = (float)-a_zero;
+    numbers.b = (float)-b_zero;
+    return run_pair(call, &multiply_functions, &numbers);
 }
 
 /* ---- QTable ---------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "byte_channels.h"
+#include "byte_operands.h"
 #include "byte_rows.h"
 #include "conv_last.h"
 #include "kernel_functions.h"

@@ -2,6 +2,7 @@
 /* QMatMul: products of bytes by packed weights (igemm.h). */
 #include <string.h>
 
+#include "byte_operands.h"
 #include "byte_rows.h"
 #include "kernel_functions.h"
 #include "matmul_batches.h"

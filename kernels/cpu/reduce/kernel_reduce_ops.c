@@ -8,6 +8,7 @@
  * highest value, and NaN for a mean of floats.
  */
 #include <math.h>
+#include <string.h>
 
 #include "kernel_clones.h"
 #include "kernel_functions.h"
@@ -111,8 +112,8 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
             for (uint64_t k = 0; k < n; k++) sum[k] = STEP(sum[k], x[r * stride + k]);             \
     }
 
-/* A ReduceKind; END(a, n) is the result of n elements. */
-#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+/* The functions of a ReduceKind but the last. */
+#define REDUCE_SUMS(name, T, A, NEUTRAL, STEP, MERGE)                                              \
     static void name##_clear(void *sums, uint64_t count) {                                         \
         for (uint64_t i = 0; i < count; i++) ((A *)sums)[i] = NEUTRAL;                             \
     }                                                                                              \
@@ -120,13 +121,17 @@ KERNEL_INLINE void words_across(Word *across, const Word *x, uint64_t stride, ui
         A *sum = sums;                                                                             \
         for (uint64_t i = 0; i < count; i++) sum[i] = MERGE(sum[i], ((const A *)others)[i]);       \
     }                                                                                              \
+    REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
+    REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)
+
+/* A ReduceKind; END(a, n) is the result of n elements. */
+#define REDUCE_LOOP(name, T, A, NEUTRAL, STEP, MERGE, END)                                         \
+    REDUCE_SUMS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
     static void name##_finish(void *results, const void *sums, uint64_t count, uint64_t n) {       \
         for (uint64_t i = 0; i < count; i++) ((T *)results)[i] = END(((const A *)sums)[i], n);     \
     }                                                                                              \
-    REDUCE_ROWS(name, T, A, NEUTRAL, STEP, MERGE)                                                  \
-    REDUCE_COLUMNS(name, T, A, NEUTRAL, STEP, MERGE)                                               \
-    static const ReduceKind name = {sizeof(A),      name##_clear, name##_rows,                     \
-                                    name##_columns, name##_merge, name##_finish};
+    static const ReduceKind name = {sizeof(A),    name##_clear,  name##_rows, name##_columns,      \
+                                    name##_merge, name##_finish, sizeof(T)};
 
 #define FIRST(a, n)   ((void)(n), (a))
 #define PLUS(a, b)    ((a) + (b))
@@ -229,6 +234,19 @@ REDUCE_EXTREMES(uint16_t, UINT16)
 REDUCE_LOOP(bool_max, uint8_t, uint8_t, 0, EITHER, EITHER, FIRST)
 REDUCE_LOOP(bool_min, uint8_t, uint8_t, 1, BOTH, BOTH, FIRST)
 
+/* Sums whose results are int64, whatever bytes they are of. */
+static void total_end(void *results, const void *sums, uint64_t count, uint64_t reduced) {
+    (void)reduced;
+    memcpy(results, sums, count * sizeof(int64_t));
+}
+#define REDUCE_TOTAL(T)                                                                            \
+    REDUCE_SUMS(T##_total, T, int64_t, 0, PLUS, PLUS)                                              \
+    const ReduceKind reduce_total_##T = {sizeof(int64_t),   T##_total_clear, T##_total_rows,       \
+                                         T##_total_columns, T##_total_merge, total_end,            \
+                                         sizeof(int64_t)};
+REDUCE_TOTAL(int8_t)
+REDUCE_TOTAL(uint8_t)
+
 /* ---- log-sum-exp: with the largest element, so that no exponential overflows ----------------- */
 
 typedef struct ExpSum {
@@ -304,7 +322,8 @@ static void exp_merge_all(void *sums, const void *others, uint64_t count) {
         }                                                                                          \
     }                                                                                              \
     static const ReduceKind T##_log_sum_exp = {sizeof(ExpSum),  exp_clear,     T##_exp_rows,       \
-                                               T##_exp_columns, exp_merge_all, T##_exp_end};
+                                               T##_exp_columns, exp_merge_all, T##_exp_end,        \
+                                               sizeof(T)};
 #define TO_FLOAT(v)  ((float)(v))
 #define TO_DOUBLE(v) (v)
 REDUCE_LOG_SUM_EXP(float, TO_FLOAT)
@@ -316,8 +335,7 @@ REDUCE_LOG_SUM_EXP(uint64_t, uint64_t_saturate)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* axes of input 1, else of the attribute; false with the error set. */
-static bool find_reduced(KernelCall *call, bool *reduced) {
+bool reduce_find(KernelCall *call, bool *reduced) {
     const AxesAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *input = kernel_input(call, 1);
     const int64_t *axes = attrs->axes.items;
@@ -336,7 +354,7 @@ static bool reduce(KernelCall *call, const ReduceSet *set) {
     const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
     ReduceLoops loops;
     bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1);
-    if (!find_reduced(call, reduced)) return false;
+    if (!reduce_find(call, reduced)) return false;
     reduce_loops(call->scratch, x, reduced, &loops);
     if (!set->of[x->dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(x->dtype));

@@ -97,7 +97,7 @@ static void row_results(const void *data, uint64_t first, uint64_t end, unsigned
         uint64_t most = end - o < REDUCE_BLOCK ? end - o : REDUCE_BLOCK;
         job->kind->clear(&sums, most);
         count = add_rows(job, o, o + most, &all, &sums);
-        job->kind->end(job->out + o * job->element, &sums, count, loops->reduced);
+        job->kind->end(job->out + o * job->kind->result, &sums, count, loops->reduced);
     }
 }
 
@@ -112,7 +112,7 @@ static void column_results(const void *data, uint64_t first, uint64_t end, unsig
         uint64_t count = block_columns(job, column);
         job->kind->clear(&sums, count);
         add_columns(job, o, column, count, &all, &sums);
-        job->kind->end(job->out + (o * loops->width + column) * job->element, &sums, count,
+        job->kind->end(job->out + (o * loops->width + column) * job->kind->result, &sums, count,
                        loops->reduced);
     }
 }

@@ -26,12 +26,20 @@ typedef struct ReduceKind {
     void (*merge)(void *sums, const void *others, uint64_t count);
     /* results of `reduced` elements each */
     void (*end)(void *results, const void *sums, uint64_t count, uint64_t reduced);
+    size_t result; /* bytes of one */
 } ReduceKind;
 
 enum {
     REDUCE_LARGEST = 16,
     REDUCE_BLOCK = 1024, /* most of a tile's rows or columns: accumulators lie on the stack */
 };
+
+/* Sums of bytes; results are int64_t. */
+extern const ReduceKind reduce_total_int8_t, reduce_total_uint8_t;
+
+/* The axes that the call reduces, [rank of input 0]: those of input 1, else of the attribute
+ * (AxesAttrs). False with the error set. */
+bool reduce_find(KernelCall *call, bool *reduced);
 
 /* x reduced by `loops` to `out`. False with the error set. */
 bool reduce_run(KernelCall *call, const ReduceKind *kind, const ReduceLoops *loops,

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See quantized_forms.h. What is made has one scale for all that it reads, and one for its result,
+ * which is float where no QuantizeLinear follows. */
+#include "quantized_forms.h"
+
+enum { EXACT_COUNT = 1 << 24 };
+
+typedef struct Form {
+    Node *node, *root; /* root: whose result is made */
+    Quantized from, to;
+    bool rounds; /* there is a Q: `to` */
+} Form;
+
+/* What is made of operand 0, bytes, up to the Q that is all that reads it. */
+static bool find_form(const Fuse *fuse, Node *node, Form *form) {
+    *form = (Form){.node = node, .root = node};
+    if (fuse->faithful || !node->outputs[0] || fuse_rank(node->outputs[0]) < 0 ||
+        !quantized_source(fuse, fuse_input(node, 0), &form->from) || !form->from.single ||
+        fuse_rank(form->from.bytes) < 0)
+        return false;
+    Node *reader = fuse_reader(node->outputs[0]);
+    form->rounds = quantized_target(fuse, reader, &form->to) && form->to.single;
+    if (form->rounds) form->root = reader;
+    return true;
+}
+
+static void set_float(Fuse *fuse, Node *made, uint32_t i, double number) {
+    node_set_input(made, i, quantized_new_float(fuse, made->graph, (float)number));
+}
+
+/* `zero`: the operand that is the result's zero point. */
+static void finish_form(Fuse *fuse, const Form *form, Node *made, uint32_t zero) {
+    const FuseActivation none = {0};
+    const QuantizedResult result = {form->rounds ? &form->to : NULL, &none};
+    quantized_set_result(fuse, made, &result, (const uint32_t[2]){zero, 0});
+    fuse_replace_root(fuse, made, form->root);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+enum { MUL_FACTOR = 2, MUL_A_ZERO, MUL_Y_ZERO = 5, MUL_LOW, MUL_OPERANDS = 8 };
+
+void quantized_fuse_mul(Fuse *fuse, Node *node) {
+    static const uint32_t places[2] = {MUL_Y_ZERO, MUL_LOW};
+    Quantized by[2], to;
+    FuseActivation activation;
+    Node *root = node;
+    if (fuse->faithful || !fuse_is(node, "Mul") || fuse_opset(node) < 7) return;
+    if (fuse_rank(node->outputs[0]) < 0) return;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!quantized_source(fuse, fuse_input(node, i), &by[i]) || !by[i].single) return;
+    if (quantized_find_bounds(fuse, node->outputs[0], &activation)) root = activation.nodes[0];
+    root = fuse_reader(root->outputs[0]);
+    if (!quantized_target(fuse, root, &to) || !to.single) return;
+    Node *made = fuse_new(fuse, root, "QMul", node, MUL_OPERANDS);
+    for (uint32_t i = 0; i < 2; i++) {
+        node_set_input(made, i, by[i].bytes);
+        node_set_input(made, MUL_A_ZERO + i, quantized_zero(&by[i]));
+    }
+    set_float(fuse, made, MUL_FACTOR, (double)by[0].step * (double)by[1].step / (double)to.step);
+    quantized_set_result(fuse, made, &(QuantizedResult){&to, &activation}, places);
+    fuse_replace_root(fuse, made, root);
+}
+
+/* ---- means ----------------------------------------------------------------------------------- */
+
+enum { MEAN_AXES = 1, MEAN_X_ZERO, MEAN_Y_ZERO, MEAN_FACTOR, MEAN_OPERANDS };
+
+/* Elements of x for one of y; 0 where that is not known, or too much to be exact. */
+static int64_t elements_of_each(const Value *x, const Value *y) {
+    double of_x = 1, of_y = 1;
+    for (int64_t i = 0; i < fuse_rank(x); i++) of_x *= (double)fuse_dim(x, i);
+    for (int64_t i = 0; i < fuse_rank(y); i++) of_y *= (double)fuse_dim(y, i);
+    for (int64_t i = 0; i < fuse_rank(x); i++)
+        if (fuse_dim(x, i) < 1) return 0;
+    for (int64_t i = 0; i < fuse_rank(y); i++)
+        if (fuse_dim(y, i) < 1) return 0;
+    const double each = of_x / of_y;
+    return each >= 1 && each <= EXACT_COUNT ? (int64_t)each : 0;
+}
+
+/* False where the node has axes that can't be said. NULL: all. */
+static bool find_axes(Fuse *fuse, const Node *node, int64_t rank, Value **axes) {
+    const Attr *attr = node_attr(node, "axes");
+    Graph *graph = node->graph;
+    *axes = fuse_input(node, MEAN_AXES);
+    if (node_attr_int(node, "noop_with_empty_axes", 0)) return false;
+    if (fuse_record(node)->layout == LAYOUT_MEAN) { /* of all spatial axes */
+        int64_t *items = ARENA_ARRAY(fuse->ctx->scratch, int64_t, (size_t)rank + 1);
+        for (int64_t i = 2; i < rank; i++) items[i - 2] = i;
+        if (rank > 2) *axes = fuse_new_ints(fuse, graph, items, (uint32_t)rank - 2);
+        return rank > 2;
+    }
+    if (*axes || !attr) return true;
+    uint32_t count;
+    const int64_t *items = attr_ints(attr, &count);
+    if (!items || !count) return false;
+    *axes = fuse_new_ints(fuse, graph, items, count);
+    return true;
+}
+
+void quantized_fuse_mean(Fuse *fuse, Node *node) {
+    const bool sum = fuse_is(node, "ReduceSum");
+    Form form;
+    Value *axes;
+    if (!sum && !fuse_is(node, "ReduceMean") && !fuse_is(node, "GlobalAveragePool")) return;
+    if (!find_form(fuse, node, &form)) return;
+    const int64_t rank = fuse_rank(form.from.bytes);
+    const int64_t each = sum ? elements_of_each(form.from.bytes, node->outputs[0]) : 1;
+    if (!each || !find_axes(fuse, node, rank, &axes)) return;
+    Node *made = fuse_new(fuse, form.root, "QMean", node, MEAN_OPERANDS);
+    if (!node_attr_int(node, "keepdims", 1)) node_set_attr_int(made, "keepdims", 0);
+    node_set_input(made, 0, form.from.bytes);
+    node_set_input(made, MEAN_AXES, axes);
+    node_set_input(made, MEAN_X_ZERO, quantized_zero(&form.from));
+    const double step = form.rounds ? (double)form.to.step : 1;
+    set_float(fuse, made, MEAN_FACTOR, (double)each * (double)form.from.step / step);
+    finish_form(fuse, &form, made, MEAN_Y_ZERO);
+}

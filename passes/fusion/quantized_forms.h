@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators of fuse-quantized beside products and sums: visitors of nodes, as fuse_graph.h has
+ * them, that put an operator on bytes in a node's place or leave all as it is. */
+#ifndef DEMI_QUANTIZED_FORMS_H
+#define DEMI_QUANTIZED_FORMS_H
+
+#include "quantized_value.h"
+
+void quantized_fuse_mul(Fuse *fuse, Node *node);  /* Q(act(DQ(A) * DQ(B))) */
+void quantized_fuse_mean(Fuse *fuse, Node *node); /* means and sums of DQ(X), over axes */
+
+#endif
