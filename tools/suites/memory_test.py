@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plans need at most while they run: in float16 and bfloat16 no more than in float, with
---memory small less.
+--memory small less. Mobile networks are excluded from the latter: what is largest in them is made in
+bands of rows (passes/fuse_separable.c), of float, which takes less than 16-bit values that are whole.
 
 Networks of suite/made_models.py at their sizes (transformers of two layers), compiled to plans,
 each run in processes of its own; compared is the most memory that the process had, mapped weights
@@ -31,6 +32,7 @@ RUNS = 6
 CPUS = os.cpu_count() or 1
 RESOLUTION = 2 * max(32, 2 * CPUS) * CPUS * os.sysconf("SC_PAGE_SIZE")  # bytes
 SMALL = ["--memory", "small"]
+IN_BANDS = {"mobilenetv2"}
 MODELS = {"resnet50": {}, "mobilenetv2": {}, "bert": {"layers": 2}, "detector": {}}
 
 
@@ -87,8 +89,8 @@ def main() -> int:
             plan = folder / "small.plan"
             demi(args.demi, "compile", folder / "float16.onnx", "-o", plan, *SMALL)
             found["small"] = Plan(args.demi, plan, inputs + SMALL)
-            bad = [to for to in found if needs_more(found[to], found["float"])]
-            if min(found["float16"].peaks) <= max(found["small"].peaks):
+            bad = [to for to in ("float16", "bfloat16") if needs_more(found[to], found["float"])]
+            if name not in IN_BANDS and min(found["float16"].peaks) <= max(found["small"].peaks):
                 bad.append("small")
         failed += bool(bad)
         line = "  ".join(f"{to} {min(plan.peaks) / 1e6:.1f}" for to, plan in found.items())

@@ -64,7 +64,9 @@ void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const 
     }
 }
 
-void conv_line_find(const void *source, uint64_t first, uint32_t columns, const void **to) {
+/* For igemm.h's lines, which are those of the last axis: of output `first` on, all in its line, the
+ * pixels from the first that it sees, to[r * columns + j] for each row r of taps; dilation 1. */
+static void conv_line_find(const void *source, uint64_t first, uint32_t columns, const void **to) {
     const ConvPixels *p = source;
     const Window *w = p->window;
     const WindowAxis *y = w->rank == 2 ? &w->axes[0] : &one_row, *x = &w->axes[w->rank - 1];

@@ -19,10 +19,6 @@ typedef struct ConvPixels {
 /* An IgemmFind: the taps of output r, which are counted through all images in order. */
 void conv_pixels_find(const void *source, uint64_t first, uint32_t count, const void **to);
 
-/* For igemm.h's lines, which are those of the last axis: of output `first` on, all in its line, the
- * pixels from the first that it sees, to[r * columns + j] for each row r of taps; dilation 1. */
-void conv_line_find(const void *source, uint64_t first, uint32_t columns, const void **to);
-
 /* Depthwise: taps that lie side by side are those of neighbouring outputs, too. False where there are no
  * kernels for such lines of axis x. */
 bool conv_lines(const WindowAxis *x, IgemmLines *lines);
