@@ -61,6 +61,11 @@ static const char *const refused[][2] = {
      "bool "
      "go) => (bool on, float[2] r) { on = Identity (go) r = Relu (x) }> }",
      "node 'y' (Loop), body: a subgraph of another number of inputs: expected 3, got 2"},
+    {"<ir_version: 3, opset_import: [\"\" : 8]> g (float[1,3,2] x) => (float[1,2] y, float[1,3,2] "
+     "z) { y, "
+     "z = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] e) => (float[2] t, float[2] u) "
+     "{ t = Add (s, e) u = Relu (t) }> (\"\", x) }",
+     "node 'y' (Scan), body, 'e': nothing gives a subgraph's input"},
     {"g (float[2] x) => (float[2] y) { y = Cast <to = 10> (x) }",
      "node 'y' (Cast), value 'y': is declared as another type than it has: expected tensor of "
      "float16, got tensor of float"},

@@ -189,7 +189,16 @@ static bool check_count(const Body *body, const char *what, size_t wanted, size_
     return false;
 }
 
-/* As many formals as the node passes; where initializers have to be inputs, more than that. */
+/* Where initializers have to be inputs, a body has more of them than the node passes. */
+static bool check_defaults(const Body *body, size_t given) {
+    for (size_t i = given; i < body->graph->inputs.count; i++)
+        if (!body->graph->inputs.items[i]->init)
+            return body_error(body, "nothing gives a subgraph's input",
+                              body->graph->inputs.items[i]);
+    return true;
+}
+
+/* As many formals as the node passes. */
 static bool check_counts(const Body *body) {
     const OpBodySlots *slots = body->slots;
     const Graph *graph = body->graph;
@@ -200,9 +209,12 @@ static bool check_counts(const Body *body) {
         inputs += given > first ? given - first : 0;
     }
     bool old = graph->model->has_ir_version && graph->model->ir_version < 4;
-    if (!(old && graph->inputs.count > inputs) &&
-        !check_count(body, "a subgraph of another number of inputs", inputs, graph->inputs.count))
+    if (old && graph->inputs.count > inputs) {
+        if (!check_defaults(body, inputs)) return false;
+    } else if (!check_count(body, "a subgraph of another number of inputs", inputs,
+                            graph->inputs.count)) {
         return false;
+    }
     size_t outputs = (size_t)slots->body_output + body->node->output_count;
     return check_count(body, "a subgraph of another number of outputs", outputs,
                        graph->outputs.count);

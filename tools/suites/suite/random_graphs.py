@@ -39,6 +39,12 @@ def alike(s: Scope, shape: tuple[int, ...]) -> Value:
     return s.const(s.rng.standard_normal(shape).astype(np.float32))
 
 
+def same(s: Scope, value: Value) -> Value:
+    """The value again, made in this graph, whatever its size and numbers."""
+    node = helper.make_node("Identity", [value.name], s.outputs("", 1))
+    return s.record(node, [value.sample], value.exact)[0]
+
+
 def body_of(s: Scope) -> Scope:
     return Scope(s.rng, s.names, s.opset, s)
 
@@ -68,9 +74,7 @@ def branches(s: Scope) -> None:
         outs = [alike(body, shape) for shape in shapes]
         for i, value in enumerate(outs):
             if value not in body.values or value in outs[:i]:  # not made in this graph
-                outs[i] = body.record(helper.make_node("Identity", [value.name],
-                                                       body.outputs("", 1)),
-                                      [value.sample], value.exact)[0]
+                outs[i] = same(body, value)
         graphs[key], results[key] = body.graph(key, outs, open_dim(s)), outs
     chosen = results["then_branch" if flag.sample.item() else "else_branch"]
     exact = flag.exact
@@ -91,7 +95,7 @@ def update(body: Scope, state: Value) -> Value:
             ("Identity", [state]), ("Min", [state, other])]
     op, operands = ways[body.rng.integers(len(ways))]
     made = body.add(op, operands)
-    return made[0] if made else body.add("Identity", [state])[0]
+    return made[0] if made else same(body, state)
 
 
 def loop(s: Scope) -> None:
