@@ -109,6 +109,27 @@ static const char *const refused[][2] = {
     {"<ir_version: 8, opset_import: [\"\" : 10]> g (float[2,3] x) => (float[2,3] y) { y = Flatten "
      "<axis = -1> (x) }",
      "node 'y' (Flatten): shapes are invalid: axis -1 is out of range for rank 2"},
+    {"<ir_version: 3, opset_import: [\"\" : 7]> g (float[2] a, float[3,2] b) => (float[3,2] y) { y "
+     "= Max (a, b) }",
+     "node 'y' (Max): shapes are invalid: input 1 has rank 2, not 1"},
+    {"g (float[3,2] x) => (float[2] y) { i = Constant <value_int = 3> () y = Gather (x, i) }",
+     "node 'y' (Gather): shapes are invalid: index 3 of 3 elements"},
+    {"g (float[2,2,3] t, int64[4,1] s) => (float[2,A,B,C] y) { y = AffineGrid (t, s) }",
+     "node 'y' (AffineGrid): shapes are invalid: input 1 has rank 2, not 1"},
+    {"g (float[4,4] x, int64[4,1] n) => (float[4,4] y) { y = ReverseSequence (x, n) }",
+     "node 'y' (ReverseSequence): shapes are invalid: input 1 has rank 2, not 1"},
+    {"g (float[6] x) => (seq(float[A]) y) { n = Constant <value_ints = [1, 2]> () y = "
+     "SplitToSequence (x, n) }",
+     "node 'y' (SplitToSequence): shapes are invalid: parts of 3 in all, of 6"},
+    {"g (float[1,6,3] x, int64 a) => (float[1,A,1] y) { y = DFT <inverse = 1, onesided = 1> (x, "
+     "\"\", a) }",
+     "node 'y' (DFT): shapes are invalid: dimensions 2 and 3 should be equal"},
+    {"g (float[3] s, float[2,3] a) => (float[3] y) { y = Scan <num_scan_inputs = 0, body = b "
+     "(float[3] t, float[2,3] p) => (float[3] u) { u = Relu (t) }> (s, a) }",
+     "node 'y' (Scan), body: a subgraph gives fewer values than it has states"},
+    {"g (float[3,2] x) => (float[A,2] y) { a = Constant <value_ints = [0, -2]> () y = Slice (x, a, "
+     "a, a) }",
+     "node 'y' (Slice): shapes are invalid: axis 0 twice"},
     {"g (float[4] x, float[4] s) => (float[4] y) { y = BatchNormalization (x, s, s, s, s) }",
      "node 'y' (BatchNormalization): shapes are invalid: dimensions 1 and 4 should be equal"},
     {"g (float[3] x) => (float[3] y) { y = Trilu (x) }",

@@ -246,7 +246,9 @@ static bool check_states(const Body *body) {
     for (size_t i = 0; i < states; i++) {
         size_t at = (size_t)slots->body_output + i;
         const Value *state = body->node->inputs[(size_t)slots->node_input + i].value;
-        if (!state || at >= body->graph->outputs.count) continue;
+        if (at >= body->graph->outputs.count)
+            return body_error(body, "a subgraph gives fewer values than it has states", NULL);
+        if (!state) continue;
         const Value *inner = body->graph->outputs.items[at]->use.value;
         if (!same_types(body, inner, inner->type, state->type)) return false;
     }

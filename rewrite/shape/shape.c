@@ -49,11 +49,11 @@ const ShapeRow *shape_find(const char *domain, const char *name, int64_t opset) 
 bool shape_row_keeps(const ShapeRow *row) {
     return row->function == shape_unary || row->function == shape_same ||
            row->function == shape_cast || row->function == shape_cast_like ||
-           row->function == shape_batch_norm;
+           row->function == shape_batch_norm || row->function == shape_reverse_sequence;
 }
 
 bool shape_row_broadcasts(const ShapeRow *row) {
-    return row->function == shape_broadcast;
+    return row->function == shape_broadcast || row->function == shape_alike;
 }
 
 static void output_clear(ShapeOperand *output) {

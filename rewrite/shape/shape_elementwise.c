@@ -247,6 +247,21 @@ bool shape_broadcast(ShapeCall *call) {
     return true;
 }
 
+/* Before version 8 Max, Mean, Min and Sum did not broadcast. What is read all the same is taken as
+ * it would be today; only who judges refuses it. */
+bool shape_alike(ShapeCall *call) {
+    const ShapeOperand *first = shape_ranked(call, 0);
+    for (uint32_t i = 1; call->strict && first && i < call->input_count; i++) {
+        const ShapeOperand *other = shape_ranked(call, i);
+        if (!shape_want_rank(call, i, first->rank)) return false;
+        for (uint32_t k = 0; other && k < first->rank; k++) {
+            ShapeNum dim = first->dims[k];
+            if (!shape_unify(call, &dim, other->dims[k])) return false;
+        }
+    }
+    return shape_broadcast(call);
+}
+
 /* Before version 7 only B broadcasts, into A, at a place the attributes `broadcast` and `axis`
  * say: the result has A's shape. Contents are computed where no broadcasting is involved. */
 bool shape_broadcast_left(ShapeCall *call) {

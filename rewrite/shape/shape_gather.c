@@ -22,6 +22,18 @@ static bool gather_contents(ShapeCall *call, const ShapeOperand *x, const ShapeO
     return true;
 }
 
+/* Indices that are known are of the axis. */
+static bool gather_in_range(ShapeCall *call, ShapeNum size, const ShapeOperand *indices) {
+    if (size.kind != SHAPE_KNOWN || !indices->items) return true;
+    for (uint32_t i = 0; i < indices->item_count; i++) {
+        ShapeNum index = indices->items[i];
+        if (index.kind == SHAPE_KNOWN && (index.value < -size.value || index.value >= size.value))
+            return shape_invalid(call, "index %lld of %lld elements", (long long)index.value,
+                                 (long long)size.value);
+    }
+    return true;
+}
+
 /* data[: axis] + indices + data[axis + 1 :] */
 bool shape_gather(ShapeCall *call) {
     const GatherAttrs *attrs = call->attrs;
@@ -30,6 +42,7 @@ bool shape_gather(ShapeCall *call) {
     if (!x) return true;
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
     if (!indices) return true;
+    if (call->strict && !gather_in_range(call, x->dims[axis], indices)) return false;
     ShapeNum *dims = shape_output(call, 0, (uint64_t)x->rank + indices->rank - 1);
     if (!dims) return false;
     for (uint32_t i = 0; i < axis; i++) dims[at++] = x->dims[i];
@@ -176,10 +189,17 @@ bool shape_grid_sample(ShapeCall *call) {
     return true;
 }
 
+/* As the data; one length for each of the batch. */
+bool shape_reverse_sequence(ShapeCall *call) {
+    shape_same_as(call, 0, shape_input(call, 0));
+    return !call->strict || shape_want_rank(call, 1, 1);
+}
+
 /* size (N, C, H, W) or (N, C, D, H, W) to (N, H, W, 2) or (N, D, H, W, 3) */
 bool shape_affine_grid(ShapeCall *call) {
     const ShapeOperand *theta = shape_ranked(call, 0), *size = shape_input(call, 1);
     ShapeNum length = shape_length(size);
+    if (call->strict && !shape_want_rank(call, 1, 1)) return false;
     if (length.kind != SHAPE_KNOWN) return true;
     if (length.value != 4 && length.value != 5)
         return shape_invalid(call, "size has %lld numbers", (long long)length.value);

@@ -230,12 +230,21 @@ static bool dft_along(ShapeCall *call, const ShapeOperand *x, int64_t along) {
     return true;
 }
 
+/* What a one-sided inverse reads is complex. */
+static bool complex_fits(ShapeCall *call, const ShapeOperand *x) {
+    const SignalAttrs *attrs = call->attrs;
+    ShapeNum parts = num_known(2);
+    if (!call->strict || attrs->onesided != 1 || attrs->inverse != 1 || !x->rank) return true;
+    return shape_unify(call, &parts, x->dims[x->rank - 1]);
+}
+
 bool shape_dft(ShapeCall *call) {
     const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *input = shape_input(call, 2);
     ShapeNum axis = input->present ? shape_single(input) : num_known(attrs->axis);
     if (call->strict && !shape_want_rank(call, 2, 0)) return false;
     if (!x) return true;
+    if (!complex_fits(call, x)) return false;
     if (axis.kind == SHAPE_KNOWN) return dft_along(call, x, axis.value);
     /* whichever axis it is: without a length and with both sides it keeps its size */
     bool half = attrs->onesided == 1, keeps = !half && !shape_input(call, 1)->present;
@@ -249,7 +258,7 @@ bool shape_dft(ShapeCall *call) {
 bool shape_dft_17(ShapeCall *call) {
     const SignalAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0);
-    return !x || dft_along(call, x, attrs->axis);
+    return !x || (complex_fits(call, x) && dft_along(call, x, attrs->axis));
 }
 
 /* (batch, frames, bins, 2). A signal is (batch, samples, 1 or 2); real ones of rank 2 are in use,

@@ -85,6 +85,17 @@ static ShapeNum part_size(const ShapeOperand *split, ShapeNum whole) {
     return even ? size : unknown;
 }
 
+/* Sizes of parts that are known make up the whole. */
+static bool parts_fit(ShapeCall *call, const ShapeOperand *split, ShapeNum whole) {
+    if (!split->present || !split->has_rank || split->rank != 1 || !split->items) return true;
+    ShapeNum sum = num_known(0);
+    for (uint32_t i = 0; i < split->item_count; i++) sum = num_add(sum, split->items[i]);
+    if (sum.kind != SHAPE_KNOWN || whole.kind != SHAPE_KNOWN || sum.value == whole.value)
+        return true;
+    return shape_invalid(call, "parts of %lld in all, of %lld", (long long)sum.value,
+                         (long long)whole.value);
+}
+
 bool shape_split_to_sequence(ShapeCall *call) {
     const JoinAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *split = shape_input(call, 1);
@@ -92,6 +103,7 @@ bool shape_split_to_sequence(ShapeCall *call) {
     wrap(call, 0);
     if (!x) return true;
     if (!shape_axis(call, attrs->axis, x->rank, &axis)) return false;
+    if (call->strict && !parts_fit(call, split, x->dims[axis])) return false;
     bool drop = !split->present && !attrs->keepdims;
     ShapeNum *dims = shape_output(call, 0, x->rank - (drop ? 1 : 0));
     for (uint32_t i = 0; i < x->rank; i++) {

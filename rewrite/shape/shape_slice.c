@@ -231,9 +231,12 @@ static bool slice_axes(ShapeCall *call, const ShapeOperand *x, const SliceArgs *
     uint32_t cuts = args->axes->present ? axes.count : (uint32_t)clamp(count.value, 0, UINT32_MAX);
     if (cuts > x->rank || (count.kind == SHAPE_KNOWN && count.value != cuts))
         return shape_invalid(call, "%u axes are cut of rank %u", cuts, x->rank);
+    bool cut_already[SHAPE_RANK_LIMIT] = {false};
     for (uint32_t i = 0; i < cuts; i++) {
         uint32_t axis = i;
         if (axes.present && !shape_axis(call, axes.items[i], x->rank, &axis)) return false;
+        if (call->strict && cut_already[axis]) return shape_invalid(call, "axis %u twice", axis);
+        cut_already[axis] = true;
         Cut cut = {shape_item(args->starts, i), shape_item(args->ends, i), num_known(1)};
         if (args->steps->present) cut.step = shape_item(args->steps, i);
         if (!cut_size(call, &cut, x->dims[axis], &dims[axis])) return false;

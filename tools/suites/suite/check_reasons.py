@@ -42,6 +42,10 @@ def notes(model: onnx.ModelProto) -> str:
     if any((n.domain, n.op_type) not in own and n.domain not in ONNX_DOMAINS or
            n.domain not in opsets and n.domain for n in nodes):
         found.append(" (a model with unknown operators)")
+    if any(walk.gives_again(graph) for graph in walk.bodies(model)):
+        found.append(" (a body that gives a value again)")
+    if walk.shadows(model):
+        found.append(" (a model with a name in two graphs)")
     return "".join(found)
 
 

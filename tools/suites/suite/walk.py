@@ -28,6 +28,27 @@ def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from nodes_of(training.algorithm.node)
 
 
+def bodies(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The graphs of all nodes' attributes."""
+    for node in model_nodes(model):
+        for attribute in node.attribute:
+            yield from [attribute.g] if attribute.HasField("g") else []
+            yield from attribute.graphs
+
+
+def gives_again(graph: onnx.GraphProto) -> bool:
+    """Whether it gives a value twice, an input back, or what value_info names, too."""
+    names = [value.name for value in graph.output]
+    others = [*graph.input, *graph.value_info]
+    return len(set(names)) < len(names) or any(value.name in names for value in others)
+
+
+def shadows(model: onnx.ModelProto) -> bool:
+    """Whether nodes of two graphs give values of one name."""
+    names = [name for node in model_nodes(model) for name in node.output if name]
+    return len(set(names)) < len(names)
+
+
 def messages(message: Message) -> Iterator[Message]:
     """A message and every message inside it, outermost first."""
     yield message
