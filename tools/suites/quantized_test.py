@@ -495,15 +495,16 @@ class Quantized(unittest.TestCase):
                 y = m.node("Add", m.constant(m.random.standard_normal(n).astype(np.float32)), y)
             self.check(m, [y], {"QMatMul"}, {"MatMulInteger"})
 
-    def network(self, random: np.random.Generator) -> onnx.ModelProto:
-        """Convolutions of all kinds, a residual, pools and a product, of floats."""
-        weights, nodes = [], []
+    def network(self, random: np.random.Generator, how: str) -> onnx.ModelProto:
+        """Convolutions of all kinds, a residual, pools, interpolation and a product, of floats."""
+        weights, nodes = [numpy_helper.from_array(np.float32([1, 1, 2, 2]), "by")], []
 
         def layer(op, *inputs, shape=None, **attributes):
             name, operands = f"y{len(nodes)}", list(inputs)
             if shape:
-                data = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-                for array in (data, random.standard_normal(shape[0]) / 4):
+                filters = shape[op == "ConvTranspose"]
+                data = random.standard_normal(shape) / np.sqrt(np.prod(shape) / filters)
+                for array in (data, random.standard_normal(filters) / 4):
                     weights.append(numpy_helper.from_array(np.float32(array), f"w{len(weights)}"))
                     operands.append(weights[-1].name)
             nodes.append(helper.make_node(op, operands, [name], **attributes))
@@ -514,6 +515,10 @@ class Quantized(unittest.TestCase):
         y = layer("Relu", layer("Conv", x, shape=(24, 1, 3, 3), group=24, pads=[1] * 4))
         y = layer("Conv", y, shape=(24, 24, 1, 1))
         y = layer("Relu", layer("Add", y, x))
+        y = layer("AveragePool", y, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+        y = layer("ConvTranspose", y, shape=(24, 20, 2, 2), strides=[2, 2])
+        y = layer("Resize", y, "", "by", mode="linear", coordinate_transformation_mode=how)
+        y = layer("Conv", y, shape=(24, 20, 1, 1))
         y = layer("Flatten", layer("GlobalAveragePool", y))
         y = layer("Gemm", y, shape=(10, 24), transB=1)
         graph = helper.make_graph(
@@ -532,15 +537,17 @@ class Quantized(unittest.TestCase):
                     "get_next": lambda _, left=iter(feeds): next(left, None)})()
                 path = pathlib.Path(at, "m.onnx")
                 quantization.quantize_static(
-                    self.network(random), str(path), reader, per_channel=channels,
+                    self.network(random, ("half_pixel", "asymmetric")[channels]), str(path), reader, per_channel=channels,
                     activation_type=quantization.QuantType[kind],
                     weight_type=quantization.QuantType.QInt8)
                 data = path.read_bytes()
                 plan = library.compile(data, "fast")
                 found = {step.removeprefix("demi.fused.").removesuffix("Last")
                          for step in steps(plan)}
-                self.assertLessEqual({"QConv", "QMatMul", "MaxPool"}, found)
-                self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd"}, found)
+                self.assertLessEqual({"QConv", "QMatMul", "MaxPool", "QAveragePool",
+                                      "QConvTranspose", "QResize"}, found)
+                self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd", "AveragePool", "Resize",
+                                          "ConvTranspose"}, found)
                 plain = runtime.PlanRunner(library, library.compile(data, "faithful",
                                                                     keep_values=True))
                 want = plain.run(feeds[0])[0]
