@@ -11,7 +11,7 @@
 #include "kernel_resize.h"
 #include "kernel_rows.h"
 
-enum { X_ZERO = 1, Y_ZERO = 4, FACTOR, PAIR = 2 };
+enum { X_ZERO = 1, Y_ZERO = 4, FACTOR, PAIR = 2, STEP = 64 };
 
 /* Data as outer x down x along x inner elements. Tables of axes that stay have one tap. */
 typedef struct QResize {
@@ -22,16 +22,19 @@ typedef struct QResize {
     float factor, low, high; /* bounds: the type's, less the zero point */
     uint64_t outer, down_in, down_out, along_in, along_out, inner;
     ResizeTable down, along;
-    int32_t *first; /* [along_out], of `along` */
-    float *weights; /* [taps of along][along_out] */
+    uint64_t line_in, line_out; /* elements of a line, filled up to what loops go in best */
+    int32_t *first;             /* [columns], of `along` */
+    float *weights;             /* [taps of along][columns] */
+    uint64_t columns;           /* along_out, filled up likewise where inner is 1 */
 } QResize;
 
 /* What a thread has of its own. */
 typedef struct ResizeLane {
-    float *line;    /* [along_in * inner]: of the input */
-    float *lines;   /* [taps of down][along_out * inner]: line k is in slot k % taps */
+    float *line;    /* [line_in]: of the input */
+    float *lines;   /* [taps of down][line_out]: line k is in slot k % taps */
     uint64_t *have; /* [taps of down]: which line of all, plus 1 */
-    float *mixed;   /* [along_out * inner] */
+    float *mixed;   /* [line_out] */
+    uint8_t *bytes; /* [the larger of line_in and line_out] */
 } ResizeLane;
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -71,25 +74,32 @@ ROW_CLONES static void scale_line(float *to, const float *from, float weight,
 }
 
 /* v + 1.5 * 2^23 rounds to nearest. */
-ROW_CLONES static void round_line(uint8_t *y, const float *from, const QResize *r, uint64_t n) {
-    const float factor = r->factor, low = r->low, high = r->high;
-    const int32_t zero = r->y_zero;
-    ROW_LOOP
-    for (uint64_t i = 0; i < n; i++) {
-        float v = from[i] * factor;
-        v = v > low ? v : low;
-        v = v < high ? v : high;
-        y[i] = (uint8_t)((int32_t)((v + 12582912.0f) - 12582912.0f) + zero);
-    }
+static inline uint8_t byte_of(float v, const QResize *r) {
+    v *= r->factor;
+    v = v > r->low ? v : r->low;
+    v = v < r->high ? v : r->high;
+    return (uint8_t)((int32_t)((v + 12582912.0f) - 12582912.0f) + r->y_zero);
+}
+ROW_CLONES static void round_line(uint8_t *y, const float *from, const QResize *given, uint64_t n) {
+    const QResize r = *given;
+    ROW_EACH(n, y[i] = byte_of(from[i], &r))
+}
+ROW_CLONES static void round_pair(uint8_t *y, const float *a, const float *b, const float *weights,
+                                  const QResize *given, uint64_t n) {
+    const float of_a = weights[0], of_b = weights[1];
+    const QResize r = *given;
+    ROW_EACH(n, y[i] = byte_of(of_a * a[i] + of_b * b[i], &r))
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* A line of the input, `from`, at its new length. */
-static void resize_line(const QResize *r, const char *from, float *line, float *to) {
-    const uint64_t taps = (uint64_t)r->along.taps, n = r->along_out, inner = r->inner;
-    float *wide = r->along.identity ? to : line;
-    (r->is_signed ? widen_i8 : widen_u8)(wide, from, r->along_in * inner, r->x_zero);
+static void resize_line(const QResize *r, const ResizeLane *lane, const char *from, float *to) {
+    const uint64_t taps = (uint64_t)r->along.taps, n = r->columns, inner = r->inner;
+    const float *line = lane->line;
+    memcpy(lane->bytes, from, r->along_in * inner);
+    (r->is_signed ? widen_i8 : widen_u8)(r->along.identity ? to : lane->line, lane->bytes,
+                                         r->line_in, r->x_zero);
     if (r->along.identity) return;
     if (inner == 1 && taps == PAIR) {
         gather_pair(to, line, r->first, r->weights, n);
@@ -117,33 +127,39 @@ static void resize_line(const QResize *r, const char *from, float *line, float *
 /* Line `at` of an image at its new length. */
 static const float *line_of(const QResize *r, ResizeLane *lane, uint64_t image, uint64_t at) {
     const uint64_t number = image * r->down_in + at, slot = at % (uint64_t)r->down.taps;
-    float *line = lane->lines + slot * r->along_out * r->inner;
+    float *line = lane->lines + slot * r->line_out;
     if (lane->have[slot] == number + 1) return line;
     lane->have[slot] = number + 1;
-    resize_line(r, r->x + number * r->along_in * r->inner, lane->line, line);
+    resize_line(r, lane, r->x + number * r->along_in * r->inner, line);
     return line;
 }
 
-static void make_line(const QResize *r, ResizeLane *lane, uint64_t o) {
-    const uint64_t image = o / r->down_out, row = o % r->down_out, n = r->along_out * r->inner;
-    const uint64_t taps = (uint64_t)r->down.taps;
+/* A line of the result, rounded. */
+static void make_bytes(const QResize *r, ResizeLane *lane, uint64_t image, uint64_t row) {
+    const uint64_t taps = (uint64_t)r->down.taps, n = r->line_out;
     const uint64_t first = r->down.identity ? row : (uint64_t)r->down.first[row];
     const float *from = line_of(r, lane, image, first);
-    uint8_t *y = (uint8_t *)r->y + o * n;
     if (r->down.identity) {
-        round_line(y, from, r, n);
+        round_line(lane->bytes, from, r, n);
         return;
     }
     const double *weights = r->down.weights + row * taps;
     if (taps == PAIR) {
         const float pair[PAIR] = {(float)weights[0], (float)weights[1]};
-        mix_pair(lane->mixed, from, line_of(r, lane, image, first + 1), pair, n);
-    } else {
-        scale_line(lane->mixed, from, (float)weights[0], n);
-        for (uint64_t t = 1; t < taps; t++)
-            add_line(lane->mixed, line_of(r, lane, image, first + t), (float)weights[t], n);
+        const float *other = line_of(r, lane, image, first + 1);
+        round_pair(lane->bytes, from, other, pair, r, n);
+        return;
     }
-    round_line(y, lane->mixed, r, n);
+    scale_line(lane->mixed, from, (float)weights[0], n);
+    for (uint64_t t = 1; t < taps; t++)
+        add_line(lane->mixed, line_of(r, lane, image, first + t), (float)weights[t], n);
+    round_line(lane->bytes, lane->mixed, r, n);
+}
+
+static void make_line(const QResize *r, ResizeLane *lane, uint64_t o) {
+    const uint64_t size = r->along_out * r->inner;
+    make_bytes(r, lane, o / r->down_out, o % r->down_out);
+    memcpy(r->y + o * size, lane->bytes, size);
 }
 
 typedef struct ResizeJob {
@@ -222,15 +238,25 @@ static bool find_axes(KernelCall *call, const ResizeHow *how, ResizeAxes axes, Q
     return true;
 }
 
-/* The table of `along` as lines are gone over: by taps. */
+static uint64_t in_steps(uint64_t size) {
+    return (size + STEP - 1) / STEP * STEP;
+}
+
+/* How lines are gone over: the table of `along` by taps. */
 static bool turn_table(KernelCall *call, QResize *r) {
-    const uint64_t n = r->along_out, taps = (uint64_t)r->along.taps;
+    const uint64_t taps = (uint64_t)r->along.taps;
+    r->line_in = in_steps(r->along_in * r->inner);
+    r->line_out = in_steps(r->along_out * r->inner);
+    r->columns = r->inner == 1 ? r->line_out : r->along_out;
     if (r->along.identity) return true;
+    const uint64_t n = r->columns;
     if (r->along_in > INT32_MAX) return kernel_fail(call, "a line is too long");
     r->first = kernel_workspace(call, n * sizeof *r->first);
     r->weights = r->first ? kernel_workspace(call, taps * n * sizeof *r->weights) : NULL;
     if (!r->weights) return false;
-    for (uint64_t i = 0; i < n; i++) {
+    memset(r->first, 0, n * sizeof *r->first);
+    memset(r->weights, 0, taps * n * sizeof *r->weights);
+    for (uint64_t i = 0; i < r->along_out; i++) {
         r->first[i] = (int32_t)r->along.first[i];
         for (uint64_t t = 0; t < taps; t++)
             r->weights[t * n + i] = (float)r->along.weights[i * taps + t];
@@ -241,14 +267,18 @@ static bool turn_table(KernelCall *call, QResize *r) {
 /* NULL with the error set past the memory budget. */
 static ResizeLane *make_lanes(KernelCall *call, const QResize *r) {
     const unsigned threads = kernel_threads(call);
-    const uint64_t taps = (uint64_t)r->down.taps, n = r->along_out * r->inner;
+    const uint64_t taps = (uint64_t)r->down.taps, in = r->line_in, out = r->line_out;
     ResizeLane *lanes = ARENA_ARRAY(call->scratch, ResizeLane, threads);
     for (unsigned i = 0; i < threads; i++) {
-        lanes[i].have = ARENA_ARRAY(call->scratch, uint64_t, taps);
-        lanes[i].line = kernel_workspace(call, r->along_in * r->inner * sizeof(float));
-        if (lanes[i].line) lanes[i].lines = kernel_workspace(call, taps * n * sizeof(float));
-        if (lanes[i].lines) lanes[i].mixed = kernel_workspace(call, n * sizeof(float));
-        if (!lanes[i].mixed) return NULL;
+        ResizeLane *lane = &lanes[i];
+        lane->have = ARENA_ARRAY(call->scratch, uint64_t, taps);
+        lane->line = kernel_workspace(call, (in + PAIR) * sizeof(float));
+        if (lane->line) lane->lines = kernel_workspace(call, taps * out * sizeof(float));
+        if (lane->lines) lane->mixed = kernel_workspace(call, out * sizeof(float));
+        if (lane->mixed) lane->bytes = kernel_workspace(call, in > out ? in : out);
+        if (!lane->bytes) return NULL;
+        memset(lane->bytes, 0, in > out ? in : out);
+        memset(lane->lines, 0, taps * out * sizeof(float)); /* nothing unset is read */
     }
     return lanes;
 }
