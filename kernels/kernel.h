@@ -62,6 +62,9 @@ typedef struct KernelTensor {
     const int64_t *dims; /* [rank], none negative */
     uint64_t count;      /* their product */
     void *data;          /* [count] elements, row-major; of strings, KernelString */
+    int64_t room; /* 0; or, for rows with KERNEL_ROOM alone, how many slices of axis `grown` there
+                     is memory for: elements lie as if it were that long */
+    uint32_t grown;
 } KernelTensor;
 
 /* Bytes of one element in memory; 0 for undefined dtypes. */
@@ -109,6 +112,9 @@ enum {
                            have its dtype and dims, and is written after they are read: output 0 may
                            lie where one of them does, or several that are the same tensor. Other
                            inputs never overlap it */
+    KERNEL_ROOM = 16,   /* finds elements of inputs by kernel_stride alone, or reads none */
+    KERNEL_JOINS = 32,  /* output 0 is the inputs side by side along JoinAttrs' axis: the host may
+                          append them to what it keeps, and not call the function at all */
 };
 
 #define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
@@ -225,6 +231,8 @@ static inline unsigned kernel_threads(const KernelCall *call) {
 
 /* Product of dims[from, to). */
 uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to);
+/* Elements from one index of the axis to the next. */
+uint64_t kernel_stride(const KernelTensor *tensor, uint32_t axis);
 
 /* Memory for the text of new strings, zeroed, of any alignment: it lives until the next run begins,
  * so KernelStrings in outputs may point to it. (They may point into the text of inputs and

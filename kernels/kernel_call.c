@@ -149,3 +149,10 @@ uint64_t kernel_span(const KernelTensor *tensor, uint32_t from, uint32_t to) {
     for (uint32_t i = from; i < to; i++) product *= (uint64_t)tensor->dims[i];
     return product;
 }
+
+uint64_t kernel_stride(const KernelTensor *tensor, uint32_t axis) {
+    uint64_t product = 1;
+    for (uint32_t i = axis + 1; i < tensor->rank; i++)
+        product *= (uint64_t)(tensor->room && i == tensor->grown ? tensor->room : tensor->dims[i]);
+    return product;
+}

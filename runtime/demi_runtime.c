@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "carry.h"
 #include "checked.h"
-#include "error_fill.h"
+#include "context.h"
 #include "onednn.h"
 #include "exec_memory.h"
 #include "input_use.h"
@@ -18,39 +19,6 @@
 #include "step_form.h"
 #include "step_replace.h"
 #include "step_share.h"
-
-struct DemiPlan {
-    Arena arena;
-    LoadedPlan loaded;
-    DemiPlanIo *inputs, *outputs;
-    size_t input_count, output_count;
-    const void *bytes;
-    uint64_t size;
-    PlanFile file; /* where they lie, if they are not the caller's */
-};
-
-struct DemiContext {
-    const DemiPlan *plan;
-    Arena arena;
-    Exec exec;
-    RtValue *inputs;   /* [input_count] */
-    RtValue *used;     /* [input_count]: those of the last run that outputs may point into */
-    DemiData *outputs; /* [output_count], of the last run */
-    uint32_t output_count;
-    Arena result;       /* what outputs point to beside tensors */
-    const char **names; /* [value_count], made when somebody first watches */
-    DemiStepFn watch;
-    void *watch_user;
-    double time_limit;         /* seconds, 0: none */
-    const LoadedStep *watched; /* the step that it is called for */
-    Err err;
-};
-
-static DemiStatus end(const Err *err, DemiError *error) {
-    if (err->code == ERR_NONE) return DEMI_OK;
-    error_fill(error, (DemiStatus)err->code, err);
-    return (DemiStatus)err->code;
-}
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
@@ -144,7 +112,7 @@ static DemiStatus make_plan(const void *bytes, size_t size, PlanFile *file, Demi
         *plan = made;
     else
         demi_plan_free(made);
-    return end(err, error);
+    return context_end(err, error);
 }
 
 DemiStatus demi_plan_from_memory(const void *bytes, size_t size, DemiPlan **plan,
@@ -158,7 +126,7 @@ static DemiStatus open_file(const char *path, bool copy, DemiPlan **plan, DemiEr
     PlanFile file;
     *plan = NULL;
     err_file(&err, path);
-    if (!plan_file_open(&file, path, copy, &err)) return end(&err, error);
+    if (!plan_file_open(&file, path, copy, &err)) return context_end(&err, error);
     return make_plan(file.bytes, file.size, &file, plan, &err, error);
 }
 
@@ -173,7 +141,7 @@ DemiStatus demi_plan_read(const char *path, DemiPlan **plan, DemiError *error) {
 DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error) {
     Err err = {0};
     plan_check_sum(plan->bytes, plan->size, &err);
-    return end(&err, error);
+    return context_end(&err, error);
 }
 
 void demi_plan_free(DemiPlan *plan) {
@@ -247,7 +215,7 @@ const char *demi_onednn_version(DemiError *error) {
     const char *version = onednn_version();
     if (version) return version;
     err_set(&err, ERR_ENV, "%s", onednn_problem());
-    end(&err, error);
+    context_end(&err, error);
     return NULL;
 }
 
@@ -260,12 +228,12 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
     if (given) memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
     if ((unsigned)options.kernels >= KERNEL_PROVIDER_COUNT) {
         err_set(&err, ERR_USAGE, "kernels is %d", (int)options.kernels);
-        return end(&err, error);
+        return context_end(&err, error);
     }
     DemiContext *volatile made = calloc(1, sizeof *made);
     if (!made) {
         err_out_of_memory(&err);
-        return end(&err, error);
+        return context_end(&err, error);
     }
     made->plan = plan;
     if (setjmp(trap.env)) {
@@ -279,7 +247,7 @@ DemiStatus demi_context_new(const DemiPlan *plan, const DemiContextOptions *give
         *context = made;
     else
         demi_context_free(made);
-    return end(&err, error);
+    return context_end(&err, error);
 }
 
 void demi_context_free(DemiContext *context) {
@@ -291,38 +259,6 @@ void demi_context_free(DemiContext *context) {
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
-
-static bool wrong_type(const DemiPlanIo *io, const DemiData *value, Err *err) {
-    err_set(err, ERR_USAGE, "wrong type");
-    err_expected(err, "%s", dtype_name((Dtype)io->dtype));
-    err_actual(err, "%s", dtype_name((Dtype)value->dtype));
-    return false;
-}
-
-static bool items_fit(const DemiPlanIo *io, const DemiData *value, Err *err) {
-    for (size_t i = 0; i < value->count; i++)
-        if (value->items[i].kind == DEMI_DATA_TENSOR_KIND && value->items[i].dtype != io->dtype)
-            return wrong_type(io, &value->items[i], err);
-    return true;
-}
-
-static bool fits(const DemiPlanIo *io, const DemiData *value, Err *err) {
-    if (value->kind == DEMI_DATA_NONE) {
-        if (io->optional) return true;
-        return err_set(err, ERR_USAGE, "it is not an optional, so it needs a value");
-    }
-    if (value->kind != io->kind) {
-        err_set(err, ERR_USAGE, "wrong kind of value");
-        err_expected(err, io->kind == DEMI_DATA_SEQUENCE_KIND ? "a sequence" : "a tensor");
-        return false;
-    }
-    if (value->kind == DEMI_DATA_SEQUENCE_KIND) return items_fit(io, value, err);
-    if (value->dtype != io->dtype) return wrong_type(io, value, err);
-    bool same = !io->has_rank || value->rank == io->rank;
-    for (uint32_t i = 0; same && io->has_rank && i < io->rank; i++)
-        same = io->dims[i] < 0 || value->dims[i] == io->dims[i];
-    return same || err_set(err, ERR_USAGE, "its shape is not the declared one");
-}
 
 /* A copy of strings. Their text lies behind them in the same memory, and ends with it. */
 static RtTensor *copy_strings(Pool *pool, const KernelTensor *from, Err *err) {
@@ -389,23 +325,28 @@ static bool take_value(DemiContext *context, const DemiData *value, bool borrow,
     return true;
 }
 
+static bool replace_input(DemiContext *context, size_t i, const DemiData *value, bool borrow,
+                          Err *err) {
+    RtValue taken = {.state = RT_UNSET};
+    if (i == context->plan->input_count)
+        return err_set(err, ERR_USAGE, "the model has no such input");
+    if (!context_fits(&context->plan->inputs[i], value, err) ||
+        !take_value(context, value, borrow, &taken, err)) {
+        rt_value_clear(&context->exec.pool, &taken);
+        return false;
+    }
+    rt_value_set(&context->exec.pool, &context->inputs[i], taken);
+    return true;
+}
+
 static DemiStatus set_input(DemiContext *context, const char *name, const DemiData *value,
                             bool borrow, DemiError *error) {
     const DemiPlan *plan = context->plan;
     Err err = {0};
     size_t i = 0;
     while (i < plan->input_count && strcmp(plan->inputs[i].name, name) != 0) i++;
-    err_operand(&err, "input '%s'", name);
-    if (i == plan->input_count) {
-        err_set(&err, ERR_USAGE, "the model has no such input");
-        return end(&err, error);
-    }
-    RtValue taken = {.state = RT_UNSET};
-    if (fits(&plan->inputs[i], value, &err) && take_value(context, value, borrow, &taken, &err))
-        rt_value_set(&context->exec.pool, &context->inputs[i], taken);
-    else
-        rt_value_clear(&context->exec.pool, &taken);
-    return end(&err, error);
+    if (!replace_input(context, i, value, borrow, &err)) err_operand(&err, "input '%s'", name);
+    return context_end(&err, error);
 }
 
 DemiStatus demi_context_set_input(DemiContext *context, const char *name, const DemiData *value,
@@ -419,25 +360,6 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
-
-static DemiData give_tensor(const RtTensor *tensor) {
-    const KernelTensor *t = &tensor->tensor;
-    DemiData value = DEMI_DATA_TENSOR((int32_t)t->dtype, t->rank, t->dims, t->data);
-    return value;
-}
-
-static DemiData give_value(Arena *arena, const RtValue *value) {
-    DemiData given = DEMI_DATA_INIT;
-    if (value->state == RT_TENSOR) return give_tensor(value->tensor);
-    if (value->state != RT_LIST) return given;
-    DemiData *items = ARENA_ARRAY(arena, DemiData, value->list->count);
-    for (uint32_t i = 0; i < value->list->count; i++)
-        items[i] = give_value(arena, &value->list->items[i]);
-    given.kind = DEMI_DATA_SEQUENCE_KIND;
-    given.count = value->list->count;
-    given.items = items;
-    return given;
-}
 
 /* True where elements may point to text that lies with them. */
 static bool has_text(const RtValue *value) {
@@ -474,7 +396,7 @@ static void collect_outputs(DemiContext *context) {
     const Plan *view = &context->plan->loaded.plan;
     for (uint32_t i = 0; i < context->plan->output_count; i++) {
         uint32_t value = view->operands[view->graphs[0].outputs.first + i];
-        context->outputs[i] = give_value(&context->result, &context->exec.values[value]);
+        context->outputs[i] = context_give(&context->result, &context->exec.values[value]);
     }
     context->output_count = (uint32_t)context->plan->output_count;
 }
@@ -497,9 +419,9 @@ static void run(DemiContext *context) {
     /* what other shapes left behind: the shapes of now may never ask for it */
     if (exec->pool.kept > 2 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
-    if (!bind_inputs(context)) return;
+    if (!bind_inputs(context) || !context_carried_fit(context)) return;
     exec_memory_begin(exec);
-    if (exec_graph(exec, 0)) collect_outputs(context);
+    if (exec_graph(exec, 0) && context_carry_on(context)) collect_outputs(context);
 }
 
 DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
@@ -523,11 +445,24 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
     }
     exec_memory_end(exec, context->err.code == ERR_NONE);
     arena_free(&exec->scratch);
-    return end(&context->err, error);
+    return context_end(&context->err, error);
 }
 
+/* One that grows is made plain when it is asked for: the context's values are its own to change. */
 const DemiData *demi_context_output(const DemiContext *context, size_t i) {
-    return i < context->output_count ? &context->outputs[i] : NULL;
+    if (i >= context->output_count) return NULL;
+    const Plan *view = &context->plan->loaded.plan;
+    RtValue *value = &context->exec.values[view->operands[view->graphs[0].outputs.first + i]];
+    if (value->state != RT_TENSOR) return &context->outputs[i];
+    if (value->tensor->tensor.room) {
+        Err ignored = {0};
+        Pool *pool = (Pool *)(uintptr_t)&context->exec.pool;
+        RtTensor *plain = carry_plain(pool, value->tensor, &ignored);
+        if (!plain) return NULL;
+        rt_value_set(pool, value, (RtValue){.state = RT_TENSOR, .tensor = plain});
+    }
+    context->outputs[i] = context_give(NULL, value); /* a tensor needs no arena */
+    return &context->outputs[i];
 }
 
 uint64_t demi_context_peak(const DemiContext *context) {
@@ -551,7 +486,14 @@ static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t c
         w.names[i] = none ? "" : context->names[numbers[i]];
         w.values[i] = (DemiData)DEMI_DATA_INIT;
         if (none) continue;
-        w.values[i] = give_value(arena, &context->exec.values[numbers[i]]);
+        const RtValue *value = &context->exec.values[numbers[i]];
+        w.values[i] = context_give(arena, value);
+        if (value->state == RT_TENSOR && value->tensor->tensor.room) {
+            const KernelTensor *tensor = &value->tensor->tensor;
+            void *plain = arena_alloc(arena, tensor->count * kernel_element_size(tensor->dtype));
+            carry_copy(plain, tensor);
+            w.values[i].data = plain;
+        }
         if (!context->plan->loaded.layouts[numbers[i]]) continue;
         w.values[i].data = step_plain(&context->plan->loaded, numbers[i]);
         if (!w.values[i].data) arena_exhausted(arena);
@@ -612,7 +554,7 @@ DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
     exec_memory_forget(&context->exec); /* watched steps never work in place */
     if (setjmp(trap.env)) {
         err_out_of_memory(&err);
-        return end(&err, error);
+        return context_end(&err, error);
     }
     context->arena.trap = &trap;
     if (step && !context->names) make_names(context);

@@ -178,13 +178,30 @@ DEMI_API DemiStatus demi_context_set_input(DemiContext *context, const char *nam
 DEMI_API DemiStatus demi_context_borrow_input(DemiContext *context, const char *name,
                                               const DemiData *value, DemiError *error);
 
+/* Declares that an output is an input of the next run: a recurrent state, the keys and values that a
+ * language model has seen. After every run that succeeds the input is what the output was, as if it
+ * was set, and nothing is copied where memory allows. Where the model appends to that input what the
+ * output is (`present` is `past` and more), it grows in place: a run takes the time of what it adds,
+ * and asking for the output that of a copy. Setting the input begins anew. An output and an input
+ * are carried once, for as long as the context lives. DEMI_ERR_USAGE where there is none of that
+ * name, their types differ, or they are strings; a shape that the model does not take is an error of
+ * the next run. */
+DEMI_API DemiStatus demi_context_carry(DemiContext *context, const char *output, const char *input,
+                                       DemiError *error);
+/* Of a carried input, a tensor, keeps the first `length` slices of that axis: so a cache goes back to
+ * a text's beginning. Nothing is copied of one that grows along it. DEMI_ERR_USAGE where it is not
+ * carried or not set, or has no such axis or fewer slices; DEMI_ERR_ENV past the memory budget. */
+DEMI_API DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t axis,
+                                     int64_t length, DemiError *error);
+
 /* Computes the outputs. DEMI_ERR_USAGE where an input is not set; DEMI_ERR_MODEL where a node
  * fails, which the error names; DEMI_ERR_ENV past the memory budget, the step or the time limit.
  * The context may run again after an error, too. */
 DEMI_API DemiStatus demi_context_run(DemiContext *context, DemiError *error);
 
-/* Output i of the last run; NULL beyond the count, without a run, or after a failed one. It lives
- * until the next run or demi_context_free. Its data may be an input's, borrowed ones included,
+/* Output i of the last run; NULL beyond the count, without a run, after a failed one, or where a
+ * carried one can't be copied within the memory budget. It lives until the next run or
+ * demi_context_free. Its data may be an input's, borrowed ones included,
  * where the model hands that on as it is. */
 DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t i);
 

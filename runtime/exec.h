@@ -140,6 +140,12 @@ typedef struct ExecMemory {
     bool is_planned; /* this run uses the places of `set` */
 } ExecMemory;
 
+/* What goes from run to run (carry.h); NULL where nothing does. */
+typedef struct ExecCarry {
+    const bool *grows;   /* [step_count]: it appends to what the last run gave */
+    const bool *lasting; /* [value_count]: it outlives the run, so it has memory of its own */
+} ExecCarry;
+
 struct Exec {
     const LoadedPlan *loaded;
     RtValue *values; /* [value_count] */
@@ -152,6 +158,7 @@ struct Exec {
     ExecCall call;
     ExecForms forms;
     ExecMemory memory;
+    ExecCarry carry;
 };
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants

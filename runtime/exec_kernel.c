@@ -4,6 +4,7 @@
  * serves 16-bit types as a GPU with float accumulation would. */
 #include <string.h>
 
+#include "carry.h"
 #include "element_convert.h"
 #include "exec_memory.h"
 #include "step_form.h"
@@ -77,7 +78,11 @@ static bool set_inputs(StepCall *s) {
     StepForm *form = s->form;
     for (uint32_t k = 0; k < step->varying_count; k++) {
         uint32_t i = step->varying[k];
-        form->inputs[i].data = s->exec->values[step->inputs[i]].tensor->tensor.data;
+        const KernelTensor *from = &s->exec->values[step->inputs[i]].tensor->tensor;
+        form->inputs[i].data = from->data;
+        if (!(form->row->flags & KERNEL_ROOM)) continue;
+        form->inputs[i].room = from->room;
+        form->inputs[i].grown = from->grown;
     }
     for (uint32_t i = 0; form->widens && i < s->call.input_count; i++) {
         KernelTensor *to = &form->inputs[i];
@@ -187,6 +192,8 @@ static bool run_view(Exec *exec, const LoadedStep *step, const StepForm *form) {
 
 bool exec_kernel(Exec *exec, const LoadedStep *step) {
     uint64_t seed = exec->progress.seed++;
+    const bool *grows = exec->carry.grows;
+    if (grows && grows[step - exec->loaded->steps]) return carry_append(exec, step);
     StepForm *form = step_form_get(exec, step);
     if (!form) return exec_name_step(exec, step);
     exec->progress.row = form->row;

@@ -195,7 +195,9 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         err_set(exec->err, ERR_ENV, "a tensor is larger than memory can be");
         return NULL;
     }
-    const Place *place = exec->memory.is_planned ? &exec->memory.set->places[value] : NULL;
+    const bool lasts = exec->carry.lasting && exec->carry.lasting[value];
+    const Place *place =
+        exec->memory.is_planned && !lasts ? &exec->memory.set->places[value] : NULL;
     Buffer *buffer = &exec->memory.placed[value];
     if (place && bytes && bytes <= place->size && !buffer->refs && is_free(exec, place)) {
         buffer->offset = place->offset;
@@ -209,7 +211,7 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         buffer->owner = value;
         tensor.data = buffer_data(buffer);
     }
-    if (exec->memory.set && !exec->memory.set->noted && exec->progress.depth == 1)
+    if (exec->memory.set && !exec->memory.set->noted && exec->progress.depth == 1 && !lasts)
         exec->memory.set->places[value].size = bytes;
     return rt_tensor_in(&exec->pool, &tensor, buffer, exec->err);
 }

@@ -180,6 +180,7 @@ static KernelTensor *copy_operands(KernelTensor *to, const KernelTensor *from, u
     for (uint32_t i = 0; i < count; i++) {
         to[i] = from[i];
         to[i].data = NULL;
+        to[i].room = 0;
         if (from[i].rank) memcpy(*dims, from[i].dims, from[i].rank * sizeof **dims);
         to[i].dims = *dims;
         *dims += from[i].rank;

@@ -175,6 +175,8 @@ RtTensor *rt_tensor_in(Pool *pool, const KernelTensor *like, Buffer *buffer, Err
     }
     tensor->tensor.count = like->count;
     tensor->tensor.data = like->data;
+    tensor->tensor.room = like->room;
+    tensor->tensor.grown = like->grown;
     tensor->buffer = buffer;
     return tensor;
 }

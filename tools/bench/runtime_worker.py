@@ -29,6 +29,27 @@ class DemiWorker:
                                          MEMORY)
         self.runner.bind(feeds)
         self.step = self.runner.step
+        if args["carry"]:
+            self.carry(feeds)
+
+    def carry(self, feeds: dict[str, np.ndarray]) -> None:
+        """Each `present` becomes its `past`, cut to what that was at first."""
+        cuts = []
+        for io in self.runner.outputs():
+            name = io.name.decode()
+            source = name.replace("present", "past", 1)
+            if source == name or source not in feeds:
+                continue
+            self.runner.carry(name, source)
+            cuts += [(source, axis, length) for axis, length in enumerate(feeds[source].shape)
+                     if io.dims[axis] != length]
+
+        def step() -> None:
+            self.runner.step()
+            for cut in cuts:
+                self.runner.cut(*cut)
+
+        self.step = step
 
     def outputs(self) -> list[np.ndarray]:
         return self.runner.run({})

@@ -151,6 +151,7 @@ if(TARGET demi)
         endforeach()
         demi_python_test(reuse reuse_test.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             TIMEOUT 600 PROCESSORS 2)
+        demi_python_test(carry_suite carry_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(plan_suite_faithful plan_suite.py ARGS --libdemi $<TARGET_FILE:demi_shared>
             --numerics faithful TIMEOUT 600 PROCESSORS 2)
         demi_python_test(plan_files plan_file_test.py ${with_demi}

@@ -23,6 +23,7 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     RUN_OPTIONS,
+    OPTION_CARRY,
     {"warmup", 'w', OPTION_ROW_VALUE, "N", NULL,
      "Runs before measuring, at most a second of them; default 3."},
     {"runs", 'n', OPTION_ROW_VALUE, "N", NULL,
@@ -87,6 +88,7 @@ static bool warm_up(Job *job, Err *err) {
     double start = console_seconds();
     for (uint64_t i = 0; i < job->warmup; i++) {
         if (!session_run(&job->bench.session, err)) return false;
+        session_rewind(&job->bench.session);
         if (console_seconds() - start > warmup_seconds) break;
     }
     return true;
@@ -113,6 +115,7 @@ static bool measure(Job *job, Err *err) {
         double start = console_seconds();
         if (!session_run(&job->bench.session, err)) return false;
         end = console_seconds();
+        session_rewind(&job->bench.session);
         VEC_PUSH(job->bench.arena, &job->bench.seconds, end - start);
         if (!job->runs && i + 1 >= LEAST_RUNS && end - begin > job->duration) break;
     }
@@ -179,6 +182,7 @@ static bool profile(Job *job, Err *err) {
         memset(job->inside, 0, sizeof job->inside);
         if (!session_run(&job->bench.session, err)) return false;
         job->bench.profiled_seconds += console_seconds() - start;
+        session_rewind(&job->bench.session);
     }
     return watch(job, NULL, err);
 }
@@ -272,6 +276,7 @@ const Command command_bench = {
         "Method: --warmup runs are not counted. Then each run is timed from the call to its "
         "return, "
         "inputs being set before, with nothing watching; pNN is the nearest-rank percentile. "
+        "What --carry names is as long in every run as in the first. "
         "Throughput is runs by the time of all. Then up to 10 more runs are profiled step by step, "
         "the time of a step being without that of steps inside it. FLOPs are counted for "
         "convolutions, matrix products, attention and recurrent layers, from the shapes; bytes are "

@@ -22,6 +22,7 @@ static const ArgumentRow arguments[] = {
 
 static const OptionRow options[] = {
     RUN_OPTIONS,
+    OPTION_CARRY,
     {"rtol", 0, OPTION_ROW_VALUE, "X", NULL,
      "With --data: how far an output may be from what is expected, relative to it; default 1e-3. "
      "Without --rtol and --atol, integers must be equal."},

@@ -107,6 +107,7 @@ static bool fill_inputs(const Parsed *parsed, DemiInputOptions *options, Err *er
 
 bool run_options_fill(const ConsoleModel *model, bool judged, SessionOptions *options, Err *err) {
     const Parsed *parsed = model->parsed;
+    options->carries = list_of(parsed, "carry", &options->carry_count);
     if (run_options_compile(parsed, judged, &options->compile, err) &&
         fill_context(parsed, &options->context, err))
         return fill_inputs(parsed, &options->inputs, err);

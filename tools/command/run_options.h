@@ -14,6 +14,11 @@
      "An open size by the name the model has for it, in all inputs. Where nothing says more, "     \
      "batches are 1, sequences 16 and images 64x64, or what else the model takes. May be "         \
      "repeated."}
+#define OPTION_CARRY                                                                               \
+    {"carry", 0, OPTION_ROW_LIST, "OUT=IN", NULL,                                                  \
+     "An output that is an input of the next run, which grows in place where the model appends to " \
+     "it: keys and values of a language model, recurrent states. A '*' in both names is any "      \
+     "text: 'present.*=past.*'. May be repeated."}
 #define RUN_OPTIONS                                                                            \
     {"input", 'i', OPTION_ROW_LIST, "NAME=FILE", NULL,                                             \
      "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), "         \

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-enum { MOST_RANK = 8, MOST_ELEMENTS = 4096, MOST_INPUTS = 16, OPEN_SIZE = 2 };
+enum { MOST_RANK = 8, MOST_ELEMENTS = 4096, MOST_INPUTS = 16, OPEN_SIZE = 2, CARRIED_RUNS = 3 };
 
 typedef struct Feed {
     int64_t dims[MOST_RANK];
@@ -46,14 +46,33 @@ static bool set_inputs(const DemiPlan *plan, DemiContext *context) {
     return true;
 }
 
+/* Every output to the input of its number, where the types allow it. */
+static void carry_all(const DemiPlan *plan, DemiContext *context) {
+    DemiPlanIo input = DEMI_PLAN_IO_INIT, output = DEMI_PLAN_IO_INIT;
+    for (size_t i = 0; demi_plan_input(plan, i, &input) && demi_plan_output(plan, i, &output); i++)
+        demi_context_carry(context, output.name, input.name, NULL);
+}
+
+/* What was carried is cut, and outputs are looked at, which makes them plain. */
+static void cut_all(const DemiPlan *plan, DemiContext *context) {
+    DemiPlanIo input = DEMI_PLAN_IO_INIT;
+    for (size_t i = 0; demi_plan_input(plan, i, &input); i++) {
+        if (i % 2) demi_context_output(context, i);
+        for (uint32_t axis = 0; axis < 3; axis++)
+            demi_context_cut(context, input.name, axis, OPEN_SIZE + (int64_t)axis, NULL);
+    }
+}
+
 void fuzz_run(const DemiPlan *plan, const FuzzRun *how) {
     DemiContext *context = NULL;
     DemiContextOptions options = how->options;
     options.threads = 1;
     if (demi_context_new(plan, &options, &context, NULL) != DEMI_OK) return;
     bool ok = set_inputs(plan, context);
-    for (int i = 0; ok && i < how->times; i++) {
+    for (int i = 0; ok && i < how->times + CARRIED_RUNS; i++) {
         DemiError error = DEMI_ERROR_INIT;
+        if (i == how->times) carry_all(plan, context);
+        if (i > how->times + 1) cut_all(plan, context);
         ok = demi_context_run(context, &error) == DEMI_OK;
         if (!ok && !error.message[0]) fuzz_fail("a run failed without a reason", NULL);
     }

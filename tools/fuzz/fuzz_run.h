@@ -11,7 +11,8 @@ typedef struct FuzzRun {
     int times;                  /* runs; later ones use what earlier ones noted */
 } FuzzRun;
 
-/* Inputs are zeros, empty sequences, empty optionals; where they would be large nothing runs.
+/* Inputs are zeros, empty sequences, empty optionals; where they would be large nothing runs. Then
+ * it runs some more times with outputs carried to inputs, and cut.
  * Aborts where a run fails without a reason. */
 void fuzz_run(const DemiPlan *plan, const FuzzRun *how);
 

@@ -145,6 +145,53 @@ class Formats(Case):
         self.assertIn("a%2Fb%3A0.npy", os.listdir(self.path("out")))
 
 
+CACHE = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,T] "past.0", float[1,N] x, float[2] count) => (float[1,A] "present.0", float[2] more)
+<float[2] one = {1, 1}>
+{
+    "present.0" = Concat <axis = 1> ("past.0", x)
+    more = Add (count, one)
+}
+"""
+
+
+class Carried(Case):
+    """What a run gives is an input of the next."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.model = self.write("cache.onnxtxt", CACHE)
+        for i in range(3):
+            os.makedirs(self.path(f"sets/{i}"))
+            self.npy(f"sets/{i}/x.npy", np.full((1, i + 1), i, np.float32))
+        self.npy("sets/0/past.0.npy", np.zeros((1, 0), np.float32))
+        self.npy("sets/0/count.npy", np.zeros(2, np.float32))
+
+    def test_sets(self) -> None:
+        self.ok("run", self.model, "--data", "sets", "--output-dir", "out", "--carry",
+                "present.*=past.*", "--carry", "more=count", "--quiet")
+        want = [0, 1, 1, 2, 2, 2]
+        for i, length in enumerate([1, 3, 6]):
+            got = np.load(self.path(f"out/{i}/present.0.npy"))
+            np.testing.assert_array_equal(got, [want[:length]])
+            np.testing.assert_array_equal(np.load(self.path(f"out/{i}/more.npy")), [i + 1] * 2)
+
+    def test_bench_stays_as_long(self) -> None:
+        self.ok("bench", self.model, "--data", "sets/0", "--carry", "present.*=past.*", "--runs",
+                "20", "--no-peak", "--trace", "trace.json", "--quiet")
+        trace = (self.folder / "trace.json").read_text()
+        self.assertIn("float[1,0] float[1,1]", trace)  # of the last run's Concat
+
+    def test_no_such_pair(self) -> None:
+        for word in ["present.*", "present.*=pest.*", "x=past.0", "*=count", "more=", "=count",
+                     "present.0=past.1"]:
+            line = self.fails(2, "run", self.model, "--random", "1", "--carry", word)
+            self.assertIn("--carry", line)
+        line = self.fails(2, "run", self.model, "--random", "1", "--carry", "more=count",
+                          "--carry", "present.0=count")
+        self.assertIn("'more' is carried to 'count' already", line)
+
+
 class Inputs(Case):
     """What does not fit is one line that lists the inputs; nothing is written."""
 

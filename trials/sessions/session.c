@@ -52,6 +52,7 @@ static void find_ios(Session *s, Arena *arena) {
     s->outputs = ARENA_ARRAY(arena, DemiPlanIo, s->output_count + 1);
     s->values = ARENA_ARRAY(arena, DemiData, s->input_count + 1);
     s->given = ARENA_ARRAY(arena, bool, s->input_count + 1);
+    s->carried = ARENA_ARRAY(arena, bool, s->input_count + 1);
     for (size_t i = 0; i < s->input_count; i++) {
         s->inputs[i] = (DemiPlanIo)DEMI_PLAN_IO_INIT;
         demi_plan_input(s->plan, i, &s->inputs[i]);
@@ -65,6 +66,76 @@ static void find_ios(Session *s, Arena *arena) {
     }
 }
 
+/* ---- what goes from run to run --------------------------------------------------------------- */
+
+size_t session_input(const Session *s, const char *name) {
+    size_t i = 0;
+    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
+    return i;
+}
+
+/* What '*' of the pattern stands for in the text; "" where there is none and they are equal. NULL:
+ * they do not match. */
+static const char *star_of(Arena *arena, const char *pattern, size_t size, const char *text) {
+    const char *star = memchr(pattern, '*', size);
+    const size_t before = star ? (size_t)(star - pattern) : size,
+                 behind = star ? size - before - 1 : 0;
+    const size_t length = strlen(text);
+    if (length < before + behind || (!star && length != size) ||
+        memcmp(pattern, text, before) != 0 ||
+        memcmp(pattern + size - behind, text + length - behind, behind) != 0)
+        return NULL;
+    return arena_copy(arena, text + before, length - before - behind);
+}
+
+/* The input that is the pattern with that text for '*'; input_count where there is none. */
+static size_t starred_input(const Session *s, const char *pattern, const char *middle,
+                            Arena *arena) {
+    const char *star = strchr(pattern, '*');
+    if (!star) return session_input(s, pattern);
+    return session_input(
+        s, arena_printf(arena, "%.*s%s%s", (int)(star - pattern), pattern, middle, star + 1));
+}
+
+/* A pair, at the '=' that both names are around. */
+static bool carry_at(Session *s, Arena *arena, const char *word, size_t size, size_t *count,
+                     Err *err) {
+    const bool stars = !memchr(word, '*', size) == !strchr(word + size, '*'); /* in both or none */
+    for (size_t i = 0; i < s->output_count; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        const char *middle = stars ? star_of(arena, word, size, s->outputs[i].name) : NULL;
+        const size_t input =
+            middle ? starred_input(s, word + size + 1, middle, arena) : s->input_count;
+        if (input == s->input_count) continue;
+        DemiStatus status =
+            demi_context_carry(s->context, s->outputs[i].name, s->inputs[input].name, &error);
+        if (!error_take(err, status, &error)) return false;
+        s->carried[input] = true;
+        ++*count;
+    }
+    return true;
+}
+
+static bool carry(Session *s, Arena *arena, const char *word, Err *err) {
+    size_t count = 0;
+    for (const char *end = strchr(word, '='); end && !count; end = strchr(end + 1, '='))
+        if (!carry_at(s, arena, word, (size_t)(end - word), &count, err)) return false;
+    if (count) return true;
+    err_set(err, ERR_USAGE, "no output and input are '%s', which '--carry' names", word);
+    err_hint(err,
+             "write --carry OUTPUT=INPUT, or 'present.*=past.*' for all of such names; the "
+             "outputs are: %s; the inputs are: %s",
+             session_list(arena, s->outputs, s->output_count),
+             session_list(arena, s->inputs, s->input_count));
+    return false;
+}
+
+static bool carry_all(Session *s, Arena *arena, Err *err) {
+    for (size_t i = 0; i < s->how->carry_count; i++)
+        if (!carry(s, arena, s->how->carries[i], err)) return false;
+    return true;
+}
+
 static bool make_context(Session *s, Arena *arena, Err *err) {
     enum { MOST_THREADS = 1024 };
     DemiError error = DEMI_ERROR_INIT;
@@ -75,7 +146,7 @@ static bool make_context(Session *s, Arena *arena, Err *err) {
     DemiStatus status = demi_context_new(s->plan, &s->options, &s->context, &error);
     if (!error_take(err, status, &error)) return false;
     find_ios(s, arena);
-    return true;
+    return carry_all(s, arena, err);
 }
 
 static void close_session(void *session) {
@@ -125,7 +196,7 @@ void session_close(Session *s) {
 bool session_bind(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     for (size_t i = 0; i < s->input_count; i++) {
-        if (!s->given[i]) continue;
+        if (!s->given[i] || (s->ran && s->carried[i])) continue;
         DemiStatus status =
             demi_context_set_input(s->context, s->inputs[i].name, &s->values[i], &error);
         if (error_take(err, status, &error)) continue;
@@ -181,10 +252,20 @@ static void hint_at_inputs(const Session *s, Err *err) {
 
 bool session_run(Session *s, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    if (error_take(err, demi_context_run(s->context, &error), &error)) return true;
+    s->ran = error_take(err, demi_context_run(s->context, &error), &error);
+    if (s->ran) return true;
     err_file(err, s->path);
     if (s->made && err->code == ERR_MODEL) hint_at_inputs(s, err);
     return false;
+}
+
+/* No axis but the one along which it grew has more slices, or fewer: that error means nothing. */
+void session_rewind(Session *s) {
+    for (size_t i = 0; i < s->input_count; i++) {
+        if (!s->carried[i] || !s->given[i] || s->values[i].kind != DEMI_DATA_TENSOR_KIND) continue;
+        for (uint32_t k = 0; k < s->values[i].rank; k++)
+            demi_context_cut(s->context, s->inputs[i].name, k, s->values[i].dims[k], NULL);
+    }
 }
 
 const char *session_list(Arena *arena, const DemiPlanIo *ios, size_t count) {

@@ -18,6 +18,8 @@ typedef struct SessionOptions {
     DemiCompileOptions compile;
     DemiContextOptions context; /* no more than 1024 threads are used */
     DemiInputOptions inputs;
+    const char *const *carries; /* [carry_count]: "OUTPUT=INPUT", see session_open */
+    size_t carry_count;
 } SessionOptions;
 
 typedef struct Session {
@@ -38,19 +40,24 @@ typedef struct Session {
     unsigned set;               /* of random inputs: each set has a seed and sizes of its own */
     unsigned attempt; /* of sizes that are assumed (input_sizes.h): the first that the model took */
     bool made;        /* an input is random */
+    bool *carried;    /* [input_count]: by the options' carries */
+    bool ran;         /* so that carried inputs have what the last run gave */
 } Session;
 
 /* Faithful, with every value kept: what models are judged by. */
 #define SESSION_OPTIONS_JUDGED                                                                     \
     {                                                                                              \
         {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0, false, DEMI_ISA_NATIVE},     \
-            DEMI_CONTEXT_OPTIONS_INIT, DEMI_INPUT_OPTIONS_INIT                                     \
+            DEMI_CONTEXT_OPTIONS_INIT, DEMI_INPUT_OPTIONS_INIT, NULL, 0                            \
     }
 
 /* A session that is closed when the arena ends, if not before. */
 Session *session_new(Arena *arena, const SessionOptions *how);
 
-/* Opens the source's model, or the plan at its path. session_close also after a failure. */
+/* Opens the source's model, or the plan at its path, and declares what is carried from run to run:
+ * of each OUTPUT=INPUT the output of a run is that input of the next. A '*' in both stands for any
+ * text, the same in both; ERR_USAGE where there is no such pair. session_close also after a
+ * failure. */
 bool session_open(Session *session, Arena *arena, const DemiSource *source, Err *err);
 void session_close(Session *session);
 
@@ -87,6 +94,9 @@ bool session_take_inputs(Session *session, Arena *arena, const Session *from, Er
 bool session_bind(Session *session, Err *err);
 /* Runs it once. */
 bool session_run(Session *session, Err *err);
+/* Before it runs again from where it began: carried inputs that grew are as long as they were given.
+ */
+void session_rewind(Session *session);
 
 /* "; sizes assumed: seq_len 16, batch 1" where some were; else "". */
 const char *session_assumed(const Session *session);

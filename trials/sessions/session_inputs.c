@@ -270,7 +270,7 @@ static bool take_random(Finder *f, uint64_t seed) {
     Session *s = f->session;
     bool *made = ARENA_ARRAY(f->arena, bool, s->input_count + 1);
     for (size_t i = 0; i < s->input_count; i++) {
-        made[i] = !s->given[i] && !s->inputs[i].has_default;
+        made[i] = !s->given[i] && !s->inputs[i].has_default && !(s->ran && s->carried[i]);
         s->made = s->made || made[i];
     }
     return !s->made || make_sized(f, made, seed + s->set);
@@ -279,7 +279,9 @@ static bool take_random(Finder *f, uint64_t seed) {
 static bool find_missing(Finder *f) {
     Session *s = f->session;
     for (size_t i = 0; i < s->input_count; i++) {
-        if (s->given[i] || s->inputs[i].has_default || s->inputs[i].optional) continue;
+        if (s->given[i] || s->inputs[i].has_default || s->inputs[i].optional ||
+            (s->ran && s->carried[i]))
+            continue;
         err_set(f->err, ERR_USAGE, "no value is given");
         err_file(f->err, s->path);
         err_operand(f->err, "input '%s'", s->inputs[i].name);

@@ -12,12 +12,6 @@ bool session_blame(const Session *s, Arena *arena, size_t input, Err *err) {
     return false;
 }
 
-size_t session_input(const Session *s, const char *name) {
-    size_t i = 0;
-    while (i < s->input_count && strcmp(s->inputs[i].name, name) != 0) i++;
-    return i;
-}
-
 bool session_no_input(const Session *s, Arena *arena, const char *name, const char *option,
                       Err *err) {
     NearestName nearest = nearest_name_of(name);

@@ -31,13 +31,13 @@ static bool view(KernelCall *call, const KernelTensor *tensor, const AttrInts *g
     for (uint32_t i = 0; i < HEAD_AXES; i++) {
         const int32_t axis = axes.axis[i];
         made->dims[i] = axis < 0 ? 1 : (uint64_t)tensor->dims[axis];
-        *steps[i] = made->dims[i] == 1 ? 0 : kernel_span(tensor, (uint32_t)axis + 1, tensor->rank);
+        *steps[i] = made->dims[i] == 1 ? 0 : kernel_stride(tensor, (uint32_t)axis);
     }
     if (made->dims[HEAD_SIZE] == 1) made->at.element = 1;
     made->at.narrow = narrow_of(tensor);
     made->at.data = tensor->data;
     if (axes.rest >= 0 && tensor->count) {
-        const uint64_t step = kernel_span(tensor, (uint32_t)axes.rest + 1, tensor->rank);
+        const uint64_t step = kernel_stride(tensor, (uint32_t)axes.rest);
         made->at.data =
             (char *)tensor->data + (uint64_t)part * step * kernel_element_size(tensor->dtype);
     }
@@ -95,11 +95,14 @@ static const void *mask_data(KernelCall *call, const KernelTensor *tensor) {
     static const float none[1];
     if (tensor->count == 0) return none;
     if (tensor->dtype == DTYPE_BOOL || tensor->dtype == DTYPE_FLOAT) return tensor->data;
-    float *wide = ARENA_ARRAY(call->scratch, float, tensor->count);
+    const bool grows = tensor->room && !tensor->grown;
+    const uint64_t rows = (uint64_t)(!tensor->rank ? 1 : grows ? tensor->room : tensor->dims[0]);
+    const uint64_t count = tensor->rank ? rows * kernel_stride(tensor, 0) : rows;
+    float *wide = ARENA_ARRAY(call->scratch, float, count);
     if (tensor->dtype == DTYPE_FLOAT16)
-        half_convert_to_float(wide, tensor->data, tensor->count);
+        half_convert_to_float(wide, tensor->data, count);
     else
-        bfloat_convert_to_float(wide, tensor->data, tensor->count);
+        bfloat_convert_to_float(wide, tensor->data, count);
     return wide;
 }
 
@@ -115,7 +118,7 @@ static bool find_mask(KernelCall *call, uint32_t i, const Attend *job, AttendMas
         if (!fits(dim, want[k]))
             return kernel_fail(call, "a mask's dim of %llu for %llu", (unsigned long long)dim,
                                (unsigned long long)want[k]);
-        *steps[k] = dim == 1 ? 0 : kernel_span(tensor, k - missing + 1, tensor->rank);
+        *steps[k] = dim == 1 ? 0 : kernel_stride(tensor, k - missing);
     }
     mask->data = mask_data(call, tensor);
     return true;

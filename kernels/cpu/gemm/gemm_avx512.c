@@ -201,7 +201,9 @@ typedef struct Vector {
 TARGET static INLINE __m512 wide(const void *from, uint64_t i, __mmask16 mask,
                                  const Element element) {
     if (element == ELEMENT_FLOAT) return _mm512_maskz_loadu_ps(mask, (const float *)from + i);
-    const __m256i bits = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)from + i);
+    const uint16_t *at = (const uint16_t *)from + i;
+    const __m256i bits = mask == 0xffff ? _mm256_loadu_si256((const __m256i *)(const void *)at)
+                                        : _mm256_maskz_loadu_epi16(mask, at);
     if (element == ELEMENT_HALF) return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
@@ -219,8 +221,14 @@ TARGET static INLINE void four_dots(const Vector *v, uint64_t first, const Eleme
         m[r] = row_at(v, first + r, element);
         sum[r][0] = sum[r][1] = _mm512_setzero_ps();
     }
+    const uint64_t next = (uint64_t)(m[1] - m[0]) * 4; /* bytes to the four rows behind these */
     uint64_t k = 0;
     for (; v->columns - k >= 32; k += 32) {
+        TILE_UNROLL
+        for (uint32_t r = 0; r < 4; r++) {
+            _mm_prefetch(m[r] + next + k * (element == ELEMENT_FLOAT ? 4 : 2), _MM_HINT_T0);
+            if (element == ELEMENT_FLOAT) _mm_prefetch(m[r] + next + k * 4 + 64, _MM_HINT_T0);
+        }
         const __m512 low = _mm512_loadu_ps(v->x + k), high = _mm512_loadu_ps(v->x + k + 16);
         TILE_UNROLL
         for (uint32_t r = 0; r < 4; r++) {

@@ -206,6 +206,18 @@ class PlanRunner:
             self.libdemi.check(self.libdemi.c.demi_context_borrow_input(
                 self.context, name.encode(), byref(made), byref(error)), error)
 
+    def carry(self, output: str, source: str) -> None:
+        """The output is that input of the next run."""
+        error = Error()
+        self.libdemi.check(self.libdemi.c.demi_context_carry(
+            self.context, output.encode(), source.encode(), byref(error)), error)
+
+    def cut(self, name: str, axis: int, length: int) -> None:
+        """Keeps the first slices of a carried input."""
+        error = Error()
+        self.libdemi.check(self.libdemi.c.demi_context_cut(
+            self.context, name.encode(), c_uint32(axis), c_int64(length), byref(error)), error)
+
     def step(self) -> None:
         """One run on what is bound; the outputs stay where they are. It makes nothing new: small
         models are timed by it."""

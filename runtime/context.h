@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the handles of demi_runtime.h are, for the files that implement it: demi_runtime.c, and
+ * context_carry.c for values that go from run to run. */
+#ifndef DEMI_CONTEXT_H
+#define DEMI_CONTEXT_H
+
+#include "demi_runtime.h"
+#include "error_fill.h"
+#include "exec.h"
+
+struct DemiPlan {
+    Arena arena;
+    LoadedPlan loaded;
+    DemiPlanIo *inputs, *outputs;
+    size_t input_count, output_count;
+    const void *bytes;
+    uint64_t size;
+    PlanFile file; /* where they lie, if they are not the caller's */
+};
+
+/* An output that is an input of the next run. */
+typedef struct ContextCarry {
+    uint32_t output, input;
+    bool grows;   /* in place (carry.h) */
+    RtValue next; /* what the input will be; unset but at the end of a run */
+} ContextCarry;
+
+typedef struct ContextCarries {
+    VEC(ContextCarry) items;
+    bool *grows, *lasting; /* ExecCarry's; NULL until there is an item */
+} ContextCarries;
+
+struct DemiContext {
+    const DemiPlan *plan;
+    Arena arena;
+    Exec exec;
+    RtValue *inputs;   /* [input_count] */
+    RtValue *used;     /* [input_count]: those of the last run that outputs may point into */
+    DemiData *outputs; /* [output_count], of the last run */
+    ContextCarries carries;
+    uint32_t output_count;
+    Arena result;       /* what outputs point to beside tensors */
+    const char **names; /* [value_count], made when somebody first watches */
+    DemiStepFn watch;
+    void *watch_user;
+    double time_limit;         /* seconds, 0: none */
+    const LoadedStep *watched; /* the step that it is called for */
+    Err err;
+};
+
+/* The error's status, with what it says in *error. */
+static inline DemiStatus context_end(const Err *err, DemiError *error) {
+    if (err->code == ERR_NONE) return DEMI_OK;
+    error_fill(error, (DemiStatus)err->code, err);
+    return (DemiStatus)err->code;
+}
+
+/* The value as a caller sees it; what points to more than the tensor lies in `arena`. One with room
+ * (carry.h) is made plain before. */
+DemiData context_give(Arena *arena, const RtValue *value);
+/* Whether the model takes the value for that input; else false with the error set. */
+bool context_fits(const DemiPlanIo *io, const DemiData *value, Err *err);
+
+/* Of a run that succeeded: its carried outputs become inputs. False with the error set past the
+ * budget; then all inputs are as they were. */
+bool context_carry_on(DemiContext *context);
+/* Before a run: whether the model takes what was carried. */
+bool context_carried_fit(DemiContext *context);
+
+#endif

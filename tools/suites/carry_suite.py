@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is carried from run to run (demi_context_carry) is what the caller would have fed himself, to
+the last bit: of decoders with keys and values in every usual layout, and of random graphs.
+
+Two contexts of one plan run side by side. One is fed all inputs, the other carries what has the type
+and shape of an input, or grows into it. Now and then the carried ones are cut, or begin anew.
+
+    tools/suites/carry_suite.py --number 2000 --from 1000
+"""
+
+import argparse
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from suite import random_graphs, runtime
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = 6
+VARIANTS = [("", ""), ("float16", "low"), ("float16", "keep"), ("bfloat16", "low")]
+# Axes of keys and values as they are kept, by batch, head, row and element.
+LAYOUTS = ["bhrs", "brhs", "bhsr", "rbhs"]
+
+
+class Decoder:
+    """One layer's attention on a cache, as exporters write it."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.nodes, self.weights = rng, [], []
+        self.batch, self.heads, self.size = (int(rng.integers(1, 4)) for _ in range(3))
+        self.size = int(rng.choice([1, 4, 8, 17, 32]))
+        self.width = self.heads * self.size
+        self.keys, self.values = (LAYOUTS[rng.integers(len(LAYOUTS))] for _ in range(2))
+        self.masked = rng.random() < 0.4
+        self.count = 0
+
+    def add(self, op: str, inputs: list[str], **attributes: object) -> str:
+        self.count += 1
+        self.nodes.append(helper.make_node(op, inputs, [f"n{self.count}"], **attributes))
+        return f"n{self.count}"
+
+    def const(self, array: np.ndarray) -> str:
+        self.count += 1
+        self.weights.append(numpy_helper.from_array(array, f"c{self.count}"))
+        return f"c{self.count}"
+
+    def heads_of(self, x: str) -> str:
+        """(batch, rows, width) as (batch, rows, heads, size), behind a product with weights."""
+        weights = self.rng.standard_normal((self.width, self.width)).astype(np.float32)
+        x = self.add("MatMul", [x, self.const(weights / np.float32(np.sqrt(self.width)))])
+        shape = np.array([self.batch, -1, self.heads, self.size], np.int64)
+        return self.add("Reshape", [x, self.const(shape)])
+
+    def turned(self, x: str, have: str, want: str) -> str:
+        if have == want:
+            return x
+        return self.add("Transpose", [x], perm=[have.index(axis) for axis in want])
+
+    def cached(self, x: str, name: str, layout: str) -> str:
+        """What `past` and x are together, which is an output; its name."""
+        new = self.turned(self.heads_of(x), "brhs", layout)
+        node = helper.make_node("Concat", [f"past_{name}", new], [f"present_{name}"],
+                                axis=layout.index("r") - (4 if self.rng.random() < 0.5 else 0))
+        self.nodes.append(node)
+        return f"present_{name}"
+
+    def shape(self, layout: str, rows: str | int) -> list[str | int]:
+        sizes = {"b": self.batch, "h": self.heads, "r": rows, "s": self.size}
+        return [sizes[axis] for axis in layout]
+
+    def build(self) -> onnx.ModelProto:
+        k = self.cached("x", "key", self.keys)
+        v = self.cached("x", "value", self.values)
+        q = self.turned(self.heads_of("x"), "brhs", "bhrs")
+        scale = self.const(np.float32(1 / np.sqrt(self.size)))
+        scores = self.add("Mul", [self.add("MatMul", [q, self.turned(k, self.keys, "bhsr")]),
+                                  scale])
+        if self.masked:
+            node = helper.make_node("Concat", ["past_mask", "mask"], ["present_mask"], axis=3)
+            self.nodes.append(node)
+            scores = self.add("Add", [scores, "present_mask"])
+        seen = self.add("MatMul", [self.add("Softmax", [scores], axis=-1),
+                                   self.turned(v, self.values, "bhrs")])
+        flat = self.const(np.array([self.batch, -1, self.width], np.int64))
+        y = self.add("Reshape", [self.turned(seen, "bhrs", "brhs"), flat])
+        self.nodes.append(helper.make_node("Add", [y, "x"], ["y"]))
+        state = self.add("Mul", ["state", self.const(np.float32(0.5))])
+        self.nodes.append(helper.make_node("Add", [state, "state"], ["next"]))
+        return self.model()
+
+    def model(self) -> onnx.ModelProto:
+        def info(name: str, shape: list[str | int]) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+        inputs = [info("x", [self.batch, "new", self.width]), info("state", [3])]
+        outputs = [info("y", [self.batch, "new", self.width]), info("next", [3])]
+        for name, layout in (("key", self.keys), ("value", self.values)):
+            inputs.append(info(f"past_{name}", self.shape(layout, "past")))
+            outputs.append(info(f"present_{name}", self.shape(layout, "all")))
+        if self.masked:
+            inputs += [info("past_mask", [self.batch, 1, 1, "past"]),
+                       info("mask", [self.batch, 1, 1, "new"])]
+            outputs.append(info("present_mask", [self.batch, 1, 1, "all"]))
+        graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def pairs(self) -> dict[str, tuple[str, int]]:
+        """Outputs, with the input that each is carried to and the axis along which it grows."""
+        found = {"present_key": ("past_key", self.keys.index("r")),
+                 "present_value": ("past_value", self.values.index("r")),
+                 "next": ("state", -1)}
+        if self.masked:
+            found["present_mask"] = ("past_mask", 3)
+        return found
+
+    def feeds(self, new: int) -> dict[str, np.ndarray]:
+        x = self.rng.standard_normal((self.batch, new, self.width)).astype(np.float32)
+        found = {"x": x}
+        if self.masked:
+            found["mask"] = np.where(self.rng.random((self.batch, 1, 1, new)) < 0.2,
+                                     np.float32(-1e4), np.float32(0))
+        return found
+
+    def start(self, rows: int) -> dict[str, np.ndarray]:
+        def drawn(shape: list[int]) -> np.ndarray:
+            return self.rng.standard_normal(shape).astype(np.float32)
+
+        found = {"past_key": drawn(self.shape(self.keys, rows)),
+                 "past_value": drawn(self.shape(self.values, rows)), "state": drawn([3])}
+        if self.masked:
+            found["past_mask"] = np.zeros((self.batch, 1, 1, rows), np.float32)
+        return found
+
+
+def same(a: object, b: object) -> bool:
+    if isinstance(a, list) or a is None:
+        return type(a) is type(b) and (a is None or (
+            len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))))
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind in "OUS":
+        return a.shape == b.shape and bool(np.all(a == b))
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+class Pair:
+    """A plan's two contexts."""
+
+    def __init__(self, lib: runtime.LibDemi, plan: bytes, threads: int) -> None:
+        self.fed, self.kept = (runtime.PlanRunner(lib, plan, threads=threads) for _ in range(2))
+        self.types = {io.name.decode(): io.dtype for io in self.fed.inputs()}
+        self.names = [io.name.decode() for io in self.fed.outputs()]
+
+    def typed(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: value.astype(helper.tensor_dtype_to_np_dtype(self.types[name]))
+                if self.types[name] != TensorProto.STRING else value
+                for name, value in feeds.items()}
+
+    def run(self, fed: dict[str, object], kept: dict[str, object]) -> tuple[str, list[object]]:
+        want, have = self.fed.run(fed), self.kept.run(kept)
+        for name, a, b in zip(self.names, want, have):
+            if not same(a, b):
+                return f"'{name}' differs", want
+        return "", want
+
+
+def check_decoder(lib: runtime.LibDemi, seed: int) -> str:
+    rng = np.random.default_rng(seed)
+    decoder = Decoder(rng)
+    data = decoder.build().SerializeToString()
+    to, io = VARIANTS[rng.integers(len(VARIANTS))]
+    if to:
+        data = lib.convert(data, to, io)
+    numerics = "faithful" if rng.random() < 0.2 else "fast"
+    pair = Pair(lib, lib.compile(data, numerics), int(rng.integers(1, 3)))
+    carried = decoder.pairs()
+    for output, (source, _) in carried.items():
+        pair.kept.carry(output, source)
+    state = pair.typed(decoder.start(int(rng.integers(0, 40))))
+    fresh = True
+    for step in range(STEPS + int(rng.integers(0, 40))):
+        feeds = pair.typed(decoder.feeds(int(rng.choice([1, 1, 1, 2, 7]))))
+        wrong, want = pair.run({**feeds, **state}, {**feeds, **(state if fresh else {})})
+        if wrong:
+            return f"step {step}: {wrong}"
+        got = dict(zip(pair.names, want))
+        state = {source: got[output] for output, (source, _) in carried.items()}
+        fresh = rng.random() < 0.05
+        if fresh:
+            state = pair.typed(decoder.start(int(rng.integers(0, 9))))
+        elif rng.random() < 0.15:
+            length = int(rng.integers(0, state["past_key"].shape[carried["present_key"][1]] + 1))
+            for source, axis in carried.values():
+                if axis < 0:
+                    continue
+                state[source] = np.ascontiguousarray(
+                    np.take(state[source], range(length), axis))
+                pair.kept.cut(source, axis, length)
+    return ""
+
+
+def alike(inputs: list[runtime.PlanIo], feeds: dict[str, object], names: list[str],
+          first: list[object]) -> dict[str, str]:
+    """Outputs and inputs of one type and shape, each once."""
+    found: dict[str, str] = {}
+    for name, value in zip(names, first):
+        for io in inputs:
+            source = io.name.decode()
+            if source in found.values() or source not in feeds or name in found:
+                continue
+            fed = feeds[source]
+            if isinstance(value, np.ndarray) and isinstance(fed, np.ndarray) and \
+                    value.dtype == fed.dtype and value.shape == fed.shape and \
+                    value.dtype.kind not in "OUS":
+                found[name] = source
+    return found
+
+
+def check_graph(lib: runtime.LibDemi, seed: int) -> str:
+    sample = random_graphs.build(seed)
+    if not sample:
+        return ""
+    rng = np.random.default_rng(seed)
+    data = sample.model.SerializeToString()
+    try:
+        plan = lib.compile(data, "faithful" if rng.random() < 0.3 else "fast")
+        pair = Pair(lib, plan, 1)
+        first = pair.fed.run(sample.feeds)
+    except runtime.Failed:
+        return ""  # other tests' business
+    carried = alike(pair.fed.inputs(), sample.feeds, pair.names, first)
+    feeds = dict(sample.feeds)
+    for output, source in carried.items():
+        pair.kept.carry(output, source)
+    for step in range(STEPS if carried else 0):
+        kept = feeds if not step else {k: v for k, v in feeds.items() if k not in carried.values()}
+        try:
+            wrong, want = pair.run(feeds, kept)
+        except runtime.Failed:
+            return ""  # values may leave what an operator takes
+        if wrong:
+            return f"step {step}: {wrong} ({carried})"
+        got = dict(zip(pair.names, want))
+        feeds.update({source: got[output] for output, source in carried.items()})
+    return "" if carried else "-"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What is carried, beside what is fed.")
+    parser.add_argument("--libdemi", default=str(ROOT / "build/release/libdemi.so"))
+    parser.add_argument("--number", type=int, default=300, help="of decoders, and of graphs")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed")
+    args = parser.parse_args()
+    lib, failures, without = runtime.LibDemi(args.libdemi), 0, 0
+    for seed in range(args.first, args.first + args.number):
+        for check in (check_decoder, check_graph):
+            wrong = check(lib, seed)
+            without += wrong == "-"
+            if wrong not in ("", "-"):
+                failures += 1
+                print(f"FAIL {check.__name__} {seed}: {wrong}")
+    print(f"carry_suite: {args.number} decoders, {args.number - without} graphs, "
+          f"{failures} failures")
+    sys.exit(1 if failures or without > 0.7 * args.number else 0)
+
+
+if __name__ == "__main__":
+    main()
