@@ -377,6 +377,46 @@ class Quantized(unittest.TestCase):
                 self.check(m, [self.ending(m, y, seed, to)], {"QConvTranspose"},
                            {"ConvTranspose"})
 
+    def test_regions(self):
+        """Between convolutions all have their channels last. Weights neither add to what there is
+        nor take from it, so that what one rounds otherwise stays about a quantum."""
+        for seed in range(8):
+            kind = ("u8", "i8")[seed % 2]
+            with self.subTest(seed=seed):
+                m, size = Model(seed), 7 + seed
+                params = m.params(kind, scale=0.03, zero=(100, -5)[seed % 2])
+
+                def weights(*shape, axis, m=m):
+                    count = shape[axis]
+                    scale = 1 / 74 / np.sqrt(np.prod(shape) / count)
+                    return m.dq(m.constant(m.bytes(shape, "i8")),
+                                (m.constant(np.full(count, scale, np.float32)),
+                                 m.constant(np.zeros(count, np.int8))), axis=axis)
+
+                def next_of(op, *inputs, m=m, params=params, **attributes):
+                    return m.dq(m.q(m.node(op, *inputs, **attributes), params), params)
+
+                y = next_of("Conv", m.source((2, 4, 40, 40), kind),
+                            weights(size, 4, 5, 5, axis=0), pads=[2] * 4)
+                y = next_of("AveragePool", y, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+                y = next_of("ConvTranspose", y, weights(size, 8, 2, 2, axis=1), strides=[2, 2])
+                other = m.params(kind, scale=0.0213)  # else half of what is between would be ties
+                y = next_of("Resize", y, "", m.constant(np.float32([1, 1, 0.5, 2])),
+                            params=other, mode="linear")
+                y = m.node("Conv", y, weights(6, 8, 5, 5, axis=0), pads=[2] * 4)
+                data = m.finish(m.q(y, params))
+                plan = library.compile(data, "fast")
+                self.assertLessEqual(
+                    {"demi.fused.QAveragePoolLast", "demi.fused.QConvTransposeLast",
+                     "demi.fused.QResize"}, set(steps(plan)))
+                self.assertEqual(steps(plan).count("Transpose"), 2)
+                plain = library.compile(data, "faithful", keep_values=True)
+                want, got = (runtime.PlanRunner(library, each).run(m.feeds)[0].astype(int)
+                             for each in (plain, plan))
+                self.assertGreater(np.std(want), 2)
+                self.assertLessEqual(np.max(np.abs(want - got)), 1)
+                self.assertLessEqual(np.mean(want != got), 5 * OFF_BY_ONE)  # of five steps
+
     def test_exact_means(self):
         """Where the definition rounds nothing in float, the result is the same."""
         for seed in range(8):
