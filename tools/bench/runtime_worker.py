@@ -28,31 +28,36 @@ class DemiWorker:
         self.runner = runtime.PlanRunner(library, pathlib.Path(args["file"]), args["threads"],
                                          MEMORY)
         self.runner.bind(feeds)
-        self.step = self.runner.step
+        self.step, self.cuts = self.runner.step, []
         if args["carry"]:
             self.carry(feeds)
 
     def carry(self, feeds: dict[str, np.ndarray]) -> None:
         """Each `present` becomes its `past`, cut to what that was at first."""
-        cuts = []
         for io in self.runner.outputs():
             name = io.name.decode()
             source = name.replace("present", "past", 1)
             if source == name or source not in feeds:
                 continue
             self.runner.carry(name, source)
-            cuts += [(source, axis, length) for axis, length in enumerate(feeds[source].shape)
-                     if io.dims[axis] != length]
+            self.cuts += [(source, axis, length)
+                          for axis, length in enumerate(feeds[source].shape)
+                          if io.dims[axis] != length]
 
         def step() -> None:
             self.runner.step()
-            for cut in cuts:
-                self.runner.cut(*cut)
+            self.rewind()
 
         self.step = step
 
+    def rewind(self) -> None:
+        for cut in self.cuts:
+            self.runner.cut(*cut)
+
     def outputs(self) -> list[np.ndarray]:
-        return self.runner.run({})
+        found = self.runner.run({})
+        self.rewind()
+        return found
 
 
 class OrtWorker:
