@@ -79,8 +79,80 @@ bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor 
     return true;
 }
 
+/* ---- transposed convolutions ------------------------------------------------------------------ */
+
+/* Sets begin where it follows from the sizes; `whole` is the output without pads. */
+static bool transposed_begin(const WindowAttrs *attrs, WindowAxis *axis, int64_t whole) {
+    bool same = attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER;
+    if (!same && !attrs->output_shape.present) return true;
+    int64_t total = whole - axis->in;
+    if (total < 0) total = 0;
+    axis->begin = attrs->auto_pad == WINDOW_SAME_UPPER ? total / 2 : total - total / 2;
+    return true;
+}
+
+static bool transposed_axis(KernelCall *call, const WindowAttrs *attrs, uint32_t i,
+                            WindowAxis *axis) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
+    const uint32_t rank = x->rank - 2, first = attrs->channels_last ? 1 : 2;
+    *axis = (WindowAxis){.in = y->dims[i + first],
+                         .out = x->dims[i + first],
+                         .taps = w->dims[i + 2],
+                         .stride = 1,
+                         .dilation = 1};
+    int64_t extra = 0, span, last, whole;
+    if (attrs->strides.present) axis->stride = attrs->strides.items[i];
+    if (attrs->dilations.present) axis->dilation = attrs->dilations.items[i];
+    if (attrs->output_padding.present) extra = attrs->output_padding.items[i];
+    if (attrs->pads.present && attrs->auto_pad == WINDOW_NOTSET) axis->begin = attrs->pads.items[i];
+    if (attrs->kernel_shape.present && attrs->kernel_shape.items[i] != axis->taps)
+        return kernel_fail(call, "kernel_shape is not that of the weights");
+    bool fits = axis->stride > 0 && axis->dilation > 0 && axis->begin >= 0 && extra >= 0 &&
+                axis->begin < INT64_MAX / 8 && rank > i &&
+                !__builtin_mul_overflow(axis->taps ? axis->taps - 1 : 0, axis->dilation, &span) &&
+                !__builtin_mul_overflow(axis->out ? axis->out - 1 : 0, axis->stride, &last) &&
+                span < INT64_MAX / 8 && last < INT64_MAX / 8 && extra < INT64_MAX / 8;
+    if (!fits) return kernel_fail(call, "strides, dilations or pads are out of range");
+    whole = last + span + 1 + extra;
+    return transposed_begin(attrs, axis, whole);
+}
+
+static bool transposed_lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank) {
+    const AttrInts *lists[] = {&attrs->strides, &attrs->dilations, &attrs->kernel_shape,
+                               &attrs->output_padding};
+    for (int i = 0; i < 4; i++)
+        if (lists[i]->present && lists[i]->count != rank)
+            return kernel_fail(call, "an attribute has %u numbers for %u axes", lists[i]->count,
+                               rank);
+    if (attrs->pads.present && attrs->pads.count != 2 * (uint64_t)rank)
+        return kernel_fail(call, "pads has %u numbers for %u axes", attrs->pads.count, rank);
+    return true;
+}
+
+bool window_make_transposed(KernelCall *call, const WindowAttrs *attrs, Window *window) {
+    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
+    if (x->rank < 2 || w->rank != x->rank || y->rank != x->rank)
+        return kernel_fail(call, "the ranks of data, weights and result differ");
+    const uint32_t rank = x->rank - 2, first = attrs->channels_last ? 1 : 2;
+    if (!transposed_lists_fit(call, attrs, rank)) return false;
+    if (attrs->group < 1) return kernel_fail(call, "group is %lld", (long long)attrs->group);
+    WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
+    for (uint32_t i = 0; i < rank; i++)
+        if (!transposed_axis(call, attrs, i, &axes[i])) return false;
+    *window = (Window){.rank = rank,
+                       .axes = axes,
+                       .in = kernel_span(y, first, first + rank),
+                       .out = kernel_span(x, first, first + rank),
+                       .taps = w->count ? kernel_span(w, 2, w->rank) : 0,
+                       .groups = (uint64_t)attrs->group,
+                       .channel_axis = attrs->channels_last ? x->rank - 1 : 1};
+    return true;
+}
+
+/* ---- taps and outputs ------------------------------------------------------------------------- */
+
 static int64_t ceil_div(int64_t a, int64_t b) {
-    return a <= 0 ? 0 : (a - 1) / b + 1;
+    return a <= 0 ? 0 : b == 1 ? a : (a - 1) / b + 1;
 }
 
 void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first, int64_t *last) {

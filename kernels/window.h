@@ -30,6 +30,13 @@ typedef struct Window {
 bool window_make(KernelCall *call, const WindowAttrs *attrs, const KernelTensor *weights,
                  Window *window);
 
+/* The geometry of a transposed convolution: that of the convolution whose inverse it is, so that `in`
+ * is of the result. x (N, C, spatial …), weights (C, M / groups, spatial …), or channels-last as above.
+ * Given pads count, or for output_shape and SAME_* the total of stride * (in - 1) + output_padding +
+ * (taps - 1) * dilation + 1 - out, of which the half rounded down is at the beginning for SAME_UPPER
+ * and at the end otherwise; less than nothing means that the result's end stays empty. */
+bool window_make_transposed(KernelCall *call, const WindowAttrs *attrs, Window *window);
+
 /* Taps [*first, *last) of output o are those inside the input, or inside input and padding. */
 void window_taps(const WindowAxis *axis, int64_t o, bool padded, int64_t *first, int64_t *last);
 

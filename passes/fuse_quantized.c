@@ -5,7 +5,12 @@
  *   Q(act(MatMul(DQ(A), DQ(B)) + bias))   ->  demi.fused.QMatMul, also of Gemm and Transpose(DQ(B))
  *   Q(act(DQ(A) + DQ(B)))                 ->  demi.fused.QAdd, also of differences; the QConv that
  *                                             makes A or B, where nothing else reads that
+ *   Q(act(ConvTranspose(DQ(X), DQ(W)) + bias))  ->  demi.fused.QConvTranspose, of one group
  *   Q(act(DQ(A) * DQ(B)))                 ->  demi.fused.QMul
+ *   Q(DQ(A) / DQ(B))                      ->  demi.fused.QDiv
+ *   Q(AveragePool(DQ(X)))                 ->  demi.fused.QAveragePool
+ *   Q(Resize(DQ(X)))                      ->  demi.fused.QResize, of one axis or two neighbours, by
+ *                                             interpolation; nearest elements have moved before
  *   Q(ReduceMean(DQ(X)))                  ->  demi.fused.QMean, also of GlobalAveragePool, ReduceSum
  *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
  *
@@ -39,6 +44,7 @@ enum {
     SUM_CONV_LOW,
     SUM_CONV_OPERANDS = SUM_CONV_LOW + 2,
     CONV_RANK_MOST = 4,
+    STRIDE_MOST = 16,
     DEPTH_MOST = INT32_MAX / (255 * 128),
 };
 
@@ -49,7 +55,8 @@ typedef struct Product {
     Node *node;     /* of the model */
     Node *root;     /* whose result it has */
     Quantized x, w;
-    Value *weights; /* as they are stored, or new ones */
+    bool conv, transposed; /* both: a transposed convolution */
+    Value *weights;        /* as they are stored, or new ones */
     bool trans_b;
     int64_t channels_axis; /* of weights, that may have a scale each */
     Value *bias;           /* NULL: none */
@@ -149,10 +156,9 @@ static bool is_channels(const Value *value, const Value *y, int64_t axis, int64_
 
 static bool has_depth(const Product *p) {
     int64_t depth = 1, rank = fuse_rank(p->w.bytes);
-    const bool conv = fuse_is(p->node, "Conv");
-    for (int64_t i = conv ? 1 : rank - 2; i < rank; i++) {
+    for (int64_t i = p->conv ? 0 : rank - 2; i < rank; i++) {
         const int64_t dim = fuse_dim(p->w.bytes, i);
-        if (!conv && i == p->channels_axis) continue;
+        if (i == p->channels_axis) continue;
         if (dim < 1 || dim > DEPTH_MOST) return false;
         depth *= dim;
         if (depth > DEPTH_MOST) return false;
@@ -160,10 +166,23 @@ static bool has_depth(const Product *p) {
     return true;
 }
 
+/* Of one group, whose strides' phases are few. */
+static bool transposed_suits(const Node *node) {
+    uint32_t count = 0;
+    const Attr *attr = node_attr(node, "strides");
+    const int64_t *strides = attr_ints(attr, &count);
+    if (node_attr_int(node, "group", 1) != 1 || (attr && !strides)) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (strides[i] < 1 || strides[i] > STRIDE_MOST) return false;
+    return true;
+}
+
 static bool begin_conv(Product *p) {
     Value *bias = fuse_input(p->node, 2);
-    p->op = "QConv";
+    p->op = p->transposed ? "QConvTranspose" : "QConv";
+    p->channels_axis = p->transposed ? 1 : 0;
     const int64_t rank = fuse_rank(p->w.bytes);
+    if (p->transposed && !transposed_suits(p->node)) return false;
     if (rank < 3 || rank > CONV_RANK_MOST || fuse_rank(p->x.bytes) != rank) return false;
     if (bias && (fuse_rank(bias) != 1 || !fuse_takes(bias) ||
                  type_dtype(bias->type) != DTYPE_FLOAT || fuse_dim(bias, 0) < 1))
@@ -212,8 +231,9 @@ static bool begin_matmul(const Fuse *fuse, Product *p) {
 }
 
 static bool begin(const Fuse *fuse, Node *node, Product *p) {
-    *p = (Product){.node = node, .root = node};
-    const bool conv = fuse_is(node, "Conv");
+    const bool transposed = fuse_is(node, "ConvTranspose"),
+               conv = transposed || fuse_is(node, "Conv");
+    *p = (Product){.node = node, .root = node, .conv = conv, .transposed = transposed};
     if (!conv && !fuse_is(node, "MatMul") && !fuse_is(node, "Gemm")) return false;
     if (!fuse_input(node, 1) || fuse_rank(node->outputs[0]) < 0 ||
         !quantized_source(fuse, fuse_input(node, 0), &p->x) || !p->x.single)
@@ -231,7 +251,7 @@ static void take_bias(Product *p) {
     Node *add = fuse_reader(y);
     if (p->bias || !fuse_is(add, "Add") || fuse_opset(add) < 7) return;
     Value *bias = fuse_other(add, y);
-    const int64_t axis = fuse_is(p->node, "Conv") ? fuse_rank(y) - 1 : 1;
+    const int64_t axis = p->conv ? fuse_rank(y) - 1 : 1;
     if (!bias || !is_channels(bias, y, axis, fuse_dim(p->w.bytes, p->channels_axis))) return;
     p->bias = bias;
     p->root = add;
@@ -266,7 +286,7 @@ static void visit_product(Fuse *fuse, Node *node) {
     }
     factor = compute(fuse, p.root, "Mul", (Value *const[2]){factor, p.w.scale});
     Node *made = fuse_new(fuse, p.root, p.op, node, OPERANDS);
-    if (fuse_is(node, "Conv")) node_share_lists(made, node);
+    if (p.conv) node_share_lists(made, node);
     if (p.trans_b) node_set_attr_int(made, "transB", 1);
     node_set_input(made, DATA, p.x.bytes);
     node_set_input(made, WEIGHTS, p.weights);
@@ -425,4 +445,5 @@ static void visit_integer(Fuse *fuse, Node *node) {
 }
 
 FUSE_PASS(fuse_quantized, "fuse-quantized", "compute with quantized values in integers, for plans",
-          visit_product, visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean);
+          visit_product, visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean,
+          quantized_fuse_pool, quantized_fuse_resize);

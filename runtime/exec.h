@@ -70,6 +70,7 @@ bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err);
 typedef struct StepForm StepForm;
 typedef struct StepCall StepCall;
 typedef struct ShapeSet ShapeSet;
+typedef struct PlaceMap PlaceMap;
 
 /* Layouts that kernels want of a step's constants, for plans that are being made. */
 typedef struct LayoutNote {
@@ -149,11 +150,12 @@ typedef struct ExecForms {
 
 /* Where values of the main graph lie; exec_memory.c's. */
 typedef struct ExecMemory {
-    ShapeSet *sets, *set; /* the one used last first; that of this run, NULL between runs */
-    Buffer *placed;       /* [value_count] */
-    char *piece;          /* [piece_size] */
+    ShapeSet *sets, *set;  /* the one used last first; that of this run, NULL between runs */
+    PlaceMap *map, *guess; /* where values lie in this run, NULL: anywhere; and where they may in
+                              the first one of any shapes, NULL: not asked yet */
+    Buffer *placed;        /* [value_count] */
+    char *piece;           /* [piece_size] */
     uint64_t piece_size;
-    bool is_planned; /* this run uses the places of `set` */
 } ExecMemory;
 
 /* What goes from run to run (carry.h); NULL where nothing does. */

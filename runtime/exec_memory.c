@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Planned memory; see exec_memory.h. Tables have an item for each value of the plan. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "exec_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "checked.h"
 #include "memory_plan.h"
@@ -13,15 +15,21 @@ typedef struct Place {
     uint64_t offset, size; /* size 0: none */
 } Place;
 
+struct PlaceMap {
+    Buffer *self;
+    uint64_t total; /* bytes that places need */
+    Place places[]; /* [value_count] */
+};
+
 /* Inputs of certain shapes. */
 struct ShapeSet {
     ShapeSet *next;
     Buffer *self;
-    bool noted, planned;
-    uint64_t total; /* bytes that places need */
-    Place *places;  /* [value_count] */
-    uint32_t *last; /* [value_count]: the step with which a value's memory ends */
-    uint64_t *key;  /* of the inputs, see value_key.h */
+    bool noted;
+    PlaceMap *map;   /* NULL: not planned yet */
+    uint64_t *sizes; /* [value_count]: bytes, 0: it has no memory of its own */
+    uint32_t *last;  /* [value_count]: the step with which a value's memory ends */
+    uint64_t *key;   /* of the inputs, see value_key.h */
 };
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -47,19 +55,24 @@ static ShapeSet *set_new(Exec *exec) {
     uint64_t keys = 0;
     for (uint32_t i = 0; i < count; i++) keys += value_key_size(&exec->values[inputs[i]]);
     uint64_t size = sizeof(ShapeSet) + keys * sizeof(uint64_t) +
-                    (uint64_t)values * (sizeof(Place) + sizeof(uint32_t));
+                    (uint64_t)values * (sizeof(uint64_t) + sizeof(uint32_t));
     Err ignored = {0};
     Buffer *self = buffer_new(&exec->pool, size, &ignored);
     if (!self) return NULL;
     ShapeSet *set = buffer_data(self);
     memset(set, 0, size);
     set->self = self;
-    set->places = (Place *)(set + 1);
-    set->key = (uint64_t *)(set->places + values);
+    set->sizes = (uint64_t *)(set + 1);
+    set->key = set->sizes + values;
     uint64_t *to = set->key;
     for (uint32_t i = 0; i < count; i++) to = value_key_write(&exec->values[inputs[i]], to);
     set->last = (uint32_t *)to;
     return set;
+}
+
+static void set_free(Exec *exec, ShapeSet *set) {
+    if (set->map) buffer_unref(&exec->pool, set->map->self);
+    buffer_unref(&exec->pool, set->self);
 }
 
 /* The set of the present inputs, in front of the list; NULL without memory for it. */
@@ -69,7 +82,7 @@ static ShapeSet *find_set(Exec *exec) {
     for (; set && !matches(set, exec); set = *at, count++) {
         if (count + 1 == SHAPE_SET_LIMIT && !set->next) {
             *at = NULL;
-            buffer_unref(&exec->pool, set->self);
+            set_free(exec, set);
         } else {
             at = &set->next;
         }
@@ -86,25 +99,99 @@ static ShapeSet *find_set(Exec *exec) {
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-static void plan_places(Exec *exec, ShapeSet *set) {
+/* What is known of values' memory: bytes, and the step that it ends with. */
+typedef struct Lives {
+    const uint64_t *sizes;
+    const uint32_t *last;
+} Lives;
+
+/* Where the values of the main graph lie; NULL without memory for the table. */
+static PlaceMap *map_new(Exec *exec, const Lives *lives) {
     const PlanSpan steps = exec->loaded->plan.graphs[0].steps;
-    MemoryBlock *blocks = ARENA_ARRAY(&exec->scratch, MemoryBlock, exec->loaded->plan.value_count);
-    uint32_t *values = ARENA_ARRAY(&exec->scratch, uint32_t, exec->loaded->plan.value_count);
-    uint32_t count = 0;
+    const uint32_t values = exec->loaded->plan.value_count;
+    const uint64_t size = sizeof(PlaceMap) + (uint64_t)values * sizeof(Place);
+    Err ignored = {0};
+    Buffer *self = buffer_new(&exec->pool, size, &ignored);
+    if (!self) return NULL;
+    PlaceMap *map = memset(buffer_data(self), 0, size);
+    MemoryBlock *blocks = ARENA_ARRAY(&exec->scratch, MemoryBlock, values);
+    uint32_t *numbers = ARENA_ARRAY(&exec->scratch, uint32_t, values), count = 0;
     for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
         const LoadedStep *step = &exec->loaded->steps[s];
         for (uint32_t i = 0; i < step->plan->outputs.count; i++) {
-            uint32_t value = step->outputs[i];
-            if (value == PLAN_NONE || !set->places[value].size) continue;
-            uint32_t last = set->last[value] < s ? s : set->last[value];
-            blocks[count] = (MemoryBlock){set->places[value].size, s, last, 0};
-            values[count++] = value;
+            const uint32_t value = step->outputs[i];
+            if (value == PLAN_NONE || !lives->sizes[value]) continue;
+            const uint32_t last = lives->last[value] < s ? s : lives->last[value];
+            blocks[count] = (MemoryBlock){lives->sizes[value], s, last, 0};
+            numbers[count++] = value;
         }
     }
-    set->total = memory_plan(blocks, count, &exec->scratch);
-    for (uint32_t i = 0; i < count; i++) set->places[values[i]].offset = blocks[i].offset;
-    set->planned = true;
+    map->self = self;
+    map->total = memory_plan(blocks, count, &exec->scratch);
+    for (uint32_t i = 0; i < count; i++)
+        map->places[numbers[i]] = (Place){blocks[i].offset, blocks[i].size};
+    return map;
 }
+
+/* ---- guessing -------------------------------------------------------------------------------- */
+
+/* Bytes of a tensor whose sizes the plan tells; else 0. */
+static uint64_t declared_size(const Plan *plan, uint32_t number) {
+    const PlanValue *value = &plan->values[number];
+    uint64_t count, size;
+    if (value->kind != PLAN_TENSOR || value->rank == PLAN_NONE) return 0;
+    const int64_t *dims = plan->numbers + value->dims;
+    for (uint32_t i = 0; i < value->rank; i++)
+        if (dims[i] <= 0) return 0;
+    return checked_count(dims, value->rank, &count) &&
+                   checked_mul(count, kernel_element_size((Dtype)value->dtype), &size) &&
+                   size <= INT64_MAX
+               ? size
+               : 0;
+}
+
+/* The operand in whose memory the step's first output will lie, as far as the plan tells. */
+static uint32_t shared_with(const Exec *exec, const LoadedStep *step) {
+    const Plan *plan = &exec->loaded->plan;
+    const uint32_t flags = step->rows->flags;
+    if (!step->plan->outputs.count || step->outputs[0] == PLAN_NONE) return PLAN_NONE;
+    for (uint32_t i = 0; i < step->plan->inputs.count; i++) {
+        const uint32_t value = step->inputs[i];
+        if (value == PLAN_NONE || step->constant[i] ||
+            plan->values[value].dtype != plan->values[step->outputs[0]].dtype)
+            continue;
+        if (flags & KERNEL_VIEW) return i ? PLAN_NONE : value;
+        if (flags & KERNEL_INPLACE && step->ends[i] &&
+            declared_size(plan, value) == declared_size(plan, step->outputs[0]))
+            return value;
+    }
+    return PLAN_NONE;
+}
+
+/* Before anything ran: from the sizes that the plan declares. What is wrong costs memory and time
+ * and nothing else, as a place is only taken while it is free and large enough. */
+static PlaceMap *guess(Exec *exec) {
+    enum { MOST_STEPS = 4096 }; /* memory_plan takes time by the square, and it may be one run */
+    const Plan *plan = &exec->loaded->plan;
+    const PlanSpan steps = plan->graphs[0].steps;
+    if (steps.count > MOST_STEPS) return NULL;
+    uint64_t *sizes = ARENA_ARRAY(&exec->scratch, uint64_t, plan->value_count);
+    uint32_t *last =
+        arena_copy(&exec->scratch, exec->loaded->last, plan->value_count * sizeof *last);
+    for (uint32_t s = steps.first + steps.count; s-- > steps.first;) {
+        const LoadedStep *step = &exec->loaded->steps[s];
+        if (step->exec || !step->row_count) continue;
+        const uint32_t shared = shared_with(exec, step);
+        for (uint32_t i = shared == PLAN_NONE ? 0 : 1; i < step->plan->outputs.count; i++)
+            if (step->outputs[i] != PLAN_NONE)
+                sizes[step->outputs[i]] = declared_size(plan, step->outputs[i]);
+        if (shared != PLAN_NONE && last[shared] < last[step->outputs[0]])
+            last[shared] = last[step->outputs[0]];
+    }
+    return map_new(exec, &(Lives){sizes, last});
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void free_piece(Exec *exec) {
     free(exec->memory.piece);
@@ -113,36 +200,54 @@ static void free_piece(Exec *exec) {
     exec->memory.piece_size = 0;
 }
 
+/* Of large pages where the system has them to give: touching small ones takes a tenth of the time of a
+ * process that runs once. */
+static char *new_piece(uint64_t size) {
+    const size_t large = (size_t)1 << 21, align = size < large ? 64 : large;
+    char *piece = aligned_alloc(align, ((size_t)size + align - 1) / align * align);
+#ifdef MADV_HUGEPAGE
+    if (piece && align == large) madvise(piece, (size_t)size / large * large, MADV_HUGEPAGE);
+#endif
+    return piece;
+}
+
 /* One piece of memory that is large enough, and not much larger; false where the budget has no
  * room. */
 static bool get_piece(Exec *exec, uint64_t size) {
     if (exec->memory.piece_size >= size && exec->memory.piece_size / 4 <= size) return true;
     free_piece(exec);
-    if (size > SIZE_MAX - 64) return false;
+    if (size > SIZE_MAX / 2) return false;
     pool_trim(&exec->pool); /* what the first run needed instead */
     if (!pool_charge(&exec->pool, size)) return false;
-    exec->memory.piece = aligned_alloc(64, (size_t)(size + 63) / 64 * 64);
+    exec->memory.piece = new_piece(size);
     exec->memory.piece_size = size;
     if (!exec->memory.piece) free_piece(exec);
     return exec->memory.piece;
 }
 
 void exec_memory_begin(Exec *exec) {
-    ShapeSet *set = find_set(exec);
-    exec->memory.set = set;
-    exec->memory.is_planned = false;
+    ExecMemory *memory = &exec->memory;
+    const uint32_t values = exec->loaded->plan.value_count;
+    ShapeSet *set = memory->set = find_set(exec);
+    memory->map = NULL;
     if (!set) return;
     if (!set->noted) {
-        memset(set->places, 0, exec->loaded->plan.value_count * sizeof *set->places);
-        memcpy(set->last, exec->loaded->last, exec->loaded->plan.value_count * sizeof *set->last);
-        return;
+        memset(set->sizes, 0, values * sizeof *set->sizes);
+        memcpy(set->last, exec->loaded->last, values * sizeof *set->last);
+        if (!memory->guess) memory->guess = guess(exec);
+    } else if (!set->map) {
+        set->map = map_new(exec, &(Lives){set->sizes, set->last});
     }
-    if (!set->planned) plan_places(exec, set);
-    exec->memory.is_planned = set->total && !exec->pool.placed && get_piece(exec, set->total);
+    PlaceMap *map = set->noted ? set->map : memory->guess;
+    if (map && map->total && !exec->pool.placed && get_piece(exec, map->total)) memory->map = map;
 }
 
 void exec_memory_forget(Exec *exec) {
-    for (ShapeSet *set = exec->memory.sets; set; set = set->next) set->noted = set->planned = false;
+    for (ShapeSet *set = exec->memory.sets; set; set = set->next) {
+        if (set->map) buffer_unref(&exec->pool, set->map->self);
+        set->map = NULL;
+        set->noted = false;
+    }
 }
 
 void exec_memory_free(Exec *exec) {
@@ -174,6 +279,7 @@ void exec_memory_note(Exec *exec, const LoadedStep *step) {
 void exec_memory_end(Exec *exec, bool ok) {
     if (exec->memory.set && ok) exec->memory.set->noted = true;
     exec->memory.set = NULL;
+    exec->memory.map = NULL;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -196,8 +302,7 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         return NULL;
     }
     const bool lasts = exec->carry.lasting && exec->carry.lasting[value];
-    const Place *place =
-        exec->memory.is_planned && !lasts ? &exec->memory.set->places[value] : NULL;
+    const Place *place = exec->memory.map && !lasts ? &exec->memory.map->places[value] : NULL;
     Buffer *buffer = &exec->memory.placed[value];
     if (place && bytes && bytes <= place->size && !buffer->refs && is_free(exec, place)) {
         buffer->offset = place->offset;
@@ -212,6 +317,6 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
         tensor.data = buffer_data(buffer);
     }
     if (exec->memory.set && !exec->memory.set->noted && exec->progress.depth == 1 && !lasts)
-        exec->memory.set->places[value].size = bytes;
+        exec->memory.set->sizes[value] = bytes;
     return rt_tensor_in(&exec->pool, &tensor, buffer, exec->err);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of the main graph's values, planned for inputs of given shapes.
  *
- * The first run with some input shapes takes memory from the pool and notes how large each value is
- * and how long its memory lives, views and values that are handed on included. When the same shapes
- * come again, all of it gets places in one piece of memory. A context keeps what it noted for the
- * shapes it saw last, and one such piece.
+ * The first run with some input shapes guesses from the sizes that the plan tells, takes memory from
+ * the pool for what has none, and notes how large each value is and how long its memory lives, views
+ * and values that are handed on included. When the same shapes come again, all of it gets places in
+ * one piece of memory. A context keeps what it noted for the shapes it saw last, and one such piece.
  *
  * A place is a proposal: a value takes it if it fits and nothing that still lives overlaps it, else
  * memory of the pool. So sizes that depend on data, and sequences, loops and branches that hold on

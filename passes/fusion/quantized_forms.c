@@ -3,6 +3,8 @@
  * which is float where no QuantizeLinear follows. */
 #include "quantized_forms.h"
 
+#include "constants.h"
+
 enum { EXACT_COUNT = 1 << 24 };
 
 typedef struct Form {
@@ -36,28 +38,32 @@ static void finish_form(Fuse *fuse, const Form *form, Node *made, uint32_t zero)
     fuse_replace_root(fuse, made, form->root);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products and quotients ------------------------------------------------------------------ */
 
 enum { MUL_FACTOR = 2, MUL_A_ZERO, MUL_Y_ZERO = 5, MUL_LOW, MUL_OPERANDS = 8 };
 
+/* A quotient's activation stays: bounds say nothing of what is no number. */
 void quantized_fuse_mul(Fuse *fuse, Node *node) {
     static const uint32_t places[2] = {MUL_Y_ZERO, MUL_LOW};
+    const bool div = fuse_is(node, "Div");
     Quantized by[2], to;
-    FuseActivation activation;
+    FuseActivation activation = {0};
     Node *root = node;
-    if (fuse->faithful || !fuse_is(node, "Mul") || fuse_opset(node) < 7) return;
+    if (fuse->faithful || (!div && !fuse_is(node, "Mul")) || fuse_opset(node) < 7) return;
     if (fuse_rank(node->outputs[0]) < 0) return;
     for (uint32_t i = 0; i < 2; i++)
         if (!quantized_source(fuse, fuse_input(node, i), &by[i]) || !by[i].single) return;
-    if (quantized_find_bounds(fuse, node->outputs[0], &activation)) root = activation.nodes[0];
+    if (!div && quantized_find_bounds(fuse, node->outputs[0], &activation))
+        root = activation.nodes[0];
     root = fuse_reader(root->outputs[0]);
     if (!quantized_target(fuse, root, &to) || !to.single) return;
-    Node *made = fuse_new(fuse, root, "QMul", node, MUL_OPERANDS);
+    const double b = div ? 1 / (double)by[1].step : (double)by[1].step;
+    Node *made = fuse_new(fuse, root, div ? "QDiv" : "QMul", node, MUL_OPERANDS);
     for (uint32_t i = 0; i < 2; i++) {
         node_set_input(made, i, by[i].bytes);
         node_set_input(made, MUL_A_ZERO + i, quantized_zero(&by[i]));
     }
-    set_float(fuse, made, MUL_FACTOR, (double)by[0].step * (double)by[1].step / (double)to.step);
+    set_float(fuse, made, MUL_FACTOR, (double)by[0].step * b / (double)to.step);
     quantized_set_result(fuse, made, &(QuantizedResult){&to, &activation}, places);
     fuse_replace_root(fuse, made, root);
 }
@@ -116,4 +122,85 @@ void quantized_fuse_mean(Fuse *fuse, Node *node) {
     const double step = form.rounds ? (double)form.to.step : 1;
     set_float(fuse, made, MEAN_FACTOR, (double)each * (double)form.from.step / step);
     finish_form(fuse, &form, made, MEAN_Y_ZERO);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+enum { POOL_X_ZERO = 1, POOL_Y_ZERO, POOL_FACTOR, POOL_OPERANDS, POOL_TAPS_MOST = 1 << 16 };
+
+void quantized_fuse_pool(Fuse *fuse, Node *node) {
+    Form form;
+    uint32_t count = 0;
+    if (!fuse_is(node, "AveragePool") || !find_form(fuse, node, &form) || !form.rounds) return;
+    const Attr *attr = node_attr(node, "kernel_shape");
+    const int64_t *shape = attr_ints(attr, &count);
+    double taps = 1;
+    for (uint32_t i = 0; shape && i < count; i++) taps *= (double)shape[i];
+    if (!shape || count < 1 || !(taps >= 1 && taps <= POOL_TAPS_MOST)) return;
+    Node *made = fuse_new(fuse, form.root, "QAveragePool", node, POOL_OPERANDS);
+    node_share_lists(made, node);
+    node_set_input(made, 0, form.from.bytes);
+    node_set_input(made, POOL_X_ZERO, quantized_zero(&form.from));
+    set_float(fuse, made, POOL_FACTOR, (double)form.from.step / (double)form.to.step);
+    finish_form(fuse, &form, made, POOL_Y_ZERO);
+}
+
+/* ---- interpolation --------------------------------------------------------------------------- */
+
+enum {
+    RESIZE_X_ZERO = 1,
+    RESIZE_SCALES,
+    RESIZE_SIZES,
+    RESIZE_Y_ZERO,
+    RESIZE_FACTOR,
+    RESIZE_OPERANDS,
+    RESIZE_OPSET = 11, /* before, operands are others */
+};
+
+/* True where axis i is known to stay, whatever its size. */
+static bool axis_stays(const Fuse *fuse, const Node *node, uint32_t i) {
+    const Value *scales = fuse_input(node, RESIZE_SCALES), *x = fuse_input(node, 0);
+    const int64_t in = fuse_dim(x, i), out = fuse_dim(node->outputs[0], i);
+    const Tensor *tensor = scales ? constant_tensor(scales, fuse->ctx->scratch) : NULL;
+    float scale;
+    if (scales && fuse_dim(scales, 0) == fuse_rank(x))
+        return tensor && tensor_check(tensor, NULL) &&
+               tensor_read_floats(tensor, i, 1, &scale, NULL) && scale == 1;
+    return in >= 0 && in == out;
+}
+
+/* What changes lies along one axis, or two that are neighbours. */
+static bool has_two_axes(const Fuse *fuse, const Node *node) {
+    uint32_t first = 0, changed = 0;
+    for (uint32_t i = 0; i < (uint32_t)fuse_rank(fuse_input(node, 0)); i++) {
+        if (axis_stays(fuse, node, i)) continue;
+        if (changed++ == 0) first = i;
+        if (i > first + 1) return false;
+    }
+    return changed > 0;
+}
+
+static bool is_interpolation(const Node *node) {
+    static const char mode[] = "mode", how[] = "coordinate_transformation_mode";
+    return fuse_is(node, "Resize") && fuse_opset(node) >= RESIZE_OPSET &&
+           (fuse_attr_is(node, mode, "linear", false) ||
+            fuse_attr_is(node, mode, "cubic", false)) &&
+           !fuse_attr_is(node, how, "tf_crop_and_resize", false) &&
+           !fuse_attr_is(node, how, "tf_half_pixel_for_nn", false) && !node_attr(node, "axes") &&
+           fuse_attr_is(node, "keep_aspect_ratio_policy", "stretch", true);
+}
+
+void quantized_fuse_resize(Fuse *fuse, Node *node) {
+    Form form;
+    if (!is_interpolation(node) || !find_form(fuse, node, &form) || !form.rounds ||
+        !has_two_axes(fuse, node))
+        return;
+    Node *made = fuse_new(fuse, form.root, "QResize", node, RESIZE_OPERANDS);
+    node_share_lists(made, node);
+    node_set_input(made, 0, form.from.bytes);
+    node_set_input(made, RESIZE_X_ZERO, quantized_zero(&form.from));
+    node_set_input(made, RESIZE_SCALES, fuse_input(node, RESIZE_SCALES));
+    node_set_input(made, RESIZE_SIZES, fuse_input(node, RESIZE_SIZES));
+    set_float(fuse, made, RESIZE_FACTOR, (double)form.from.step / (double)form.to.step);
+    finish_form(fuse, &form, made, RESIZE_Y_ZERO);
 }

@@ -25,6 +25,7 @@ static const TypeSet numbers = {{[OPTYPE_TENSOR] = FLOAT_TYPES | BYTE_TYPES}};
 static const OpTypeVar floats_vars[VARS] = ALL_VARS(floats, floats, floats);
 static const OpTypeVar masked_vars[VARS] = ALL_VARS(floats, floats, bools);
 static const OpTypeVar indexed_vars[VARS] = ALL_VARS(numbers, ints, numbers);
+static const OpTypeVar sized_vars[VARS] = ALL_VARS(numbers, numbers, ints);
 static const OpTypeVar numbers_vars[VARS] = ALL_VARS(numbers, numbers, numbers);
 
 #define LIST(...) __VA_ARGS__

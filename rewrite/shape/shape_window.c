@@ -198,7 +198,8 @@ static ShapeNum same_size(const Window *window, ShapeNum in, int64_t extra) {
 static bool given_sizes(ShapeCall *call, const AttrInts *sizes, uint32_t rank, ShapeNum *dims) {
     if (sizes->count != rank - 2 && sizes->count != rank)
         return shape_invalid(call, "output_shape has %u numbers for rank %u", sizes->count, rank);
-    for (uint32_t i = 2; i < rank; i++) dims[i] = num_known(sizes->items[i + sizes->count - rank]);
+    const uint32_t first = spatial_axis(call), skip = sizes->count == rank ? 2 : 0;
+    for (uint32_t i = 0; i < rank - 2; i++) dims[i + first] = num_known(sizes->items[i + skip]);
     return true;
 }
 
@@ -214,14 +215,16 @@ bool shape_conv_transpose(ShapeCall *call) {
     ShapeNum *dims = shape_output(call, 0, rank);
     if (!dims) return false;
     if (x) dims[0] = x->dims[0];
-    if (w) dims[1] = num_mul(w->dims[1], num_known(attrs->group));
+    const uint32_t first = spatial_axis(call);
+    if (w) dims[channel_axis(call, rank)] = num_mul(w->dims[1], num_known(attrs->group));
     if (attrs->output_shape.present) return given_sizes(call, &attrs->output_shape, rank, dims);
     bool same = attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER;
     for (uint32_t i = 0; x && i < spatial; i++) {
         Window window = window_at(attrs, w, i, spatial);
-        ShapeNum in = x->dims[i + 2];
+        ShapeNum in = x->dims[i + first];
         int64_t extra = attrs->output_padding.present ? attrs->output_padding.items[i] : 0;
-        dims[i + 2] = same ? same_size(&window, in, extra) : transposed_size(&window, in, extra);
+        dims[i + first] =
+            same ? same_size(&window, in, extra) : transposed_size(&window, in, extra);
     }
     return true;
 }

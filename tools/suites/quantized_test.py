@@ -264,6 +264,159 @@ class Quantized(unittest.TestCase):
                 y = y if seed % 5 == 4 else m.q(y, m.params(to, scale=0.011))
                 self.check(m, [y], {"QMean"}, {op, "DequantizeLinear", "QuantizeLinear"})
 
+    def test_quotients(self):
+        """Whatever the divisor is, 0 too."""
+        shapes = [((2, 5, 7, 3), (2, 5, 7, 3)), ((2, 8, 5, 5), (2, 8, 1, 1)), ((4, 17), (17,))]
+        for seed in range(24):
+            a, b = shapes[seed % 3]
+            kinds = [("u8", "i8")[seed // k % 2] for k in (1, 2, 4)]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                y = m.node("Div", m.source(a, kinds[0]), m.source(b, kinds[1]))
+                relu = seed % 5 == 0
+                y = m.node("Relu", y) if relu else y
+                self.check(m, [m.q(y, m.params(kinds[2], scale=0.07))],
+                           {"Relu"} if relu else {"QDiv"}, {"QDiv"} if relu else {"Div"})
+
+    def test_pools(self):
+        windows = [{"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [2, 2]},
+                   {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1},
+                   {"kernel_shape": [3, 2], "dilations": [2, 3], "auto_pad": "SAME_UPPER"},
+                   {"kernel_shape": [5, 4], "pads": [2, 3, 1, 0], "strides": [3, 1]},
+                   {"kernel_shape": [3], "pads": [1, 2]},
+                   {"kernel_shape": [2, 3, 2], "pads": [1, 0, 1, 1, 1, 0], "strides": [1, 2, 2]},
+                   {"kernel_shape": [19, 17], "pads": [9, 8, 9, 8]}]
+        for seed in range(56):
+            window = windows[seed % 7]
+            kind, to = ("u8", "i8")[seed // 7 % 2], ("i8", "u8")[seed // 14 % 2]
+            with self.subTest(window, kind=kind, to=to, seed=seed):
+                m = Model(seed, 22)
+                shape = (2, 5, 21, 13, 6)[:2 + len(window["kernel_shape"])]
+                y = m.node("AveragePool", m.source(shape, kind), count_include_pad=seed // 28,
+                           **window)
+                y = m.q(y, m.params(to, scale=0.02))
+                self.check(m, [y], {"QAveragePool"},
+                           {"AveragePool", "DequantizeLinear", "QuantizeLinear"})
+
+    def test_exact_pools(self):
+        """Where the definition rounds nothing in float, the result is the same: sums of multiples
+        of nine, halves too, which are rounded to even."""
+        for seed in range(4):
+            kind = ("u8", "i8")[seed % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                name = m.data((1, 7, 9, 12), kind)
+                m.feeds[name] //= 9
+                m.feeds[name] *= 9
+                zero = 9 * (seed + 1)
+                y = m.node("AveragePool", m.dq(name, m.params(kind, scale=0.125, zero=zero)),
+                           kernel_shape=[3, 3], strides=[1, 1 + seed // 2])
+                y = m.q(y, m.params(kind, scale=0.25))
+                self.check(m, [y], {"QAveragePool"}, exact=True)
+
+    def test_interpolation(self):
+        hows = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
+                "half_pixel_symmetric"]
+        scales = [(1, 1, 2, 2), (1, 1, 0.5, 3), (1, 1, 1, 1.6), (1, 1, 4, 1), (1, 2, 1.5, 1)]
+        for seed in range(50):
+            kind, to = ("u8", "i8")[seed // 2 % 2], ("i8", "u8")[seed // 3 % 2]
+            mode = "cubic" if seed % 7 == 6 else "linear"
+            with self.subTest(seed=seed, mode=mode, kind=kind, to=to):
+                m, shape = Model(seed), (2, 3, 6, 9)
+                by = scales[seed // 5 % 5]
+                sizes = np.int64([int(n * s) for n, s in zip(shape, by)])
+                last = [m.constant(np.float32(by))] if seed % 2 else ["", m.constant(sizes)]
+                y = m.node("Resize", m.source(shape, kind), "", *last, mode=mode,
+                           coordinate_transformation_mode=hows[seed % 5])
+                self.check(m, [m.q(y, m.params(to, scale=0.04))], {"QResize"},
+                           {"Resize", "DequantizeLinear", "QuantizeLinear"})
+
+    def test_exact_interpolation(self):
+        """By 2 or 4 the weights are exact, and so are ties."""
+        for seed in range(8):
+            kind = ("u8", "i8")[seed % 2]
+            with self.subTest(seed=seed):
+                m = Model(seed)
+                params = m.params(kind, scale=0.25)
+                y = m.node("Resize", m.dq(m.data((1, 3, 5, 7), kind), params), "",
+                           m.constant(np.float32([1, 1, 2, 2 + 2 * (seed // 4)])), mode="linear",
+                           coordinate_transformation_mode=("half_pixel", "asymmetric")[seed // 2 % 2])
+                self.check(m, [m.q(y, params)], {"QResize"}, exact=True)
+
+    def test_nearest(self):
+        """Elements move, whatever says which."""
+        for how, near in itertools.product(
+                ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
+                 "tf_half_pixel_for_nn", "half_pixel_symmetric"),
+                ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")):
+            with self.subTest(how, near=near):
+                m = Model(5, 19)
+                params = m.params("u8")
+                y = m.node("Resize", m.dq(m.data((1, 2, 5, 6), "u8"), params), "",
+                           m.constant(np.float32([1, 1, 2.3, 0.6])), mode="nearest",
+                           coordinate_transformation_mode=how, nearest_mode=near)
+                self.check(m, [m.q(y, params)], {"Resize"},
+                           {"DequantizeLinear", "QuantizeLinear"}, exact=True)
+
+    def test_transposed_convolutions(self):
+        windows = [((2, 2), {"strides": [2, 2]}), ((4, 4), {"strides": [2, 2], "pads": [1] * 4}),
+                   ((3, 3), {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}),
+                   ((3, 2), {"strides": [1, 3], "dilations": [2, 2], "pads": [0, 1, 2, 0]}),
+                   ((3, 3), {}), ((5,), {"strides": [3], "auto_pad": "SAME_UPPER"}),
+                   ((2, 3), {"strides": [3, 4]}), ((4, 4), {"strides": [2, 2], "output_shape": [9, 11]})]
+        for seed in range(64):
+            taps, attributes = windows[seed % 8]
+            style = ("channels", "plain", "u8", "fits")[seed // 8 % 4]
+            kind, to = ("u8", "i8")[seed // 2 % 2], ("i8", "u8")[seed // 3 % 2]
+            channels, filters = 3 + seed, 1 + 2 * seed
+            with self.subTest(seed=seed, taps=taps, style=style, kind=kind, to=to, **attributes):
+                m = Model(seed)
+                y = m.node("ConvTranspose", m.source((2, channels, 5, 4)[:2 + len(taps)], kind),
+                           m.weights_of((channels, filters, *taps), style, 1),
+                           *self.bias(m, filters, seed), **attributes)
+                self.check(m, [self.ending(m, y, seed, to)], {"QConvTranspose"},
+                           {"ConvTranspose"})
+
+    def test_regions(self):
+        """Between convolutions all have their channels last. Weights neither add to what there is
+        nor take from it, so that what one rounds otherwise stays about a quantum."""
+        for seed in range(8):
+            kind = ("u8", "i8")[seed % 2]
+            with self.subTest(seed=seed):
+                m, size = Model(seed), 7 + seed
+                params = m.params(kind, scale=0.03, zero=(100, -5)[seed % 2])
+
+                def weights(*shape, axis, m=m):
+                    count = shape[axis]
+                    scale = 1 / 74 / np.sqrt(np.prod(shape) / count)
+                    return m.dq(m.constant(m.bytes(shape, "i8")),
+                                (m.constant(np.full(count, scale, np.float32)),
+                                 m.constant(np.zeros(count, np.int8))), axis=axis)
+
+                def next_of(op, *inputs, m=m, params=params, **attributes):
+                    return m.dq(m.q(m.node(op, *inputs, **attributes), params), params)
+
+                y = next_of("Conv", m.source((2, 4, 40, 40), kind),
+                            weights(size, 4, 5, 5, axis=0), pads=[2] * 4)
+                y = next_of("AveragePool", y, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+                y = next_of("ConvTranspose", y, weights(size, 8, 2, 2, axis=1), strides=[2, 2])
+                other = m.params(kind, scale=0.0213)  # else half of what is between would be ties
+                y = next_of("Resize", y, "", m.constant(np.float32([1, 1, 0.5, 2])),
+                            params=other, mode="linear")
+                y = m.node("Conv", y, weights(6, 8, 5, 5, axis=0), pads=[2] * 4)
+                data = m.finish(m.q(y, params))
+                plan = library.compile(data, "fast")
+                self.assertLessEqual(
+                    {"demi.fused.QAveragePoolLast", "demi.fused.QConvTransposeLast",
+                     "demi.fused.QResize"}, set(steps(plan)))
+                self.assertEqual(steps(plan).count("Transpose"), 2)
+                plain = library.compile(data, "faithful", keep_values=True)
+                want, got = (runtime.PlanRunner(library, each).run(m.feeds)[0].astype(int)
+                             for each in (plain, plan))
+                self.assertGreater(np.std(want), 2)
+                self.assertLessEqual(np.max(np.abs(want - got)), 1)
+                self.assertLessEqual(np.mean(want != got), 5 * OFF_BY_ONE)  # of five steps
+
     def test_exact_means(self):
         """Where the definition rounds nothing in float, the result is the same."""
         for seed in range(8):
@@ -382,15 +535,16 @@ class Quantized(unittest.TestCase):
                 y = m.node("Add", m.constant(m.random.standard_normal(n).astype(np.float32)), y)
             self.check(m, [y], {"QMatMul"}, {"MatMulInteger"})
 
-    def network(self, random: np.random.Generator) -> onnx.ModelProto:
-        """Convolutions of all kinds, a residual, pools and a product, of floats."""
-        weights, nodes = [], []
+    def network(self, random: np.random.Generator, how: str) -> onnx.ModelProto:
+        """Convolutions of all kinds, a residual, pools, interpolation and a product, of floats."""
+        weights, nodes = [numpy_helper.from_array(np.float32([1, 1, 2, 2]), "by")], []
 
         def layer(op, *inputs, shape=None, **attributes):
             name, operands = f"y{len(nodes)}", list(inputs)
             if shape:
-                data = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
-                for array in (data, random.standard_normal(shape[0]) / 4):
+                filters = shape[op == "ConvTranspose"]
+                data = random.standard_normal(shape) / np.sqrt(np.prod(shape) / filters)
+                for array in (data, random.standard_normal(filters) / 4):
                     weights.append(numpy_helper.from_array(np.float32(array), f"w{len(weights)}"))
                     operands.append(weights[-1].name)
             nodes.append(helper.make_node(op, operands, [name], **attributes))
@@ -401,6 +555,10 @@ class Quantized(unittest.TestCase):
         y = layer("Relu", layer("Conv", x, shape=(24, 1, 3, 3), group=24, pads=[1] * 4))
         y = layer("Conv", y, shape=(24, 24, 1, 1))
         y = layer("Relu", layer("Add", y, x))
+        y = layer("AveragePool", y, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+        y = layer("ConvTranspose", y, shape=(24, 20, 2, 2), strides=[2, 2])
+        y = layer("Resize", y, "", "by", mode="linear", coordinate_transformation_mode=how)
+        y = layer("Conv", y, shape=(24, 20, 1, 1))
         y = layer("Flatten", layer("GlobalAveragePool", y))
         y = layer("Gemm", y, shape=(10, 24), transB=1)
         graph = helper.make_graph(
@@ -419,15 +577,17 @@ class Quantized(unittest.TestCase):
                     "get_next": lambda _, left=iter(feeds): next(left, None)})()
                 path = pathlib.Path(at, "m.onnx")
                 quantization.quantize_static(
-                    self.network(random), str(path), reader, per_channel=channels,
+                    self.network(random, ("half_pixel", "asymmetric")[channels]), str(path), reader, per_channel=channels,
                     activation_type=quantization.QuantType[kind],
                     weight_type=quantization.QuantType.QInt8)
                 data = path.read_bytes()
                 plan = library.compile(data, "fast")
                 found = {step.removeprefix("demi.fused.").removesuffix("Last")
                          for step in steps(plan)}
-                self.assertLessEqual({"QConv", "QMatMul", "MaxPool"}, found)
-                self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd"}, found)
+                self.assertLessEqual({"QConv", "QMatMul", "MaxPool", "QAveragePool",
+                                      "QConvTranspose", "QResize"}, found)
+                self.assertFalse(found & {"Conv", "Gemm", "Add", "QAdd", "AveragePool", "Resize",
+                                          "ConvTranspose"}, found)
                 plain = runtime.PlanRunner(library, library.compile(data, "faithful",
                                                                     keep_values=True))
                 want = plain.run(feeds[0])[0]
@@ -442,6 +602,14 @@ class Quantized(unittest.TestCase):
         w = m.dq(data, m.params("u8", zero=3))
         y = m.q(m.node("Conv", m.source((1, 4, 5, 5), "u8"), w), m.params("u8", scale=0.3))
         self.check(m, [y], {"QuantizeLinear"}, {"QConv"})
+        m = Model(5)
+        y = m.node("ConvTranspose", m.source((1, 4, 5, 5), "u8"),
+                   m.weights_of((4, 3, 2, 2), "plain", 1), group=2)
+        self.check(m, [m.q(y, m.params("u8", scale=0.3))], {"ConvTranspose"}, {"QConvTranspose"})
+        m = Model(6)
+        y = m.node("Resize", m.source((1, 2, 3, 4), "u8"), "",
+                   m.constant(np.float32([1, 2, 1, 2])), mode="linear")
+        self.check(m, [m.q(y, m.params("u8", scale=0.03))], {"Resize"}, {"QResize"})
         m = Model(4)
         scales = m.constant(m.scale(6)), m.constant(m.bytes((6,), "u8"))
         y = m.node("Sigmoid", m.dq(m.data((2, 6, 3), "u8"), scales, axis=1))

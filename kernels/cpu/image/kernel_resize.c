@@ -16,11 +16,6 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-typedef struct ResizeAxes {
-    uint32_t count;
-    ResizeAxis *items;
-} ResizeAxes;
-
 static bool list_axes(KernelCall *call, ResizeAxes *axes) {
     const ResizeAttrs *attrs = call->attrs;
     const KernelTensor *in = &call->inputs[0];
@@ -276,15 +271,18 @@ static bool resize_run(KernelCall *call, ResizeAxes axes) {
                      : kernel_fail(call, "nothing can't be made larger");
 }
 
-bool kernel_resize(KernelCall *call) {
+bool resize_axes_find(KernelCall *call, ResizeAxes *axes) {
     const KernelTensor *scales = kernel_input(call, 2), *sizes = kernel_input(call, 3);
-    ResizeAxes axes;
-    if (!list_axes(call, &axes)) return false;
+    if (!list_axes(call, axes)) return false;
     /* before 13 an unused input was given as an empty tensor */
     bool by_size = sizes && (sizes->count || !scales);
     if (!by_size && !scales) return kernel_fail(call, "neither scales nor sizes are given");
-    return (by_size ? set_sizes(call, axes, sizes) : set_scales(call, axes, scales)) &&
-           resize_run(call, axes);
+    return by_size ? set_sizes(call, *axes, sizes) : set_scales(call, *axes, scales);
+}
+
+bool kernel_resize(KernelCall *call) {
+    ResizeAxes axes;
+    return resize_axes_find(call, &axes) && resize_run(call, axes);
 }
 
 /* Resize-10 and Upsample: scales for all axes, as attribute or input. */

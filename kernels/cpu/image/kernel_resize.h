@@ -22,6 +22,15 @@ typedef struct ResizeAxis {
     double start, end;    /* RESIZE_TF_CROP: the region, in [0, 1] of the axis where it is inside */
 } ResizeAxis;
 
+typedef struct ResizeAxes {
+    uint32_t count;
+    ResizeAxis *items;
+} ResizeAxes;
+
+/* The axes of a call of Resize, in scratch: as its attributes (ResizeAttrs) and operands 2 and 3,
+ * scales and sizes, have them; but no region. False with the error set. */
+bool resize_axes_find(KernelCall *call, ResizeAxes *axes);
+
 /* For output i, taps input elements from first[i] on, with weights from i * taps on. All within the
  * axis. outside[i]: RESIZE_TF_CROP looks beyond the input there. */
 typedef struct ResizeTable {

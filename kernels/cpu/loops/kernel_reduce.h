@@ -48,6 +48,17 @@ static inline void reduce_next(ReduceWalk *walk) {
     }
 }
 
+/* The offset at step `index` of a walk. */
+static inline uint64_t reduce_offset(const ReduceWalk *walk, uint64_t index) {
+    uint64_t offset = 0;
+    for (uint32_t i = walk->rank; i-- > 0;) {
+        uint64_t at = i ? index % walk->sizes[i] : index;
+        if (i) index /= walk->sizes[i];
+        offset += at * walk->strides[i];
+    }
+    return offset;
+}
+
 /* A tensor as (outer, n, inner) around one axis: element (o, k, i) is at (o * n + k) * inner + i.
  */
 typedef struct AxisLoops {

@@ -8,6 +8,7 @@
 #include "byte_operands.h"
 #include "kernel_parts.h"
 #include "kernel_rows.h"
+#include "kernel_strided.h"
 
 enum { SLACK = 8, Y_ZERO = 3, FACTOR, SHIFT, LOW, HIGH, FLIP = 128 };
 
@@ -75,6 +76,16 @@ const void *byte_rows_make(KernelCall *call, const ByteRows *rows) {
         kernel_work_cut(call, (double)rows->rows * (double)rows->padded / 4, rows->rows), make_rows,
         &job);
     return job.to;
+}
+
+void byte_rows_turn(KernelCall *call, void *to, const void *from, const uint64_t dims[3],
+                    size_t size) {
+    StridedWalk walk = strided_new(call, 3);
+    const int64_t images = (int64_t)dims[0], rows = (int64_t)dims[1], columns = (int64_t)dims[2];
+    walk.axes[0] = (StridedAxis){images, rows * columns, rows * columns};
+    walk.axes[1] = (StridedAxis){columns, rows, 1};
+    walk.axes[2] = (StridedAxis){rows, 1, columns};
+    strided_copy(&walk, to, from, size);
 }
 
 /* ---- scales ---------------------------------------------------------------------------------- */

@@ -31,7 +31,11 @@ int32_t byte_rows_zero(const ByteRows *rows);
 /* Fills `size` bytes with padding. */
 void byte_rows_fill(const ByteRows *rows, void *to, uint64_t size);
 
-/* Operands of QConv, QMatMul: which inputs they are is the same. Sums are of W over all that a
+/* (images, rows, columns) to (images, columns, rows), elements of that size. */
+void byte_rows_turn(KernelCall *call, void *to, const void *from, const uint64_t dims[3],
+                    size_t size);
+
+/* Operands of QConv, QConvTranspose, QMatMul: which inputs they are is the same. Sums are of W over all that a
  * column is multiplied with; `count` columns. In the workspace and in scratch. */
 typedef struct ByteScale {
     IgemmScale scale;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QAdd, QMul and QTable: elementwise work on bytes. */
+/* QAdd, QMul, QDiv and QTable: elementwise work on bytes. */
 #include <math.h>
 
 #include "byte_operands.h"
@@ -9,12 +9,13 @@
 #include "kernel_rows.h"
 
 enum { FACTOR_A = 2, FACTOR_B, SHIFT, Y_ZERO, LOW, HIGH, TABLE_SIZE = 256 };
-enum { FACTOR = 2, A_ZERO, B_ZERO }; /* of QMul; Y_ZERO, LOW and HIGH are QAdd's */
+/* of QMul and QDiv; Y_ZERO, LOW and HIGH are QAdd's, the last two not of QDiv */
+enum { FACTOR = 2, A_ZERO, B_ZERO };
 
-/* ---- QAdd and QMul --------------------------------------------------------------------------- */
+/* ---- QAdd, QMul and QDiv --------------------------------------------------------------------- */
 
 /* Of a sum, a A + b B + shift; of a product, shift (A + a) (B + b), in which all but the last step
- * is exact. */
+ * is exact; of a quotient, shift (A + a) / (B + b). */
 typedef struct PairNumbers {
     float a, b, shift, low, high;
     int32_t zero;
@@ -34,6 +35,8 @@ static inline float bounded(float v, const PairNumbers *n) {
 
 #define SUM(n, x, y)     ((n)->a * (float)(x) + (n)->b * (float)(y) + (n)->shift)
 #define PRODUCT(n, x, y) ((n)->shift * (((float)(x) + (n)->a) * ((float)(y) + (n)->b)))
+
+#define QUOTIENT(n, x, y) ((n)->shift * (((float)(x) + (n)->a) / ((float)(y) + (n)->b)))
 
 #define PAIR_ROWS(name, A, B, R, VALUE, finish)                                                    \
     ROW_CLONES static void name(const BroadcastTile *tile, const void *context) {                  \
@@ -71,6 +74,7 @@ typedef struct PairFunctions {
 } PairFunctions;
 PAIR_FUNCTIONS(add, SUM)
 PAIR_FUNCTIONS(multiply, PRODUCT)
+PAIR_FUNCTIONS(divide, QUOTIENT)
 
 /* 0: int8, 1: uint8; of results 2: float. */
 static int kind_of(Dtype dtype) {
@@ -120,7 +124,8 @@ bool kernel_q_add(KernelCall *call) {
            byte_number(call, SHIFT, &numbers.shift) && run_pair(call, &add_functions, &numbers);
 }
 
-bool kernel_q_mul(KernelCall *call) {
+/* What has a factor and zero points. */
+static bool run_factor(KernelCall *call, const PairFunctions *functions) {
     PairNumbers numbers;
     int32_t a_zero, b_zero;
     if (!takes_pair(call) || !read_result(call, &numbers) ||
@@ -130,7 +135,14 @@ bool kernel_q_mul(KernelCall *call) {
         return false;
     numbers.a = (float)-a_zero;
     numbers.b = (float)-b_zero;
-    return run_pair(call, &multiply_functions, &numbers);
+    return run_pair(call, functions, &numbers);
+}
+
+bool kernel_q_mul(KernelCall *call) {
+    return run_factor(call, &multiply_functions);
+}
+bool kernel_q_div(KernelCall *call) {
+    return run_factor(call, &divide_functions);
 }
 
 /* ---- QTable ---------------------------------------------------------------------------------- */

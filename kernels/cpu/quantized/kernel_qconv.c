@@ -10,7 +10,6 @@
 #include "byte_rows.h"
 #include "conv_last.h"
 #include "kernel_functions.h"
-#include "kernel_strided.h"
 
 /* Channels of a pixel up to which rows of taps are taken together. */
 enum { FEW_CHANNELS = 16, X_ZERO = 2, Z = 8, V_FACTOR, Z_FACTOR, SUM_SHIFT, SUM_LOW, SUM_HIGH };
@@ -251,16 +250,6 @@ static bool run_groups(KernelCall *call, const QConv *conv, const void *x, Words
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* (images, rows, columns) to (images, columns, rows), elements of that size. */
-static void turn(KernelCall *call, void *to, const void *from, const uint64_t *dims, size_t size) {
-    StridedWalk walk = strided_new(call, 3);
-    const int64_t images = (int64_t)dims[0], rows = (int64_t)dims[1], columns = (int64_t)dims[2];
-    walk.axes[0] = (StridedAxis){images, rows * columns, rows * columns};
-    walk.axes[1] = (StridedAxis){columns, rows, 1};
-    walk.axes[2] = (StridedAxis){rows, 1, columns};
-    strided_copy(&walk, to, from, size);
-}
-
 /* What is said of bytes that are added to the result. False with the error set. */
 static bool read_sum(KernelCall *call, const QConv *conv, ByteScale *scale, IgemmByteSum *sum) {
     const KernelTensor *z = kernel_input(call, Z), *y = &call->outputs[0];
@@ -346,9 +335,9 @@ bool kernel_q_conv(KernelCall *call) {
     const uint64_t before[] = {conv.images, channels, conv.window.in};
     const uint64_t added[] = {conv.images, filters, conv.window.out};
     const uint64_t after[] = {conv.images, conv.window.out, filters};
-    turn(call, turned, x->data, before, 1);
-    if (z) turn(call, other, z->data, added, 1);
+    byte_rows_turn(call, turned, x->data, before, 1);
+    if (z) byte_rows_turn(call, other, z->data, added, 1);
     if (!run_conv(call, &conv, &(ConvData){turned, other, result})) return false;
-    turn(call, y->data, result, after, size);
+    byte_rows_turn(call, y->data, result, after, size);
     return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QMul and QMean against their definitions in double: bytes to the nearest, either where
+/* QMul, QDiv and QMean against their definitions in double: bytes to the nearest, either where
  * two are as near, floats within rounding; random shapes, axes, zero points and types. */
 #include "kernel_case_test.h"
 
@@ -46,16 +46,24 @@ static void check(const KernelTensor *y, uint64_t i, double v, int64_t zero) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* a b, or a / b, which may be infinite, and where it is no number becomes the least byte. */
+static double combine(bool divides, int64_t a, int64_t b) {
+    if (!divides) return (double)(a * b);
+    return a || b ? (double)a / (double)b : -HUGE_VAL;
+}
+
 static void test_products(void **unused) {
     (void)unused;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 400; i++) {
         const int64_t rows = 1 + random_below(5), columns = 1 + random_below(90);
         const int form = (int)random_below(3); /* B is as A, a row, a number for each row */
-        const Dtype y = kinds[random_below(3)];
-        const float factor = 0.005f * (float)(1 + random_below(9)), bounds[] = {-40, 55};
-        const bool bounded = random_below(2);
+        const bool divides = i % 2;
+        const Dtype y = kinds[random_below(divides ? 2 : 3)];
+        const float factor = (divides ? 5.0f : 0.005f) * (float)(1 + random_below(9)),
+                    bounds[] = {-40, 55};
+        const bool bounded = !divides && random_below(2);
         static KernelCase c;
-        case_begin_in(&c, "demi.fused", "QMul", 1);
+        case_begin_in(&c, "demi.fused", divides ? "QDiv" : "QMul", 1);
         case_in(&c, kinds[random_below(2)], 2, CASE_DIMS(rows, columns), NULL);
         case_in(&c, kinds[random_below(2)], 2,
                 CASE_DIMS(form == 1 ? 1 : rows, form == 2 ? 1 : columns), NULL);
@@ -69,8 +77,9 @@ static void test_products(void **unused) {
         if (!case_run(&c)) fail_msg("%s", c.err.what);
         for (int64_t k = 0; k < rows * columns; k++) {
             const int64_t other = form == 0 ? k : form == 1 ? k % columns : k / columns;
-            double v = (double)factor * (double)((byte_of(&c.inputs[0], (uint64_t)k) - a_zero) *
-                                                 (byte_of(&c.inputs[1], (uint64_t)other) - b_zero));
+            double v =
+                (double)factor * combine(divides, byte_of(&c.inputs[0], (uint64_t)k) - a_zero,
+                                         byte_of(&c.inputs[1], (uint64_t)other) - b_zero);
             if (bounded) v = fmin(fmax(v, -40), 55);
             check(&c.outputs[0], (uint64_t)k, v, zero);
         }

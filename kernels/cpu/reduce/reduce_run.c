@@ -25,16 +25,6 @@ typedef struct ReduceSpan {
     uint64_t first, end, from, to;
 } ReduceSpan;
 
-static uint64_t offset_of(const ReduceWalk *walk, uint64_t index) {
-    uint64_t offset = 0;
-    for (uint32_t i = walk->rank; i-- > 0;) {
-        uint64_t at = i ? index % walk->sizes[i] : index;
-        if (i) index /= walk->sizes[i];
-        offset += at * walk->strides[i];
-    }
-    return offset;
-}
-
 /* How many places of the walk from `index` on, before `end`, are a stride apart; and the stride. */
 static uint64_t regular(const ReduceWalk *walk, uint64_t index, uint64_t end, uint64_t *stride) {
     *stride = walk->rank ? walk->strides[walk->rank - 1] : 0;
@@ -54,9 +44,9 @@ static uint64_t add_rows(const ReduceJob *job, uint64_t o, uint64_t end, const R
     ReduceTile tile = {.length = span->to - span->from};
     tile.count = regular(&loops->outer, o, end, &tile.stride);
     if (tile.count > REDUCE_BLOCK) tile.count = REDUCE_BLOCK;
-    uint64_t start = offset_of(&loops->outer, o) + span->from;
+    uint64_t start = reduce_offset(&loops->outer, o) + span->from;
     for (uint64_t r = span->first; r < span->end; r++) {
-        tile.x = at(job, start + offset_of(&loops->runs, r));
+        tile.x = at(job, start + reduce_offset(&loops->runs, r));
         job->kind->rows(sums, &tile);
     }
     return tile.count;
@@ -67,10 +57,10 @@ static void add_columns(const ReduceJob *job, uint64_t o, uint64_t column, uint6
                         const ReduceSpan *span, void *sums) {
     const ReduceLoops *loops = job->loops;
     ReduceTile tile = {.length = count};
-    uint64_t start = offset_of(&loops->outer, o) + column;
+    uint64_t start = reduce_offset(&loops->outer, o) + column;
     for (uint64_t r = span->first; r < span->end; r += tile.count) {
         tile.count = regular(&loops->runs, r, span->end, &tile.stride);
-        tile.x = at(job, start + offset_of(&loops->runs, r));
+        tile.x = at(job, start + reduce_offset(&loops->runs, r));
         job->kind->columns(sums, &tile);
     }
 }

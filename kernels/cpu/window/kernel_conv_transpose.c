@@ -3,10 +3,7 @@
  * position i and tap t, y[m, i * stride + t * dilation - begin] += w[c, m, t] * x[c, i].
  *
  * That is a product of matrices, weights transposed by input, whose rows (m, t) are then added to the
- * planes (float), or plain loops (double). Padding follows the operator's text: given pads, or for
- * output_shape and SAME_* the total of stride * (in - 1) + output_padding + (taps - 1) * dilation +
- * 1 - out, of which the half rounded down is at the beginning for SAME_UPPER and at the end
- * otherwise; less than nothing means that the output's end stays empty.
+ * planes (float), or plain loops (double).
  */
 #include <string.h>
 
@@ -24,78 +21,19 @@ typedef struct Transposed {
     uint64_t images, channels, filters; /* of one group */
 } Transposed;
 
-/* Sets begin where it follows from the sizes; `whole` is the output without pads. */
-static bool axis_begin(const WindowAttrs *attrs, WindowAxis *axis, int64_t whole) {
-    bool same = attrs->auto_pad == WINDOW_SAME_UPPER || attrs->auto_pad == WINDOW_SAME_LOWER;
-    if (!same && !attrs->output_shape.present) return true;
-    int64_t total = whole - axis->in;
-    if (total < 0) total = 0;
-    axis->begin = attrs->auto_pad == WINDOW_SAME_UPPER ? total / 2 : total - total / 2;
-    return true;
-}
-
-static bool axis_make(KernelCall *call, const WindowAttrs *attrs, uint32_t i, WindowAxis *axis) {
-    const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
-    uint32_t rank = x->rank - 2;
-    *axis = (WindowAxis){.in = y->dims[i + 2],
-                         .out = x->dims[i + 2],
-                         .taps = w->dims[i + 2],
-                         .stride = 1,
-                         .dilation = 1};
-    int64_t extra = 0, span, last, whole;
-    if (attrs->strides.present) axis->stride = attrs->strides.items[i];
-    if (attrs->dilations.present) axis->dilation = attrs->dilations.items[i];
-    if (attrs->output_padding.present) extra = attrs->output_padding.items[i];
-    if (attrs->pads.present && attrs->auto_pad == WINDOW_NOTSET) axis->begin = attrs->pads.items[i];
-    if (attrs->kernel_shape.present && attrs->kernel_shape.items[i] != axis->taps)
-        return kernel_fail(call, "kernel_shape is not that of the weights");
-    bool fits = axis->stride > 0 && axis->dilation > 0 && axis->begin >= 0 && extra >= 0 &&
-                axis->begin < INT64_MAX / 8 && rank > i &&
-                !__builtin_mul_overflow(axis->taps ? axis->taps - 1 : 0, axis->dilation, &span) &&
-                !__builtin_mul_overflow(axis->out ? axis->out - 1 : 0, axis->stride, &last) &&
-                span < INT64_MAX / 8 && last < INT64_MAX / 8 && extra < INT64_MAX / 8;
-    if (!fits) return kernel_fail(call, "strides, dilations or pads are out of range");
-    whole = last + span + 1 + extra;
-    return axis_begin(attrs, axis, whole);
-}
-
-static bool lists_fit(KernelCall *call, const WindowAttrs *attrs, uint32_t rank) {
-    const AttrInts *lists[] = {&attrs->strides, &attrs->dilations, &attrs->kernel_shape,
-                               &attrs->output_padding};
-    for (int i = 0; i < 4; i++)
-        if (lists[i]->present && lists[i]->count != rank)
-            return kernel_fail(call, "an attribute has %u numbers for %u axes", lists[i]->count,
-                               rank);
-    if (attrs->pads.present && attrs->pads.count != 2 * (uint64_t)rank)
-        return kernel_fail(call, "pads has %u numbers for %u axes", attrs->pads.count, rank);
-    return true;
-}
-
 static bool transposed_make(KernelCall *call, Transposed *t) {
     const WindowAttrs *attrs = call->attrs;
     const KernelTensor *x = &call->inputs[0], *w = &call->inputs[1];
     KernelTensor *y = &call->outputs[0];
     *t = (Transposed){.x = x, .w = w, .y = y, .bias = kernel_input(call, 2)};
-    if (x->rank < 2 || w->rank != x->rank || y->rank != x->rank)
-        return kernel_fail(call, "the ranks of data, weights and result differ");
-    uint32_t rank = x->rank - 2;
     uint64_t groups = (uint64_t)attrs->group, filters;
-    if (!lists_fit(call, attrs, rank)) return false;
-    if (attrs->group < 1 || (uint64_t)x->dims[1] % groups || w->dims[0] != x->dims[1] ||
+    if (!window_make_transposed(call, attrs, &t->window)) return false;
+    if ((uint64_t)x->dims[1] % groups || w->dims[0] != x->dims[1] ||
         !checked_mul((uint64_t)w->dims[1], groups, &filters) || filters != (uint64_t)y->dims[1] ||
         y->dims[0] != x->dims[0] || (t->bias && t->bias->count != filters))
         return kernel_fail(call, "channels, groups, weights and bias do not fit");
     if (w->dtype != x->dtype || y->dtype != x->dtype || (t->bias && t->bias->dtype != x->dtype))
         return kernel_fail(call, "operands of several types");
-    WindowAxis *axes = ARENA_ARRAY(call->scratch, WindowAxis, rank + 1);
-    for (uint32_t i = 0; i < rank; i++)
-        if (!axis_make(call, attrs, i, &axes[i])) return false;
-    t->window = (Window){.rank = rank,
-                         .axes = axes,
-                         .in = kernel_span(y, 2, y->rank),
-                         .out = kernel_span(x, 2, x->rank),
-                         .taps = w->count ? kernel_span(w, 2, w->rank) : 0,
-                         .groups = groups};
     t->images = (uint64_t)x->dims[0];
     t->channels = (uint64_t)x->dims[1] / groups;
     t->filters = (uint64_t)w->dims[1];
