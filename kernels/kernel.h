@@ -34,6 +34,12 @@
  *    have in their files, it may be there already.
  *
  * What only one call needs is kernel_workspace's. All count against the memory budget.
+ *
+ * Choices. A row may have several ways to compute the same, and a rule for when to take which. Hosts
+ * can tell it instead: KernelPrepare.choices says how many ways there are to be told, and `make` takes
+ * the one that call->choice says, or declines where the operands do not allow it. Results of all are
+ * within what the operator's definition allows, but not the same to the last bit: faithful hosts
+ * choose nothing. Which is the fastest is measured (runtime/plan_tune.h).
  */
 #ifndef DEMI_KERNEL_H
 #define DEMI_KERNEL_H
@@ -92,6 +98,7 @@ typedef struct KernelPrepare {
      * set, even where make then failed or ran out of memory, so set it before anything is opened.
      * May be NULL. */
     void (*release)(void *prepared);
+    uint32_t choices; /* call->choice may be up to that */
 } KernelPrepare;
 
 /* Whose kernels may run, where there are several. */
@@ -156,6 +163,7 @@ struct KernelCall {
     KernelProvider provider;
     bool faithful;       /* 16-bit results are to be those of the own rows, to the last bit */
     bool small;          /* memory before time: constants are to stay as they are stored */
+    uint32_t choice;     /* for `make`: 0 for the row's own rule, else one of the row's choices */
     const IsaLevel *isa; /* of the machine to prepare for, where the call will not run; else NULL */
     uint64_t seed;  /* for random operators without a seed of their own: differs from run to run */
     Arena *scratch; /* freed after the call; not to be touched by parts of it (kernel_parts.h) */
@@ -302,8 +310,8 @@ void kernel_set_unread(KernelCall *call, uint32_t i);
 bool kernel_take_stored(KernelCall *call, uint32_t i);
 
 /* Checks, prepares, runs and releases: for hosts that keep nothing, such as tests. Where the row
- * does not take the operands or declines, the operator's rows behind it are asked; where all do, it
- * fails. */
+ * declines what call->choice says, which is 0 then, it goes by its rule. Where it does not take the
+ * operands or declines, the operator's rows behind it are asked; where all do, it fails. */
 bool kernel_run_once(KernelCall *call);
 
 /* The host's: how memory that outlives the call is come by. Where a host leaves one but the first

@@ -90,6 +90,12 @@ static inline void case_out(KernelCase *c, Dtype dtype, uint32_t rank, const int
     c->outputs[c->call.output_count++] = case_tensor(c, dtype, rank, dims, NULL);
 }
 
+/* Has the row go one of the ways that it can be told, or by its rule, as the number says. After the
+ * run call.choice is 0 where it went by its rule. */
+static inline void case_choose(KernelCase *c, uint64_t number) {
+    const KernelPrepare *prepare = c->call.row->prepare;
+    c->call.choice = prepare ? (uint32_t)(number % (1 + prepare->choices)) : 0;
+}
 static inline bool case_run(KernelCase *c) {
     return kernel_run_once(&c->call);
 }

@@ -52,13 +52,14 @@ const KernelRow *kernel_row(size_t index) {
     return index < ROW_COUNT ? &rows[index] : NULL;
 }
 
-/* FNV-1a over what rows mean to a plan: which operators there are, and from which version. */
+/* FNV-1a over what rows mean to a plan: which operators there are, from which version, and how many
+ * choices each row has. */
 uint64_t kernel_table_version(void) {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         char text[160];
-        int length = snprintf(text, sizeof text, "%s.%s.%d;", rows[i].domain, rows[i].op,
-                              (int)rows[i].since);
+        int length = snprintf(text, sizeof text, "%s.%s.%d.%u;", rows[i].domain, rows[i].op,
+                              (int)rows[i].since, rows[i].prepare ? rows[i].prepare->choices : 0);
         for (int k = 0; k < length; k++)
             hash = (hash ^ (unsigned char)text[k]) * UINT64_C(1099511628211);
     }
@@ -85,7 +86,8 @@ bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
 bool kernel_run_once(KernelCall *call) {
     if (!kernel_check(call, kernel_signature_find(call->row->domain, call->row->op, call->opset)))
         return false;
-    for (const KernelRow *row = call->row; row; row = row_behind(row)) {
+    for (const KernelRow *row = call->row, *next; row; row = next) {
+        next = row_behind(row);
         if (!kernel_row_takes(row, call)) continue;
         const KernelPrepare *prepare = row->prepare;
         call->row = row;
@@ -94,6 +96,8 @@ bool kernel_run_once(KernelCall *call) {
         if (prepare && prepare->release && call->prepared) prepare->release(call->prepared);
         call->prepared = NULL;
         if (ready != KERNEL_DECLINED) return ok;
+        if (call->choice) next = row; /* by its rule */
+        call->choice = 0;
     }
     return kernel_fail(call, "no kernel of it takes these operands");
 }

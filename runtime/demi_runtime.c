@@ -198,6 +198,10 @@ static void context_fill(DemiContext *context, const DemiContextOptions *options
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
     exec->options.small = options->small;
+    const PlanHeader *header = context->plan->loaded.plan.header;
+    exec->options.tuned = header->tuned == plan_isa_here() && !options->small &&
+                          header->threads == workers_lanes(exec->options.workers) &&
+                          exec->options.provider == KERNEL_PROVIDER_AUTO;
     exec->progress.seed = options->seed;
     if (options->step_limit) exec->options.step_limit = options->step_limit;
     context->time_limit = options->time_limit;
@@ -561,6 +565,7 @@ DemiStatus demi_context_watch(DemiContext *context, DemiStepFn step, void *user,
     context->watch = step;
     context->watch_user = user;
     context->exec.options.after = step ? after_step : NULL;
+    context->exec.options.keeps_values = step != NULL; /* it sees inputs as they were */
     context->exec.options.after_data = context;
     return DEMI_OK;
 }

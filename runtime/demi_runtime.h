@@ -210,6 +210,49 @@ DEMI_API const DemiData *demi_context_output(const DemiContext *context, size_t 
  * each. */
 DEMI_API uint64_t demi_context_peak(const DemiContext *context);
 
+/* ---- tuning ---------------------------------------------------------------------------------- */
+
+typedef struct DemiTuneOptions {
+    uint32_t size;
+    double seconds; /* to take for it at most, but for runs that have begun; 0: 30 */
+} DemiTuneOptions;
+
+#define DEMI_TUNE_OPTIONS_INIT                                                                     \
+    { sizeof(DemiTuneOptions), 0.0 }
+
+/* What was found. */
+typedef struct DemiTuned {
+    uint32_t size;
+    size_t kinds;         /* of steps that can be computed in several ways: those that were timed */
+    size_t changed;       /* of them, those that are computed otherwise from now on */
+    size_t steps;         /* of these kinds */
+    size_t runs;          /* that it took */
+    double before, after; /* seconds of a run, not tuned and tuned; equal where nothing changed */
+    double seconds;       /* that it took */
+    bool ended_early;     /* there was not time enough to measure anything */
+} DemiTuned;
+
+#define DEMI_TUNED_INIT                                                                            \
+    { sizeof(DemiTuned), 0, 0, 0, 0, 0.0, 0.0, 0.0, false }
+
+/* Takes `size` bytes; returns false on error. demi.h's DemiWriteFn. */
+typedef bool (*DemiPlanWriteFn)(void *user, const void *bytes, size_t size);
+
+/* Runs the plan again and again on the context's inputs, its steps in all the ways that kernels know,
+ * and writes it anew with those that are faster. They hold on machines of this one's instruction set,
+ * in contexts of as many threads with default `kernels` and without `small`, for steps of the same
+ * shapes; everywhere else the plan runs as it did. Last places of results may change with them. A way
+ * is only taken where it was faster beyond what the times are uncertain by, and all together only if
+ * a whole run is, of both plans in temporary files: else what is written is the plan as it is.
+ *
+ * `options` may be NULL, and so may `tuned`, whose size is set. Errors: those of demi_context_run;
+ * DEMI_ERR_USAGE where the plan is faithful, the context's kernels are not the default ones, or it
+ * carries outputs on;
+ * DEMI_ERR_ENV where `write` returns false. */
+DEMI_API DemiStatus demi_context_tune(DemiContext *context, const DemiTuneOptions *options,
+                                      DemiPlanWriteFn write, void *user, DemiTuned *tuned,
+                                      DemiError *error);
+
 /* ---- watching -------------------------------------------------------------------------------- */
 
 /* A step that was just executed: what profiles and comparisons are made of. All pointers end when

@@ -40,6 +40,8 @@ struct LoadedStep {
     uint32_t varying_count;
     const uint32_t *dead; /* [dead_count]: values that nobody reads after this step */
     uint32_t dead_count;
+    const PlanChoice *choices; /* [choice_count]: the plan's for this step */
+    uint32_t choice_count;
 };
 
 typedef struct LoadedPlan {
@@ -81,16 +83,30 @@ typedef struct LayoutNotes {
     LayoutNote items[4]; /* the first of them */
 } LayoutNotes;
 
+/* How a step's form is to be made; all 0: by the rules of its rows. */
+typedef struct StepWay {
+    uint8_t row, choice, alone; /* PlanChoice's */
+    uint32_t kind;              /* the chooser's own */
+} StepWay;
+
+/* Who says so, instead of the plan: `call` has the operands, without a row. */
+typedef struct StepChooser {
+    StepWay (*choose)(void *data, const LoadedStep *step, const KernelCall *call);
+    void *data;
+} StepChooser;
+
 /* What the caller says, between runs. */
 typedef struct ExecOptions {
     Workers *workers; /* what kernels compute with; NULL: the caller's thread alone */
     KernelProvider provider;
     bool faithful;       /* the plan's numerics, which exec_init sets */
     bool small;          /* constants stay as they are stored */
-    bool keeps_values;   /* no step works in place: the caller reads values that end */
+    bool keeps_values;   /* no step works in place: the caller, or `after`, reads values that end */
     uint64_t step_limit; /* most there may be in a run, UINT64_MAX for any */
     double deadline;     /* of exec_now's clock; 0: none */
     LayoutNotes *notes;  /* not NULL: forms are made, and nothing runs or reads large constants */
+    bool tuned;          /* forms are made as the plan's choices say */
+    const StepChooser *chooser; /* or as this one does; may be NULL */
     /* Called after each step, before values that end with it go; may be NULL. */
     void (*after)(void *data, const LoadedStep *step, double start, double seconds);
     void *after_data;

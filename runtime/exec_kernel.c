@@ -101,12 +101,10 @@ static bool set_inputs(StepCall *s) {
     return true;
 }
 
-/* Output 0 in the tensor of an input that ends here and that nobody else holds. A watcher wants to
- * see inputs as they were. */
+/* Output 0 in the tensor of an input that ends here and that nobody else holds. */
 static bool take_place(StepCall *s) {
     StepForm *form = s->form;
-    if (form->in_place == PLAN_NONE || s->exec->options.after || s->exec->options.keeps_values)
-        return false;
+    if (form->in_place == PLAN_NONE || s->exec->options.keeps_values) return false;
     RtValue *value = &s->exec->values[s->step->inputs[form->in_place]];
     RtTensor *tensor = value->tensor;
     if (tensor->refs != 1 || !tensor->buffer || tensor->buffer->refs != 1) return false;

@@ -15,6 +15,8 @@
  *     TEXTS     spans of CHARS
  *     PACKS     of constants that are packed for their kernels, or have what kernels make of them
  *               beside them: how (weight_layout.h); by value
+ *     CHOICES   of steps that were measured to be faster another way than by kernels' own rules; by
+ *               step
  *     DATA      constants, each 64-byte aligned: elements as kernel.h lays them out, or as PACKS
  *               says; strings as uint32 indices of texts
  *
@@ -42,7 +44,7 @@
 #include "weight_layout.h"
 
 enum {
-    PLAN_VERSION = 4,
+    PLAN_VERSION = 5,
     PLAN_ALIGN = 64, /* of DATA and every constant in it */
     PLAN_RANK_LIMIT = 1024,
     PLAN_SMALL = 4096, /* bytes of a constant up to which it is read where the plan is loaded */
@@ -62,6 +64,7 @@ typedef enum PlanSectionKind {
     PLAN_TEXTS,
     PLAN_CHARS,
     PLAN_PACKS,
+    PLAN_CHOICES,
     PLAN_DATA,
     PLAN_SECTION_COUNT
 } PlanSectionKind;
@@ -95,7 +98,9 @@ typedef struct PlanHeader {
     uint64_t file_size;
     uint64_t kernels;   /* kernel_table_version */
     uint64_t source[2]; /* source_hash of the model's file; 0 where unknown */
-    uint32_t isa, zero; /* a PlanIsa: what weights were packed for */
+    uint32_t isa;       /* a PlanIsa: what weights were packed for */
+    uint16_t tuned; /* a PlanIsa: that of the machine that CHOICES were measured on, with so many */
+    uint16_t threads; /* threads; both 0 where there are none. Elsewhere they are not heeded */
     PlanSection sections[PLAN_SECTION_COUNT];
 } PlanHeader;
 #define PLAN_MAGIC "DEMIPLAN"
@@ -166,6 +171,15 @@ typedef struct PlanStep {
     PlanSpan attrs;           /* ATTRS */
 } PlanStep;
 
+/* How a kernel step is computed, for operands of certain dtypes and dims. */
+typedef struct PlanChoice {
+    uint32_t step;       /* ascending, then by `shapes`: no two are the same */
+    uint8_t row;         /* 1 + that of the operator's rows; 0: the one that takes the operands */
+    uint8_t choice;      /* KernelCall.choice, for that row */
+    uint8_t alone, zero; /* 1: by the calling thread alone */
+    uint64_t shapes;     /* step_choice_shapes: a hash of what it was measured for */
+} PlanChoice;
+
 /* attr_layout.h's PlainAttr. `value` is the number, the bits of the float, the text, the first of
  * `count` NUMBERS, FLOATS or OPERANDS (of texts), a value that is a constant, or a graph. */
 typedef struct PlanAttr {
@@ -190,8 +204,9 @@ typedef struct Plan {
     const PlanSpan *texts;
     const char *chars;
     const PlanPack *packs;
+    const PlanChoice *choices;
     const unsigned char *data;
-    uint32_t op_count, value_count, graph_count, step_count, text_count, pack_count;
+    uint32_t op_count, value_count, graph_count, step_count, text_count, pack_count, choice_count;
 } Plan;
 
 /* Checks every offset, index and count, that values are defined once and before they are used, and
@@ -238,8 +253,10 @@ typedef struct PlanBuilder {
     Arena *arena;
     uint64_t source[2];
     PlanNumerics numerics;
-    bool small;      /* see the header's */
-    PlanIsa isa;     /* plan_pack's */
+    bool small;    /* see the header's */
+    PlanIsa isa;   /* plan_pack's */
+    PlanIsa tuned; /* the header's, and of how many threads, where there are choices */
+    uint16_t threads;
     uint64_t budget; /* most bytes that plan_fold may take; 0: what the constants' sizes say */
     VEC(PlanOp) ops;
     VEC(PlanValue) values;
@@ -252,6 +269,7 @@ typedef struct PlanBuilder {
     VEC(PlanSpan) texts;
     VEC(char) chars;
     VEC(PlanPack) packs;
+    VEC(PlanChoice) choices;
     VEC(PlanConstant) constants; /* by offset */
     uint32_t *text_slots;        /* open addressing by hash: 1 + index */
     size_t text_capacity;
@@ -272,6 +290,11 @@ void plan_set_data(PlanBuilder *builder, uint32_t value, uint64_t size, PlanData
 uint64_t plan_add_data(PlanBuilder *builder, uint64_t size, PlanDataFn read, void *data);
 /* Gives it the data that `other` has. */
 void plan_share_data(PlanBuilder *builder, uint32_t value, uint32_t other);
+
+/* Fills a builder that plan_builder_init made with a plan that is loaded, weights in their order,
+ * whatever they were packed for. The plan must stay as long as the builder. */
+struct LoadedPlan;
+void plan_builder_take(PlanBuilder *builder, const struct LoadedPlan *loaded);
 
 /* Its tables, without data: for plan_load, of what it is to find. Growing tables move. */
 Plan plan_of_builder(const PlanBuilder *builder);

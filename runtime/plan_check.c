@@ -37,13 +37,19 @@ static bool text_ok(const Check *c, uint32_t text) {
 /* ---- header ---------------------------------------------------------------------------------- */
 
 static bool check_header(Check *c, const void *bytes, uint64_t size) {
-    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {
-        [PLAN_OPS] = sizeof(PlanOp),       [PLAN_VALUES] = sizeof(PlanValue),
-        [PLAN_GRAPHS] = sizeof(PlanGraph), [PLAN_STEPS] = sizeof(PlanStep),
-        [PLAN_ATTRS] = sizeof(PlanAttr),   [PLAN_OPERANDS] = sizeof(uint32_t),
-        [PLAN_NUMBERS] = sizeof(int64_t),  [PLAN_FLOATS] = sizeof(float),
-        [PLAN_TEXTS] = sizeof(PlanSpan),   [PLAN_CHARS] = 1,
-        [PLAN_PACKS] = sizeof(PlanPack),   [PLAN_DATA] = 1};
+    static const uint32_t item_sizes[PLAN_SECTION_COUNT] = {[PLAN_OPS] = sizeof(PlanOp),
+                                                            [PLAN_VALUES] = sizeof(PlanValue),
+                                                            [PLAN_GRAPHS] = sizeof(PlanGraph),
+                                                            [PLAN_STEPS] = sizeof(PlanStep),
+                                                            [PLAN_ATTRS] = sizeof(PlanAttr),
+                                                            [PLAN_OPERANDS] = sizeof(uint32_t),
+                                                            [PLAN_NUMBERS] = sizeof(int64_t),
+                                                            [PLAN_FLOATS] = sizeof(float),
+                                                            [PLAN_TEXTS] = sizeof(PlanSpan),
+                                                            [PLAN_CHARS] = 1,
+                                                            [PLAN_PACKS] = sizeof(PlanPack),
+                                                            [PLAN_CHOICES] = sizeof(PlanChoice),
+                                                            [PLAN_DATA] = 1};
     const PlanHeader *header = bytes;
     if (size < sizeof *header || memcmp(header->magic, PLAN_MAGIC, sizeof header->magic) != 0)
         return err_set(c->err, ERR_MODEL, "this is not a plan");
@@ -85,12 +91,14 @@ static void set_views(Plan *plan, const void *bytes) {
     plan->texts = (const void *)(base + s[PLAN_TEXTS].offset);
     plan->chars = base + s[PLAN_CHARS].offset;
     plan->packs = (const void *)(base + s[PLAN_PACKS].offset);
+    plan->choices = (const void *)(base + s[PLAN_CHOICES].offset);
     plan->data = (const void *)(base + s[PLAN_DATA].offset);
     plan->op_count = (uint32_t)s[PLAN_OPS].count;
     plan->value_count = (uint32_t)s[PLAN_VALUES].count;
     plan->graph_count = (uint32_t)s[PLAN_GRAPHS].count;
     plan->step_count = (uint32_t)s[PLAN_STEPS].count;
     plan->pack_count = (uint32_t)s[PLAN_PACKS].count;
+    plan->choice_count = (uint32_t)s[PLAN_CHOICES].count;
     plan->text_count = (uint32_t)s[PLAN_TEXTS].count;
 }
 
@@ -309,6 +317,24 @@ static bool check_graphs(Check *c) {
     return nothing_is_left(c);
 }
 
+/* Their rows are plan_load's to check, which knows the kernels. */
+static bool check_choices(Check *c) {
+    const Plan *plan = c->plan;
+    const PlanHeader *header = plan->header;
+    const bool any = plan->choice_count > 0;
+    if (header->tuned >= PLAN_ISA_COUNT || (header->tuned != PLAN_ISA_NONE) != any ||
+        (header->threads > 0) != any)
+        return damaged(c, "choices", plan->choice_count);
+    for (uint32_t i = 0; i < plan->choice_count; i++) {
+        const PlanChoice *choice = &plan->choices[i], *last = choice - 1;
+        const bool follows = !i || choice->step > last->step ||
+                             (choice->step == last->step && choice->shapes > last->shapes);
+        if (choice->step >= plan->step_count || !follows || choice->alone > 1 || choice->zero)
+            return damaged(c, "choice", i);
+    }
+    return true;
+}
+
 bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Err *err) {
     Check c = {.plan = plan, .scratch = scratch, .err = err};
     *plan = (Plan){.header = bytes};
@@ -317,7 +343,7 @@ bool plan_check(Plan *plan, const void *bytes, uint64_t size, Arena *scratch, Er
     c.defined = ARENA_ARRAY(scratch, uint8_t, plan->value_count);
     c.walked = ARENA_ARRAY(scratch, uint8_t, plan->step_count);
     c.held = ARENA_ARRAY(scratch, uint8_t, plan->graph_count);
-    return check_texts(&c) && check_values(&c) && check_graphs(&c);
+    return check_texts(&c) && check_values(&c) && check_graphs(&c) && check_choices(&c);
 }
 
 bool plan_check_sum(const void *bytes, uint64_t size, Err *err) {

@@ -6,6 +6,7 @@
 #include "checked.h"
 #include "element_convert.h"
 #include "exec.h"
+#include "step_choice.h"
 
 typedef struct Loader {
     LoadedPlan *loaded;
@@ -375,6 +376,22 @@ static void load_lifetimes(Loader *l) {
         if (t.last[i] == PLAN_NONE || l->loaded->kept[i]) t.last[i] = plan->step_count;
 }
 
+/* Gives each step its choices, which are in the steps' order. */
+static bool load_choices(Loader *l) {
+    const Plan *plan = &l->loaded->plan;
+    for (uint32_t i = 0; i < plan->choice_count; i++) {
+        const PlanChoice *choice = &plan->choices[i];
+        LoadedStep *step = &l->loaded->steps[choice->step];
+        if (!step_choice_fits(step, choice)) {
+            err_set(l->err, ERR_MODEL, "the plan is damaged: choice %u", i);
+            err_hint(l->err, "compile it again");
+            return false;
+        }
+        if (!step->choice_count++) step->choices = choice;
+    }
+    return true;
+}
+
 bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
     Loader l = {.loaded = loaded, .arena = arena, .err = err};
     const FoundOp *ops = find_ops(&l);
@@ -383,7 +400,7 @@ bool plan_load(LoadedPlan *loaded, Arena *arena, Err *err) {
     loaded->steps = ARENA_ARRAY(arena, LoadedStep, loaded->plan.step_count);
     for (uint32_t i = 0; i < loaded->plan.step_count; i++) load_step(&l, ops, i);
     load_lifetimes(&l);
-    return true;
+    return load_choices(&l);
 }
 
 bool plan_has_operator(const char *domain, const char *op, int64_t opset) {

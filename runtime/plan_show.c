@@ -225,6 +225,32 @@ static void show_attr(Show *s, const PlanAttr *attr) {
     put(s, "\n", 1);
 }
 
+/* The first of CHOICES that is of that step or behind it. */
+static uint32_t first_choice(const Plan *plan, uint32_t step) {
+    uint32_t low = 0, high = plan->choice_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (plan->choices[middle].step < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void show_choices(Show *s, uint32_t step) {
+    const Plan *plan = s->plan;
+    for (uint32_t i = first_choice(plan, step); i < plan->choice_count; i++) {
+        const PlanChoice *choice = &plan->choices[i];
+        if (choice->step != step) break;
+        say(s, "      chosen for %016" PRIx64 ":", choice->shapes);
+        if (choice->row) say(s, " kernel %u, choice %u", choice->row - 1U, choice->choice);
+        if (choice->row && choice->alone) put(s, ",", 1);
+        if (choice->alone) say(s, " one thread");
+        put(s, "\n", 1);
+    }
+}
+
 static void show_step(Show *s, uint32_t number) {
     const PlanStep *step = &s->plan->steps[number];
     const PlanOp *op = &s->plan->ops[step->op];
@@ -243,6 +269,7 @@ static void show_step(Show *s, uint32_t number) {
     put(s, "\n", 1);
     for (uint32_t i = 0; i < step->attrs.count; i++)
         show_attr(s, &s->plan->attrs[step->attrs.first + i]);
+    show_choices(s, number);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -280,6 +307,9 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
             plan->pack_count - beside);
     if (beside) say(&s, ", beside %u of them tiles", beside);
     if (plan->pack_count) put(&s, "\n", 1);
+    if (plan->choice_count)
+        say(&s, "tuned on %s for %u threads: %u choices\n", plan_isa_name((PlanIsa)header->tuned),
+            header->threads, plan->choice_count);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
     put(&s, "values\n", 7);

@@ -110,10 +110,16 @@ static void fill(PlanBuilder *b) {
         .name = text_of(b, "body"), .steps = {1, 1}, .outputs = plan_add_operands(b, &z, 1)};
     VEC_PUSH(b->arena, &b->graphs, outer);
     VEC_PUSH(b->arena, &b->graphs, body);
+    static const PlanChoice choices[] = {
+        {0, 2, 2, 0, 0, 7}, {0, 1, 0, 1, 0, 255}, {1, 0, 0, 1, 0, 1}, {1, 255, 255, 0, 0, 2}};
+    for (size_t i = 0; i < 4; i++) VEC_PUSH(b->arena, &b->choices, choices[i]);
+    b->tuned = PLAN_ISA_AVX2;
+    b->threads = 3;
 }
 
 static const char expected[] =
-    "plan version 4, faithful, 7 values, 2 steps, 2 graphs, 192 bytes of constants\n"
+    "plan version 5, faithful, 7 values, 2 steps, 2 graphs, 192 bytes of constants\n"
+    "tuned on avx2 for 3 threads: 4 choices\n"
     "source 00000000000000010000000000000002\n"
     "values\n"
     "    %0 \"x\" float[N,?,3]\n"
@@ -132,8 +138,12 @@ static const char expected[] =
     "      mode = \"linear\"\n"
     "      value = %2\n"
     "      body = graph 1\n"
+    "      chosen for 0000000000000007: kernel 1, choice 2\n"
+    "      chosen for 00000000000000ff: kernel 0, choice 0, one thread\n"
     "graph 1 \"body\" () => (%6)\n"
-    "    %6 = Not-1(%0) \"z\"\n";
+    "    %6 = Not-1(%0) \"z\"\n"
+    "      chosen for 0000000000000001: one thread\n"
+    "      chosen for 0000000000000002: kernel 254, choice 255\n";
 
 static void test_text(void **state) {
     (void)state;

@@ -130,11 +130,13 @@ Plan plan_of_builder(const PlanBuilder *b) {
                   .floats = b->floats.items,
                   .texts = b->texts.items,
                   .chars = b->chars.items,
+                  .choices = b->choices.items,
                   .op_count = (uint32_t)b->ops.count,
                   .value_count = (uint32_t)b->values.count,
                   .graph_count = (uint32_t)b->graphs.count,
                   .step_count = (uint32_t)b->steps.count,
-                  .text_count = (uint32_t)b->texts.count};
+                  .text_count = (uint32_t)b->texts.count,
+                  .choice_count = (uint32_t)b->choices.count};
 }
 
 typedef struct Output {
@@ -182,6 +184,7 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
         [PLAN_TEXTS] = {b->texts.items, b->texts.count, sizeof(PlanSpan)},
         [PLAN_CHARS] = {b->chars.items, b->chars.count, 1},
         [PLAN_PACKS] = {b->packs.items, b->packs.count, sizeof(PlanPack)},
+        [PLAN_CHOICES] = {b->choices.items, b->choices.count, sizeof(PlanChoice)},
         [PLAN_DATA] = {NULL, b->data_size, 1}, /* constants, below */
     };
     PlanHeader header = {.magic = PLAN_MAGIC,
@@ -191,7 +194,9 @@ bool plan_write(PlanBuilder *b, PlanWriteFn write, void *data, Err *err) {
                          .header_size = sizeof header,
                          .kernels = kernel_table_version(),
                          .source = {b->source[0], b->source[1]},
-                         .isa = b->isa};
+                         .isa = b->isa,
+                         .tuned = b->choices.count ? (uint16_t)b->tuned : 0,
+                         .threads = b->choices.count ? b->threads : 0};
     uint64_t offset = aligned(sizeof header);
     for (int i = 0; i < PLAN_SECTION_COUNT; i++) {
         header.sections[i] = (PlanSection){offset, sections[i].count};

@@ -24,6 +24,7 @@ struct StepForm {
     bool *stored;                   /* [inputs]: see kernel_take_stored */
     RtTensor **results;             /* [outputs]: of the call in progress, in the plan's dtypes */
     uint32_t in_place;              /* the input that output 0 may lie in, PLAN_NONE: in none */
+    StepWay way;                    /* all 0 but `kind` where it was not to be had */
     uint64_t *key; /* of step->varying, see value_key.h; with contents behind each */
 };
 
@@ -60,7 +61,8 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .input_count = step->plan->inputs.count,
                            .output_count = step->plan->outputs.count,
                            .opset = step->opset,
-                           .workers = exec->options.workers,
+                           .workers = form->way.alone ? NULL : exec->options.workers,
+                           .choice = form->way.choice,
                            .provider = exec->options.provider,
                            .faithful = exec->options.faithful,
                            .small = exec->options.small,

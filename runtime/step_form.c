@@ -5,6 +5,7 @@
 
 #include "checked.h"
 #include "element_convert.h"
+#include "step_choice.h"
 #include "step_share.h"
 #include "value_key.h"
 
@@ -302,21 +303,47 @@ static void set_constants(const Draft *d, StepCall *s) {
     }
 }
 
-/* Gets the row ready, or the next that takes the operands where it declines. */
+/* Gets the form's row ready, or cleans up behind it. */
+static KernelReady make_ready(const Draft *d, StepForm *form, StepCall *s) {
+    set_dtypes(d, form);
+    step_call_init(s, d->exec, d->step, form, &preparing);
+    const KernelPrepare *prepare = form->row->prepare;
+    KernelReady ready = prepare ? prepare->make(&s->call) : KERNEL_READY;
+    form->prepared = s->call.prepared;
+    if (ready == KERNEL_READY) set_constants(d, s);
+    step_workspace_free(d->exec);
+    if (ready == KERNEL_DECLINED) {
+        release(form->row, form->prepared);
+        form->prepared = NULL;
+    }
+    return ready;
+}
+
+/* The row of the form's way, by its choice. */
+static KernelReady make_chosen(const Draft *d, StepForm *form, StepCall *s) {
+    const KernelRow *first = form->row, *row = &d->step->rows[form->way.row - 1];
+    const uint32_t alike = KERNEL_SIZES | KERNEL_VIEW | KERNEL_ROOM;
+    const bool serves = row_serves(row, &d->call, false) || row_serves(row, &d->call, true);
+    if (!serves || (row->flags ^ first->flags) & alike) return KERNEL_DECLINED;
+    form->row = row;
+    const KernelReady ready = make_ready(d, form, s);
+    if (ready == KERNEL_DECLINED) form->row = first;
+    return ready;
+}
+
+/* Gets the row ready that is chosen, else the first that takes the operands and does not decline. */
 static bool get_ready(const Draft *d, StepForm *form) {
     StepCall *s = ARENA_NEW(&d->exec->scratch, StepCall);
     d->exec->call.making = s; /* should make jump, step_form_drop ends it */
-    for (;;) {
-        set_dtypes(d, form);
-        step_call_init(s, d->exec, d->step, form, &preparing);
-        const KernelPrepare *prepare = form->row->prepare;
-        KernelReady ready = prepare ? prepare->make(&s->call) : KERNEL_READY;
-        form->prepared = s->call.prepared;
-        if (ready == KERNEL_READY) set_constants(d, s);
-        step_workspace_free(d->exec);
+    form->way = step_choice_way(d->exec, d->step, &d->call);
+    if (form->way.row) {
+        const KernelReady ready = make_chosen(d, form, s);
         if (ready != KERNEL_DECLINED) return ready == KERNEL_READY;
-        release(form->row, form->prepared);
-        form->prepared = NULL;
+        form->way = (StepWay){.kind = form->way.kind};
+    }
+    for (;;) {
+        const KernelReady ready = make_ready(d, form, s);
+        if (ready != KERNEL_DECLINED) return ready == KERNEL_READY;
         form->row = choose_row(d->step, &d->call, form->row);
         if (!form->row) return exec_fail(d->exec, d->step, "no kernel of it takes these operands");
     }

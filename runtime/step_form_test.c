@@ -83,7 +83,7 @@ static bool never(KernelCall *call) {
     return kernel_fail(call, "this row declines");
 }
 
-static const KernelPrepare declining = {decline, release}, making = {make, release};
+static const KernelPrepare declining = {decline, release, 0}, making = {make, release, 0};
 static const KernelRow rows[] = {
     {.domain = "",
      .op = "MatMul",

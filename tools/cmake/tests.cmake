@@ -88,6 +88,7 @@ if(TARGET demi)
     demi_python_test(readme readme_test.py ${with_demi} --build ${CMAKE_CURRENT_BINARY_DIR}
         --cc ${CMAKE_C_COMPILER})
     demi_python_test(run run_test.py ${with_demi})
+    demi_python_test(tune tune_test.py ${with_demi} PROCESSORS 2)
     demi_python_test(onednn onednn_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bench bench_test.py ${with_demi})
     demi_python_test(bombs bomb_test.py ${with_demi} PROCESSORS 2)

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* demi check of a plan; see check_plan.h. Three things are compared, each more than the one before:
  * the hash of all the plan's bytes with the one that was written with them; the hash of the model's
- * file with the one in the plan; and, with --full, all bytes with those of a plan compiled now. */
+ * file with the one in the plan; and, with --full, all bytes with those of a plan compiled now, with
+ * the same choices where it is tuned. */
+#define _POSIX_C_SOURCE 200809L
 #include "check_plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "demi_runtime.h"
+#include "demi_tune.h"
+#include "exec.h"
+#include "input_use.h"
 #include "plan.h"
 #include "source.h"
 
@@ -46,8 +52,33 @@ static bool read_options(Source *source, DemiCompileOptions *options, Err *err) 
     return true;
 }
 
+static bool write_file(void *user, const void *bytes, size_t size) {
+    return fwrite(bytes, 1, size, user) == size;
+}
+
+/* The model, compiled and with the plan's choices: a tuned plan is made of one that is not. */
+static bool compare_tuned(DemiModel *model, const DemiCompileOptions *options, const DemiPlan *plan,
+                          Again *again) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiPlan *plain = NULL;
+    char path[64];
+    FILE *file = tmpfile();
+    if (!file) return err_set(again->err, ERR_ENV, "there is no place for a temporary file");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+    DemiStatus status = demi_compile(model, options, write_file, file, &error);
+    if (status == DEMI_OK && fflush(file) != 0)
+        err_set(again->err, ERR_ENV, "a temporary file can't be written");
+    if (status == DEMI_OK) status = demi_plan_load(path, &plain, &error);
+    if (status == DEMI_OK)
+        status = demi_plan_write_chosen(plain, plan, compare_piece, again, &error);
+    demi_plan_free(plain);
+    fclose(file);
+    return again->err->code == ERR_NONE && error_take(again->err, status, &error);
+}
+
 /* Compiles the model as the plan was, and compares. */
-static bool compile_again(Program *program, const Parsed *parsed, const char *path, Err *err) {
+static bool compile_again(Program *program, const Parsed *parsed, const DemiPlan *plan,
+                          const char *path, Err *err) {
     const char *against = parsed_value(parsed, "against");
     DemiError error = DEMI_ERROR_INIT;
     DemiCompileOptions options = DEMI_COMPILE_OPTIONS_INIT;
@@ -58,9 +89,13 @@ static bool compile_again(Program *program, const Parsed *parsed, const char *pa
     if (!again->source || !read_options(again->source, &options, err) ||
         !console_load(program, parsed, against, &model, err))
         return false;
-    DemiStatus status = demi_compile(model, &options, compare_piece, again, &error);
+    const bool is_tuned = demi_plan_loaded(plan)->plan.choice_count > 0;
+    const bool ok =
+        is_tuned
+            ? compare_tuned(model, &options, plan, again)
+            : error_take(err, demi_compile(model, &options, compare_piece, again, &error), &error);
     demi_free(model);
-    if (err->code != ERR_NONE || !error_take(err, status, &error)) return false;
+    if (err->code != ERR_NONE || !ok) return false;
     if (!again->differs && again->at == again->source->size) return true;
     err_set(err, ERR_MODEL, "'%s' is compiled to another plan", against);
     err_hint(err, "compile it again");
@@ -91,6 +126,7 @@ bool check_plan(Program *program, const Parsed *parsed, const char *path, Err *e
     bool ok = error_take(err, demi_plan_load(path, &plan, &error), &error) &&
               error_take(err, demi_plan_verify(plan, &error), &error) &&
               (!against || check_source(program, plan, against, err));
+    ok = ok && (!full || compile_again(program, parsed, plan, path, err));
     demi_plan_free(plan);
-    return ok && (!full || compile_again(program, parsed, path, err));
+    return ok;
 }

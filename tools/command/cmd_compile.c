@@ -28,6 +28,17 @@ static const OptionRow options[] = {
      "mapped; default: native, this machine's. Plans run everywhere: elsewhere weights are laid "
      "out "
      "anew when a step first reads them. none: as the model has them, for the smallest plan."},
+    {"tune", 0, OPTION_ROW_ATTACHED, "SECONDS", NULL,
+     "Measure on this machine, for 30 seconds at most or so many, which kernels and which of their "
+     "ways are the fastest for each step, and keep that in the plan. It holds on machines with the "
+     "same instruction set, with as many threads, and for the sizes that were measured; elsewhere "
+     "the plan runs as one that is not tuned. Of fast plans."},
+    OPTION_HEADING("What --tune runs on"),
+    {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
+     "Threads that the plan will run with; default: as many as there are processors to use."},
+    OPTION_INPUTS,
+    OPTION_DIM,
+    OPTION_HEADING("Other options"),
     OPTION_QUIET,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -61,6 +72,74 @@ static bool compile(Program *program, const Parsed *parsed, const char *path, Ou
     return ok;
 }
 
+/* ---- tuning ---------------------------------------------------------------------------------- */
+
+/* What is only for --tune, and that it is for plans which have a choice. */
+static bool check_tune(const Parsed *parsed, Err *err) {
+    static const char *const only[] = {"threads", "input", "data", "random", "shape", "dim"};
+    const char *numerics = parsed_value(parsed, "numerics");
+    if (parsed_flag(parsed, "tune")) {
+        if (!numerics || strcmp(numerics, "faithful") != 0) return true;
+        return err_set(err, ERR_USAGE, "a faithful plan is computed in one way, it can't be tuned");
+    }
+    for (size_t i = 0; i < sizeof only / sizeof *only; i++)
+        if (parsed_flag(parsed, only[i]))
+            return err_set(err, ERR_USAGE, "'--%s' is for '--tune'", only[i]);
+    return true;
+}
+
+static void print_tuned(const DemiTuned *tuned, unsigned threads) {
+    printf("tuned for %u thread%s in %.1f s: ", threads, threads == 1 ? "" : "s", tuned->seconds);
+    if (tuned->ended_early)
+        printf("not enough time, nothing changed\n");
+    else if (!tuned->changed)
+        printf("%zu kinds of steps timed, nothing is faster\n", tuned->kinds);
+    else
+        printf("%zu kinds of steps timed, %zu changed (%zu steps), a run takes %.2f of the time, "
+               "%.3g ms for %.3g\n",
+               tuned->kinds, tuned->changed, tuned->steps, tuned->after / tuned->before,
+               1e3 * tuned->after, 1e3 * tuned->before);
+}
+
+/* Inputs that nothing gives are random. */
+static bool tune_session(Session *s, Program *program, const DemiTuneOptions *how_long,
+                         OutputFile *output, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiTuned tuned = DEMI_TUNED_INIT;
+    Words folders;
+    if (!session_data_sets(s, program->arena, s->how->inputs.data, &folders, err)) return false;
+    const SessionSet set = {.path = folders.count ? folders.items[0] : NULL, .random = true};
+    if (!session_find_inputs(s, program->arena, &set, err) || !session_bind(s, err)) return false;
+    const DemiStatus status =
+        demi_context_tune(s->context, how_long, outputs_write, output, &tuned, &error);
+    if (!error_take(err, status, &error)) {
+        err_file(err, s->path);
+        return false;
+    }
+    if (!parsed_flag(program->parsed, "quiet") && !output->file->streaming)
+        print_tuned(&tuned, s->threads);
+    return true;
+}
+
+static bool compile_tuned(Program *program, const Parsed *parsed, const char *path,
+                          OutputFile *output, Err *err) {
+    ConsoleModel model = {program, parsed, path};
+    DemiSource source = console_source(&model);
+    SessionOptions *how = ARENA_NEW(program->arena, SessionOptions);
+    DemiTuneOptions how_long = DEMI_TUNE_OPTIONS_INIT;
+    const char *seconds = parsed_value(parsed, "tune");
+    if ((*seconds && !parsed_real(parsed, "tune", &how_long.seconds, 0, err)) ||
+        !run_options_fill(&model, false, how, err))
+        return false;
+    how->context.small = false; /* --memory is the plan's */
+    how->context.memory_budget = 0;
+    Session *s = session_new(program->arena, how);
+    bool ok = session_open(s, program->arena, &source, err) &&
+              tune_session(s, program, &how_long, output, err);
+    session_close(s);
+    return ok;
+}
+
 static bool run(Program *program, const Parsed *parsed, Err *err) {
     const char *in = parsed_argument(parsed, 0), *second = parsed_argument(parsed, 1);
     const char *out = parsed_value(parsed, "output");
@@ -68,10 +147,12 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     if (out && second) return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, out);
     if (!out) out = second;
     if (!out) return console_missing(parsed, "an output, -o OUT.plan", err);
+    if (!check_tune(parsed, err)) return false;
     OutputFile output = {report_open(program, "output", out, err), err};
     if (!output.file) return false;
-    bool ok = compile(program, parsed, in, &output, err) && verify(output.file, err);
-    if (!ok) return false;
+    const bool tunes = parsed_flag(parsed, "tune");
+    bool ok = (tunes ? compile_tuned : compile)(program, parsed, in, &output, err);
+    if (!ok || !verify(output.file, err)) return false;
     if (!parsed_flag(parsed, "quiet") && strcmp(out, "-") != 0) {
         report_puts(stdout, out);
         printf(": %.*f MB, compiled in %.2f s\n", output.file->size < 100000 ? 4 : 1,
@@ -91,12 +172,16 @@ const Command command_compile = {
         "demi may ask to have it compiled again.\n"
         "\n"
         "OUT appears whole or not at all, and was loaded once before it does.",
-    .examples = "demi compile model.onnx -o model.plan\n"
-                "demi run model.plan --random 1\n"
-                "# to judge a mixed model by\n"
-                "demi compile model.fp16.onnx -o model.plan --numerics faithful\n"
-                "demi show model.plan\n",
+    .examples =
+        "demi compile model.onnx -o model.plan\n"
+        "demi run model.plan --random 1\n"
+        "# to judge a mixed model by\n"
+        "demi compile model.fp16.onnx -o model.plan --numerics faithful\n"
+        "# the fastest that this machine can run it with two threads\n"
+        "demi compile model.onnx -o model.plan --tune --threads 2 --shape image=1x3x224x224\n"
+        "demi show model.plan\n",
     .arguments = arguments,
     .options = options,
+    .common = "output numerics memory isa tune threads data shape dim quiet help",
     .run = run,
 };

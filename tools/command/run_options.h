@@ -19,7 +19,7 @@
      "An output that is an input of the next run, which grows in place where the model appends to " \
      "it: keys and values of a language model, recurrent states. A '*' in both names is any "      \
      "text: 'present.*=past.*'. May be repeated."}
-#define RUN_OPTIONS                                                                            \
+#define OPTION_INPUTS                                                                              \
     {"input", 'i', OPTION_ROW_LIST, "NAME=FILE", NULL,                                             \
      "An input from a file: .npy, .npz, .pb (TensorProto, SequenceProto, OptionalProto), "         \
      "or its bare elements. An .npz without NAME gives all inputs it has arrays of. May be "       \
@@ -34,7 +34,9 @@
      "take."},                                                                                     \
     {"shape", 's', OPTION_ROW_LIST, "NAME=1x3x224x224", NULL,                                      \
      "Sizes of an input that the model leaves open; also NAME:1,3 and NAME:[1,3]. They hold for "  \
-     "other inputs that have sizes of the same names. May be repeated."},                          \
+     "other inputs that have sizes of the same names. May be repeated."}
+#define RUN_OPTIONS                                                                                \
+    OPTION_INPUTS,                                                                                 \
     OPTION_DIM,                                                                                    \
     {"numerics", 0, OPTION_ROW_VALUE, "MODE", "fast faithful",                                     \
      "What a model is compiled to, as by demi compile. A plan has its own."},                      \

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "attr_layout.h"
+#include "context.h"
 #include "demi_runtime.h"
 #include "fused_ops.h"
 #include "hostile_mutate.h"
@@ -349,7 +350,21 @@ static DemiStatus set_input(DemiContext *context, Feed *feed, bool borrow, DemiE
     return demi_context_borrow_input(context, feed->name, value, error);
 }
 
+/* Any row of the operator, told to go any way that there is. */
+static StepWay choose(void *data, const LoadedStep *step, const KernelCall *call) {
+    Rng *rng = data;
+    (void)call;
+    StepWay way = {.alone = rng_chance(rng, 20)};
+    if (!step->row_count || rng_chance(rng, 50)) return way;
+    const uint64_t row = rng_below(rng, step->row_count);
+    const KernelPrepare *prepare = step->rows[row].prepare;
+    way.row = (uint8_t)(1 + row);
+    if (prepare) way.choice = (uint8_t)rng_below(rng, prepare->choices + 1);
+    return way;
+}
+
 static DemiStatus run_plan(Case *c, DemiError *error) {
+    const StepChooser chooser = {choose, &c->rng};
     DemiContextOptions options = DEMI_CONTEXT_OPTIONS_INIT;
     DemiPlan *plan = NULL;
     DemiContext *context = NULL;
@@ -358,6 +373,7 @@ static DemiStatus run_plan(Case *c, DemiError *error) {
     options.step_limit = 200;
     DemiStatus status = demi_plan_from_memory(c->bytes, c->size, &plan, error);
     if (status == DEMI_OK) status = demi_context_new(plan, &options, &context, error);
+    if (context) context->exec.options.chooser = &chooser;
     for (size_t i = 0; status == DEMI_OK && i < c->feed_count; i++)
         if (!c->feeds[i].constant)
             status = set_input(context, &c->feeds[i], rng_chance(&c->rng, 50), error);

@@ -174,7 +174,7 @@ static KernelReady make_dft(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_dft = {make_dft, NULL};
+const KernelPrepare kernel_prepare_dft = {make_dft, NULL, 0};
 
 /* ---- STFT ------------------------------------------------------------------------------------ */
 
@@ -244,4 +244,4 @@ static KernelReady make_stft(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_stft = {make_stft, NULL};
+const KernelPrepare kernel_prepare_stft = {make_stft, NULL, 0};

@@ -56,13 +56,18 @@ static uint64_t aligned(uint64_t bytes) {
 /* Columns as panels: their vectors are shared out evenly, so that none is much narrower than the
  * others. */
 typedef struct Panels {
-    uint32_t lanes;
+    uint32_t lanes, vecs; /* at most so many vectors each */
     uint64_t vectors, count;
 } Panels;
 
-static Panels panels_of(const IgemmIsa *isa, uint64_t columns) {
+static uint32_t vecs_of(const IgemmIsa *isa, IgemmWay way) {
+    return way == IGEMM_NARROW && isa->vecs > 1 ? isa->vecs / 2 : isa->vecs;
+}
+
+static Panels panels_of(const IgemmIsa *isa, IgemmWay way, uint64_t columns) {
     const uint64_t vectors = div_up(columns, isa->lanes);
-    return (Panels){isa->lanes, vectors, div_up(vectors, isa->vecs)};
+    const uint32_t vecs = vecs_of(isa, way);
+    return (Panels){isa->lanes, vecs, vectors, div_up(vectors, vecs)};
 }
 
 /* The vector that panel `panel` begins with; that of panel `count` is the end. */
@@ -88,7 +93,7 @@ WeightLayout igemm_layout(const IgemmWeights *w, IsaLevel level) {
     const IgemmIsa *isa = geometry_of(w->kind, level);
     return (WeightLayout){.word = words[w->kind],
                           .lanes = isa->lanes,
-                          .vecs = isa->vecs,
+                          .vecs = vecs_of(isa, w->way),
                           .groups = 1,
                           .taps = w->taps,
                           .depth = w->depth,
@@ -152,13 +157,13 @@ static double share_cost(const Igemm *g, double rows, double vectors) {
 
 static void share_out(Job *job, unsigned threads) {
     const Igemm *g = job->g;
-    const uint64_t most = job->isa->most[least(job->panels.vectors, job->isa->vecs) - 1];
+    const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
     const double vectors = (double)job->panels.vectors, rows = (double)g->rows;
     const double each = vectors / (double)job->panels.count;
     const double rows_each = (double)(div_up(div_up(g->rows, most), threads) * most);
     const double by_rows = share_cost(g, rows_each < rows ? rows_each : rows, vectors);
     const double by_panels = share_cost(g, rows, (double)div_up(job->panels.count, threads) * each);
-    job->by_rows = by_rows < by_panels;
+    job->by_rows = (by_rows < by_panels) != (g->way == IGEMM_OTHER_SHARES);
     const uint64_t units = job->by_rows ? div_up(g->rows, most) : job->panels.count;
     job->shares = (unsigned)least(threads, units);
 }
@@ -300,7 +305,7 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
     (void)lane;
     for (uint64_t share = first; share < end; share++) {
         const unsigned s = (unsigned)share;
-        const uint64_t most = job->isa->most[least(job->panels.vectors, job->isa->vecs) - 1];
+        const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
         const uint64_t units = job->by_rows ? g->rows : job->panels.count;
         const uint64_t begin = kernel_part_begin(units, job->by_rows ? most : 1, s, job->shares);
         const uint64_t stop = kernel_part_begin(units, job->by_rows ? most : 1, s + 1, job->shares);
@@ -318,21 +323,42 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
     }
 }
 
+/* Rows of a block, of so many words each. */
+static uint64_t block_rows(IgemmWay way, uint64_t depth) {
+    const uint64_t least_rows = 4 * IGEMM_ROWS_MOST;
+    const uint64_t rows = BLOCK_BYTES / ((depth + 1) * sizeof(float));
+    uint64_t block = rows < least_rows ? least_rows : least(rows, BLOCK_ROWS);
+    if (way == IGEMM_SMALL_BLOCKS) block = div_up(block, 2);
+    return way == IGEMM_LARGE_BLOCKS ? 4 * block : block;
+}
+
+bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows, IsaLevel level) {
+    const IgemmIsa *isa = geometry_of(w->kind, level);
+    const Panels ruled = panels_of(isa, IGEMM_BY_RULE, w->columns);
+    switch (w->way) {
+    case IGEMM_BY_RULE: return true;
+    case IGEMM_SMALL_BLOCKS: return rows > block_rows(w->way, igemm_words(w->kind, w->depth));
+    case IGEMM_LARGE_BLOCKS:
+        return rows > block_rows(IGEMM_BY_RULE, igemm_words(w->kind, w->depth));
+    case IGEMM_NARROW: return panels_of(isa, w->way, w->columns).count != ruled.count;
+    case IGEMM_OTHER_SHARES: return kernel_threads(call) > 1 && ruled.count > 1;
+    case IGEMM_WAY_COUNT: break;
+    }
+    return false;
+}
+
 bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     const IgemmIsa *isa = isa_of(g->kind, level);
     if (!g->rows || !g->columns) return true;
-    Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->columns)};
+    Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->way, g->columns)};
     const double depth = (double)g->taps * (double)g->depth;
     const double work = (double)g->rows * (double)g->columns * depth;
     share_out(&job, kernel_work_threads(call, work / SPEED, UINT64_MAX));
     job.bounds = epilogue_bounds(g->epilogue);
     job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
     if (job.element == 1) bound_bytes(&job.bounds, g->scale);
-    job.block = BLOCK_BYTES / ((g->depth + 1) * sizeof(float));
-    if (job.block > BLOCK_ROWS) job.block = BLOCK_ROWS;
-    if (job.block < 4 * IGEMM_ROWS_MOST) job.block = 4 * IGEMM_ROWS_MOST;
-    if (job.block > g->rows) job.block = g->rows;
-    const uint64_t width = (uint64_t)isa->vecs * isa->lanes;
+    job.block = least(block_rows(g->way, g->depth), g->rows);
+    const uint64_t width = (uint64_t)job.panels.vecs * isa->lanes;
     const bool pieces = depth * (double)width * WORD > PIECE_BYTES;
     job.table = aligned(job.block * g->taps * sizeof(void *));
     job.buffer = job.table + (pieces ? job.block * width * WORD : 0);
@@ -362,7 +388,7 @@ void igemm_multiply(const IgemmBlock *block, IsaLevel level) {
     const IgemmIsa *isa = isa_of(IGEMM_FLOAT, level);
     const Job job = {.g = &g,
                      .isa = isa,
-                     .panels = panels_of(isa, g.columns),
+                     .panels = panels_of(isa, g.way, g.columns),
                      .bounds = epilogue_bounds(block->epilogue),
                      .element = sizeof(float)};
     Block whole = {.job = &job, .rows = g.rows, .table = table};

@@ -39,6 +39,16 @@ typedef enum IgemmKind {
     IGEMM_KIND_COUNT
 } IgemmKind;
 
+/* How a product is cut, where a caller knows better than the rule; sums have the same bits. */
+typedef enum IgemmWay {
+    IGEMM_BY_RULE,
+    IGEMM_SMALL_BLOCKS, /* of half as many rows, that stay in a smaller cache */
+    IGEMM_LARGE_BLOCKS, /* of four times as many: weights are read less often */
+    IGEMM_NARROW,       /* panels of half as many columns, and tiles of more rows */
+    IGEMM_OTHER_SHARES, /* threads share panels where the rule says rows, or rows for panels */
+    IGEMM_WAY_COUNT
+} IgemmWay;
+
 /* How the bytes of products are computed: by quads with VNNI, which other processors of a level that
  * this one lacks are taken to have, else by pairs. */
 IgemmKind igemm_bytes_kind(IsaLevel level);
@@ -134,11 +144,17 @@ typedef struct IgemmWeights {
     const void *data;
     uint64_t taps, depth, columns;
     uint64_t tap, row, column;
+    IgemmWay way; /* of the products that read them */
 } IgemmWeights;
 
 /* Words that `depth` elements of a row are: the last is filled up with 0 in weights, and rows may
  * have anything there. */
 uint64_t igemm_words(IgemmKind kind, uint64_t depth);
+
+/* Whether a product of so many rows by these weights, with the call's threads, is cut otherwise by
+ * that way than by the rule. */
+bool igemm_has_way(const KernelCall *call, const IgemmWeights *weights, uint64_t rows,
+                   IsaLevel level);
 
 /* How they are packed, for any level; those of igemm_channels, element (t, n) of which is
  * data[n * taps + t]. */
@@ -180,6 +196,7 @@ typedef struct Igemm {
     const IgemmScale *scale;  /* of bytes */
     bool is_signed;           /* rows are int8, where that is for who reads them to know */
     const IgemmLines *lines;  /* by channel: how outputs lie in lines; NULL: anyhow */
+    IgemmWay way;             /* that the weights are packed for; of igemm_run alone */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* igemm.h: every instruction set the machine has against sums in double, at sizes around those of
  * tiles, panels, blocks and pieces, rows anywhere in memory, with all that may follow; the same bits
- * for any number of threads. */
+ * for any number of threads and any way to cut the product. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,10 +110,11 @@ static void given_make(Given *given, const Case *c) {
         at[i] = data + random_below((uint32_t)pool) * depth;
     given->pixels.places = (Places){at, c->taps};
     given->weights =
-        (IgemmWeights){IGEMM_FLOAT, random_floats(arena, c->taps * c->depth * c->columns),
-                       c->taps,     c->depth,
-                       c->columns,  c->depth * c->columns,
-                       c->columns,  1};
+        (IgemmWeights){IGEMM_FLOAT,  random_floats(arena, c->taps * c->depth * c->columns),
+                       c->taps,      c->depth,
+                       c->columns,   c->depth * c->columns,
+                       c->columns,   1,
+                       IGEMM_BY_RULE};
     given->epilogue = (Epilogue){.activation = c->activation, .p = -0.5f, .q = 0.75f};
     if (c->bias) given->epilogue.bias = random_floats(arena, c->columns);
     if (c->residual) given->epilogue.residual = random_floats(arena, c->rows * c->columns);
@@ -165,14 +166,16 @@ static void run_case(const Case *c, IsaLevel level) {
     arena_init(&arena, &trap);
     Given given = {.arena = &arena};
     given_make(&given, c);
-    char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, level) + 64);
-    packed += 64 - (uintptr_t)packed % 64;
-    igemm_pack(packed, &given.weights, level);
-    given.g.weights = c->by_channel ? given.weights.data : packed;
     void *first = NULL;
-    for (unsigned threads = 1; threads <= 3; threads += 2) {
+    const IgemmWay other = (IgemmWay)(1 + random_below(IGEMM_WAY_COUNT - 1));
+    for (int i = 0; i < (c->by_channel ? 2 : 3); i++) { /* by the rule, and in another way */
         KernelCall call = {.scratch = &arena, .err = &err};
-        call.workers = workers_new(&arena, threads);
+        call.workers = workers_new(&arena, i ? 3 : 1);
+        given.weights.way = given.g.way = i < 2 ? IGEMM_BY_RULE : other;
+        char *packed = arena_alloc(&arena, igemm_packed_size(&given.weights, level) + 64);
+        packed += 64 - (uintptr_t)packed % 64;
+        igemm_pack(packed, &given.weights, level);
+        given.g.weights = c->by_channel ? given.weights.data : packed;
         memset(given.g.y, 0, c->rows * c->columns * sizeof(float));
         ((float *)given.g.y)[c->rows * c->columns] = 17;
         assert_true(c->by_channel ? igemm_channels(&call, &given.g, level)
@@ -272,8 +275,9 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
         at[i] = each == 4 ? (void *)(quads + place) : (void *)(pairs + place);
     }
     const Places places = {(const float *const *)at, c->taps};
-    const IgemmWeights weights = {
-        kind, w, c->taps, c->depth, c->columns, c->depth * c->columns, c->columns, 1};
+    const IgemmWeights weights = {kind,       w,          c->taps,
+                                  c->depth,   c->columns, c->depth * c->columns,
+                                  c->columns, 1,          (IgemmWay)random_below(IGEMM_WAY_COUNT)};
     char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
     packed += 64 - (uintptr_t)packed % 64;
     igemm_pack(packed, &weights, level);
@@ -295,8 +299,8 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
     y[c->rows * c->columns * element] = 17;
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {kind,   c->rows, c->taps,    words,   c->columns, find,  &places,
-                     packed, y,       c->columns, &bounds, &scale,     false, NULL};
+    const Igemm g = {kind, c->rows,    c->taps, words,  c->columns, find, &places,    packed,
+                     y,    c->columns, &bounds, &scale, false,      NULL, weights.way};
     assert_true(igemm_run(&call, &g, level));
     assert_int_equal(y[c->rows * c->columns * element], 17);
     for (uint64_t r = 0; r < c->rows; r++)
@@ -358,7 +362,7 @@ static void run_nan(IsaLevel level) {
     const float x[] = {NAN, -0.0f}, w = 1;
     const float *at[] = {&x[0], &x[1]};
     const Places places = {at, 1};
-    const IgemmWeights weights = {IGEMM_FLOAT, &w, 1, 1, 1, 1, 1, 1};
+    const IgemmWeights weights = {IGEMM_FLOAT, &w, 1, 1, 1, 1, 1, 1, IGEMM_BY_RULE};
     const Epilogue relu = {.activation = ACTIVATION_RELU};
     MemTrap trap;
     Arena arena;
@@ -370,8 +374,8 @@ static void run_nan(IsaLevel level) {
     igemm_pack(packed, &weights, level);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {IGEMM_FLOAT, 2, 1, 1,     1,    find,  &places,
-                     packed,      y, 1, &relu, NULL, false, NULL};
+    const Igemm g = {IGEMM_FLOAT, 2, 1,     1,    1,     find, &places,      packed,
+                     y,           1, &relu, NULL, false, NULL, IGEMM_BY_RULE};
     assert_true(igemm_run(&call, &g, level));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);

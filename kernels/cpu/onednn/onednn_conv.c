@@ -226,7 +226,7 @@ static KernelReady make_conv(KernelCall *call) {
     return make(call, false);
 }
 
-const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_conv = {make_conv, onednn_chain_release, ONEDNN_CHOICES};
 
 static KernelReady make_fused_conv(KernelCall *call) {
     const WindowAttrs *attrs = call->attrs;
@@ -238,7 +238,8 @@ static KernelReady make_fused_conv(KernelCall *call) {
     return ready;
 }
 
-const KernelPrepare kernel_prepare_onednn_fused_conv = {make_fused_conv, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_fused_conv = {make_fused_conv, onednn_chain_release,
+                                                        ONEDNN_CHOICES};
 
 bool kernel_onednn_conv(KernelCall *call) {
     OnednnConv *conv = call->prepared;

@@ -244,8 +244,10 @@ static KernelReady make_qlinear_conv(KernelCall *call) {
     return make(call, &qlinear_conv_operands);
 }
 
-const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chain_release};
-const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_conv_integer = {make_conv_integer, onednn_chain_release,
+                                                          ONEDNN_CHOICES};
+const KernelPrepare kernel_prepare_onednn_qlinear_conv = {make_qlinear_conv, onednn_chain_release,
+                                                          ONEDNN_CHOICES};
 
 /* ---- running --------------------------------------------------------------------------------- */
 

@@ -173,7 +173,8 @@ static KernelReady make_matmul(KernelCall *call) {
     return make(call, &p);
 }
 
-const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_matmul = {make_matmul, onednn_chain_release,
+                                                    ONEDNN_CHOICES};
 
 bool kernel_onednn_matmul(KernelCall *call) {
     return run(call, NULL, workspace(call));
@@ -211,7 +212,7 @@ static KernelReady make_gemm(KernelCall *call) {
     return make(call, &p);
 }
 
-const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_gemm = {make_gemm, onednn_chain_release, ONEDNN_CHOICES};
 
 bool kernel_onednn_gemm(KernelCall *call) {
     OnednnMatmul *mm = call->prepared;
@@ -274,7 +275,8 @@ static KernelReady make_fused_matmul(KernelCall *call) {
     return ready;
 }
 
-const KernelPrepare kernel_prepare_onednn_fused_matmul = {make_fused_matmul, onednn_chain_release};
+const KernelPrepare kernel_prepare_onednn_fused_matmul = {make_fused_matmul, onednn_chain_release,
+                                                          ONEDNN_CHOICES};
 
 bool kernel_onednn_fused_matmul(KernelCall *call) {
     OnednnMatmul *mm = call->prepared;

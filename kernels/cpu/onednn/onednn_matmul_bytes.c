@@ -155,9 +155,9 @@ static KernelReady make_qlinear_matmul(KernelCall *call) {
 }
 
 const KernelPrepare kernel_prepare_onednn_matmul_integer = {make_matmul_integer,
-                                                            onednn_chain_release};
+                                                            onednn_chain_release, ONEDNN_CHOICES};
 const KernelPrepare kernel_prepare_onednn_qlinear_matmul = {make_qlinear_matmul,
-                                                            onednn_chain_release};
+                                                            onednn_chain_release, ONEDNN_CHOICES};
 
 /* ---- running --------------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@ static bool refuse(KernelCall *call) {
 }
 
 #define ABSENT(name)                                                                               \
-    const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL};                            \
+    const KernelPrepare kernel_prepare_onednn_##name = {decline, NULL, 0};                         \
     bool kernel_onednn_##name(KernelCall *call) {                                                  \
         return refuse(call);                                                                       \
     }

@@ -79,8 +79,8 @@ static bool may_be_native(const OnednnWork *work) {
 }
 
 const Onednn *onednn_for(const KernelCall *call, const OnednnWork *work) {
-    if (!onednn_allowed(call, work->family, work->dtype) || !preferred(call, work) ||
-        !may_be_native(work))
+    if (!onednn_allowed(call, work->family, work->dtype) ||
+        preferred(call, work) == (call->choice > 0) || !may_be_native(work))
         return NULL;
     const Onednn *lib = onednn_get();
     if (!lib || (is_bytes(work->family) && !lib->bytes)) return NULL;

@@ -37,21 +37,23 @@ static KernelReady make_product(KernelCall *call) {
 }
 
 static KernelReady make_matmul(KernelCall *call) {
-    packed_product_make(call, false);
+    if (!packed_product_make(call, false)) return KERNEL_DECLINED;
     take_stored(call);
     return KERNEL_READY;
 }
 
 static KernelReady make_fused_matmul(KernelCall *call) {
     const GemmAttrs *attrs = call->attrs;
-    if (!attrs->trans_a) packed_product_make(call, attrs->trans_b != 0);
+    const bool is_made =
+        attrs->trans_a ? !call->choice : packed_product_make(call, attrs->trans_b != 0);
+    if (!is_made) return KERNEL_DECLINED;
     take_stored(call);
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_product = {make_product, NULL};
-const KernelPrepare kernel_prepare_matmul = {make_matmul, NULL};
-const KernelPrepare kernel_prepare_fused_matmul = {make_fused_matmul, NULL};
+const KernelPrepare kernel_prepare_product = {make_product, NULL, 0};
+const KernelPrepare kernel_prepare_matmul = {make_matmul, NULL, PACKED_PRODUCT_CHOICES};
+const KernelPrepare kernel_prepare_fused_matmul = {make_fused_matmul, NULL, PACKED_PRODUCT_CHOICES};
 
 bool kernel_matmul(KernelCall *call) {
     KernelTensor *y = &call->outputs[0];

@@ -9,15 +9,24 @@
 
 typedef struct PackedProduct {
     IsaLevel level;
+    IgemmWay way;
     uint64_t k, n;
     bool transposed;     /* the matrix is [n, k] */
     const void *weights; /* NULL: it is not packed */
 } PackedProduct;
 
+/* KernelCall.choice of such rows: not to pack it where it would be; to pack it where it would not be;
+ * and to, and multiply in another way of igemm.h. */
+enum {
+    PACKED_PRODUCT_PLAIN = 1,
+    PACKED_PRODUCT_PACKED,
+    PACKED_PRODUCT_CHOICES = PACKED_PRODUCT_PACKED + IGEMM_WAY_COUNT - 1
+};
+
 /* For `make` of rows whose operand 1 is the matrix: packs it where that is worth it and sets
  * call->prepared, which is a PackedProduct or NULL. Not in faithful plans, whose sums are made in
- * another order. */
-void packed_product_make(KernelCall *call, bool transposed);
+ * another order. False where the call's choice is none: the row is to decline. */
+bool packed_product_make(KernelCall *call, bool transposed);
 
 /* y[rows, n] = act(a[rows, k] * B + bias + residual). False with the error set. */
 bool packed_product_run(KernelCall *call, const PackedProduct *product, const float *a,

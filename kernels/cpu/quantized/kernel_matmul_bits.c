@@ -178,8 +178,8 @@ static KernelReady make_microsoft(KernelCall *call) {
     return make(call, &places);
 }
 
-const KernelPrepare kernel_prepare_matmul_bits = {make_fused, NULL};
-const KernelPrepare kernel_prepare_matmul_nbits = {make_microsoft, NULL};
+const KernelPrepare kernel_prepare_matmul_bits = {make_fused, NULL, 0};
+const KernelPrepare kernel_prepare_matmul_nbits = {make_microsoft, NULL, 0};
 
 /* ---- running --------------------------------------------------------------------------------- */
 

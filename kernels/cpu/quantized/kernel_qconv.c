@@ -20,6 +20,7 @@ typedef struct QConv {
     bool last, by_channel, by_row;
     IsaLevel level;
     IgemmKind kind;
+    IgemmWay way;                       /* the call's choice, where that is one */
     uint64_t images, channels, filters; /* channels and filters of a group */
     uint64_t depth;                     /* elements of a row: channels, filled up to words */
     WeightLayout layout;
@@ -29,16 +30,22 @@ typedef struct QConv {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Rows of taps are one tap whose channels are those of all its pixels, in this order. */
-static WeightLayout layout_of(const QConv *conv) {
+static IgemmWeights weights_of(const QConv *conv) {
     const uint64_t taps = conv->window.taps, channels = conv->channels;
     const uint64_t across = conv->by_row ? (uint64_t)conv->axes[conv->window.rank - 1].taps : 1;
-    const IgemmWeights weights = {.kind = conv->kind,
-                                  .taps = taps / across,
-                                  .depth = channels * across,
-                                  .columns = conv->filters,
-                                  .tap = across,
-                                  .row = taps,
-                                  .column = channels * taps};
+    return (IgemmWeights){.kind = conv->kind,
+                          .taps = taps / across,
+                          .depth = channels * across,
+                          .columns = conv->filters,
+                          .tap = across,
+                          .row = taps,
+                          .column = channels * taps,
+                          .way = conv->way};
+}
+
+static WeightLayout layout_of(const QConv *conv) {
+    const uint64_t taps = conv->window.taps, channels = conv->channels;
+    const IgemmWeights weights = weights_of(conv);
     WeightLayout layout = igemm_layout(&weights, conv->level);
     layout.has_sums = 1;
     layout.groups = conv->window.groups;
@@ -121,6 +128,7 @@ static bool conv_make(KernelCall *call, QConv *conv) {
                    across->dilation == 1;
     const uint64_t each = sizeof(uint32_t) / byte_rows_element(conv->kind);
     conv->depth = igemm_words(conv->kind, conv->channels) * each;
+    conv->way = (IgemmWay)call->choice;
     if (!conv->by_channel) conv->layout = layout_of(conv);
     return true;
 }
@@ -131,13 +139,18 @@ static KernelReady make_q_conv(KernelCall *call) {
     call->prepared = conv;
     if (!conv_make(call, conv)) return KERNEL_FAILED;
     conv->window.axes = conv->axes;
+    const IgemmWeights weights = weights_of(conv);
+    if (call->choice &&
+        (conv->by_channel ||
+         !igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level)))
+        return KERNEL_DECLINED;
     if (kernel_is_constant(call, 1) && call->inputs[1].count)
         conv->weights = share_weights(call, conv);
     if (conv->weights) kernel_set_unread(call, 1);
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_q_conv = {make_q_conv, NULL};
+const KernelPrepare kernel_prepare_q_conv = {make_q_conv, NULL, IGEMM_WAY_COUNT - 1};
 
 /* ---- channel by channel ---------------------------------------------------------------------- */
 
@@ -290,6 +303,7 @@ static bool run_conv(KernelCall *call, const QConv *conv, const ConvData *data) 
         return false;
     sum.z = data->z;
     const Igemm product = {.kind = conv->kind,
+                           .way = conv->way,
                            .rows = conv->images * conv->window.out,
                            .columns = conv->filters,
                            .weights = weights,

@@ -231,7 +231,7 @@ static KernelReady make_q_transposed(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_q_conv_transpose = {make_q_transposed, NULL};
+const KernelPrepare kernel_prepare_q_conv_transpose = {make_q_transposed, NULL, 0};
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 

@@ -13,19 +13,25 @@ enum { A_ZERO = 2 };
 typedef struct QMatMul {
     IsaLevel level;
     IgemmKind kind;
+    IgemmWay way; /* the call's choice */
     uint64_t k, n;
     bool transposed;
     WeightLayout layout;
     const void *weights; /* packed, and behind them the sums of columns; NULL: in every run */
 } QMatMul;
 
+static IgemmWeights weights_of(const QMatMul *m) {
+    return (IgemmWeights){.kind = m->kind,
+                          .taps = 1,
+                          .depth = m->k,
+                          .columns = m->n,
+                          .row = m->transposed ? 1 : m->n,
+                          .column = m->transposed ? m->k : 1,
+                          .way = m->way};
+}
+
 static WeightLayout layout_of(const QMatMul *m) {
-    const IgemmWeights weights = {.kind = m->kind,
-                                  .taps = 1,
-                                  .depth = m->k,
-                                  .columns = m->n,
-                                  .row = m->transposed ? 1 : m->n,
-                                  .column = m->transposed ? m->k : 1};
+    const IgemmWeights weights = weights_of(m);
     WeightLayout layout = igemm_layout(&weights, m->level);
     layout.has_sums = 1;
     return layout;
@@ -50,6 +56,11 @@ static KernelReady make_q_matmul(KernelCall *call) {
     m->n = (uint64_t)b->dims[b->rank - (m->transposed ? 2 : 1)];
     m->level = kernel_isa(call);
     m->kind = igemm_bytes_kind(m->level);
+    m->way = (IgemmWay)call->choice;
+    const IgemmWeights weights = weights_of(m);
+    if (m->way &&
+        (!m->n || !igemm_has_way(call, &weights, call->outputs[0].count / m->n, m->level)))
+        return KERNEL_DECLINED;
     m->layout = layout_of(m);
     if (kernel_is_constant(call, 1) && b->count && b->rank == 2)
         m->weights = kernel_weights(call, 1, &m->layout);
@@ -57,7 +68,7 @@ static KernelReady make_q_matmul(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_q_matmul = {make_q_matmul, NULL};
+const KernelPrepare kernel_prepare_q_matmul = {make_q_matmul, NULL, IGEMM_WAY_COUNT - 1};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -86,6 +97,7 @@ static bool run_batch(KernelCall *call, const QMatMul *m, uint64_t rows, const B
     if (!byte_scale_make(call, sums, byte_rows_zero(bytes), m->n, &scale)) return false;
     const Rows source = {batch->rows, bytes->padded * byte_rows_element(m->kind)};
     const Igemm product = {.kind = m->kind,
+                           .way = m->way,
                            .rows = rows,
                            .taps = 1,
                            .depth = igemm_words(m->kind, m->k),

@@ -211,6 +211,7 @@ static void run_conv(const Shape *s, bool last) {
     set_ints(&c, "strides", s->strides, s->spatial);
     set_ints(&c, "pads", s->pads, 2 * s->spatial);
     case_int(&c, "group", s->groups);
+    case_choose(&c, (uint64_t)random_below(1 << 16));
     if (!case_run(&c)) fail_msg("%s", c.err.what);
     const int64_t wide = s->spatial > 1 ? s->out[1] : 1;
     for (int64_t i = 0; i < s->images * filters * s->out[0] * wide; i++) {
@@ -257,6 +258,7 @@ static void test_matrices(void **unused) {
         case_out(&c, numbers.y, 3, CASE_DIMS(b, m, n));
         c.call.constant = constant;
         if (transposed) case_int(&c, "transB", 1);
+        case_choose(&c, (uint64_t)random_below(1 << 16));
         if (!case_run(&c)) fail_msg("%s", c.err.what);
         for (int64_t at_y = 0; at_y < b * m * n; at_y++) {
             const int64_t column = at_y % n, row = at_y / n;

@@ -537,7 +537,7 @@ static KernelReady make_recurrent(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_recurrent = {make_recurrent, NULL};
+const KernelPrepare kernel_prepare_recurrent = {make_recurrent, NULL, 0};
 
 bool kernel_rnn(KernelCall *call) {
     return recurrent(call, RECURRENT_RNN);

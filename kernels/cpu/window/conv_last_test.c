@@ -115,6 +115,16 @@ static void compare(const Shape *s, const KernelTensor *second, const KernelTens
     free(turned);
 }
 
+/* For those that go another way than by their rule: how many went each. */
+enum { CHOICES_MOST = 16 };
+static unsigned chosen[CHOICES_MOST];
+static Workers *workers;
+
+static void choose(Run *run) {
+    run->c.call.workers = workers;
+    if (random_below(4)) case_choose(&run->c, (uint64_t)random_below(1 << 16));
+}
+
 static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
     const int64_t channels = s->groups * s->channels, filters = s->groups * s->filters;
     int64_t out[2], pixels = 1, results = 1;
@@ -148,7 +158,9 @@ static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
     set_window(&run->c, s);
     case_int(&run->c, "group", s->groups);
     if (s->relu) case_text(&run->c, "activation", "Relu");
+    if (last) choose(run);
     if (!case_run(&run->c)) fail_msg("%s", run->c.err.what);
+    chosen[run->c.call.choice]++;
 }
 
 /* Both operators on the same random data; `strange` is one of its elements where it is not 0. */
@@ -206,10 +218,10 @@ static void test_depthwise(void **unused) {
 static void test_tiles(void **unused) {
     static const float strange[] = {NAN, INFINITY, -INFINITY, 3e38F, 1e9F};
     (void)unused;
-    for (int i = 0; i < 75; i++) {
+    for (int i = 0; i < 480; i++) {
         Shape s = {.spatial = 2, .images = 1 + random_below(2), .groups = 1, .constant = true};
-        s.channels = 32 + random_below(40);
-        s.filters = 32 + random_below(100);
+        s.channels = (i % 2 ? 1 : 32) + random_below(40); /* few: by choice alone */
+        s.filters = (i % 2 ? 1 : 32) + random_below(100);
         for (uint32_t k = 0; k < 2; k++) {
             s.taps[k] = 3;
             s.strides[k] = s.dilations[k] = 1;
@@ -220,7 +232,19 @@ static void test_tiles(void **unused) {
         s.bias = random_below(2);
         s.residual = random_below(2);
         s.relu = random_below(2);
-        compare_convs(&s, 1e-6f * (float)(s.channels * 9 + 4), i % 2 ? strange[i / 2 % 5] : 0);
+        const bool is_strange = i % 4 == 0;
+        compare_convs(&s, 1e-6f * (float)(s.channels * 9 + 4), is_strange ? strange[i / 4 % 5] : 0);
+    }
+}
+
+/* All ways were gone, behind the tests above. */
+static void test_choices(void **unused) {
+    size_t count;
+    const KernelRow *row = kernel_find("demi.fused", "ConvLast", 1, &count);
+    (void)unused;
+    assert_true(row->prepare->choices < CHOICES_MOST);
+    for (uint32_t i = 0; i <= row->prepare->choices; i++) {
+        if (chosen[i] < 5) fail_msg("choice %u was taken %u times", i, chosen[i]);
     }
 }
 
@@ -286,7 +310,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_pools),        cmocka_unit_test(test_depthwise),
-        cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_rank),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    MemTrap trap;
+    Arena arena;
+    if (setjmp(trap.env)) return 1;
+    arena_init(&arena, &trap);
+    workers = workers_new(&arena, 2);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_free(&arena);
+    return failed;
 }

@@ -100,7 +100,7 @@ static KernelReady make_conv(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_conv = {make_conv, NULL};
+const KernelPrepare kernel_prepare_conv = {make_conv, NULL, 0};
 
 bool kernel_conv(KernelCall *call) {
     return conv_run(call, NULL);

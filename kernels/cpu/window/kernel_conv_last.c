@@ -22,6 +22,8 @@ typedef struct ConvLast {
     bool by_channel; /* depthwise, a filter a channel */
     bool by_row;     /* rows of taps are one tap */
     IsaLevel level;
+    IgemmWay way;
+    WinogradBlocks blocks;
     uint64_t images, channels, filters; /* channels and filters of a group */
     WeightLayout layout;
     const void *tiles;   /* weights for winograd.h, or NULL */
@@ -32,18 +34,23 @@ typedef struct ConvLast {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+static IgemmWeights weights_of(const ConvLast *conv) {
+    const uint64_t taps = conv->window.taps;
+    return (IgemmWeights){.taps = taps,
+                          .depth = conv->channels,
+                          .columns = conv->filters,
+                          .tap = 1,
+                          .row = taps,
+                          .column = conv->channels * taps,
+                          .way = conv->way};
+}
+
 static WeightLayout layout_of(const ConvLast *conv) {
-    const uint64_t taps = conv->window.taps, filter = conv->channels * taps;
-    if (conv->by_channel) return igemm_channels_layout(taps, conv->window.groups);
-    const IgemmWeights weights = {.taps = taps,
-                                  .depth = conv->channels,
-                                  .columns = conv->filters,
-                                  .tap = 1,
-                                  .row = taps,
-                                  .column = filter};
+    if (conv->by_channel) return igemm_channels_layout(conv->window.taps, conv->window.groups);
+    const IgemmWeights weights = weights_of(conv);
     WeightLayout layout = igemm_layout(&weights, conv->level);
     layout.groups = conv->window.groups;
-    layout.group = conv->filters * filter;
+    layout.group = conv->filters * weights.column;
     return layout;
 }
 
@@ -51,10 +58,36 @@ static WinogradWeights tile_weights(const ConvLast *conv) {
     return (WinogradWeights){conv->channels, conv->filters, conv->level};
 }
 
+/* What the call may choose: tiles, in blocks of three sizes, or taps, by the rule or another way of
+ * igemm.h. */
+enum {
+    CHOICE_TILES = 1,
+    CHOICE_TAPS = CHOICE_TILES + WINOGRAD_LARGE + 1,
+    CHOICE_COUNT = CHOICE_TAPS + IGEMM_WAY_COUNT - 1
+};
+
+static bool ruled_by_tiles(const KernelCall *call, const ConvLast *conv) {
+    return kernel_is_constant(call, 1) && call->inputs[1].count &&
+           winograd_takes(&conv->window, conv->images, conv->channels, conv->filters);
+}
+
+/* False where the choice can't be, or would be what the rule does. */
+static bool takes_choice(const KernelCall *call, const ConvLast *conv) {
+    const bool by_rule = ruled_by_tiles(call, conv);
+    const IgemmWeights weights = weights_of(conv);
+    if (!call->choice) return true;
+    if (conv->by_channel || !kernel_is_constant(call, 1) || !call->inputs[1].count) return false;
+    if (call->choice < CHOICE_TAPS)
+        return (call->choice > CHOICE_TILES || !by_rule) &&
+               winograd_can(&conv->window, conv->channels, conv->filters);
+    if (call->choice == CHOICE_TAPS) return by_rule;
+    return igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level);
+}
+
 /* The constant weights, packed for what is fastest. Where that is tiles, plans that are made with
  * packed weights have both; others pack those that are rarely used when they are. */
 static void share_weights(KernelCall *call, ConvLast *conv) {
-    if (winograd_takes(&conv->window, conv->images, conv->channels, conv->filters)) {
+    if (call->choice ? call->choice < CHOICE_TAPS : ruled_by_tiles(call, conv)) {
         const WinogradWeights weights = tile_weights(conv);
         const WeightLayout layout = winograd_layout(&weights);
         conv->tiles = kernel_weights(call, 1, &layout);
@@ -92,6 +125,10 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
     conv->filters = (uint64_t)w->dims[0] / window->groups;
     conv->by_channel = window->groups > 1 && conv->channels == 1 && conv->filters == 1;
     conv->by_row = takes_rows(conv);
+    if (call->choice > CHOICE_TAPS)
+        conv->way = (IgemmWay)(call->choice - CHOICE_TAPS);
+    else if (call->choice)
+        conv->blocks = (WinogradBlocks)(call->choice - CHOICE_TILES);
     conv->layout = layout_of(conv);
     return true;
 }
@@ -101,6 +138,7 @@ static KernelReady make_conv_last(KernelCall *call) {
     if (!conv) return KERNEL_DECLINED;
     call->prepared = conv;
     if (!conv_make(call, conv)) return KERNEL_FAILED;
+    if (!takes_choice(call, conv)) return KERNEL_DECLINED;
     const WindowAxis *x = &conv->axes[conv->window.rank - 1];
     const uint64_t pixel = conv->channels * conv->window.groups;
     const uint64_t zeros = conv->by_row ? pixel * (uint64_t)x->taps : pixel;
@@ -110,7 +148,7 @@ static KernelReady make_conv_last(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_conv_last = {make_conv_last, NULL};
+const KernelPrepare kernel_prepare_conv_last = {make_conv_last, NULL, CHOICE_COUNT};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -181,7 +219,8 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
         if (!pixels.x) return false;
     }
     Epilogue epilogue = conv->epilogue;
-    Igemm product = {.rows = conv->images * conv->window.out,
+    Igemm product = {.way = conv->way,
+                     .rows = conv->images * conv->window.out,
                      .taps = pixels.window->taps,
                      .depth = conv->channels * (conv->window.taps / pixels.window->taps),
                      .columns = conv->by_channel ? conv->window.groups : conv->filters,
@@ -205,6 +244,7 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
 
 static WinogradEnd run_tiles(KernelCall *call, const ConvLast *conv) {
     const Winograd job = {.weights = tile_weights(conv),
+                          .blocks = conv->blocks,
                           .window = &conv->window,
                           .images = conv->images,
                           .packed = conv->tiles,

@@ -15,7 +15,8 @@
 
 enum { INPUT_X, INPUT_W, INPUT_B, INPUT_V, INPUT_C, INPUT_U, INPUT_D, INPUT_Z };
 
-enum { BAND_BYTES = 384 << 10 }; /* of a band's rows: in the second-level cache with all else */
+/* Of a band's rows: in the second-level cache with all else. The call may choose others. */
+enum { BAND_BYTES = 384 << 10, CHOICE_SMALL = 1, CHOICE_LARGE, CHOICE_COUNT = CHOICE_LARGE };
 
 /* A product of each pixel's channels. */
 typedef struct Product {
@@ -30,6 +31,7 @@ typedef struct SeparableConv {
     Window window; /* of the convolution by channel */
     WindowAxis axes[CONV_LAST_RANK];
     IsaLevel level;
+    uint64_t band_bytes;       /* most of a band's rows, if it is more than one */
     uint64_t images, channels; /* channels: of the convolution */
     Product before, behind;
     WeightLayout layout;
@@ -104,6 +106,9 @@ static bool conv_make(KernelCall *call, SeparableConv *conv) {
         return false;
     memcpy(conv->axes, conv->window.axes, sizeof conv->axes);
     conv->level = kernel_isa(call);
+    conv->band_bytes = call->choice == CHOICE_SMALL   ? BAND_BYTES / 3
+                       : call->choice == CHOICE_LARGE ? 3 * BAND_BYTES
+                                                      : BAND_BYTES;
     conv->images = (uint64_t)x->dims[0];
     conv->channels = (uint64_t)w->dims[0];
     conv->before.layout = product_layout(conv, &conv->before);
@@ -133,7 +138,7 @@ static KernelReady make_separable_conv(KernelCall *call) {
     return KERNEL_READY;
 }
 
-const KernelPrepare kernel_prepare_separable_conv = {make_separable_conv, NULL};
+const KernelPrepare kernel_prepare_separable_conv = {make_separable_conv, NULL, CHOICE_COUNT};
 
 /* ---- bands ----------------------------------------------------------------------------------- */
 
@@ -318,7 +323,7 @@ static bool run(KernelCall *call, Job *job) {
     for (uint64_t band = 2; band <= (uint64_t)conv->axes[0].out; band++) {
         const Job smaller = *job;
         size_band(job, band);
-        if ((job->seen + job->mixed) * sizeof(float) <= BAND_BYTES) continue;
+        if ((job->seen + job->mixed) * sizeof(float) <= conv->band_bytes) continue;
         *job = smaller;
         break;
     }

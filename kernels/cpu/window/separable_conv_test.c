@@ -173,6 +173,7 @@ static void compare(const Shape *s, const Dims *d, const Data *data, Workers *wo
     begin_whole(&whole, s, d, data);
     whole.call.workers = workers;
     if (s->constant) whole.call.constant = constants;
+    case_choose(&whole, (uint64_t)below(1 << 16));
     if (!case_run(&whole)) fail_msg("%s", whole.err.what);
     assert_memory_equal(whole.outputs[0].data, have, whole.outputs[0].count * sizeof(float));
     case_end(&whole);

@@ -38,9 +38,9 @@ static uint64_t tiles_along(const WindowAxis *axis) {
     return ((uint64_t)axis->out + STEP - 1) / STEP;
 }
 
-bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters) {
-    if (window->rank != 2 || window->groups != 1 || channels < LEAST_CHANNELS ||
-        filters < LEAST_CHANNELS || channels > MOST_CHANNELS)
+bool winograd_can(const Window *window, uint64_t channels, uint64_t filters) {
+    if (window->rank != 2 || window->groups != 1 || !channels || !filters ||
+        channels > MOST_CHANNELS)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
         const WindowAxis *axis = &window->axes[i];
@@ -48,6 +48,13 @@ bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, ui
             axis->begin >= TAPS || axis->end >= TAPS)
             return false;
     }
+    return true;
+}
+
+bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters) {
+    if (!winograd_can(window, channels, filters) || channels < LEAST_CHANNELS ||
+        filters < LEAST_CHANNELS)
+        return false;
     /* In multiply-adds: of the products, and what turning and reading an element takes. */
     const double TURN = 10, READ = 6, tap = TAPS * TAPS, point = POINTS;
     const double c = (double)channels, k = (double)filters;
@@ -274,6 +281,17 @@ static void run_blocks(const void *data, uint64_t first, uint64_t end, unsigned 
     }
 }
 
+/* Tiles of a block, where there are so many. */
+static uint64_t block_tiles(const Winograd *g) {
+    uint64_t tile = POINTS * (g->weights.channels + g->weights.filters) * sizeof(float);
+    uint64_t bytes = BLOCK_BYTES;
+    if (g->blocks == WINOGRAD_SMALL) bytes /= 2;
+    if (g->blocks == WINOGRAD_LARGE) bytes *= 2;
+    const uint64_t tiles = bytes / tile;
+    if (tiles < LEAST_TILES) return g->blocks == WINOGRAD_LARGE ? 2 * LEAST_TILES : LEAST_TILES;
+    return tiles < MOST_TILES ? tiles : MOST_TILES;
+}
+
 WinogradEnd winograd_run(KernelCall *call, const Winograd *g) {
     const uint64_t channels = g->weights.channels, filters = g->weights.filters;
     atomic_bool unsound;
@@ -289,9 +307,7 @@ WinogradEnd winograd_run(KernelCall *call, const Winograd *g) {
     const double work = (double)job.tiles * POINTS * (double)channels * (double)filters;
     const unsigned threads = kernel_work_threads(call, work / 4, job.tiles);
     const uint64_t share = (job.tiles + threads - 1) / threads;
-    job.block = BLOCK_BYTES / (POINTS * (channels + filters) * sizeof(float));
-    if (job.block < LEAST_TILES) job.block = LEAST_TILES;
-    if (job.block > MOST_TILES) job.block = MOST_TILES;
+    job.block = block_tiles(g);
     const uint64_t blocks = (share + job.block - 1) / job.block; /* of one size, nearly */
     job.block = (share + blocks - 1) / blocks;
     job.in_step = (job.block * channels + LINE - 1) / LINE * LINE + LINE;

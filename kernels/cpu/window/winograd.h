@@ -18,7 +18,10 @@
 #include "weight_layout.h"
 #include "window.h"
 
-/* True where it is the faster way: `window` has channels last, groups of channels and filters. */
+/* True where it can be computed so: `window` has channels last, groups of channels and filters. */
+bool winograd_can(const Window *window, uint64_t channels, uint64_t filters);
+
+/* True where that is likely to be the faster way, too: `window` has channels last, groups of channels and filters. */
 bool winograd_takes(const Window *window, uint64_t images, uint64_t channels, uint64_t filters);
 
 /* Weights (filters, channels, 3, 3), for a level this processor has; or, of the layout alone, any. */
@@ -29,8 +32,12 @@ typedef struct WinogradWeights {
 
 WeightLayout winograd_layout(const WinogradWeights *weights);
 
+/* How many tiles are turned at a time, where a caller knows better than the rule. */
+typedef enum WinogradBlocks { WINOGRAD_BY_RULE, WINOGRAD_SMALL, WINOGRAD_LARGE } WinogradBlocks;
+
 typedef struct Winograd {
     WinogradWeights weights;
+    WinogradBlocks blocks;
     const Window *window;
     uint64_t images;
     const void *packed;    /* by winograd_layout */
