@@ -3,45 +3,12 @@
  * definitions in double, element by element: bytes to the nearest, either where two are as near;
  * random windows, padding, strides, zero points and types; products at every level that this
  * processor has. */
-#include "kernel_case_test.h"
-
-#include <math.h>
-
-static uint32_t state = 5;
-static int64_t random_below(int64_t end) {
-    state = state * 1664525u + 1013904223u;
-    return (int64_t)(((uint64_t)state * (uint64_t)end) >> 32);
-}
+#include "byte_case_test.h"
 
 static const Dtype kinds[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_FLOAT};
 
-static int64_t byte_of(const KernelTensor *t, uint64_t i) {
-    return t->dtype == DTYPE_INT8 ? ((const int8_t *)t->data)[i] : ((const uint8_t *)t->data)[i];
-}
-static void random_bytes(KernelTensor *t) {
-    for (uint64_t i = 0; i < t->count; i++) ((uint8_t *)t->data)[i] = (uint8_t)random_below(256);
-}
-
-/* A zero point of that type, or none of float; its value. */
-static int64_t given_zero(KernelCase *c, Dtype dtype) {
-    const uint8_t byte = (uint8_t)random_below(256);
-    if (dtype == DTYPE_FLOAT) {
-        case_omit(c);
-        return 0;
-    }
-    case_in(c, dtype, 0, NULL, &byte);
-    return dtype == DTYPE_INT8 ? (int8_t)byte : byte;
-}
-
 static void check(const KernelTensor *y, uint64_t i, double v, int64_t zero) {
-    if (y->dtype == DTYPE_FLOAT) {
-        const double got = ((const float *)y->data)[i];
-        if (!(fabs(got - v) <= 1e-5 * fabs(v) + 1e-4)) fail_msg("%g, expected %g", got, v);
-        return;
-    }
-    const double least = y->dtype == DTYPE_INT8 ? -128 : 0, got = (double)byte_of(y, i);
-    const double want = fmin(fmax(v + (double)zero, least), least + 255);
-    if (!(fabs(got - want) <= 0.5005)) fail_msg("%g, expected %g", got, want);
+    check_near(y, i, v, zero, &(Bound){1e-5, 1e-4, 5e-4});
 }
 
 static void set_ints(KernelCase *c, const char *name, const int64_t *items, uint32_t count) {
