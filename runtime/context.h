@@ -58,6 +58,8 @@ static inline DemiStatus context_end(const Err *err, DemiError *error) {
 /* The value as a caller sees it; what points to more than the tensor lies in `arena`. One with room
  * (carry.h) is made plain before. */
 DemiData context_give(Arena *arena, const RtValue *value);
+/* True where elements may point to text that lies with them. */
+bool context_has_text(const RtValue *value);
 /* Whether the model takes the value for that input; else false with the error set. */
 bool context_fits(const DemiPlanIo *io, const DemiData *value, Err *err);
 

@@ -52,3 +52,10 @@ DemiData context_give(Arena *arena, const RtValue *value) {
     given.items = items;
     return given;
 }
+
+bool context_has_text(const RtValue *value) {
+    if (value->state == RT_TENSOR) return value->tensor->tensor.dtype == DTYPE_STRING;
+    for (uint32_t i = 0; value->state == RT_LIST && i < value->list->count; i++)
+        if (context_has_text(&value->list->items[i])) return true;
+    return false;
+}

@@ -365,14 +365,6 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* True where elements may point to text that lies with them. */
-static bool has_text(const RtValue *value) {
-    if (value->state == RT_TENSOR) return value->tensor->tensor.dtype == DTYPE_STRING;
-    for (uint32_t i = 0; value->state == RT_LIST && i < value->list->count; i++)
-        if (has_text(&value->list->items[i])) return true;
-    return false;
-}
-
 static bool bind_inputs(DemiContext *context) {
     const DemiPlan *plan = context->plan;
     const Plan *view = &plan->loaded.plan;
@@ -391,7 +383,7 @@ static bool bind_inputs(DemiContext *context) {
         if (bound.state == RT_UNSET) bound.state = RT_NONE;
         rt_value_set(&context->exec.pool, &context->exec.values[value], bound);
         /* outputs point into it until the next run, though it be set anew before */
-        if (has_text(&bound)) context->used[i] = rt_value_ref(bound);
+        if (context_has_text(&bound)) context->used[i] = rt_value_ref(bound);
     }
     return true;
 }
@@ -424,7 +416,10 @@ static void run(DemiContext *context) {
     if (exec->pool.kept > 2 * exec->pool.peak + (1 << 20)) pool_trim(&exec->pool);
     exec->pool.peak = exec->pool.used;
     if (!bind_inputs(context) || !context_carried_fit(context)) return;
-    exec_memory_begin(exec);
+    if (!exec->again)
+        exec_memory_begin(exec);
+    else if (!exec->again->begin(exec->again->data)) /* values live longer than places are for */
+        return;
     if (exec_graph(exec, 0) && context_carry_on(context)) collect_outputs(context);
 }
 

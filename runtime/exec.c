@@ -110,15 +110,23 @@ static bool run_step(Exec *exec, const LoadedStep *step) {
     return true;
 }
 
+static bool run_again(Exec *exec, const LoadedStep *step) {
+    const ExecAgain *again = exec->again;
+    return !again->before(again->data, step) ||
+           (run_step(exec, step) && again->after(again->data, step));
+}
+
 bool exec_graph(Exec *exec, uint32_t graph) {
     const PlanGraph *plan = &exec->loaded->plan.graphs[graph];
+    const bool again = exec->again && exec->progress.depth == 0;
     if (exec->progress.depth == DEPTH_LIMIT)
         return err_set(exec->err, ERR_MODEL, "graphs are nested more than %d deep", DEPTH_LIMIT);
     exec->progress.depth++;
     bool ok = plan->steps.count || may_go_on(exec);
     if (!plan->steps.count) arena_reset(&exec->scratch);
     for (uint32_t i = 0; ok && i < plan->steps.count; i++) {
-        ok = run_step(exec, &exec->loaded->steps[plan->steps.first + i]);
+        const LoadedStep *step = &exec->loaded->steps[plan->steps.first + i];
+        ok = again ? run_again(exec, step) : run_step(exec, step);
         arena_reset(&exec->scratch);
     }
     exec->progress.depth--;

@@ -164,6 +164,15 @@ typedef struct ExecCarry {
     const bool *lasting; /* [value_count]: it outlives the run, so it has memory of its own */
 } ExecCarry;
 
+/* Who takes part in runs of the main graph (replay.h). False from `begin` and `after`, with the error
+ * set, ends the run. */
+typedef struct ExecAgain {
+    void *data;
+    bool (*begin)(void *data);                          /* inputs are set */
+    bool (*before)(void *data, const LoadedStep *step); /* false: the step is skipped */
+    bool (*after)(void *data, const LoadedStep *step);
+} ExecAgain;
+
 struct Exec {
     const LoadedPlan *loaded;
     RtValue *values; /* [value_count] */
@@ -177,6 +186,7 @@ struct Exec {
     ExecForms forms;
     ExecMemory memory;
     ExecCarry carry;
+    const ExecAgain *again; /* NULL but in such runs */
 };
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
