@@ -51,7 +51,7 @@ typedef struct Try {
 /* Runs a try apart or in place; the bytes of the result go to `result`. */
 static bool run(const Try *t, bool in_place, unsigned char *result) {
     KernelCase c;
-    case_begin(&c, t->row->op, t->row->since);
+    case_begin_in(&c, t->row->domain, t->row->op, t->row->since);
     c.call.row = t->row;
     for (uint32_t i = 0; i < t->count; i++) {
         bool large = i == t->place;

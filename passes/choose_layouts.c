@@ -133,7 +133,7 @@ static void change(Layouts *l, Node *node) {
     const LayoutChange made = {l->fuse, node, inputs, outputs};
     layout_change(&made);
     for (uint32_t i = 0; i < count; i++)
-        if (before[i]) l->last[before[i]->id] = outputs[i];
+        if (before[i] && outputs[i]) l->last[before[i]->id] = outputs[i];
 }
 
 /* A Transpose of the model's that turns what is there already. */
@@ -181,7 +181,8 @@ static void run_graph(Fuse *fuse, Graph *graph) {
         if (layout_is_turn(nodes[i], false)) skip_turn(&l, nodes[i]);
         if (!var || !flow_on_source_side(&l.flow, var)) continue;
         for (uint32_t k = 0; k < nodes[i]->output_count; k++)
-            if (nodes[i]->outputs[k]) made[values++] = nodes[i]->outputs[k];
+            if (nodes[i]->outputs[k] && layout_turns(nodes[i], k))
+                made[values++] = nodes[i]->outputs[k];
         change(&l, nodes[i]);
     }
     for (size_t i = 0; i < values; i++) turn_back(&l, made[i]);

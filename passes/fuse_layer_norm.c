@@ -4,6 +4,9 @@
  *   m = ReduceMean(x)   d = Sub(x, m)   v = ReduceMean(d d)   s = Sqrt(v + epsilon)
  *   Add(Mul(d / s, Scale), Bias)            ->  demi.fused.LayerNormalization(x, , Scale, Bias)
  *   LayerNormalization(Add(p, q), S, B)     ->  demi.fused.LayerNormalization(p, q, S, B)
+ *   RMSNormalization(Add(p, q), S)          ->  demi.fused.LayerNormalization(p, q, S), rms = 1
+ *
+ * and without m, x in the place of d, of root mean squares: rms = 1.
  *
  * d d is Pow(d, 2) or Mul(d, d), d may be computed twice; d / s is Div(d, s), Mul(d, Reciprocal(s))
  * or Mul(d, Div(1, s)); Bias may be absent. The means are over the same last axes (constant ones,
@@ -18,10 +21,11 @@
 
 typedef struct Norm {
     Value *x, *scale, *bias;
-    const Value *difference; /* the one that is divided */
+    Value *difference; /* the one that is divided */
     Node *root;
     int64_t axes; /* how many last ones */
     float epsilon;
+    bool rms; /* nothing is subtracted: the difference is x */
 } Norm;
 
 /* ---- the parts ------------------------------------------------------------------------------- */
@@ -63,7 +67,7 @@ static Value *centred(const Fuse *fuse, const Value *difference, int64_t *axes) 
 }
 
 /* What is squared. */
-static const Value *square_root_of(const Value *square) {
+static Value *square_root_of(const Value *square) {
     const Node *node = square ? square->producer : NULL;
     if (fuse_is(node, "Mul") && node->input_count == 2 &&
         node->inputs[0].value == node->inputs[1].value)
@@ -89,14 +93,19 @@ static bool find_deviation(const Fuse *fuse, const Node *root, Norm *norm) {
     if (!fuse_is(mean, "ReduceMean") || !fuse_input(mean, 0)) return false;
     norm->difference = square_root_of(mean->inputs[0].value);
     norm->x = centred(fuse, norm->difference, &norm->axes);
-    return norm->x && axes_of(fuse, mean) == norm->axes && norm->epsilon >= 0;
+    norm->rms = !norm->x;
+    if (norm->rms) {
+        norm->x = norm->difference;
+        norm->axes = axes_of(fuse, mean);
+    }
+    return norm->x && norm->axes && axes_of(fuse, mean) == norm->axes && norm->epsilon >= 0;
 }
 
 /* True where value is the same difference, perhaps computed a second time. */
 static bool is_difference(const Fuse *fuse, const Value *value, const Norm *norm) {
     int64_t axes = 0;
     if (value == norm->difference) return true;
-    return value && centred(fuse, value, &axes) == norm->x && axes == norm->axes;
+    return value && !norm->rms && centred(fuse, value, &axes) == norm->x && axes == norm->axes;
 }
 
 /* The quotient of the difference and `deviation`; NULL where there is none. */
@@ -147,6 +156,7 @@ static void fuse_parts(Fuse *fuse, Node *sqrt) {
     node_set_input(made, 3, shifted ? bias : NULL);
     node_set_attr_int(made, "axis", -norm.axes);
     node_set_attr_float(made, "epsilon", norm.epsilon);
+    if (norm.rms) node_set_attr_int(made, "rms", 1);
     fuse_replace_root(fuse, made, norm.root);
 }
 
@@ -186,6 +196,7 @@ static void fuse_sum(Fuse *fuse, Node *norm) {
     Node *add = (fused ? !fuse_input(norm, 1) : is_plain(norm)) ? find_sum(norm) : NULL;
     float epsilon;
     if (!add || !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon)) return;
+    const bool rms = fused ? node_attr_int(norm, "rms", 0) : fuse_is(norm, "RMSNormalization");
     Value *sum = add->outputs[0];
     Node *made = fuse_new(fuse, norm, "LayerNormalization", norm, 4);
     node_set_input(made, 0, add->inputs[0].value);
@@ -194,6 +205,7 @@ static void fuse_sum(Fuse *fuse, Node *norm) {
     node_set_input(made, 3, fuse_input(norm, fused ? 3 : 2));
     node_set_attr_int(made, "axis", node_attr_int(norm, "axis", -1));
     node_set_attr_float(made, "epsilon", epsilon);
+    if (rms) node_set_attr_int(made, "rms", 1);
     if (sum->use_count > 1) { /* by others too */
         node_set_output(add, 0, NULL);
         node_resize_outputs(made, 2);
@@ -212,11 +224,12 @@ static void visit_parts(Fuse *fuse, Node *node) {
 
 static void visit_sum(Fuse *fuse, Node *node) {
     bool norm =
-        fuse_is(node, "LayerNormalization") ||
+        fuse_is(node, "LayerNormalization") || fuse_is(node, "RMSNormalization") ||
         (sym_equals(node->domain, FUSED_DOMAIN) && sym_equals(node->op_type, "LayerNormalization"));
     if (!fuse->faithful && norm) fuse_sum(fuse, node);
 }
 
-FUSE_PASS(fuse_layer_norm, "fuse-layer-norm",
-          "recognise layer normalisation in its parts, and fuse the sum before, for plans",
-          visit_parts, visit_sum);
+FUSE_PASS(
+    fuse_layer_norm, "fuse-layer-norm",
+    "recognise layer normalisation and root mean squares in parts, with the sum before, for plans",
+    visit_parts, visit_sum);

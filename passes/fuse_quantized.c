@@ -12,14 +12,16 @@
  *   Q(Resize(DQ(X)))                      ->  demi.fused.QResize, of one axis or two neighbours, by
  *                                             interpolation; nearest elements have moved before
  *   Q(ReduceMean(DQ(X)))                  ->  demi.fused.QMean, also of GlobalAveragePool, ReduceSum
+ *   DQ(Q(X)), what is left               ->  demi.fused.RoundSteps, also of int16 and uint16
  *   Cast(MatMulInteger(A, B, zero)) * scales + bias  ->  demi.fused.QMatMul, whose result is float
+ *   BatchNormalization(Cast(ConvInteger(X, W, zero)) * scales + bias)  ->  demi.fused.QConv, likewise
  *
  * Q is QuantizeLinear and DQ DequantizeLinear, of int8 and uint8; bias, act (Relu, Clip by
  * constants) and, but of QAdd and QMul, Q may be absent: the result is float then. Data and results have one
  * scale and zero point for all, weights a scale for all or for each channel (column). Weights less
  * their zero point are int8: constants that are stored otherwise are stored anew where they fit,
  * others have zero point 0 as they are. A sum has at most DEPTH_MOST products, so that it stays
- * within 32 bits. What Q gives differs by one at most, where rounding decides; faithful plans have
+ * within 32 bits. A normalisation is inference by channel, of constants, as bias is then. What Q gives differs by one at most, where rounding decides; faithful plans have
  * nothing of this.
  */
 #include <math.h>
@@ -403,18 +405,81 @@ static void visit_sum(Fuse *fuse, Node *node) {
 
 /* ---- dynamic quantization -------------------------------------------------------------------- */
 
-/* MatMulInteger's weights, which has no scales: `p->w` says only what they are. */
+/* The weights of MatMulInteger or ConvInteger, which have no scales: `p->w` says only what they are. */
 static bool begin_integer(Node *node, Product *p) {
-    *p = (Product){.op = "QMatMul", .node = node, .root = node};
-    if (!fuse_is(node, "MatMulInteger")) return false;
+    const bool conv = fuse_is(node, "ConvInteger");
+    *p = (Product){.op = "QMatMul", .node = node, .root = node, .conv = conv};
+    if (!conv && !fuse_is(node, "MatMulInteger")) return false;
+    if (conv) p->op = "QConv";
     Value *x = fuse_input(node, 0), *w = fuse_input(node, 1), *zero = fuse_input(node, 3);
-    if (!x || !w || !fuse_takes_bytes(x) || !fuse_takes_bytes(w) || fuse_rank(x) < 2 ||
-        fuse_rank(w) != 2 || (fuse_input(node, 2) && !quantized_is_number(fuse_input(node, 2))))
+    if (!x || !w || !fuse_takes_bytes(x) || !fuse_takes_bytes(w) ||
+        (fuse_input(node, 2) && !quantized_is_number(fuse_input(node, 2))))
+        return false;
+    const int64_t rank = fuse_rank(w);
+    if (conv ? rank < 3 || rank > CONV_RANK_MOST || fuse_rank(x) != rank
+             : rank != 2 || fuse_rank(x) < 2)
         return false;
     p->x = (Quantized){.bytes = x, .zero = fuse_input(node, 2)};
     p->w = (Quantized){.bytes = w, .zero = zero, .dtype = type_dtype(w->type)};
-    p->channels_axis = 1;
-    return has_depth(p);
+    p->channels_axis = conv ? 0 : 1;
+    return fuse_dim(w, p->channels_axis) > 0 && has_depth(p);
+}
+
+/* What a float result is scaled and shifted by; shift may be NULL. */
+typedef struct Scaling {
+    Value *factor, *shift;
+} Scaling;
+
+/* One float a channel from a constant of them, or of one for all, perhaps as a Reshape has them; NULL
+ * where it is none. */
+static float *read_channels(const Fuse *fuse, const Value *value, uint64_t channels) {
+    if (value && fuse_is(value->producer, "Reshape")) value = fuse_input(value->producer, 0);
+    const bool one = value && quantized_is_number(value);
+    const Tensor *tensor = value ? constant_tensor(value, fuse->ctx->scratch) : NULL;
+    if (!tensor || !value_is_constant(value) || !tensor_check(tensor, NULL) || !fuse_takes(value) ||
+        tensor_count(tensor) != (one ? 1 : channels))
+        return NULL;
+    float *items = ARENA_ARRAY(fuse->ctx->scratch, float, channels);
+    if (!tensor_read_floats(tensor, 0, one ? 1 : channels, items, NULL)) return NULL;
+    for (uint64_t c = 1; one && c < channels; c++) items[c] = items[0];
+    return items;
+}
+
+/* The normalisation as y = k x + shift by channel. */
+static bool read_norm(const Fuse *fuse, const Node *norm, uint64_t channels, float *by[2]) {
+    enum { SCALE = 1, BIAS, MEAN, VAR, NORM_OPERANDS };
+    const float *factors[NORM_OPERANDS];
+    float epsilon;
+    if (norm->input_count != NORM_OPERANDS || norm->output_count != 1 || fuse_opset(norm) < 9 ||
+        node_attr_int(norm, "training_mode", 0) != 0 ||
+        !fuse_attr_float(norm, "epsilon", 1e-5f, &epsilon))
+        return false;
+    for (uint32_t i = SCALE; i < NORM_OPERANDS; i++)
+        if (!(factors[i] = read_channels(fuse, fuse_input(norm, i), channels))) return false;
+    for (uint32_t i = 0; i < 2; i++) by[i] = ARENA_ARRAY(fuse->ctx->scratch, float, channels);
+    for (uint64_t c = 0; c < channels; c++) {
+        by[0][c] = factors[SCALE][c] / sqrtf(factors[VAR][c] + epsilon);
+        by[1][c] = factors[BIAS][c] - factors[MEAN][c] * by[0][c];
+        if (!(fabsf(by[0][c]) <= QUANTIZED_MOST && fabsf(by[1][c]) <= QUANTIZED_MOST)) return false;
+    }
+    return true;
+}
+
+/* A normalisation that follows the convolution goes into its factors and shifts. */
+static void take_norm(Fuse *fuse, Product *p, Scaling *to) {
+    Node *norm = fuse_reader(p->root->outputs[0]);
+    const uint64_t channels = (uint64_t)fuse_dim(p->w.bytes, p->channels_axis);
+    float *by[2], *bias = NULL;
+    if (!p->conv || !fuse_is(norm, "BatchNormalization") ||
+        fuse_input(norm, 0) != p->root->outputs[0] || !read_norm(fuse, norm, channels, by))
+        return;
+    if (to->shift && !(bias = read_channels(fuse, to->shift, channels))) return;
+    for (uint64_t c = 0; bias && c < channels; c++) by[1][c] += bias[c] * by[0][c];
+    p->root = norm;
+    const int64_t rank = fuse_rank(p->node->outputs[0]);
+    Value *k = quantized_new_channels(fuse, norm->graph, by[0], &(Channels){channels, rank});
+    to->factor = compute(fuse, norm, "Mul", (Value *const[2]){to->factor, k});
+    to->shift = quantized_new_channels(fuse, norm->graph, by[1], &(Channels){channels, 1});
 }
 
 static void visit_integer(Fuse *fuse, Node *node) {
@@ -426,24 +491,28 @@ static void visit_integer(Fuse *fuse, Node *node) {
         return;
     const Value *sums = cast->outputs[0];
     const int64_t columns = fuse_dim(p.w.bytes, p.channels_axis);
+    const int64_t axis = p.conv ? fuse_rank(p.w.bytes) - 1 : 1;
     Node *product = fuse_reader(sums);
-    Value *factor = fuse_is(product, "Mul") ? fuse_other(product, sums) : NULL;
-    if (!factor || !is_channels(factor, sums, 1, columns)) return;
+    Scaling by = {fuse_is(product, "Mul") ? fuse_other(product, sums) : NULL, NULL};
+    if (!by.factor || !is_channels(by.factor, sums, axis, columns)) return;
     if (!make_weights(fuse, &p, channels_of(&p, p.w.zero))) return;
     p.root = product;
     take_bias(&p);
+    by.shift = p.bias;
+    take_norm(fuse, &p, &by);
     if (quantized_find_bounds(fuse, p.root->outputs[0], &p.activation))
         p.root = p.activation.nodes[0];
     Node *made = fuse_new(fuse, p.root, p.op, node, OPERANDS);
+    if (p.conv) node_share_lists(made, node);
     node_set_input(made, DATA, p.x.bytes);
     node_set_input(made, WEIGHTS, p.weights);
     node_set_input(made, DATA_ZERO, p.x.zero);
-    node_set_input(made, FACTOR, factor);
-    node_set_input(made, SHIFT, p.bias);
+    node_set_input(made, FACTOR, by.factor);
+    node_set_input(made, SHIFT, by.shift);
     quantized_set_result(fuse, made, &(QuantizedResult){NULL, &p.activation}, product_places);
     fuse_replace_root(fuse, made, p.root);
 }
 
 FUSE_PASS(fuse_quantized, "fuse-quantized", "compute with quantized values in integers, for plans",
           visit_product, visit_sum, visit_integer, quantized_fuse_mul, quantized_fuse_mean,
-          quantized_fuse_pool, quantized_fuse_resize);
+          quantized_fuse_pool, quantized_fuse_resize, quantized_fuse_round);

@@ -3,6 +3,8 @@
  * which is float where no QuantizeLinear follows. */
 #include "quantized_forms.h"
 
+#include <math.h>
+
 #include "constants.h"
 
 enum { EXACT_COUNT = 1 << 24 };
@@ -66,6 +68,26 @@ void quantized_fuse_mul(Fuse *fuse, Node *node) {
     set_float(fuse, made, MUL_FACTOR, (double)by[0].step * b / (double)to.step);
     quantized_set_result(fuse, made, &(QuantizedResult){&to, &activation}, places);
     fuse_replace_root(fuse, made, root);
+}
+
+/* ---- roundings ------------------------------------------------------------------------------- */
+
+enum { ROUND_STEP = 1, ROUND_LOW, ROUND_HIGH, ROUND_OPERANDS };
+
+/* What no kernel of integers took: bounds less the zero point are whole floats. */
+void quantized_fuse_round(Fuse *fuse, Node *node) {
+    Quantized q;
+    if (!fuse_is(node, "DequantizeLinear") || !quantized_rounding(fuse, node->outputs[0], &q))
+        return;
+    const uint32_t bits = dtype_bits(q.dtype);
+    const bool is_signed = q.dtype == DTYPE_INT8 || q.dtype == DTYPE_INT16;
+    const double least = is_signed ? -ldexp(1, (int)bits - 1) : 0;
+    Node *made = fuse_new(fuse, node, "RoundSteps", q.node, ROUND_OPERANDS);
+    node_set_input(made, 0, fuse_input(q.node, 0));
+    set_float(fuse, made, ROUND_STEP, (double)q.step);
+    set_float(fuse, made, ROUND_LOW, least - q.offset);
+    set_float(fuse, made, ROUND_HIGH, least + ldexp(1, (int)bits) - 1 - q.offset);
+    fuse_replace_root(fuse, made, node);
 }
 
 /* ---- means ----------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "quantized_value.h"
 
 void quantized_fuse_mul(Fuse *fuse, Node *node);    /* Q(act(DQ(A) * DQ(B))), Q(DQ(A) / DQ(B)) */
+void quantized_fuse_round(Fuse *fuse, Node *node);  /* DQ(Q(X)), also of 16 bits */
 void quantized_fuse_mean(Fuse *fuse, Node *node);   /* means and sums of DQ(X), over axes */
 void quantized_fuse_pool(Fuse *fuse, Node *node);   /* Q(AveragePool(DQ(X))) */
 void quantized_fuse_resize(Fuse *fuse, Node *node); /* Q(Resize(DQ(X))) by interpolation */

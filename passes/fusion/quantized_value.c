@@ -40,20 +40,31 @@ static void read_single(const Fuse *fuse, Quantized *found) {
                     found->step <= QUANTIZED_MOST && read_zero(fuse, found->zero, &found->offset);
 }
 
-/* What is left to say of a node whose bytes are set. */
-static bool read_node(const Fuse *fuse, Node *node, Quantized *found) {
+static bool is_narrow(const Value *value) {
+    return fuse_takes_bytes(value);
+}
+
+/* 16 bits, too: no kernel computes with these, but they can be rounded to. */
+static bool is_integer(const Value *value) {
+    const Type *type = value_type(value);
+    if (!type || type->kind != TYPE_TENSOR) return false;
+    return fuse_takes_bytes(value) || type->dtype == DTYPE_INT16 || type->dtype == DTYPE_UINT16;
+}
+
+/* What is left to say of a node whose bytes are set, which `takes` must hold of. */
+static bool read_node(const Fuse *fuse, Node *node, bool (*takes)(const Value *),
+                      Quantized *found) {
     const Attr *axis = node_attr(node, "axis"), *block = node_attr(node, "block_size");
     const Attr *precision = node_attr(node, "precision");
     found->node = node;
     found->scale = fuse_input(node, SCALE);
     found->zero = fuse_input(node, ZERO);
-    if (!found->bytes || !fuse_takes_bytes(found->bytes) || !found->scale ||
-        !is_float(found->scale) || (axis && axis->ref) ||
-        (block && (block->ref || node_attr_int(node, "block_size", 0))) || precision)
+    if (!found->bytes || !takes(found->bytes) || !found->scale || !is_float(found->scale) ||
+        (axis && axis->ref) || (block && (block->ref || node_attr_int(node, "block_size", 0))) ||
+        precision)
         return false;
     found->dtype = type_dtype(found->bytes->type);
-    if (found->zero &&
-        (!fuse_takes_bytes(found->zero) || type_dtype(found->zero->type) != found->dtype))
+    if (found->zero && (!takes(found->zero) || type_dtype(found->zero->type) != found->dtype))
         return false;
     read_single(fuse, found);
     const int64_t rank = fuse_rank(found->bytes);
@@ -62,20 +73,37 @@ static bool read_node(const Fuse *fuse, Node *node, Quantized *found) {
     return true;
 }
 
-bool quantized_source(const Fuse *fuse, const Value *value, Quantized *found) {
+static bool read_source(const Fuse *fuse, const Value *value, bool (*takes)(const Value *),
+                        Quantized *found) {
     *found = (Quantized){0};
     if (!value || !fuse_is(value->producer, "DequantizeLinear") || !is_float(value)) return false;
     found->bytes = fuse_input(value->producer, 0);
-    return read_node(fuse, value->producer, found);
+    return read_node(fuse, value->producer, takes, found);
 }
 
-bool quantized_target(const Fuse *fuse, Node *node, Quantized *found) {
+static bool read_target(const Fuse *fuse, Node *node, bool (*takes)(const Value *),
+                        Quantized *found) {
     *found = (Quantized){0};
     if (!fuse_is(node, "QuantizeLinear")) return false;
     const Value *from = fuse_input(node, 0);
     if (!from || !is_float(from)) return false;
     found->bytes = node->outputs[0];
-    return read_node(fuse, node, found);
+    return read_node(fuse, node, takes, found);
+}
+
+bool quantized_source(const Fuse *fuse, const Value *value, Quantized *found) {
+    return read_source(fuse, value, is_narrow, found);
+}
+
+bool quantized_target(const Fuse *fuse, Node *node, Quantized *found) {
+    return read_target(fuse, node, is_narrow, found);
+}
+
+bool quantized_rounding(const Fuse *fuse, const Value *value, Quantized *found) {
+    Quantized back;
+    return read_source(fuse, value, is_integer, &back) && fuse_reader(back.bytes) &&
+           back.bytes->producer && read_target(fuse, back.bytes->producer, is_integer, found) &&
+           quantized_alike(&back, found);
 }
 
 bool quantized_alike(const Quantized *a, const Quantized *b) {
@@ -96,6 +124,21 @@ Value *quantized_new_float(Fuse *fuse, Graph *graph, float number) {
     Arena *arena = &fuse->ctx->model->arena;
     return new_constant(fuse, graph, type_new_shaped(arena, DTYPE_FLOAT, NULL, 0),
                         tensor_new_raw(arena, DTYPE_FLOAT, NULL, 0, &number, sizeof number));
+}
+
+Value *quantized_new_channels(Fuse *fuse, Graph *graph, const float *items,
+                              const Channels *channels) {
+    Arena *arena = &fuse->ctx->model->arena;
+    const uint32_t rank = (uint32_t)channels->rank, axis = rank > 1;
+    int64_t *dims = ARENA_ARRAY(arena, int64_t, rank);
+    Dim *shape = ARENA_ARRAY(arena, Dim, rank);
+    for (uint32_t i = 0; i < rank; i++) {
+        dims[i] = i == axis ? (int64_t)channels->count : 1;
+        shape[i] = (Dim){.kind = DIM_KNOWN, .size = dims[i]};
+    }
+    return new_constant(
+        fuse, graph, type_new_shaped(arena, DTYPE_FLOAT, shape, rank),
+        tensor_new_raw(arena, DTYPE_FLOAT, dims, rank, items, channels->count * sizeof *items));
 }
 
 Value *quantized_new_byte(Fuse *fuse, Graph *graph, Dtype dtype, int32_t number) {

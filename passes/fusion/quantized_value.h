@@ -30,6 +30,10 @@ typedef struct Quantized {
 bool quantized_source(const Fuse *fuse, const Value *value, Quantized *found);
 bool quantized_target(const Fuse *fuse, Node *node, Quantized *found);
 
+/* True where the value is another one, rounded: by a DequantizeLinear of what a QuantizeLinear alike
+ * gives it alone, also of 16 bits. *found is of that one. */
+bool quantized_rounding(const Fuse *fuse, const Value *value, Quantized *found);
+
 /* True where both are single, of one type, scale and zero point: the same bytes mean the same. */
 bool quantized_alike(const Quantized *a, const Quantized *b);
 
@@ -39,6 +43,13 @@ bool quantized_is_number(const Value *value);
 /* Constants in the graph. A byte is of the dtype given. */
 Value *quantized_new_float(Fuse *fuse, Graph *graph, float number);
 Value *quantized_new_byte(Fuse *fuse, Graph *graph, Dtype dtype, int32_t number);
+/* Floats of channels, as dim 1 of `rank` ones, or the only one where rank is 1. */
+typedef struct Channels {
+    uint64_t count;
+    int64_t rank;
+} Channels;
+Value *quantized_new_channels(Fuse *fuse, Graph *graph, const float *items,
+                              const Channels *channels);
 /* `dims` [rank]; as many bytes as they say. */
 Value *quantized_new_bytes(Fuse *fuse, Graph *graph, const Type *type, const void *bytes);
 

@@ -218,7 +218,7 @@ void layout_change(const LayoutChange *c) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         Value *before = node->outputs[i];
         c->outputs[i] = NULL;
-        if (!before) continue;
+        if (!before || !layout_turns(node, i)) continue;
         const char *stem = arena_printf(c->fuse->ctx->scratch, "%s_last", sym_text(before->name));
         Value *turned = value_new(node->graph, sym_fresh(&model->syms, stem));
         value_set_type(turned, turned_type(c->fuse, value_type(before), false));

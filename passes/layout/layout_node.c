@@ -142,10 +142,15 @@ bool layout_can(const Node *node) {
         return false;
     if (kind_of(node) != LAYOUT_EACH && fuse_rank(x) != rank) return false;
     for (uint32_t i = 0; i < node->output_count; i++)
-        if (node->outputs[i] && (fuse_rank(node->outputs[i]) != rank ||
-                                 value_type(node->outputs[i])->kind != TYPE_TENSOR))
+        if (node->outputs[i] && layout_turns(node, i) &&
+            (fuse_rank(node->outputs[i]) != rank ||
+             value_type(node->outputs[i])->kind != TYPE_TENSOR))
             return false;
     return kind_can(node, rank);
+}
+
+bool layout_turns(const Node *node, uint32_t i) {
+    return i == 0 || kind_of(node) != LAYOUT_DATA || !is_single(node->outputs[i]);
 }
 
 bool layout_is_data(const Node *node, uint32_t i) {

@@ -29,6 +29,9 @@ bool layout_is_data(const Node *node, uint32_t i);
  * made. */
 bool layout_follows(const Node *node, uint32_t i);
 
+/* True where output i, which is there, is laid out as the first one. */
+bool layout_turns(const Node *node, uint32_t i);
+
 /* A Transpose from channels last to channels second (`back`), or the other way round. */
 bool layout_is_turn(const Node *node, bool back);
 
@@ -49,7 +52,8 @@ typedef struct LayoutChange {
     Fuse *fuse;
     Node *node;
     Value *const *inputs; /* [input_count]: those that follow, with their channels last */
-    Value **outputs; /* [output_count]: set to new values; those before have no producer then */
+    Value **outputs;      /* [output_count]: set to new values, of what turns; those before have no
+                        producer then */
 } LayoutChange;
 void layout_change(const LayoutChange *change);
 

@@ -24,6 +24,8 @@ enum { FIRST = 1, SECOND = 2, THIRD = 4, EVERY = UINT16_MAX };
 #define PICK(what, output)      .pick = PICK_##what, .pick_out = (output)
 #define TRAITS(flags)           .traits = (flags)
 #define LAYOUT(kind)            .layout = LAYOUT_##kind
+#define QUANTIZED(kind)         .quantized = QUANTIZED_##kind
+#define CHANNELS(axis, added)   .channels = CHANNELS_##axis, .bias = (added)
 
 #define OPERATOR(domain_, name_, ...) {.domain = (domain_), .name = (name_), __VA_ARGS__},
 static const OpRecord records[] = {

@@ -106,11 +106,12 @@ typedef enum OpPick {
 
 /* How the operator can work on data whose channels are last, (N, spatial …, C); choose_layouts.c. */
 typedef enum OpLayout {
-    LAYOUT_FIRST,  /* not: it takes and gives (N, C, spatial …) */
-    LAYOUT_EACH,   /* as it is: elementwise, all operands broadcast from the right */
-    LAYOUT_DATA,   /* as it is: elementwise in operand 0, others are laid out otherwise */
-    LAYOUT_AXIS,   /* along its attribute `axis`, by another number */
-    LAYOUT_AXES,   /* over `axes`, an attribute or operand 1, by other numbers, if it keeps them */
+    LAYOUT_FIRST, /* not: it takes and gives (N, C, spatial …) */
+    LAYOUT_EACH,  /* as it is: elementwise, all operands broadcast from the right */
+    LAYOUT_DATA, /* as it is: elementwise in operand 0, others are laid out otherwise; so are single
+                      numbers that come out behind the first output */
+    LAYOUT_AXIS, /* along its attribute `axis`, by another number */
+    LAYOUT_AXES, /* over `axes`, an attribute or operand 1, by other numbers, if it keeps them */
     LAYOUT_SLICES, /* operand 3 has its axes, or they are all */
     LAYOUT_PADS,   /* operand 1 has numbers for both sides of each axis */
     LAYOUT_SIZES,  /* operands 2 and 3 have a number for each axis */
@@ -119,6 +120,29 @@ typedef enum OpLayout {
     LAYOUT_MEAN,   /* as ReduceMean or ReduceMax of the spatial axes */
     LAYOUT_MOST,
 } OpLayout;
+
+/* What of the operator can be computed with quantized values; passes/quantize/qdq_plan.h. */
+typedef enum OpQuantized {
+    QUANTIZED_NOT,     /* nothing: it stays float */
+    QUANTIZED_PRODUCT, /* of operand 0, and of its weights (`weights`, `channels`, `bias`) */
+    QUANTIZED_PAIR,    /* elementwise of two operands, each with a scale of its own */
+    QUANTIZED_TABLE,   /* elementwise, of one operand whose other ones are constants: looked up */
+    QUANTIZED_BOUND,   /* the same, between bounds, which a result of integers has anyway */
+    QUANTIZED_MEAN,    /* means of elements of operand 0, with a scale of their own */
+    QUANTIZED_MOVE,    /* output 0 has elements of operand 0, or zeros: it keeps the scale */
+    QUANTIZED_PAD,     /* the same where what it fills with, operand 2, is 0 or not used */
+    QUANTIZED_RESIZE,  /* the same where `mode` is nearest; means else */
+    QUANTIZED_JOIN,    /* elements of all operands */
+} OpQuantized;
+
+/* Which axis of a product's weights has its output's channels: one scale each. */
+typedef enum OpChannels {
+    CHANNELS_NONE,
+    CHANNELS_FIRST,
+    CHANNELS_SECOND,
+    CHANNELS_LAST,
+    CHANNELS_TRANS_B, /* the first where the attribute transB is set, else the second */
+} OpChannels;
 
 enum OpTrait {
     OP_RANDOM = 1,          /* outputs differ from run to run, or depend on a seeded stream */
@@ -145,13 +169,16 @@ typedef struct OpRecord {
     const char *asks_for; /* what that operand is, as reports say it; NULL where there is none */
     uint8_t work;         /* an OpWork */
     uint8_t weights;      /* of OpWorks that count: the operand that is the weights, or the keys */
-    uint16_t gives;   /* bit i: elements of operand i come out as they are, if in other places, of
+    uint16_t gives;    /* bit i: elements of operand i come out as they are, if in other places, of
                          another type or within bounds; the last bit is for all that follow too */
-    uint8_t answers;  /* an OpAnswers */
-    uint8_t pick;     /* an OpPick */
-    uint8_t pick_out; /* the output that is the pick */
-    uint8_t layout;   /* an OpLayout */
-    uint16_t traits;  /* OpTraits */
+    uint8_t answers;   /* an OpAnswers */
+    uint8_t pick;      /* an OpPick */
+    uint8_t pick_out;  /* the output that is the pick */
+    uint8_t layout;    /* an OpLayout */
+    uint8_t quantized; /* an OpQuantized */
+    uint8_t channels;  /* an OpChannels */
+    uint8_t bias;      /* of products: the operand that is added for each channel; 0: none */
+    uint16_t traits;   /* OpTraits */
 } OpRecord;
 
 /* The operator's record, or NULL. The domain is "" for ai.onnx. O(log operators). */

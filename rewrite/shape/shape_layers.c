@@ -13,14 +13,15 @@ static ShapeNum dim_of(const ShapeOperand *operand, uint32_t i) {
 /* ---- recurrent ------------------------------------------------------------------------------- */
 
 /* layout 0: Y (seq, directions, batch, hidden), state (directions, batch, hidden)
- * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden) */
-bool shape_recurrent(ShapeCall *call) {
+ * layout 1: Y (batch, seq, directions, hidden), state (batch, directions, hidden)
+ * `hidden_axis` of R has the hidden units. */
+static bool recurrent(ShapeCall *call, uint32_t hidden_axis) {
     const RecurrentAttrs *attrs = call->attrs;
     const ShapeOperand *x = shape_ranked(call, 0), *r = shape_ranked(call, 2);
     if (!shape_want_rank(call, 0, 3) || !shape_want_rank(call, 2, 3)) return false;
     if (attrs->direction < 0) return shape_invalid(call, "direction is not a known one");
     bool batch_first = attrs->layout != 0;
-    ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, 2);
+    ShapeNum directions = num_known(attrs->direction == 2 ? 2 : 1), hidden = dim_of(r, hidden_axis);
     ShapeNum batch = dim_of(x, batch_first ? 0 : 1);
     if (attrs->hidden_size != ATTR_ABSENT) hidden = num_known(attrs->hidden_size);
     ShapeNum *y = shape_output(call, 0, 4);
@@ -35,6 +36,15 @@ bool shape_recurrent(ShapeCall *call) {
         state[2] = hidden;
     }
     return true;
+}
+
+bool shape_recurrent(ShapeCall *call) {
+    return recurrent(call, 2);
+}
+
+/* W and R lie the other way round. */
+bool shape_recurrent_bytes(ShapeCall *call) {
+    return recurrent(call, 1);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */

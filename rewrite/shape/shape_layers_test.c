@@ -12,6 +12,10 @@ static void test_recurrent(void **state) {
         {"LSTM", 14, "direction=sideways", "S,B,3 | * | *", "!"},
         {"LSTM", 14, "", "* | * | *", "?,1,?,? | 1,?,? | 1,?,?"},
         {"LSTM", 14, "", "2,3 | * | *", "!"},
+        {"com.microsoft:DynamicQuantizeLSTM", 1, "", "S,B,3 | 1,3,32 | 1,8,32",
+         "S,1,B,8 | 1,B,8 | 1,B,8"},
+        {"com.microsoft:DynamicQuantizeLSTM", 1, "direction=bidirectional;hidden_size=8",
+         "S,B,3 | * | *", "S,2,B,8 | 2,B,8 | 2,B,8"},
     };
     CASE_RUN(cases);
 }

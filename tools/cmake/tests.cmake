@@ -164,6 +164,8 @@ if(TARGET demi)
         demi_python_test(quantized quantized_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(weights weights_test.py ${with_demi}
+        demi_python_test(dynamic dynamic_test.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared>)
             --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100

@@ -31,7 +31,7 @@ from suite import runtime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASSES = ["choose-layouts", "fold-affine", "fuse-attention", "fuse-conv", "fuse-gelu",
           "fuse-kernel-casts", "fuse-layer-norm", "fuse-matmul", "fuse-one-hot", "fuse-quantized",
-          "fuse-separable", "fuse-tables", "gather-first", "join-products", "move-dequantize",
+          "fuse-rotary", "fuse-separable", "fuse-tables", "gather-first", "join-products", "move-dequantize",
           "widen-values"]
 TURNING = {"choose-layouts", "fuse-separable"}  # turn data: that is more steps, if faster ones
 TOLERANCE = {"bfloat16": 4e-2, "float16": 5e-3, "float": 2e-5}

@@ -53,6 +53,8 @@ static const Excuse unread[] = {
     {"QMul", "to", "the plan has the outputs' types"},
     {"QResize", "to", "the plan has the outputs' types"},
     {"QTable", "to", "the plan has the outputs' types"},
+    {"Rotary", "to", "the plan has the outputs' types"},
+    {"RoundSteps", "to", "the plan has the outputs' types"},
     {"SeparableConvLast", "to", "the plan has the outputs' types"},
     {"Optional", "type", "only the type of what is made depends on it"},
     {"*", "body", "a graph: runtime/exec_control.c finds it by its name"},

@@ -23,7 +23,7 @@ enum {
 };
 
 /* How many of these multiply-adds take the time of one elsewhere (kernel_parts.h). */
-static const double SPEED = 4;
+enum { SPEED = 4 };
 
 static const IgemmIsa *isa_of(IgemmKind kind, IsaLevel level) {
     level = simd_level(level);
@@ -353,7 +353,9 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
     Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->way, g->columns)};
     const double depth = (double)g->taps * (double)g->depth;
     const double work = (double)g->rows * (double)g->columns * depth;
-    share_out(&job, kernel_work_threads(call, work / SPEED, UINT64_MAX));
+    const double speed =
+        g->rows < SPEED ? (double)g->rows : SPEED; /* a row reads weights, and little else */
+    share_out(&job, kernel_work_threads(call, work / speed, UINT64_MAX));
     job.bounds = epilogue_bounds(g->epilogue);
     job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
     if (job.element == 1) bound_bytes(&job.bounds, g->scale);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LayerNormalization, RMSNormalization, GroupNormalization, InstanceNormalization and
- * BatchNormalization: (x - mean) / sqrt(variance + epsilon) * scale + bias, over different sets.
+/* LayerNormalization (demi.fused's, too), RMSNormalization, GroupNormalization,
+ * InstanceNormalization and BatchNormalization: (x - mean) / sqrt(variance + epsilon) * scale + bias, over different sets.
  *
  * Statistics are made in double in two passes, whatever stash_type asks for: it is a lower bound of
  * the precision. Variances are those of the population. Parameters may be of another float type
@@ -14,14 +14,17 @@
 #include "kernel_math.h"
 #include "kernel_parts.h"
 #include "kernel_reals.h"
+#include "kernel_rows.h"
 
 enum { NORM_LANES = 32, NORM_WEIGHT = 4 };
 
 /* Rows of n elements. scale and bias begin anew with each row (step 0) or go on (step n). */
 typedef struct NormRows {
     uint64_t rows, n, scale_step, bias_step;
-    const void *x, *scale, *bias; /* bias may be NULL */
-    void *y, *means, *inverses;   /* [rows], may be NULL */
+    const void *x, *scale, *bias; /* bias may be NULL, as may be: */
+    const void *skip;             /* is added to x; their sum goes to: */
+    void *sum;
+    void *y, *means, *inverses; /* [rows], may be NULL */
     double epsilon;
     bool rms;
 } NormRows;
@@ -74,6 +77,8 @@ static NormRows some_rows(const NormRows *job, uint64_t row, uint64_t rows, size
     part.rows = rows;
     part.x = (const char *)job->x + row * job->n * size;
     part.y = (char *)job->y + row * job->n * size;
+    if (job->skip) part.skip = (const char *)job->skip + row * job->n * size;
+    if (job->sum) part.sum = (char *)job->sum + row * job->n * size;
     part.scale = (const char *)job->scale + row * job->scale_step * size;
     if (job->bias) part.bias = (const char *)job->bias + row * job->bias_step * size;
     if (job->means) part.means = (char *)job->means + row * size;
@@ -99,10 +104,36 @@ static void run_rows(const KernelCall *call, const NormRows *job, Dtype dtype) {
                      dtype == DTYPE_FLOAT ? float_part : double_part, job);
 }
 
-static bool norm_rows(KernelCall *call, bool rms) {
+/* Which inputs are what. */
+typedef struct NormPlaces {
+    uint32_t scale, bias, skip;
+    bool rms, statistics; /* the further outputs are means and inverse deviations */
+} NormPlaces;
+enum { NOWHERE = UINT32_MAX };
+
+static bool find_statistics(KernelCall *call, NormRows *job) {
+    return statistic(call, 1, job->rows, &job->means) &&
+           statistic(call, 2, job->rows, &job->inverses);
+}
+
+/* Skip and the sum, of x's dims; all are float. */
+static bool find_skip(KernelCall *call, const KernelTensor *skip, NormRows *job) {
+    const KernelTensor *x = &call->inputs[0], *sum = kernel_result(call, 1);
+    if (sum && !skip) return kernel_fail(call, "a sum without Skip");
+    if (!skip) return true;
+    bool same = skip->rank == x->rank;
+    for (uint32_t i = 0; same && i < x->rank; i++) same = skip->dims[i] == x->dims[i];
+    if (!same || (sum && sum->count != x->count))
+        return kernel_fail(call, "Skip has another shape than X");
+    job->skip = skip->data;
+    job->sum = sum ? sum->data : NULL;
+    return true;
+}
+
+static bool norm_rows(KernelCall *call, const NormPlaces *places) {
     const NormAttrs *attrs = call->attrs;
-    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1];
-    const KernelTensor *bias = rms ? NULL : kernel_input(call, 2), *y = &call->outputs[0];
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[places->scale];
+    const KernelTensor *bias = kernel_input(call, places->bias), *y = &call->outputs[0];
     Dtype dtype = kernel_reals_dtype(call);
     uint32_t axis;
     if (!kernel_want_count(call, y, x->count, "the output") ||
@@ -113,14 +144,14 @@ static bool norm_rows(KernelCall *call, bool rms) {
                     .x = kernel_reals(call, x, dtype),
                     .y = kernel_reals_for(call, y, dtype),
                     .epsilon = (double)attrs->epsilon,
-                    .rms = rms};
+                    .rms = places->rms};
     if (!job.x || !job.y) return false;
     job.scale = row_factor(call, scale, axis, &job.scale_step);
     if (bias) job.bias = row_factor(call, bias, axis, &job.bias_step);
     if (!job.scale || (bias && !job.bias)) return false;
-    if (!rms &&
-        (!statistic(call, 1, job.rows, &job.means) || !statistic(call, 2, job.rows, &job.inverses)))
+    if (places->skip != NOWHERE && !find_skip(call, kernel_input(call, places->skip), &job))
         return false;
+    if (places->statistics && !find_statistics(call, &job)) return false;
     if (job.n == 0 && !job.means && !job.inverses) return true; /* however many rows */
     run_rows(call, &job, dtype);
     kernel_reals_done(y, job.y, dtype);
@@ -130,10 +161,15 @@ static bool norm_rows(KernelCall *call, bool rms) {
 }
 
 bool kernel_layer_norm(KernelCall *call) {
-    return norm_rows(call, false);
+    return norm_rows(call, &(NormPlaces){1, 2, NOWHERE, false, true});
 }
 bool kernel_rms_norm(KernelCall *call) {
-    return norm_rows(call, true);
+    return norm_rows(call, &(NormPlaces){1, NOWHERE, NOWHERE, true, false});
+}
+/* demi.fused's: (X, Skip, Scale, Bias) => (Y, X + Skip). */
+bool kernel_skip_layer_norm(KernelCall *call) {
+    const NormAttrs *attrs = call->attrs;
+    return norm_rows(call, &(NormPlaces){2, 3, 1, attrs->rms != 0, false});
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */

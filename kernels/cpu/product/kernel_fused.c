@@ -2,8 +2,6 @@
 /* The operators of demi.fused (rewrite/ops/fused_ops.def): the plain operator's kernel, then what
  * was fused into it. All is float here; the host widens 16-bit operands and rounds the result,
  * once. */
-#include <string.h>
-
 #include "conv_direct.h"
 #include "epilogue.h"
 #include "fused_operands.h"
@@ -103,34 +101,4 @@ bool kernel_fused_matmul(KernelCall *call) {
     epilogue.residual_row =
         call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
     return multiply(call, attrs, &epilogue);
-}
-
-/* ---- LayerNormalization ---------------------------------------------------------------------- */
-
-/* In the layout of ai.onnx's: (X, Skip, Scale, Bias) => (Y, X + Skip). */
-bool kernel_skip_layer_norm(KernelCall *call) {
-    const KernelTensor *x = &call->inputs[0], *skip = kernel_input(call, 1);
-    KernelTensor *sum = kernel_result(call, 1);
-    KernelTensor operands[3] = {*x, call->inputs[2]};
-    if (call->input_count > 3) operands[2] = call->inputs[3];
-    if (sum && !skip) return kernel_fail(call, "a sum without Skip");
-    if (skip) {
-        KernelTensor total = sum ? *sum : *x;
-        if (!sum) total.data = ARENA_ARRAY(call->scratch, float, x->count + 1);
-        bool same = skip->rank == x->rank;
-        for (uint32_t i = 0; same && i < x->rank; i++) same = skip->dims[i] == x->dims[i];
-        if (!same || total.count != x->count)
-            return kernel_fail(call, "Skip has another shape than X");
-        if (x->count) memcpy(total.data, x->data, x->count * sizeof(float));
-        const Epilogue add = {.residual = skip->data, .residual_row = x->count};
-        const EpilogueBlock whole = {
-            .y = total.data, .y_row = x->count, .rows = 1, .columns = x->count};
-        epilogue_run(call, &add, &whole);
-        operands[0] = total;
-    }
-    KernelCall norm = *call;
-    norm.inputs = operands;
-    norm.input_count = 3;
-    norm.output_count = 1;
-    return kernel_layer_norm(&norm);
 }

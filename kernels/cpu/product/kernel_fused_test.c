@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The fused operators' kernels: what they compute on small numbers, and that a plan file that says
  * anything else than the passes do (shapes, activations, transposed operands) is refused. */
+#include <math.h>
+
 #include "kernel_case_test.h"
 
 /* The own row of the operator: those before it are a library's, with something to release. */
@@ -83,6 +85,69 @@ static void test_layer_norm(void **state) {
     expect(&c.outputs[0], wanted);
     expect(&c.outputs[1], sums);
     case_end(&c);
+}
+
+enum { NORM_ROWS = 3, NORM_MOST = 100 };
+
+/* Element i of what that seed makes up. */
+static float made_up(uint32_t seed, uint64_t i) {
+    return (float)((seed * 7919u + (uint32_t)i * 104729u) % 1000u) / 250.0f - 1.5f;
+}
+
+/* y of a row of n sums, in double. */
+static double norm_of(const float *x, uint64_t n, bool rms, uint64_t i) {
+    double mean = 0, square = 0;
+    for (uint64_t k = 0; !rms && k < n; k++) mean += (double)x[k] / (double)n;
+    for (uint64_t k = 0; k < n; k++) square += ((double)x[k] - mean) * ((double)x[k] - mean);
+    return ((double)x[i] - mean) / sqrt(square / (double)n + 1e-3);
+}
+
+/* Of all operands that may be absent, and root mean squares. */
+static void try_norm(uint32_t seed) {
+    const bool has_skip = seed % 2, has_sum = seed / 2 % 2 && has_skip, has_bias = seed / 4 % 2;
+    const bool rms = seed / 8 % 2;
+    const int64_t n = 1 + (int64_t)(seed * 31 % NORM_MOST), rows = NORM_ROWS;
+    const int64_t dims[] = {rows, n}, columns[] = {n};
+    float x[NORM_ROWS * NORM_MOST], skip[NORM_ROWS * NORM_MOST], sum[NORM_ROWS * NORM_MOST];
+    float scale[NORM_MOST], bias[NORM_MOST];
+    for (int64_t i = 0; i < rows * n; i++) {
+        x[i] = made_up(seed, (uint64_t)i);
+        skip[i] = made_up(seed + 1, (uint64_t)i);
+        sum[i] = has_skip ? x[i] + skip[i] : x[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        scale[i] = made_up(seed + 2, (uint64_t)i);
+        bias[i] = has_bias ? made_up(seed + 3, (uint64_t)i) : 0;
+    }
+    KernelCase c;
+    begin(&c, "LayerNormalization");
+    case_float(&c, "epsilon", 1e-3f);
+    case_int(&c, "rms", rms);
+    case_in(&c, DTYPE_FLOAT, 2, dims, x);
+    if (has_skip)
+        case_in(&c, DTYPE_FLOAT, 2, dims, skip);
+    else
+        case_omit(&c);
+    case_in(&c, DTYPE_FLOAT, 1, columns, scale);
+    if (has_bias) case_in(&c, DTYPE_FLOAT, 1, columns, bias);
+    case_out(&c, DTYPE_FLOAT, 2, dims);
+    if (has_sum) case_out(&c, DTYPE_FLOAT, 2, dims);
+    assert_true(case_run(&c));
+    const float *y = c.outputs[0].data;
+    for (int64_t i = 0; i < rows * n; i++) {
+        const float *row = sum + i / n * n;
+        const double wanted =
+            norm_of(row, (uint64_t)n, rms, (uint64_t)(i % n)) * (double)scale[i % n] +
+            (double)bias[i % n];
+        assert_true(fabs((double)y[i] - wanted) < 1e-5 * (1 + fabs(wanted)));
+        if (has_sum) assert_true(((const float *)c.outputs[1].data)[i] == sum[i]);
+    }
+    case_end(&c);
+}
+
+static void test_norms(void **state) {
+    (void)state;
+    for (uint32_t seed = 0; seed < 160; seed++) try_norm(seed);
 }
 
 /* ---- what they refuse ------------------------------------------------------------------------ */
@@ -186,9 +251,13 @@ static void test_layer_norm_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conv),         cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_layer_norm),   cmocka_unit_test(test_matmul_refuses),
-        cmocka_unit_test(test_conv_refuses), cmocka_unit_test(test_layer_norm_refuses),
+        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_matmul_refuses),
+        cmocka_unit_test(test_conv_refuses),
+        cmocka_unit_test(test_layer_norm_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

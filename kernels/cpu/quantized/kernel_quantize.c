@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
+/* QuantizeLinear and DequantizeLinear.
  *
  * All operands are taken in their own types, because the scale's type is the division's precision
  * and the output's type the range: blocks are converted to float, or double where an operand is of
@@ -410,72 +410,5 @@ bool kernel_dequantize(KernelCall *call) {
     if (d.in_float && !(d.narrow_scales = as_singles(call, d.scales, scale->count))) return false;
     if (d.in_float && !(d.narrow_zeros = as_singles(call, d.zeros, scale->count))) return false;
     QuantizeJob job = {&map, x, out, &d, d.in_float ? dequantize_floats : dequantize_doubles};
-    return run_all(call, &job);
-}
-
-/* ---- DynamicQuantizeLinear ------------------------------------------------------------------- */
-
-typedef struct Range {
-    const float *items;
-    float *low, *high; /* [threads] */
-} Range;
-
-/* NaN is not a limit. */
-ROW_CLONES static void range_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
-    enum { LANES = 32 };
-    const Range *range = data;
-    const float *v = range->items;
-    float low[LANES] = {0}, high[LANES] = {0};
-    uint64_t i = first;
-    for (; i + LANES <= end; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            low[k] = v[i + (uint64_t)k] < low[k] ? v[i + (uint64_t)k] : low[k];
-            high[k] = v[i + (uint64_t)k] > high[k] ? v[i + (uint64_t)k] : high[k];
-        }
-    for (; i < end; i++) {
-        low[0] = v[i] < low[0] ? v[i] : low[0];
-        high[0] = v[i] > high[0] ? v[i] : high[0];
-    }
-    for (int k = 0; k < LANES; k++) {
-        if (low[k] < range->low[lane]) range->low[lane] = low[k];
-        if (high[k] > range->high[lane]) range->high[lane] = high[k];
-    }
-}
-
-/* The range of the elements and zero. */
-static void find_range(KernelCall *call, const KernelTensor *x, float *low, float *high) {
-    unsigned threads = kernel_threads(call);
-    Range range = {x->data, ARENA_ARRAY(call->scratch, float, threads),
-                   ARENA_ARRAY(call->scratch, float, threads)};
-    KernelCut cut = {x->count, KERNEL_PART_GRAIN, kernel_parts(threads, x->count, 1)};
-    kernel_run_parts(call->workers, cut, range_part, &range);
-    *low = *high = 0;
-    for (unsigned i = 0; i < threads; i++) {
-        *low = range.low[i] < *low ? range.low[i] : *low;
-        *high = range.high[i] > *high ? range.high[i] : *high;
-    }
-}
-
-bool kernel_dynamic_quantize(KernelCall *call) {
-    const KernelTensor *x = &call->inputs[0], *out = &call->outputs[0];
-    const KernelTensor *scale_out = &call->outputs[1], *zero_out = &call->outputs[2];
-    if (out->count != x->count || scale_out->count != 1 || zero_out->count != 1)
-        return kernel_fail(call, "its results have other dims than its input");
-    float low, high;
-    find_range(call, x, &low, &high);
-    float scale = (high == low ? 1.0f : high - low) / 255.0f;
-    float zero = nearbyintf(fminf(fmaxf(0.0f - low / scale, 0.0f), 255.0f));
-    if (scale_out) *(float *)scale_out->data = scale;
-    if (zero_out) *(uint8_t *)zero_out->data = (uint8_t)zero;
-    if (!out) return true;
-    const ScaleMap map = {1, 1, x->count, 1, 1, false};
-    const Quantizer q = {.x = x,
-                         .out = out,
-                         .precision = DTYPE_FLOAT,
-                         .scales = &scale,
-                         .zeros = &zero,
-                         .high = 255,
-                         .integer = true};
-    const QuantizeJob job = {&map, x, out, &q, quantize_floats};
     return run_all(call, &job);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* RNN, GRU and LSTM with every attribute: directions, layouts, activations, clip, lengths of the
- * sequences, initial states, peepholes, coupled gates, linear_before_reset.
+ * sequences, initial states, peepholes, coupled gates, linear_before_reset. And com.microsoft's
+ * DynamicQuantizeLSTM, whose weights are bytes (recurrent_bytes.h) and lie the other way round.
  *
  * A direction is one pass over the steps with the whole batch side by side. The backward direction
  * of a sequence begins at its own last element. Beyond a sequence's length Y is 0 and the state
@@ -19,6 +20,7 @@
 #include "kernel_reals.h"
 #include "kernel_rows.h"
 #include "quick_rows.h"
+#include "recurrent_bytes.h"
 
 typedef enum RecurrentKind { RECURRENT_RNN, RECURRENT_GRU, RECURRENT_LSTM } RecurrentKind;
 
@@ -70,6 +72,14 @@ typedef struct PackedWeights {
     const void *w[2], *r[2][2];
 } PackedWeights;
 
+/* Weights of bytes: how they are packed, and one direction's of this call. */
+typedef struct PackedBytes {
+    ByteWeights w, r;
+} PackedBytes;
+typedef struct ByteMatrices {
+    ByteMatrix w, r;
+} ByteMatrices;
+
 /* One direction. Pointers to reals are of the call's type, and NULL where the operand is absent. */
 typedef struct Recurrent {
     RecurrentKind kind;
@@ -86,6 +96,8 @@ typedef struct Recurrent {
     const void *x;                /* of all directions, as is y */
     const void *w, *r, *bias, *p; /* [width][input], [width][hidden], [2 * width], [3 * hidden] */
     const PackedWeights *packed;  /* NULL: nothing is */
+    const PackedBytes *bytes;     /* NULL: weights are real */
+    const ByteMatrices *matrices; /* of bytes, else NULL */
     void *y;
     void *space;    /* [batch][width] */
     void *products; /* [length * batch][width]: all inputs times w, with biases; NULL: too many to
@@ -97,7 +109,8 @@ typedef struct Recurrent {
  */
 typedef struct Dots {
     const void *matrix, *vectors;
-    const void *packed; /* those rows, or NULL */
+    const void *packed;      /* those rows, or NULL */
+    const ByteMatrix *bytes; /* all columns, or NULL */
     uint64_t count, vector_count, first, last;
     void *to;
 } Dots;
@@ -176,7 +189,13 @@ static bool add_packed(const Recurrent *recurrent, const Dots *dots) {
     return igemm_run(recurrent->call, &product, isa_best());
 }
 
+static bool add_bytes(const Recurrent *recurrent, const Dots *dots) {
+    const ByteProduct product = {dots->vectors, dots->vector_count, dots->to, recurrent->width};
+    return byte_matrix_add(recurrent->call, dots->bytes, &product);
+}
+
 static bool add_dots_float(const Recurrent *recurrent, const Dots *dots) {
+    if (dots->bytes) return add_bytes(recurrent, dots);
     if (dots->packed) return add_packed(recurrent, dots);
     const DotsJob job = {recurrent, dots, gemm_loops(isa_best())};
     const uint64_t rows = dots->last - dots->first, blocks = (rows + DOT_ROWS - 1) / DOT_ROWS;
@@ -279,15 +298,17 @@ static bool find_sizes(KernelCall *call, Recurrent *job) {
     job->length = (uint64_t)x->dims[job->batch_first ? 1 : 0];
     job->batch = (uint64_t)x->dims[job->batch_first ? 0 : 1];
     job->input = (uint64_t)x->dims[2];
-    job->hidden = (uint64_t)r->dims[2];
+    job->hidden = (uint64_t)r->dims[job->bytes ? 1 : 2];
     if (!checked_mul(gates[job->kind], job->hidden, &job->width) ||
         !checked_mul(2, job->width, &twice) || job->hidden == 0)
         return kernel_fail(call, "%llu hidden units", (unsigned long long)job->hidden);
-    if (attrs->hidden_size != ATTR_ABSENT && attrs->hidden_size != r->dims[2])
+    if (attrs->hidden_size != ATTR_ABSENT && (uint64_t)attrs->hidden_size != job->hidden)
         return kernel_fail(call, "hidden_size is not that of the weights");
     if (job->input == 0) return kernel_fail(call, "inputs of no elements");
-    return has_dims(call, 1, job->width, job->input) &&
-           has_dims(call, 2, job->width, job->hidden) &&
+    const bool turned = job->bytes;
+    const uint64_t width = job->width;
+    return has_dims(call, 1, turned ? job->input : width, turned ? width : job->input) &&
+           has_dims(call, 2, turned ? job->hidden : width, turned ? width : job->hidden) &&
            (!kernel_input(call, 3) || has_dims(call, 3, twice, 0)) &&
            (job->kind != RECURRENT_LSTM || !kernel_input(call, 7) ||
             has_dims(call, 7, 3 * job->hidden, 0));
@@ -349,7 +370,8 @@ static bool find_data(KernelCall *call, Recurrent *job, RecurrentData *data) {
             !kernel_want_count(call, &call->inputs[i], state, "an initial state"))
             return false;
     const PackedWeights *packed = job->packed; /* then the host keeps no others */
-    const bool has_w = packed && packed->w[0], has_r = packed && packed->r[0][0];
+    const bool has_w = job->bytes || (packed && packed->w[0]);
+    const bool has_r = job->bytes || (packed && packed->r[0][0]);
     if (!input_reals(call, 0, &job->x) || (!has_w && !input_reals(call, 1, &data->w)) ||
         (!has_r && !input_reals(call, 2, &data->r)) || !input_reals(call, 3, &data->bias) ||
         !input_reals(call, 5, &first[0]) || (lstm && !input_reals(call, 6, &first[1])) ||
@@ -366,18 +388,26 @@ static const void *part(const void *all, uint64_t elements, size_t size) {
     return all ? (const char *)all + elements * size : NULL;
 }
 
-/* All inputs times w in one product, as far as there is room for that. */
-static bool multiply_inputs(KernelCall *call, Recurrent *job) {
+/* All inputs, if there is room for the products of all with w; else 0. */
+static uint64_t inputs_at_once(const Recurrent *job) {
     enum { PRODUCTS_MOST = 1 << 26 }; /* bytes */
     uint64_t rows, count;
+    const bool fits =
+        job->element == sizeof(float) && checked_mul(job->length, job->batch, &rows) &&
+        checked_mul(rows, job->width, &count) && count <= PRODUCTS_MOST / sizeof(float);
+    return fits ? rows : 0;
+}
+
+/* All inputs times w in one product, as far as there is room for that. */
+static bool multiply_inputs(KernelCall *call, Recurrent *job) {
+    const uint64_t rows = inputs_at_once(job), count = rows * job->width;
     job->products = NULL;
-    if (job->element != sizeof(float) || !checked_mul(job->length, job->batch, &rows) ||
-        !checked_mul(rows, job->width, &count) || count > PRODUCTS_MOST / sizeof(float) || !count)
-        return true;
+    if (!rows) return true;
     float *products = kernel_workspace(call, count * sizeof(float));
     if (!products) return false;
     const void *packed = job->packed ? job->packed->w[job->direction] : NULL;
     const Dots all = {.packed = packed,
+                      .bytes = job->matrices ? &job->matrices->w : NULL,
                       .vectors = job->x,
                       .vector_count = rows,
                       .count = job->input,
@@ -391,10 +421,19 @@ static bool multiply_inputs(KernelCall *call, Recurrent *job) {
                             .b = {job->w, NULL, 1, job->input, DTYPE_UNDEFINED},
                             .c = products};
     job->products = products;
-    if (packed) memset(products, 0, count * sizeof *products);
-    if (!(packed ? add_packed(job, &all) : gemm_matrices(call, &g))) return false;
+    const bool adds = all.packed || all.bytes;
+    if (adds) memset(products, 0, count * sizeof *products);
+    if (!(adds ? add_dots_float(job, &all) : gemm_matrices(call, &g))) return false;
     for (uint64_t i = 0; job->bias && i < rows; i++) add_bias_float(job, products + i * job->width);
     return true;
+}
+
+/* The direction's weights of bytes. */
+static bool begin_bytes(KernelCall *call, Recurrent *job, ByteMatrices *matrices) {
+    const uint64_t rows = inputs_at_once(job);
+    job->matrices = matrices;
+    return byte_matrix_begin(call, &job->bytes->w, job->direction, rows ? rows : 1, &matrices->w) &&
+           byte_matrix_begin(call, &job->bytes->r, job->direction, job->batch, &matrices->r);
 }
 
 static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData *data, uint64_t d) {
@@ -414,6 +453,8 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
         state[i] = arena_array(call->scratch, job->batch * job->hidden, size);
         move_state(job, state[i], data->first[i], false);
     }
+    ByteMatrices matrices;
+    if (job->bytes && !begin_bytes(call, job, &matrices)) return false;
     if (!multiply_inputs(call, job)) return false;
     if (!(dtype == DTYPE_FLOAT ? run_direction_float(job, state[0], state[1], gates)
                                : run_direction_double(job, state[0], state[1], gates)))
@@ -423,11 +464,12 @@ static bool run_direction(KernelCall *call, Recurrent *job, const RecurrentData 
     return true;
 }
 
-static bool recurrent(KernelCall *call, RecurrentKind kind) {
+static bool recurrent(KernelCall *call, RecurrentKind kind, const PackedBytes *bytes) {
     const RecurrentAttrs *attrs = call->attrs;
     Recurrent job = {.kind = kind,
                      .call = call,
-                     .packed = call->prepared,
+                     .packed = bytes ? NULL : call->prepared,
+                     .bytes = bytes,
                      .couple = attrs->input_forget != 0,
                      .bias_apart = kind == RECURRENT_GRU && attrs->linear_before_reset != 0,
                      .clip = attrs->clip.count ? (double)attrs->clip.items[0] : 0};
@@ -539,12 +581,36 @@ static KernelReady make_recurrent(KernelCall *call) {
 
 const KernelPrepare kernel_prepare_recurrent = {make_recurrent, NULL, 0};
 
+enum { BYTES_DEPTH_MOST = INT32_MAX / (UINT8_MAX * 128) }; /* so that sums are within int32 */
+
+static KernelReady make_bytes(KernelCall *call) {
+    const KernelTensor *w = &call->inputs[1], *r = &call->inputs[2];
+    PackedBytes *bytes = kernel_keep(call, sizeof *bytes);
+    if (!bytes) return KERNEL_DECLINED;
+    call->prepared = bytes;
+    if (w->rank != 3 || r->rank != 3 || w->dims[1] > BYTES_DEPTH_MOST ||
+        r->dims[1] > BYTES_DEPTH_MOST) {
+        kernel_fail(call, "weights are not of rank 3, or too many for one unit");
+        return KERNEL_FAILED;
+    }
+    bytes->w = (ByteWeights){.input = 1, .scale = 8, .zero = 9};
+    bytes->r = (ByteWeights){.input = 2, .scale = 10, .zero = 11};
+    byte_weights_make(call, &bytes->w, kernel_isa(call));
+    byte_weights_make(call, &bytes->r, kernel_isa(call));
+    return KERNEL_READY;
+}
+
+const KernelPrepare kernel_prepare_recurrent_bytes = {make_bytes, NULL, 0};
+
 bool kernel_rnn(KernelCall *call) {
-    return recurrent(call, RECURRENT_RNN);
+    return recurrent(call, RECURRENT_RNN, NULL);
 }
 bool kernel_gru(KernelCall *call) {
-    return recurrent(call, RECURRENT_GRU);
+    return recurrent(call, RECURRENT_GRU, NULL);
 }
 bool kernel_lstm(KernelCall *call) {
-    return recurrent(call, RECURRENT_LSTM);
+    return recurrent(call, RECURRENT_LSTM, NULL);
+}
+bool kernel_dynamic_quantize_lstm(KernelCall *call) {
+    return recurrent(call, RECURRENT_LSTM, call->prepared);
 }
