@@ -7,7 +7,8 @@
  *   Add(Conv(X, W, B), s)    ->  Conv(X, W, B + s)
  *
  * and chains of these. The new weights are nodes, computed in float32 from constants and rounded
- * once; they become constants when the plan is folded. All operands but X are constant and hold one
+ * once; they become constants when the plan is folded. With store=true they are constants at once,
+ * where the old ones are float32: for models that are quantized. All operands but X are constant and hold one
  * number a channel or (of Mul and Add) one for all; what lies between is read by nothing else; a
  * normalisation is inference by channel with one output; the new weights are finite in the type of
  * the old ones. Those that were widened (widen_values.c) stay float: rounding them to 16 bit once
@@ -21,8 +22,14 @@
 
 enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
 
+typedef struct FoldAffineOptions {
+    FuseOptions fuse;
+    bool store;
+} FoldAffineOptions;
+
 typedef struct Affine {
     Fuse *fuse;
+    bool store; /* constants are made instead of nodes */
     Node *conv;
     Node *at; /* the step in progress: nodes are made before it */
     uint64_t channels;
@@ -178,6 +185,7 @@ static bool take_norm(Affine *a, Node *norm) {
         by[c] = factors[BIAS][c] - factors[MEAN][c] * k[c];
     }
     if (!compose(a, k, by)) return false;
+    if (a->store) return true;
     start(a);
     Value *in[OPERANDS];
     for (uint32_t i = SCALE; i < OPERANDS; i++) in[i] = cast(a, norm->inputs[i].value, DTYPE_FLOAT);
@@ -197,6 +205,7 @@ static bool take_step(Affine *a, Node *node, const Value *x) {
     Value *by = fuse_other(node, x);
     const float *items = by ? read_broadcast(a, by) : NULL;
     if (!items || !compose(a, mul ? items : NULL, mul ? NULL : items)) return false;
+    if (a->store) return true;
     start(a);
     by = cast(a, by, DTYPE_FLOAT);
     if (mul)
@@ -204,6 +213,49 @@ static bool take_step(Affine *a, Node *node, const Value *x) {
     else
         shift(a, by);
     return true;
+}
+
+/* ---- constants in place of nodes ------------------------------------------------------------- */
+
+/* What the chain comes to, as weights and bias that are constants. */
+static void store(Affine *a) {
+    Arena *arena = &a->fuse->ctx->model->arena;
+    const Value *w = a->conv->inputs[1].value;
+    const int64_t channels = (int64_t)a->channels;
+    uint64_t count;
+    float *items = read_floats(a, w, &count);
+    float *bias = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
+    for (uint64_t i = 0; i < count; i++) items[i] *= a->k[i / (count / a->channels)];
+    for (uint64_t c = 0; c < a->channels; c++)
+        bias[c] = (a->b ? a->b[c] : 0) * a->k[c] + a->shift[c];
+    const Tensor *old = constant_tensor(w, arena);
+    a->weights = new_floats(a, items, old->dims, old->rank);
+    a->bias = new_floats(a, bias, &channels, 1);
+}
+
+/* True where the constant is gone, as nothing reads it any more. */
+static bool drop_unread(Value *value) {
+    if (!value || value->uses || value->referenced || !value_is_constant(value)) return false;
+    if (value->producer)
+        node_remove_unswept(value->producer);
+    else
+        graph_remove_initializer(value);
+    return true;
+}
+
+/* A constant that is gone leaves its name. */
+static void replace_operand(const Affine *a, uint32_t operand, Value *made) {
+    Value *old = fuse_input(a->conv, operand);
+    node_set_input(a->conv, operand, made);
+    if (a->store && drop_unread(old)) value_swap_names(old, made);
+}
+
+static void remove_step(const Affine *a, Node *step) {
+    Value *operands[OPERANDS];
+    uint32_t count = step->input_count < OPERANDS ? step->input_count : OPERANDS;
+    for (uint32_t i = 0; i < count; i++) operands[i] = step->inputs[i].value;
+    node_remove_unswept(step);
+    for (uint32_t i = 0; a->store && i < count; i++) drop_unread(operands[i]);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -224,8 +276,10 @@ static const float *find_peaks(const Affine *a, const Value *w) {
 }
 
 static bool begin(Affine *a, Fuse *fuse, Node *conv) {
-    *a = (Affine){.fuse = fuse, .conv = conv};
+    const FoldAffineOptions *options = (const FoldAffineOptions *)(const void *)fuse->options;
+    *a = (Affine){.fuse = fuse, .store = options->store, .conv = conv};
     const Value *w = fuse_input(conv, 1), *b = fuse_input(conv, 2);
+    if (a->store && (!w || type_dtype(value_type(w)) != DTYPE_FLOAT)) return false;
     if (!w || fuse_opset(conv) < 7 || fuse_rank(w) < 2 || fuse_dim(w, 0) < 1) return false;
     a->channels = (uint64_t)fuse_dim(w, 0);
     a->peak = find_peaks(a, w);
@@ -259,14 +313,40 @@ static void visit(Fuse *fuse, Node *conv) {
     Dtype dtype = type_dtype(conv->inputs[1].value->type);
     node_move_before(conv, last); /* behind what computes its weights */
     a.at = conv;
+    if (a.store) store(&a);
     node_resize_inputs(conv, a.bias ? 3 : 2);
-    node_set_input(conv, 1, cast(&a, a.weights, dtype));
-    if (a.bias) node_set_input(conv, 2, cast(&a, a.bias, dtype));
+    replace_operand(&a, 1, cast(&a, a.weights, dtype));
+    if (a.bias) replace_operand(&a, 2, cast(&a, a.bias, dtype));
     node_set_output(last, 0, NULL);
-    while (count-- > 0) node_remove_unswept(chain[count]);
+    while (count-- > 0) remove_step(&a, chain[count]);
     node_set_output(conv, 0, result);
     fuse->ctx->counts->rewrites++;
 }
 
-FUSE_PASS(fold_affine, "fold-affine",
-          "compute normalisations, scales and shifts into convolutions' weights, for plans", visit);
+static bool run(PassCtx *ctx, const void *options, Err *err) {
+    const FoldAffineOptions *own = options;
+    (void)err;
+    fuse_run(ctx, &own->fuse, (const FuseVisit[]){visit, NULL});
+    return true;
+}
+
+static const char *const numerics_names[] = {"fast", "faithful", NULL};
+
+static const PassOption options_table[] = {
+    {"numerics", OPTION_CHOICE, offsetof(FoldAffineOptions, fuse.numerics), numerics_names, NULL,
+     "faithful: fuse only what rounds as the operators do one by one"},
+    {"store", OPTION_BOOL, offsetof(FoldAffineOptions, store), NULL, NULL,
+     "make the new weights constants at once, where they are float32"},
+    {0},
+};
+
+const PassInfo fold_affine_pass = {
+    .name = "fold-affine",
+    .summary = "compute normalisations, scales and shifts into convolutions' weights, for plans",
+    .needs = FACT_DTYPES,
+    .gives = FACT_DTYPES,
+    .options = options_table,
+    .options_size = sizeof(FoldAffineOptions),
+    .idempotent = true,
+    .run = run,
+};

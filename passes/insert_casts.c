@@ -37,6 +37,8 @@ typedef struct InsertCastsOptions {
     bool keep_defaults, store;
 } InsertCastsOptions;
 
+static const char *const float_names[] = {"float16", "bfloat16", NULL};
+
 #define ROW(kind, name, member, choices, otherwise, help)                                          \
     {name, OPTION_##kind, offsetof(InsertCastsOptions, member), choices, otherwise, help},
 static const PassOption options_table[] = {
@@ -125,6 +127,7 @@ static bool is_weight_of(const Realise *r, const Use *use, VarId var) {
     case NOTE_READS:
     case NOTE_TIED:
     case NOTE_MOVED:
+    case NOTE_QUANTIZED:
     case NOTE_CHEAPER: break;
     }
     return false;
@@ -334,7 +337,7 @@ static bool make_request(PassCtx *ctx, const InsertCastsOptions *options, Placem
                          Err *err) {
     static const PlacementGuard guards[] = {GUARD_PIN, GUARD_CLAMP, GUARD_NONE, GUARD_LOOK};
     _Static_assert(sizeof guards / sizeof *guards == CHOICE_COUNT(OVERFLOW), "a guard a choice");
-    _Static_assert(CHOICE_COUNT(TO) == 2 && CHOICE_COUNT(IO) == 2, "all that is asked below");
+    _Static_assert(CHOICE_COUNT(IO) == 2, "all that is asked below");
     Model *model = ctx->model;
     Dtype target = options->to ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
     ChosenNodes chosen;

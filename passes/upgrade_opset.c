@@ -15,12 +15,15 @@
 #include "least_opset.h"
 #include "op_types.h"
 #include "passes.h"
+#include "qdq_plan.h"
 #include "setting_names.h"
 #include "upgrade.h"
 
 typedef struct UpgradeOptions {
     int64_t to;
-    int target; /* a DemiTarget; 0: none */
+    int target;      /* a DemiTarget; 0: none */
+    int activations; /* a DemiActivations, less 1 */
+    int64_t block;
     PassStrings inputs;
     NodeChoice nodes;
 } UpgradeOptions;
@@ -271,6 +274,34 @@ static bool check_options(const Model *model, const UpgradeOptions *options, Err
     return false;
 }
 
+/* The opset that what is inserted needs, where there are products to quantize; 0 where that is no
+ * later one. */
+static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options,
+                               const ChosenNodes *chosen) {
+    enum { INT8 = 3, INT8_WEIGHTS, INT4_WEIGHTS, FP8_WEIGHTS };
+    static const Dtype values[] = {DTYPE_UINT8, DTYPE_INT8, DTYPE_UINT16, DTYPE_INT16};
+    _Static_assert(sizeof values / sizeof *values == CHOICE_COUNT(ACTIVATIONS), "a type each");
+    _Static_assert(CHOICE_COUNT(TO) == FP8_WEIGHTS, "a type of weights each");
+    const Dtype weights = options->target == INT4_WEIGHTS  ? DTYPE_UINT4
+                          : options->target == FP8_WEIGHTS ? DTYPE_FLOAT8E4M3FN
+                                                           : DTYPE_INT8;
+    int64_t need = qdq_opset_of(weights, true, options->block), of_values = 0;
+    if (options->target == INT8)
+        of_values = qdq_opset_of(values[options->activations], false, false);
+    if (of_values > need) need = of_values;
+    GraphList graphs = model_graphs(ctx->model, ctx->scratch);
+    for (size_t i = 0; i < graphs.count; i++) {
+        const int64_t own = opset_version(graphs.items[i]->opsets, NULL);
+        if (own <= 0 || own >= need || graphs.items[i]->function) continue;
+        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
+            const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+            if (record && record->quantized == QUANTIZED_PRODUCT && !chosen->excluded[node->id])
+                return need;
+        }
+    }
+    return 0;
+}
+
 /* The opset that the chosen nodes need; inference is best effort, unknown types count as float. */
 static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err) {
     PassCtx *ctx = upgrade->ctx;
@@ -279,7 +310,8 @@ static bool find_opset(Upgrade *upgrade, const UpgradeOptions *options, Err *err
     if (!node_choice_resolve(&options->nodes, ctx->model, target, ctx->scratch, &chosen, err))
         return false;
     upgrade_infer(upgrade, &options->inputs);
-    upgrade->to = least_opset_for(ctx->model, target, &chosen, ctx->scratch);
+    upgrade->to = options->target > 2 ? quantized_opset(ctx, options, &chosen)
+                                      : least_opset_for(ctx->model, target, &chosen, ctx->scratch);
     return true;
 }
 

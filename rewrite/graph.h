@@ -234,21 +234,22 @@ typedef struct DeviceConfig {
 
 typedef enum NoteKind {
     NOTE_NONE,
-    NOTE_LOW,      /* it runs in 16 bit */
-    NOTE_NO_FLOAT, /* it holds no float32 */
-    NOTE_CONSTANT, /* what its readers read decides */
-    NOTE_POLICY,   /* the policy's class for it, or the operator's nature */
-    NOTE_EXCLUDED, /* the user keeps it in fp32 */
-    NOTE_ILLEGAL,  /* its definition has no 16-bit form at this opset */
-    NOTE_VALUE,    /* a constant it reads does not fit */
-    NOTE_PRECISE,  /* an angle, a coordinate or an index, which 16 bits are too few for */
-    NOTE_UNKNOWN,  /* a type is unknown */
-    NOTE_FIXED,    /* its float operands have a type that nothing changes */
-    NOTE_FOLLOWS,  /* what it follows, `subject`, is fp32 */
-    NOTE_READS,    /* it is 16 bit only where all operands are, and `subject` is fp32 */
-    NOTE_TIED,     /* one decision with node `subject`, which stays fp32 for `reason` */
-    NOTE_MOVED,    /* a cast went past it, where it converts less */
-    NOTE_CHEAPER,  /* in 16 bit it would cost `cost` bytes more */
+    NOTE_LOW,       /* it runs in 16 bit */
+    NOTE_NO_FLOAT,  /* it holds no float32 */
+    NOTE_CONSTANT,  /* what its readers read decides */
+    NOTE_POLICY,    /* the policy's class for it, or the operator's nature */
+    NOTE_EXCLUDED,  /* the user keeps it in fp32 */
+    NOTE_ILLEGAL,   /* its definition has no 16-bit form at this opset */
+    NOTE_VALUE,     /* a constant it reads does not fit */
+    NOTE_PRECISE,   /* an angle, a coordinate or an index, which 16 bits are too few for */
+    NOTE_UNKNOWN,   /* a type is unknown */
+    NOTE_FIXED,     /* its float operands have a type that nothing changes */
+    NOTE_FOLLOWS,   /* what it follows, `subject`, is fp32 */
+    NOTE_READS,     /* it is 16 bit only where all operands are, and `subject` is fp32 */
+    NOTE_TIED,      /* one decision with node `subject`, which stays fp32 for `reason` */
+    NOTE_MOVED,     /* a cast went past it, where it converts less */
+    NOTE_QUANTIZED, /* it computes with quantized values or weights, as `reason` says */
+    NOTE_CHEAPER,   /* in 16 bit it would cost `cost` bytes more */
 } NoteKind;
 
 /* Why a node runs in the precision it does: filled by insert-casts, shown by reports

@@ -53,6 +53,7 @@ static void keep_value(Comparison *c, const char *text, const DemiData *value) {
 static void keep_step(void *user, const DemiStep *step) {
     Comparison *c = user;
     picks_note(&c->picks, step);
+    c->quantized_reference = c->quantized_reference || step_dequantizes(step);
     for (size_t i = 0; i < step->output_count; i++)
         keep_value(user, step->output_names[i], &step->outputs[i]);
 }
@@ -131,6 +132,7 @@ static void note_types(Comparison *c, const DemiStep *step, ComparedStep *row) {
         if (dtype) c->low_type = dtype;
     }
     c->low = c->low || c->low_type;
+    c->quantized = c->quantized || step_dequantizes(step);
 }
 
 static void compare_step(void *user, const DemiStep *step) {

@@ -56,11 +56,12 @@ typedef struct Comparison {
     Picks picks;
     VEC(ComparedStep) steps; /* of the last comparison_run */
     VEC(ComparedValue) values;
-    PickRows picked;  /* that differ */
-    bool low;         /* one of them has 16-bit values */
-    int32_t low_type; /* of the last run; 0 where it has none */
-    Session *session; /* within a run */
-    Err err;          /* of reading a file within the run */
+    PickRows picked;                     /* that differ */
+    bool low;                            /* one of them has 16-bit values */
+    bool quantized_reference, quantized; /* values of it, or of the last run, are quantized */
+    int32_t low_type;                    /* of the last run; 0 where it has none */
+    Session *session;                    /* within a run */
+    Err err;                             /* of reading a file within the run */
 } Comparison;
 
 void comparison_init(Comparison *comparison, Arena *arena, unsigned threads);

@@ -96,7 +96,8 @@ static bool run_both(DemiComparison *c, Err *err) {
     if (!find_inputs(c, err)) return false;
     if (!c->folder && !comparison_reference(&c->runs, c->a, err)) return false;
     if (!comparison_run(&c->runs, c->b, err) || !measure_outputs(c, &reference, err)) return false;
-    limit_settle(&c->totals.limit, c->runs.low);
+    c->totals.quantized = c->runs.quantized && !c->runs.quantized_reference;
+    limit_settle(&c->totals.limit, (ValueKinds){c->runs.low, c->totals.quantized});
     c->picks = c->runs.picked;
     c->totals.beyond = is_beyond(&c->totals.limit, &c->outputs, &c->picks);
     comparison_judge(&c->runs, &c->totals.limit);

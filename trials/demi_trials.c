@@ -6,6 +6,7 @@
 #include "demi_call.h"
 #include "keep_search.h"
 #include "model_source.h"
+#include "real_text.h"
 #include "trial.h"
 
 struct DemiTrials {
@@ -271,8 +272,27 @@ const char *const *demi_verdict_keep(const DemiVerdict *verdict, size_t *count) 
 
 typedef struct RangeArgs {
     Trials *trials;
+    DemiCalibrateOptions options;
     DemiRanges *ranges;
 } RangeArgs;
+
+static const char *range_text(Arena *arena, const DemiRange *range, bool ends) {
+    char low[REAL_TEXT], high[REAL_TEXT];
+    if (!ends) return arena_printf(arena, "%s=%.9g", range->name, range->most);
+    real_format(low, 9, range->low);
+    real_format(high, 9, range->high);
+    return arena_printf(arena, "%s=%s:%s", range->name, low, high);
+}
+
+static bool check_calibration(const DemiCalibrateOptions *options, Err *err) {
+    if (!(options->percentile > 0 && options->percentile <= 100))
+        return err_set(err, ERR_USAGE, "calibration: percentile is %g", options->percentile);
+    if (options->levels < 2)
+        return err_set(err, ERR_USAGE, "calibration: %u levels", (unsigned)options->levels);
+    if ((unsigned)options->method > DEMI_CALIBRATION_ENTROPY)
+        return err_set(err, ERR_USAGE, "calibration: method is %d", (int)options->method);
+    return true;
+}
 
 static void calibrate_body(Call *call, void *data) {
     RangeArgs *args = data;
@@ -282,17 +302,21 @@ static void calibrate_body(Call *call, void *data) {
     DemiRanges *ranges = ARENA_NEW(&arena, DemiRanges);
     ranges->arena = arena;
     args->ranges = ranges;
-    bool ok = trials_ranges(t, &ranges->arena, &ranges->list, &call->err);
+    bool ok = check_calibration(&args->options, &call->err) &&
+              trials_ranges(t, &args->options, &ranges->arena, &ranges->list, &call->err);
     ranges->texts = ARENA_ARRAY(&ranges->arena, const char *, ranges->list.count + 1);
     for (size_t i = 0; ok && i < ranges->list.count; i++)
-        ranges->texts[i] = arena_printf(&ranges->arena, "%s=%.9g", ranges->list.items[i].name,
-                                        ranges->list.items[i].most);
+        ranges->texts[i] = range_text(&ranges->arena, &ranges->list.items[i], args->options.ends);
     call->cancelled = t->progress.cancelled;
 }
 
-DemiStatus demi_trials_calibrate(DemiTrials *trials, DemiRanges **ranges, DemiError *error) {
+DemiStatus demi_trials_calibrate(DemiTrials *trials, const DemiCalibrateOptions *options,
+                                 DemiRanges **ranges, DemiError *error) {
     Call call = {0};
-    RangeArgs args = {.trials = &trials->trials};
+    RangeArgs args = {.trials = &trials->trials, .options = DEMI_CALIBRATE_OPTIONS_INIT};
+    if (options)
+        memcpy(&args.options, options,
+               options->size < sizeof args.options ? options->size : sizeof args.options);
     *ranges = NULL;
     DemiStatus status = call_run(&call, calibrate_body, &args, error);
     if (status == DEMI_OK)

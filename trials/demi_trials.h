@@ -187,8 +187,9 @@ typedef struct DemiDistance {
 /* What an output may be off by. */
 typedef struct DemiLimit {
     uint32_t size;
-    double error; /* largest difference, by the largest magnitude of the reference; below 0: 0.02
-                     where one of both has 16-bit values, else 1e-4 */
+    double error; /* largest difference, by the largest magnitude of the reference; below 0: 0.1
+                     where it has quantized values that the reference has not, 0.02 where one of
+                     both has 16-bit values, else 1e-4 */
     double least; /* differences up to it are fine all the same; below 0: 6.2e-5 where one of both
                      has 16-bit values, else 1e-7 */
 } DemiLimit;
@@ -324,24 +325,48 @@ DEMI_API const char *const *demi_verdict_keep(const DemiVerdict *verdict, size_t
 
 /* ---- calibration ----------------------------------------------------------------------------- */
 
-/* The largest magnitude of each float value over all sets. */
+/* What each float value reached over all sets. */
 typedef struct DemiRanges DemiRanges;
 
-/* Runs the model on all sets. *ranges is freed with demi_ranges_free; NULL on error: those of runs,
- * DEMI_ERR_CANCELLED. */
-DEMI_API DemiStatus demi_trials_calibrate(DemiTrials *trials, DemiRanges **ranges,
-                                          DemiError *error);
+/* How the ends of a value's range are found, where quantizing is what it is for. Beyond them a
+ * quantized value is their nearest. */
+typedef enum DemiCalibration {
+    DEMI_CALIBRATION_MINMAX = 0,     /* the least and the greatest number that was met */
+    DEMI_CALIBRATION_PERCENTILE = 1, /* those that all but a few elements lie between */
+    DEMI_CALIBRATION_MSE = 2,        /* those that leave the least squared error */
+    DEMI_CALIBRATION_ENTROPY = 3,    /* the magnitude at which least is lost of how elements are
+                                        distributed, as of Kullback and Leibler */
+} DemiCalibration;
+
+typedef struct DemiCalibrateOptions {
+    uint32_t size;
+    bool ends; /* of every float32 value, both ends, for quantizing; else magnitudes that reach 64,
+                  as 16-bit types need them */
+    DemiCalibration method; /* of ends; all but MINMAX take a second run of each set */
+    double percentile;      /* PERCENTILE: share of elements that lie within, in percent */
+    uint32_t levels;        /* MSE, ENTROPY: of the quantized type */
+    bool symmetric;         /* MSE: its zero point will be 0, or the middle */
+} DemiCalibrateOptions;
+
+#define DEMI_CALIBRATE_OPTIONS_INIT                                                                \
+    { sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false }
+
+/* Runs the model on all sets. What is found depends neither on their order nor on threads. `options`
+ * may be NULL: the defaults. *ranges is freed with demi_ranges_free; NULL on error: those of runs,
+ * DEMI_ERR_USAGE where an option is out of its range, DEMI_ERR_CANCELLED. */
+DEMI_API DemiStatus demi_trials_calibrate(DemiTrials *trials, const DemiCalibrateOptions *options,
+                                          DemiRanges **ranges, DemiError *error);
 DEMI_API void demi_ranges_free(DemiRanges *ranges);
 
-/* Values that reach 64 or more: smaller ones are far from the end of any type's range. Made by the
- * library, in the order the values are first met. */
+/* In the order the values are first met. Made by the library. */
 typedef struct DemiRange {
     const char *name;
-    double most; /* may be Inf */
+    double most;      /* the largest magnitude; may be Inf */
+    double low, high; /* with `ends`: between which it is to be quantized; else -most and most */
 } DemiRange;
 DEMI_API size_t demi_ranges_count(const DemiRanges *ranges);
 DEMI_API const DemiRange *demi_ranges_item(const DemiRanges *ranges, size_t i);
-/* All of them as "NAME=MAX": what DemiConvertOptions.ranges takes. */
+/* All of them as "NAME=MAX", or "NAME=MIN:MAX" with `ends`: what DemiConvertOptions.ranges takes. */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
 
 /* ---- value by value -------------------------------------------------------------------------- */
@@ -382,6 +407,7 @@ typedef struct DemiComparisonTotals {
     size_t values_beyond; /* how many values are */
     const char *assumed;  /* "seq_len 16, batch 1": sizes of inputs that nobody said; else "" */
     DemiLimit limit;      /* that holds */
+    bool quantized;       /* the model has quantized values, and the reference has none */
 } DemiComparisonTotals;
 DEMI_API const DemiComparisonTotals *demi_comparison_totals(const DemiComparison *comparison);
 

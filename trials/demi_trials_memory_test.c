@@ -89,7 +89,7 @@ static DemiStatus try_all(DemiError *error) {
     if (!status) status = demi_trials_run(trials, NULL, &verdict, error);
     if (!status) status = demi_trials_search(trials, NULL, 1e-9, &found, error);
     if (!status) status = demi_trials_judge(trials, &other, NULL, &judged, error);
-    if (!status) status = demi_trials_calibrate(trials, &ranges, error);
+    if (!status) status = demi_trials_calibrate(trials, NULL, &ranges, error);
     if (!status) assert_true(verdict && found && judged && ranges);
     demi_verdict_free(verdict);
     demi_verdict_free(found);

@@ -130,7 +130,7 @@ static void test_calibration(void **state) {
     DemiRanges *ranges = NULL;
     DemiVerdict *verdict = NULL;
     DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
-    assert_int_equal(demi_trials_calibrate(trials, &ranges, NULL), DEMI_OK);
+    assert_int_equal(demi_trials_calibrate(trials, NULL, &ranges, NULL), DEMI_OK);
     bool found = false;
     for (size_t i = 0; i < demi_ranges_count(ranges); i++)
         found = found || !strcmp(demi_ranges_texts(ranges)[i], "t=120000");
@@ -240,7 +240,7 @@ static void test_cancelling(void **state) {
     options.progress = stop;
     options.progress_user = &at;
     DemiTrials *trials = open_trials(overflowing, &options);
-    assert_int_equal(demi_trials_calibrate(trials, &ranges, &error), DEMI_ERR_CANCELLED);
+    assert_int_equal(demi_trials_calibrate(trials, NULL, &ranges, &error), DEMI_ERR_CANCELLED);
     assert_null(ranges);
     assert_int_equal(error.status, DEMI_ERR_CANCELLED);
     at = (Stop){"verifying", 1};

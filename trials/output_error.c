@@ -8,13 +8,19 @@
 #include "dtype.h"
 #include "value_io.h"
 
-static const double limit_float = 1e-4, limit_low = 0.02;
+static const double limit_float = 1e-4, limit_low = 0.02, limit_quantized = 0.1;
 /* Below its smallest normal number, 2^-14, float16 has no precision to speak of. */
 static const double least_float = 1e-7, least_low = 6.2e-5;
 
-void limit_settle(DemiLimit *limit, bool low) {
-    if (limit->error < 0) limit->error = low ? limit_low : limit_float;
-    if (limit->least < 0) limit->least = low ? least_low : least_float;
+void limit_settle(DemiLimit *limit, ValueKinds kinds) {
+    const double low = kinds.low ? limit_low : limit_float;
+    if (limit->error < 0) limit->error = kinds.quantized ? limit_quantized : low;
+    if (limit->least < 0) limit->least = kinds.low ? least_low : least_float;
+}
+
+bool step_dequantizes(const DemiStep *step) {
+    return strcmp(step->op_type, "DequantizeLinear") == 0 && step->output_count == 1 &&
+           step->outputs[0].dtype == DTYPE_FLOAT;
 }
 
 bool demi_limit_beyond(const DemiLimit *limit, const DemiDistance *diff) {

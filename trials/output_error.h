@@ -7,9 +7,17 @@
 #include "session.h"
 #include "value_compare.h"
 
-/* The limit with numbers where it leaves them to the types: whether one of both runs has 16-bit
- * values (`low`). */
-void limit_settle(DemiLimit *limit, bool low);
+/* What both runs have of values that are less than float32. */
+typedef struct ValueKinds {
+    bool low;       /* one of both has 16-bit values */
+    bool quantized; /* it alone has values that were quantized */
+} ValueKinds;
+
+/* The limit with numbers where it leaves them to that. */
+void limit_settle(DemiLimit *limit, ValueKinds kinds);
+
+/* True of a step that makes quantized values float. */
+bool step_dequantizes(const DemiStep *step);
 
 /* The reference: a session that has run, or a folder of NAME.npy or output_N.pb. */
 typedef struct OutputReference {

@@ -158,7 +158,8 @@ static const char *text_copy(Arena *arena, const char *text) {
 static void list_low(const DemiReport *report, TrialResult *result) {
     for (size_t i = 0; i < demi_report_node_count(report); i++) {
         const DemiReportNode *node = demi_report_node(report, i);
-        if (strcmp(node->dtype, "float16") == 0 || strcmp(node->dtype, "bfloat16") == 0)
+        if (strcmp(node->dtype, "float16") == 0 || strcmp(node->dtype, "bfloat16") == 0 ||
+            strcmp(node->kind, "quantized") == 0)
             VEC_PUSH(result->arena, &result->low, text_copy(result->arena, node->name));
     }
 }
@@ -242,17 +243,18 @@ bool trials_run(Trials *t, const DemiConvertOptions *options, TrialResult *resul
 /* ---- another model --------------------------------------------------------------------------- */
 
 static void note_types(void *user, const DemiStep *step) {
-    bool *low = user;
+    ValueKinds *kinds = user;
+    kinds->quantized = kinds->quantized || step_dequantizes(step);
     for (size_t i = 0; i < step->output_count; i++) {
         Dtype dtype = (Dtype)step->outputs[i].dtype;
-        *low = *low || (step->outputs[i].kind == DEMI_DATA_TENSOR_KIND && dtype_is_float(dtype) &&
-                        dtype_bits(dtype) < 32);
+        kinds->low = kinds->low || (step->outputs[i].kind == DEMI_DATA_TENSOR_KIND &&
+                                    dtype_is_float(dtype) && dtype_bits(dtype) < 32);
     }
 }
 
-static bool watch_types(Session *session, bool *low, Err *err) {
+static bool watch_types(Session *session, ValueKinds *kinds, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
-    DemiStatus status = demi_context_watch(session->context, note_types, low, &error);
+    DemiStatus status = demi_context_watch(session->context, note_types, kinds, &error);
     bool ok = error_take(err, status, &error) && session_run(session, err);
     demi_context_watch(session->context, NULL, NULL, &error);
     return ok;
@@ -260,13 +262,13 @@ static bool watch_types(Session *session, bool *low, Err *err) {
 
 /* Types differ not from set to set: the first tells them. */
 static bool settle_limit(Trials *t, Arena *within, Session *session, DemiLimit *limit, Err *err) {
-    bool low = false;
+    ValueKinds was = {false, false}, is = {false, false};
     if (limit->error >= 0 && limit->least >= 0) return true;
     if (!run_reference(t, 0, err) || !bind_set(t, 0, within, session, err) ||
-        !session_bind(t->reference, err) || !watch_types(t->reference, &low, err) ||
-        !watch_types(session, &low, err))
+        !session_bind(t->reference, err) || !watch_types(t->reference, &was, err) ||
+        !watch_types(session, &is, err))
         return false;
-    limit_settle(limit, low);
+    limit_settle(limit, (ValueKinds){was.low || is.low, is.quantized && !was.quantized});
     return true;
 }
 

@@ -72,8 +72,9 @@ bool trials_watch_set(Trials *trials, size_t i, Err *err);
 
 typedef VEC(DemiRange) RangeList;
 
-/* The largest magnitude of each float value over all sets; of those that reach 64. */
-bool trials_ranges(Trials *trials, Arena *arena, RangeList *ranges, Err *err);
+/* What each float value reached over all sets, as the options have it. */
+bool trials_ranges(Trials *trials, const DemiCalibrateOptions *options, Arena *arena,
+                   RangeList *ranges, Err *err);
 
 /* "seq_len 16, 24, 7, 33; batch 1": the sizes that were assumed; "" where none was. */
 const char *trials_assumed(const Trials *trials, Arena *arena);

@@ -11,12 +11,13 @@
 #define COMPILE_PIPELINE(numerics, widen, layouts)                                                 \
     "infer-dtypes,infer-shapes,eliminate-dead,gather-first,move-dequantize{numerics=" numerics     \
     "},fuse-tables{numerics=" numerics "},fuse-quantized{numerics=" numerics "}," widen            \
-    "fuse-gelu{numerics=" numerics "},fuse-one-hot{numerics=" numerics                             \
-    "},fold-affine{numerics=" numerics "},fuse-conv{numerics=" numerics                            \
-    "},fuse-attention{numerics=" numerics "},fuse-matmul{numerics=" numerics                       \
-    "},join-products{numerics=" numerics "},fuse-weights{numerics=" numerics                       \
-    "},gather-first,fuse-layer-norm{numerics=" numerics "},fuse-kernel-casts{numerics=" numerics   \
-    "}," layouts "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
+    "fuse-gelu{numerics=" numerics "},fuse-rotary{numerics=" numerics                              \
+    "},fuse-one-hot{numerics=" numerics "},fold-affine{numerics=" numerics                         \
+    "},fuse-conv{numerics=" numerics "},fuse-attention{numerics=" numerics                         \
+    "},fuse-matmul{numerics=" numerics "},join-products{numerics=" numerics                        \
+    "},fuse-weights{numerics=" numerics "},gather-first,fuse-layer-norm{numerics=" numerics        \
+    "},fuse-kernel-casts{numerics=" numerics "}," layouts                                          \
+    "eliminate-dead,lower-plan{numerics=" numerics ",fold=true"
 static const char *const compile_pipelines[] = {
     [DEMI_NUMERICS_FAST] =
         COMPILE_PIPELINE("fast", "widen-values,", "choose-layouts,fuse-separable,"),

@@ -273,8 +273,14 @@ DEMI_API DemiStatus demi_compile(DemiModel *model, const DemiCompileOptions *opt
  * by tools/gen/gen_settings.py. */
 typedef enum DemiTarget {
     DEMI_TO_DEFAULT = 0,
-    DEMI_TO_FLOAT16 = 1,  /* default: IEEE 754's binary16 */
-    DEMI_TO_BFLOAT16 = 2, /* float32's upper half */
+    DEMI_TO_FLOAT16 = 1,      /* default: IEEE 754's binary16 */
+    DEMI_TO_BFLOAT16 = 2,     /* float32's upper half */
+    DEMI_TO_INT8 = 3,         /* values and weights that products read are quantized, to 8 bits or
+                                 as activations says; their ranges must be known */
+    DEMI_TO_INT8_WEIGHTS = 4, /* weights alone, which are read as float */
+    DEMI_TO_INT4_WEIGHTS = 5, /* weights of matrix products in 4 bits, by blocks, which are read as
+                                 float */
+    DEMI_TO_FP8_WEIGHTS = 6,  /* weights as float8e4m3fn, which are read as float */
 } DemiTarget;
 
 typedef enum DemiIo {
@@ -286,10 +292,20 @@ typedef enum DemiIo {
 /* What a conversion does to the default domain's opset; any other number raises it to that one. */
 enum {
     DEMI_OPSET_DEFAULT = 0,
-    DEMI_OPSET_AUTO = -1, /* default for bfloat16: raise it as far as the operators worth the target
+    DEMI_OPSET_AUTO =
+        -1, /* default for all but float16: raise it as far as the operators worth the target
                              type need to take it; a model that can't be raised so far keeps it */
     DEMI_OPSET_KEEP = -2, /* default for float16 */
 };
+
+/* What values are quantized to, with DEMI_TO_INT8. */
+typedef enum DemiActivations {
+    DEMI_ACTIVATIONS_DEFAULT = 0,
+    DEMI_ACTIVATIONS_UINT8 = 1,  /* default: 8 bits, of which Relu's results use all */
+    DEMI_ACTIVATIONS_INT8 = 2,   /* 8 bits with a sign */
+    DEMI_ACTIVATIONS_UINT16 = 3, /* 16 bits, from opset 21 on */
+    DEMI_ACTIVATIONS_INT16 = 4,  /* 16 bits with a sign, from opset 21 on */
+} DemiActivations;
 
 /* How it is decided which nodes run in the target type. */
 typedef enum DemiPlacement {
@@ -360,13 +376,28 @@ typedef struct DemiConvertOptions {
     int64_t opset; /* a DEMI_OPSET constant, or 1 to demi_newest_opset() */
     DemiPlacement placement;
     /* [range_count] "NAME=MAX": the largest magnitude a value was measured to reach when the float
-     * model ran on real data. Where range_margin times it is past the target's range, the value
-     * stays float, and so does what computes and reads it. */
+     * model ran on real data, or "NAME=MIN:MAX". Where range_margin times it is past a 16-bit
+     * target's range, the value stays float, and so does what computes and reads it. Quantized
+     * values have their scales of it; DEMI_TO_INT8 needs some (demi_trials_calibrate). */
     const char *const *ranges;
     size_t range_count;
     int64_t range_margin; /* 0: what the policy says, else 2 */
     /* Pipelines to run before and after the conversion's own; NULL: none. */
     const char *before, *after;
+    DemiActivations activations; /* of DEMI_TO_INT8 */
+    bool symmetric;              /* quantized values have the zero point 0, or the middle */
+    int64_t block; /* quantized weights of matrices have a scale for as many of what is summed; 0:
+                      for each channel, and for 32 where weights have 4 bits */
+    /* [value_count], [weight_count] "NAME=TYPE": just these values and constants are quantized, to
+     * int8, uint8, int16 or uint16, constants to int8, int16, int4, uint4 or fp8. Values need
+     * ranges. With a 16-bit target that is done before, and what is left may run in 16 bit. */
+    const char *const *values;
+    size_t value_count;
+    const char *const *weights;
+    size_t weight_count;
+    bool
+        fold; /* normalisations, scales and shifts behind convolutions are computed into their weights
+                  before; names are those that are left then */
 } DemiConvertOptions;
 
 #define DEMI_CONVERT_OPTIONS_INIT                                                                  \
@@ -374,10 +405,11 @@ typedef struct DemiConvertOptions {
         sizeof(DemiConvertOptions), DEMI_TO_DEFAULT, DEMI_IO_DEFAULT, false, NULL, 0, NULL, 0,     \
             NULL, 0, NULL, NULL, DEMI_PARAMETERS_DEFAULT, DEMI_OVERFLOW_DEFAULT, NULL, 0, NULL, 0, \
             NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, DEMI_OPSET_DEFAULT,     \
-            DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL                                         \
+            DEMI_PLACEMENT_DEFAULT, NULL, 0, 0, NULL, NULL, DEMI_ACTIVATIONS_DEFAULT, false, 0,    \
+            NULL, 0, NULL, 0, false                                                                \
     }
 
-/* Converts the model to mixed precision: runs the pipeline that demi_convert_pipeline prints.
+/* Converts the model to mixed precision, or quantizes it: runs the pipeline that demi_convert_pipeline prints.
  * DEMI_ERR_MODEL where the opset or IR version is newer than this library knows, or an operator
  * can't be raised to the opset asked for; DEMI_ERR_USAGE where the model is past it, where options
  * exclude each other, and where a pattern or name is nothing in the model. *report, and what the
@@ -409,7 +441,8 @@ typedef struct DemiReportTotals {
     uint64_t nodes_before, nodes_after; /* in all graphs and functions */
     uint64_t bytes_before, bytes_after; /* of weights: initializers and constants everywhere */
     uint64_t casts_added, casts_removed, casts_fused;
-    uint64_t casts_remaining;                /* inserted casts in the model as it is now */
+    uint64_t casts_remaining; /* inserted casts in the model as it is now; QuantizeLinear and
+                                 DequantizeLinear are none */
     uint64_t overflow, underflow, subnormal; /* values of constants the target can't hold */
     uint64_t rewrites;                       /* made by all passes */
     double seconds;                          /* of all passes */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Policies as JSON; policy.h has the form. This file alone sees jansson. Its trees are freed with
+/* Policies as JSON; policy.h has the form. Jansson's trees are freed with
  * the policy's arena, also when memory runs out half way. */
 #include "policy.h"
 
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "range_table.h"
 #include "real_text.h"
 #include "shown.h"
 #include "text_distance.h"
@@ -135,7 +136,7 @@ static bool read_dtypes(Reader *r, json_t *inputs, SettingId id) {
     const char *name;
     json_t *dtype;
     const char *key = policy_settings[id].key;
-    if (!json_is_object(inputs)) return wrong(r, key, "an object of input names and dtypes");
+    if (!json_is_object(inputs)) return wrong(r, key, "an object of names and dtypes");
     json_object_foreach(inputs, name, dtype) {
         if (!json_is_string(dtype)) return wrong(r, key, "dtypes as strings");
         push(r, id, arena_printf(r->arena, "%s=", name), json_string_value(dtype));
@@ -162,23 +163,37 @@ static bool read_opset(Reader *r, json_t *value, SettingId id) {
     return true;
 }
 
+/* "NAME=MAX", or "NAME=MIN:MAX" of a list of two. */
+static const char *range_text(Reader *r, const char *name, json_t *reached) {
+    const char *text = name;
+    for (size_t i = 0; i < (json_is_array(reached) ? json_array_size(reached) : 1); i++) {
+        json_t *end = json_is_array(reached) ? json_array_get(reached, i) : reached;
+        char number[TEXT_NUMBER];
+        if (i == 2 || !json_is_number(end)) return NULL;
+        number[text_format_double(number, json_number_value(end))] = '\0';
+        text = arena_printf(r->arena, "%s%c%s", text, i ? ':' : '=', number);
+    }
+    RangeText range;
+    const bool whole = !json_is_array(reached) || json_array_size(reached) == 2;
+    return whole && range_text_read(text, &range) ? text : NULL;
+}
+
 static bool read_ranges(Reader *r, json_t *ranges, SettingId id) {
     json_t *reached;
     const char *name, *key = policy_settings[id].key;
     if (!json_is_object(ranges)) return wrong(r, key, "an object of value names and magnitudes");
     json_object_foreach(ranges, name, reached) {
-        if (!json_is_number(reached) || json_number_value(reached) < 0)
-            return wrong(r, key, "magnitudes as numbers");
-        char number[TEXT_NUMBER];
-        number[text_format_double(number, json_number_value(reached))] = '\0';
-        push(r, id, arena_printf(r->arena, "%s=", name), number);
+        const char *text = range_text(r, name, reached);
+        if (!text) return wrong(r, key, "magnitudes as numbers, or lists of two ends");
+        push(r, id, "", text);
     }
     return true;
 }
 
 static bool read_number(Reader *r, json_t *value, SettingId id) {
-    if (!json_is_integer(value) || json_integer_value(value) < 1)
-        return wrong(r, policy_settings[id].key, "1 or more");
+    const bool positive = policy_settings[id].kind == KIND_NUMBER;
+    if (!json_is_integer(value) || json_integer_value(value) < positive)
+        return wrong(r, policy_settings[id].key, positive ? "1 or more" : "0 or more");
     r->policy->values[id] = json_integer_value(value);
     return true;
 }
@@ -196,6 +211,7 @@ static bool read_setting(Reader *r, json_t *value, SettingId id) {
     case KIND_TARGET:
     case KIND_CHOICE: return read_choice(r, value, id);
     case KIND_OPSET: return read_opset(r, value, id);
+    case KIND_COUNT:
     case KIND_NUMBER: return read_number(r, value, id);
     case KIND_FLAG: return read_flag(r, value, id);
     case KIND_CLASS: return read_class(r, key, value, id);
@@ -284,15 +300,17 @@ static json_t *ranges_json(Arena *arena, const PolicyNames *names, Err *err) {
     json_t *ranges = json_object();
     arena_defer(arena, free_json, json_incref(ranges));
     for (size_t i = 0; i < names->count; i++) {
-        const char *text = names->items[i], *split = strrchr(text, '=');
-        double reached;
-        if (!split || !text_read_double(split + 1, strlen(split + 1), &reached)) {
+        const char *text = names->items[i];
+        RangeText range;
+        if (!range_text_read(text, &range)) {
             err_set(err, ERR_USAGE, "range '%s' can't be read", text);
             json_decref(ranges);
             return NULL;
         }
-        const char *name = arena_copy(arena, text, (size_t)(split - text));
-        json_object_set_new(ranges, name, json_real(reached));
+        const char *name = arena_copy(arena, text, range.name_length);
+        json_t *reached =
+            range.ends ? json_pack("[f,f]", range.low, range.high) : json_real(range.high);
+        json_object_set_new(ranges, name, reached);
     }
     return ranges;
 }
@@ -335,6 +353,7 @@ static json_t *setting_json(const ConvertPolicy *policy, const OpClasses *classe
     case KIND_TARGET:
     case KIND_CHOICE: return choice_json(policy, id);
     case KIND_OPSET: return opset_json(policy->values[id]);
+    case KIND_COUNT:
     case KIND_NUMBER: return json_integer(policy->values[id]);
     case KIND_FLAG: return json_boolean(policy->values[id]);
     case KIND_CLASS: return class_json(policy->arena, classes, id);

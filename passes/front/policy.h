@@ -4,14 +4,18 @@
  *
  *     {
  *       "policy": "float16",                  shipped lists to start from: float16, bfloat16, fast
- *       "to": "float16",
+ *       "to": "float16",                      or "bfloat16", "int8", "int8-weights", …
+ *       "activations": "uint8", "symmetric": false, "block": 0,    of quantized models
+ *       "fold": false,                        normalisations are computed into weights first
+ *       "values": {"h": "int8"}, "weights": {"w": "int4"},         what alone is quantized
  *       "opset": "keep",                      or "auto", or a number
  *       "placement": "mincut",                or "greedy"
  *       "low": ["Conv", "MatMul"],            replaces the list; fp32, follow, widest likewise
  *       "fp32": {"add": ["Relu"], "remove": ["Exp"]},
  *       "conditional": [{"operator": "Resize", "attribute": "mode", "values": ["cubic"]}],
  *       "keep": ["/head/..."], "keep_ops": ["Softmax"], "only": [],          PATTERNs, operators
- *       "ranges": {"h": 3e4}, "range_margin": 2,    magnitudes that values were measured to reach
+ *       "ranges": {"h": 3e4, "k": [-1, 2]},   what values were measured to reach: magnitudes, ends
+ *       "range_margin": 2,
  *       "inputs": {"x": "float"},             types of inputs that the model declares none for
  *       "io": "keep",                         or "low", or {"inputs": ["x"], "outputs": ["y"]}
  *       "parameters": "offline",              or "runtime" or "both"

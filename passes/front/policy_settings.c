@@ -43,6 +43,7 @@ CHOICES(BASE)
 #define OF_UPGRADE_OPSET(kind, name, ...) PASS(UPGRADE_OPSET, name)
 #define OF_INFER_DTYPES(kind, name, ...)  PASS(INFER_DTYPES, name)
 #define OF_INSERT_CASTS(kind, name, ...)  PASS(INSERT_CASTS, name)
+#define OF_INSERT_QDQ(kind, name, ...)    PASS(INSERT_QDQ, name)
 #define OF_NODES(kind, name, ...)         PASS(NODES, name)
 #define OF_CAST_PARAMS(kind, name, ...)   PASS(CAST_PARAMS, name)
 const Setting policy_settings[] = {
@@ -86,6 +87,7 @@ int64_t setting_number(const Setting *setting, const DemiConvertOptions *options
     case KIND_CHOICE:
     case KIND_IO: memcpy(&choice, at, sizeof choice); return choice;
     case KIND_OPSET:
+    case KIND_COUNT:
     case KIND_NUMBER: memcpy(&number, at, sizeof number); return number;
     case KIND_FLAG: memcpy(&flag, at, sizeof flag); return flag;
     case KIND_BASE:
@@ -109,6 +111,7 @@ void setting_put_number(const Setting *setting, DemiConvertOptions *options, int
     case KIND_CHOICE:
     case KIND_IO: memcpy(at, &choice, sizeof choice); return;
     case KIND_OPSET:
+    case KIND_COUNT:
     case KIND_NUMBER: memcpy(at, &number, sizeof number); return;
     case KIND_FLAG: memcpy(at, &flag, sizeof flag); return;
     case KIND_BASE:

@@ -23,13 +23,14 @@ typedef enum SettingKind {
     KIND_OPSET,      /* "keep", "auto" or a number */
     KIND_CHOICE,     /* one of the choices */
     KIND_NUMBER,     /* 1 or more */
+    KIND_COUNT,      /* 0 or more */
     KIND_FLAG,       /* true or false */
     KIND_CLASS,      /* operators that replace a list, or an object of those to add and remove */
     KIND_NAMES,      /* strings */
     KIND_OPERATORS,  /* the same; the option takes several, separated by commas */
     KIND_CONDITIONS, /* objects of operator, attribute and values */
     KIND_DTYPES,     /* an object of names and types */
-    KIND_RANGES,     /* an object of names and magnitudes */
+    KIND_RANGES,     /* an object of names and magnitudes, or lists of two ends */
     KIND_IO,         /* a choice that pipelines always say, or an object of the two parts */
     KIND_PART,       /* strings; a key of the object that "io" may be */
 } SettingKind;
@@ -40,6 +41,7 @@ typedef enum SettingPass {
     SETTINGS_OF_UPGRADE_OPSET,
     SETTINGS_OF_INFER_DTYPES,
     SETTINGS_OF_INSERT_CASTS,
+    SETTINGS_OF_INSERT_QDQ,
     SETTINGS_OF_CAST_PARAMS,
     SETTINGS_OF_NODES, /* all passes that choose nodes: node_choice.h */
     SETTING_PASS_COUNT

@@ -25,6 +25,11 @@ static const char whole[] =
     " \"parameters\": \"both\", \"overflow\": \"error\", \"allow_unmatched\": true,"
     " \"schemas\": [\"com.x.Op(T, int64?, T...) -> (T, float); T = float|float16\"]}";
 
+static const char int8_policy[] =
+    "{\"to\": \"int8\", \"activations\": \"int16\", \"symmetric\": true, \"block\": 64,"
+    " \"keep\": [\"a*\"], \"only\": [\"b\"], \"keep_ops\": [\"Conv\"], \"allow_unmatched\": true,"
+    " \"ranges\": {\"h=1\": [-0.1, 3e4], \"k\": 7}}";
+
 static const char *pipeline_of(const char *json, Arena *arena, Err *err) {
     DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
     ConvertPolicy policy;
@@ -72,6 +77,45 @@ static void test_another_locale(void **state) {
     assert_non_null(strstr(text, "\"LeakyRelu.alpha=0.25\",\"LeakyRelu.alpha=1.5,2\""));
     assert_non_null(strstr(text, "\"h=0.5\""));
     test_locale_reset();
+    arena_free(&arena);
+}
+
+/* What is said of quantized models comes back, with the numbers of ranges to the bit; what another
+ * target heeds is refused. */
+static void test_quantized(void **state) {
+    (void)state;
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail();
+    arena_init(&arena, &trap);
+    DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
+    ConvertPolicy policy;
+    options.policy = int8_policy;
+    assert_true(policy_from_options(&policy, &options, &arena, &err));
+    assert_string_equal(
+        policy_pipeline(&policy),
+        "upgrade-opset{for=int8,activations=int16,block=64,keep=[\"a*\"],keep-ops=[\"Conv\"],"
+        "only=[\"b\"],allow-unmatched=true},infer-dtypes,infer-shapes,fold-affine{store=true},"
+        "insert-qdq{activations=int16,weights=int8,symmetric=true,block=64,keep=[\"a*\"],"
+        "keep-ops=[\"Conv\"],only=[\"b\"],ranges=[\"h=1=-0.1:30000\",\"k=7\"],"
+        "allow-unmatched=true}");
+    assert_string_equal(pipeline_of(policy_write_json(&policy, &err), &arena, &err),
+                        policy_pipeline(&policy));
+    const char *named = pipeline_of("{\"values\": {\"h\": \"int8\"}, \"ranges\": {\"h\": 1}, "
+                                    "\"weights\": {\"w\": \"int4\"}}",
+                                    &arena, &err);
+    assert_non_null(strstr(named, "insert-qdq{ranges=[\"h=1\"],values=[\"h=int8\"],"
+                                  "weights-of=[\"w=int4\"]},insert-casts{"));
+    assert_null(pipeline_of("{\"to\": \"int8\", \"io\": \"low\"}", &arena, &err));
+    assert_string_equal(err.what, "'io' is heeded for float16 and bfloat16 alone");
+    err = (Err){0};
+    assert_null(pipeline_of("{\"to\": \"int8-weights\", \"activations\": \"int8\"}", &arena, &err));
+    assert_string_equal(err.what, "'activations' is heeded for int8 alone");
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [2, 1]}}", &arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1]}}", &arena, &err));
+    assert_null(pipeline_of("{\"ranges\": {\"h\": [1, 2, 3]}}", &arena, &err));
+    assert_null(pipeline_of("{\"block\": -1}", &arena, &err));
     arena_free(&arena);
 }
 
@@ -155,7 +199,8 @@ static void test_broken_text(void **state) {
 }
 
 /* Something that a setting can be told: each is `turn` of them, until there is none. */
-static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, const char **word) {
+static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, const char **word,
+                 bool *quantized) {
     static const char *const words[] = {
         [KIND_CLASS] = "-*",       [KIND_NAMES] = "com.x.Op(T) -> T; T = float|float16",
         [KIND_OPERATORS] = "Sin",  [KIND_CONDITIONS] = "Resize.mode=cubic",
@@ -163,6 +208,10 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
         [KIND_PART] = "x",
     };
     int last = 0;
+    bool quantizes = setting == &policy_settings[SETTING_ACTIVATIONS] ||
+                     setting == &policy_settings[SETTING_SYMMETRIC] ||
+                     setting == &policy_settings[SETTING_BLOCK];
+    if (quantizes) options->to = DEMI_TO_INT8;
     while (setting->choices && setting->choices[last + 1].word) last++;
     if (turn > (last ? last : 1)) return false;
     *word = last ? setting->choices[turn].word : setting->key;
@@ -174,6 +223,7 @@ static bool tell(const Setting *setting, int turn, DemiConvertOptions *options, 
     } else {
         setting_put_number(setting, options, last ? turn : setting->kind == KIND_FLAG ? 1 : 7);
     }
+    *quantized = quantizes;
     return true;
 }
 
@@ -187,21 +237,23 @@ static void test_every_setting(void **state) {
     if (setjmp(trap.env)) fail();
     arena_init(&arena, &trap);
     const char *usual = pipeline_of(NULL, &arena, &err);
+    const char *int8 = pipeline_of("{\"to\": \"int8\"}", &arena, &err);
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
         const Setting *setting = &policy_settings[id];
         const char *word;
         int same = 0;
+        bool quantized;
         for (int turn = 1;; turn++) {
             DemiConvertOptions options = DEMI_CONVERT_OPTIONS_INIT;
             ConvertPolicy policy;
-            if (!tell(setting, turn, &options, &word)) break;
+            if (!tell(setting, turn, &options, &word, &quantized)) break;
             assert_true(policy_from_options(&policy, &options, &arena, &err));
             const char *json = policy_write_json(&policy, &err),
                        *pipeline = policy_pipeline(&policy);
             assert_non_null(json);
             assert_non_null(strstr(json, arena_printf(&arena, "\"%s\": ", setting->key)));
             assert_string_equal(pipeline_of(json, &arena, &err), pipeline);
-            same += strcmp(pipeline, usual) == 0;
+            same += strcmp(pipeline, quantized ? int8 : usual) == 0;
         }
         if (same > (setting->choices ? 1 : 0)) fail_msg("%s is not heeded", setting->key);
     }
@@ -212,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_policies_read_back),
         cmocka_unit_test(test_every_setting),
+        cmocka_unit_test(test_quantized),
         cmocka_unit_test(test_another_locale),
         cmocka_unit_test(test_shipped_lists),
         cmocka_unit_test(test_no_choice),

@@ -34,6 +34,11 @@ static bool take_number(ConvertPolicy *policy, SettingId id, int64_t number, Err
     return true;
 }
 
+/* The target is no 16-bit type. */
+static bool quantizes(const ConvertPolicy *policy) {
+    return policy->values[SETTING_TO] > DEMI_TO_BFLOAT16;
+}
+
 /* Lists grow; of others what was said last counts. */
 static bool take_options(ConvertPolicy *policy, const DemiConvertOptions *options, Err *err) {
     for (SettingId id = 0; id < SETTING_COUNT; id++) {
@@ -50,6 +55,11 @@ static bool take_options(ConvertPolicy *policy, const DemiConvertOptions *option
     return true;
 }
 
+/* The lists of the type, which those that are quantized do without. */
+static int64_t usual_base(const ConvertPolicy *policy) {
+    return quantizes(policy) ? DEMI_TO_FLOAT16 : policy->values[SETTING_TO];
+}
+
 /* What nobody said: a list that is made for a type says that type, and a type has a list. */
 static void settle(ConvertPolicy *policy) {
     int64_t *values = policy->values;
@@ -57,10 +67,10 @@ static void settle(ConvertPolicy *policy) {
         values[SETTING_TO] = DEMI_TO_BFLOAT16;
     for (SettingId id = 0; id < SETTING_COUNT; id++)
         if (!values[id]) values[id] = policy_settings[id].otherwise;
-    if (!values[SETTING_BASE]) values[SETTING_BASE] = values[SETTING_TO];
+    if (!values[SETTING_BASE]) values[SETTING_BASE] = usual_base(policy);
     if (values[SETTING_OPSET] == DEMI_OPSET_DEFAULT)
         values[SETTING_OPSET] =
-            values[SETTING_TO] == DEMI_TO_BFLOAT16 ? DEMI_OPSET_AUTO : DEMI_OPSET_KEEP;
+            values[SETTING_TO] == DEMI_TO_FLOAT16 ? DEMI_OPSET_KEEP : DEMI_OPSET_AUTO;
 }
 
 static PassStrings strings_of(const ConvertPolicy *policy, SettingId list) {
@@ -97,6 +107,32 @@ static bool reduce_lists(ConvertPolicy *policy, Err *err) {
     return true;
 }
 
+static bool is_said(const ConvertPolicy *policy, SettingId id) {
+    if (setting_is_list(&policy_settings[id])) return policy->lists[id].count;
+    return policy->values[id] != policy_settings[id].otherwise;
+}
+
+/* What another target alone heeds. */
+static bool check_targets(const ConvertPolicy *policy, Err *err) {
+    static const SettingId sixteen[] = {SETTING_LOW,        SETTING_FP32,        SETTING_FOLLOW,
+                                        SETTING_WIDEST,     SETTING_CONDITIONAL, SETTING_IO,
+                                        SETTING_LOW_INPUTS, SETTING_LOW_OUTPUTS, SETTING_PLACEMENT,
+                                        SETTING_PARAMETERS, SETTING_OVERFLOW};
+    const bool int8 = policy->values[SETTING_TO] == DEMI_TO_INT8;
+    for (size_t i = 0; quantizes(policy) && i < sizeof sixteen / sizeof *sixteen; i++)
+        if (is_said(policy, sixteen[i]))
+            return err_set(err, ERR_USAGE, "'%s' is heeded for float16 and bfloat16 alone",
+                           policy_settings[sixteen[i]].key);
+    if (!int8 && (is_said(policy, SETTING_ACTIVATIONS) ||
+                  (is_said(policy, SETTING_SYMMETRIC) && !policy->lists[SETTING_VALUES].count)))
+        return err_set(err, ERR_USAGE, "'%s' is heeded for int8 alone",
+                       is_said(policy, SETTING_SYMMETRIC) ? "symmetric" : "activations");
+    if (!quantizes(policy) && is_said(policy, SETTING_BLOCK) &&
+        !policy->lists[SETTING_WEIGHTS].count)
+        return err_set(err, ERR_USAGE, "'block' is heeded for quantized weights alone");
+    return true;
+}
+
 static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
     bool named =
         policy->lists[SETTING_LOW_INPUTS].count || policy->lists[SETTING_LOW_OUTPUTS].count;
@@ -106,6 +142,7 @@ static bool check_conflicts(const ConvertPolicy *policy, Err *err) {
         err_hint(err, "a cast at run time does not clamp");
         return false;
     }
+    if (!check_targets(policy, err)) return false;
     if (!named || policy->values[SETTING_IO] != DEMI_IO_LOW) return true;
     return err_set(err, ERR_USAGE,
                    "io 'low' and a list of inputs or outputs to lower exclude "
@@ -118,7 +155,7 @@ bool policy_from_options(ConvertPolicy *policy, const DemiConvertOptions *option
     if (!read_named(policy, options->policy, err)) return false;
     if (!take_options(policy, options, err)) return false;
     settle(policy);
-    return check_conflicts(policy, err) && reduce_lists(policy, err);
+    return reduce_lists(policy, err) && check_conflicts(policy, err);
 }
 
 /* ---- as a pipeline --------------------------------------------------------------------------- */
@@ -186,11 +223,12 @@ static bool is_silent(const ConvertPolicy *policy, SettingId id) {
     switch (policy_settings[id].kind) {
     case KIND_TARGET:
     case KIND_IO: return false;
-    case KIND_BASE: return policy->values[id] == policy->values[SETTING_TO];
+    case KIND_BASE: return policy->values[id] == usual_base(policy);
     case KIND_OPSET:
         return policy->values[id] == DEMI_OPSET_AUTO || policy->values[id] == DEMI_OPSET_KEEP;
     case KIND_CHOICE:
     case KIND_NUMBER:
+    case KIND_COUNT:
     case KIND_FLAG: return policy->values[id] == policy_settings[id].otherwise;
     case KIND_CLASS:
     case KIND_NAMES:
@@ -238,6 +276,43 @@ static void put_insert_casts(Text *text, const ConvertPolicy *policy) {
     end_pass(text);
 }
 
+static const char *weights_word(const ConvertPolicy *policy) {
+    _Static_assert(CHOICE_COUNT(TO) == 6, "what each stores weights as");
+    switch ((DemiTarget)policy->values[SETTING_TO]) {
+    case DEMI_TO_DEFAULT:
+    case DEMI_TO_FLOAT16:
+    case DEMI_TO_BFLOAT16: break;
+    case DEMI_TO_INT8:
+    case DEMI_TO_INT8_WEIGHTS: return "int8";
+    case DEMI_TO_INT4_WEIGHTS: return "uint4";
+    case DEMI_TO_FP8_WEIGHTS: return "fp8";
+    }
+    return "none";
+}
+
+/* What is computed into weights is so before they are stored. */
+static void put_fold(Text *text, const ConvertPolicy *policy) {
+    const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
+    const bool own = !named && policy->values[SETTING_TO] == DEMI_TO_INT8;
+    if (!own && !policy->values[SETTING_FOLD]) return; /* names are those of the model as it is */
+    put_pass(text, "fold-affine");
+    put_choice(text, "store", "true");
+    end_pass(text);
+}
+
+static void put_insert_qdq(Text *text, const ConvertPolicy *policy) {
+    const bool named = policy->lists[SETTING_VALUES].count || policy->lists[SETTING_WEIGHTS].count;
+    const bool activations = policy->values[SETTING_TO] == DEMI_TO_INT8;
+    const Setting *setting = &policy_settings[SETTING_ACTIVATIONS];
+    if (!named && !quantizes(policy)) return;
+    put_pass(text, "insert-qdq");
+    if (activations && !named)
+        put_choice(text, "activations", setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
+    if (!named) put_choice(text, "weights", weights_word(policy));
+    put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
+    end_pass(text);
+}
+
 static void put_cast_params(Text *text, const ConvertPolicy *policy) {
     _Static_assert(CHOICE_COUNT(PARAMETERS) == 3, "what each means is said here");
     int64_t parameters = policy->values[SETTING_PARAMETERS];
@@ -272,6 +347,15 @@ static void put_upgrade(Text *text, const ConvertPolicy *policy) {
     end_pass(text);
 }
 
+static void put_casts(Text *text, const ConvertPolicy *policy) {
+    put_insert_casts(text, policy);
+    put_pass(text, "move-casts");
+    put_cast_params(text, policy);
+    put_pass(text, "fuse-casts");
+    put_choice(text, "own", "true");
+    end_pass(text);
+}
+
 const char *policy_pipeline(const ConvertPolicy *policy) {
     Text text = {.arena = policy->arena};
     if (policy->lists[SETTING_SCHEMAS].count)
@@ -279,12 +363,9 @@ const char *policy_pipeline(const ConvertPolicy *policy) {
     put_upgrade(&text, policy);
     put_step(&text, policy, "infer-dtypes", SETTINGS_OF_INFER_DTYPES);
     put_pass(&text, "infer-shapes");
-    put_insert_casts(&text, policy);
-    put_pass(&text, "move-casts");
-    put_cast_params(&text, policy);
-    put_pass(&text, "fuse-casts");
-    put_choice(&text, "own", "true");
-    end_pass(&text);
+    put_fold(&text, policy);
+    put_insert_qdq(&text, policy);
+    if (!quantizes(policy)) put_casts(&text, policy);
     VEC_PUSH(text.arena, &text.out, '\0');
     return text.out.items;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "node_note.h"
+#include "op_types.h"
 #include "placement_cost.h"
 #include "report_advice.h"
 #include "sym.h"
@@ -232,6 +233,7 @@ static void list_node(DemiReport *report, const Node *node, const char *path) {
         report->totals.casts_remaining++;
         return;
     }
+    if (node_is_own_quantizer(node)) return;
     Dtype dtype = node_dtype(node);
     const char *label = node_label(node);
     const char *reason = node->note ? node_note_text(node->note, &report->arena) : "";

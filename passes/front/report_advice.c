@@ -17,7 +17,9 @@ static bool is_heavy(const Node *node) {
 }
 
 void advice_take_node(AdviceFacts *facts, const Node *node) {
-    bool low = node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
+    const bool quantized = node->note->kind == NOTE_QUANTIZED;
+    bool low =
+        quantized || node->note->dtype == DTYPE_FLOAT16 || node->note->dtype == DTYPE_BFLOAT16;
     if (!low && node->note->dtype != DTYPE_FLOAT) return;
     uint64_t heavy = is_heavy(node) ? 1 : 0;
     facts->float16 += node->note->dtype == DTYPE_FLOAT16;
@@ -52,6 +54,7 @@ const char *advice_text(const AdviceFacts *facts, Advice kind, Arena *arena) {
         return arena_printf(arena, "%llu casts for %llu %s nodes: they may cost what is gained",
                             (unsigned long long)facts->casts, (unsigned long long)facts->low, name);
     case ADVICE_PROCESSOR:
+        if (!facts->float16 && !facts->bfloat16) return NULL; /* quantized nodes alone */
         if (!facts->low || (bfloat16 ? isa_has_bfloat16() : isa_has_float16())) return NULL;
         return arena_printf(arena,
                             "this machine's processor has no %s arithmetic: here the model is "

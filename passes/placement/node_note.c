@@ -25,6 +25,7 @@ static NoteWords words_of(NoteKind kind) {
     case NOTE_FOLLOWS: return (NoteWords){"follows", "follows an operand that is fp32"};
     case NOTE_READS: return (NoteWords){"reads", "reads an operand that is fp32"};
     case NOTE_TIED: return (NoteWords){"tied", "tied to another node, which is fp32"};
+    case NOTE_QUANTIZED: return (NoteWords){"quantized", NULL};
     case NOTE_CHEAPER: return (NoteWords){"cheaper", "cheaper in fp32"};
     }
     return (NoteWords){"", NULL};

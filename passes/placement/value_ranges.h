@@ -8,13 +8,14 @@
 #include "placement.h"
 
 typedef struct ValueRanges {
-    PassStrings items;    /* "NAME=MAX": the largest magnitude measured of the values so called */
+    PassStrings items;    /* as of range_table.h: what the values so called were measured to
+                             reach, of which the magnitude counts */
     int64_t margin;       /* how many times larger unseen data may be; at least 1 */
     bool allow_unmatched; /* a NAME that no value has is not an error */
 } ValueRanges;
 
 /* Pins producers and readers of values with MAX * margin beyond the target's largest finite number.
- * ERR_USAGE where an item is not a "NAME=MAX", or no value has that name. */
+ * ERR_USAGE where an item can't be read, or no value has that name. */
 bool value_ranges_pin(Placement *placement, const ValueRanges *ranges, Err *err);
 
 #endif

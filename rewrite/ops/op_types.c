@@ -77,6 +77,11 @@ bool node_is_own_cast(const Node *node) {
     return node_is_cast(node) && sym_equals(node_metadata(node, "demi.inserted"), "cast");
 }
 
+bool node_is_own_quantizer(const Node *node) {
+    return node->metadata && domain_is_default(node->domain) && node->input_count >= 2 &&
+           node->output_count == 1 && node_metadata(node, OWN_QUANTIZER);
+}
+
 bool value_is_named_output(const Value *value) {
     for (const Use *use = value->uses; use; use = use->next)
         if (!use->node && !use_graph(use)->owner) return true;

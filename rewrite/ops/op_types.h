@@ -26,6 +26,11 @@ bool node_is_cast(const Node *node);
 /* True for a Cast that demi itself put there (metadata demi.inserted). */
 bool node_is_own_cast(const Node *node);
 
+/* The metadata of QuantizeLinear and DequantizeLinear nodes that demi itself put in; true for those.
+ */
+#define OWN_QUANTIZER "demi.quantized"
+bool node_is_own_quantizer(const Node *node);
+
 /* True where a graph output of the main graph, of a function or of a training graph reads the
  * value: its name is then part of an interface. Outputs of nested graphs go by position. */
 bool value_is_named_output(const Value *value);

@@ -34,7 +34,8 @@ static const OptionRow options[] = {
      "float16, bfloat16 or fast."},
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "With --against: run both, and fail where an output differs by more, by the largest magnitude "
-     "of the reference's; default 0.02 where one of both has 16-bit values, else 1e-4."},
+     "of the reference's; default 0.1 where FILE is quantized, 0.02 where one of both has "
+     "16-bit values, else 1e-4."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
      "16-bit values, else 1e-7."},

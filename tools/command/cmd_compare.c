@@ -25,7 +25,8 @@ static const OptionRow options[] = {
     RUN_OPTIONS,
     {"max-error", 'e', OPTION_ROW_VALUE, "X", NULL,
      "The largest difference of a value that is fine, by the largest magnitude of the reference; "
-     "default 0.02 where one of both has 16-bit values, else 1e-4."},
+     "default 0.1 where B alone is quantized, 0.02 where one of both has 16-bit values, else "
+     "1e-4."},
     {"atol", 0, OPTION_ROW_VALUE, "X", NULL,
      "A difference that is fine however small the values are; default 6.2e-5 where one of both has "
      "16-bit values, else 1e-7."},
@@ -173,7 +174,13 @@ static void print_trial(const Job *job, FILE *out) {
     size_t count;
     demi_comparison_keep(job->comparison, &count);
     switch (advice->state) {
-    case DEMI_ADVICE_NONE: fputs("no node that runs in 16 bits brings it\n", out); return;
+    case DEMI_ADVICE_NONE:
+        fputs(demi_comparison_totals(job->comparison)->quantized
+                  ? "quantized values bring it: ranges of other inputs, or --max-error of 'demi "
+                    "convert', which keeps nodes float, may make it less\n"
+                  : "no node that runs in 16 bits brings it\n",
+              out);
+        return;
     case DEMI_ADVICE_UNTRIED: fputs("to keep in float: ", out); break;
     case DEMI_ADVICE_REACHES:
         fprintf(out,

@@ -40,7 +40,8 @@ static const OptionRow options[] = {
 #define IN_BASE SETTING_ROW
 #include "policy.def"
     {"print-policy", 0, OPTION_ROW_FLAG, NULL, NULL,
-     "Print the policy these options stand for, as --policy takes it, and stop."},
+     "Print the policy these options stand for, as --policy takes it, and stop. With IN and "
+     "--calibrate, or --max-error, what is measured is part of it."},
 #define IN_POLICY SETTING_ROW
 #include "policy.def"
     OPTION_HEADING("Reports"),
@@ -271,8 +272,22 @@ static bool open_outputs(Job *job, Err *err) {
            (!reproducer || outputs_try(job->program, "reproducer", reproducer, err));
 }
 
+/* What is measured is part of what is printed: ranges, and nodes that were found to be kept. */
+static bool measure_for_print(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    const char *input = parsed_argument(parsed, 0);
+    const bool prints =
+        parsed_flag(parsed, "print-pipeline") || parsed_flag(parsed, "print-policy");
+    const bool measures = parsed_flag(parsed, "calibrate") || parsed_flag(parsed, "max-error");
+    if (!prints || !measures) return true;
+    if (!input) return console_missing(parsed, "a model to measure", err);
+    const ConsoleModel model = {job->program, parsed, input};
+    return verify_run(&model, &job->options, &job->verified, err);
+}
+
 static bool run_job(Job *job, Err *err) {
     const Parsed *parsed = job->parsed;
+    if (!measure_for_print(job, err)) return false;
     if (parsed_flag(parsed, "print-pipeline"))
         return print_options(job, demi_convert_pipeline, err);
     if (parsed_flag(parsed, "print-policy")) return print_options(job, demi_convert_policy, err);
@@ -294,7 +309,7 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
 
 const Command command_convert = {
     .name = "convert",
-    .summary = "convert a model to float16 or bfloat16 mixed precision",
+    .summary = "convert a model to mixed precision, or quantize it",
     .usage = "IN [-o] OUT [OPTIONS]",
     .about =
         "Reads IN, gives every operator the precision it can bear, inserts the casts this needs, "
@@ -303,7 +318,9 @@ const Command command_convert = {
         "\n"
         "Operators that lose accuracy in 16 bits, that the model's opset has no 16-bit form of, or "
         "whose constants do not fit, stay fp32; the report counts them by reason and --why tells "
-        "the reason of one node. OUT appears whole or not at all: on any error what was there "
+        "the reason of one node. --to int8 and the like quantize instead: pairs of QuantizeLinear "
+        "and DequantizeLinear say what is computed with integers. OUT appears whole or not at all: "
+        "on any error what was there "
         "before is untouched.",
     .examples = "# the main job, then a look at what it would do with bfloat16\n"
                 "demi convert model.onnx -o model.fp16.onnx\n"
@@ -311,6 +328,8 @@ const Command command_convert = {
                 "# keep the classifier head and all Softmax nodes in fp32, and write a report\n"
                 "demi convert model.onnx -o out.onnx --keep '/head/*' \\\n"
                 "    --keep-ops Softmax --json report.json\n"
+                "# quantize values and weights to 8 bits, by what values reach on samples\n"
+                "demi convert model.onnx -o model.int8.onnx --to int8 --calibrate samples\n"
                 "# why is this node not float16?\n"
                 "demi convert model.onnx --why /head/MatMul\n",
     .arguments = arguments,

@@ -57,13 +57,14 @@ static bool read_opset(const char *text, int64_t *opset, Err *err) {
     return false;
 }
 
-/* A number from 1 on. */
+/* A number from `least` on. */
 static bool read_number(const Setting *setting, const char *text, int64_t *number, Err *err) {
     char *end;
+    const int least = setting->kind == KIND_NUMBER;
     *number = strtoll(text, &end, 10);
-    if (*text && !*end && *number >= 1) return true;
+    if (*text && !*end && *number >= least) return true;
     err_set(err, ERR_USAGE, "'%s' is not a value of '--%s'", text, setting->option);
-    err_expected(err, "1 or more");
+    err_expected(err, "%d or more", least);
     return false;
 }
 
@@ -71,6 +72,7 @@ static bool read_number(const Setting *setting, const char *text, int64_t *numbe
 static bool read_value(const Setting *setting, const char *text, int64_t *number, Err *err) {
     switch (setting->kind) {
     case KIND_OPSET: return read_opset(text, number, err);
+    case KIND_COUNT:
     case KIND_NUMBER: return read_number(setting, text, number, err);
     case KIND_FLAG: *number = true; return true;
     case KIND_TARGET:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "judge_text.h"
+#include "policy.h"
 #include "report_out.h"
 #include "run_options.h"
 
@@ -63,22 +64,45 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
     options->range_count = given + count;
 }
 
+/* What is to be measured for the conversion. */
+static bool choose_calibration(const Job *job, const DemiConvertOptions *options,
+                               DemiCalibrateOptions *choice, Err *err) {
+    static const char *const methods[] = {"minmax", "percentile", "mse", "entropy"};
+    const char *method = parsed_value(job->model.parsed, "calibration");
+    ConvertPolicy policy;
+    if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
+    const int64_t to = policy.values[SETTING_TO], values = policy.values[SETTING_ACTIVATIONS];
+    *choice = (DemiCalibrateOptions)DEMI_CALIBRATE_OPTIONS_INIT;
+    choice->ends = to == DEMI_TO_INT8;
+    choice->symmetric = policy.values[SETTING_SYMMETRIC];
+    if (values == DEMI_ACTIVATIONS_UINT16 || values == DEMI_ACTIVATIONS_INT16)
+        choice->levels = 1 << 16;
+    for (int i = 0; method && i < 4; i++)
+        if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
+    if (to == DEMI_TO_INT8 || to <= DEMI_TO_BFLOAT16) return true;
+    err_set(err, ERR_USAGE, "'--calibrate' measures values, and '--to %s' changes weights alone",
+            policy_settings[SETTING_TO].choices[to].word);
+    return false;
+}
+
 static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     DemiTrials *trials = NULL;
     DemiRanges *ranges = NULL;
+    DemiCalibrateOptions choice;
     const char *from = parsed_value(job->model.parsed, "calibrate");
     /* Names that the user gave must match; what was measured may be gone once the opset is
-     * raised. */
-    bool ok = open_trials(job, from, verified->sets, &trials, err) &&
-              try_options(job, options, err) &&
-              error_take(err, demi_trials_calibrate(trials, &ranges, &error), &error);
+     * raised. A model is not quantized without ranges. */
+    bool ok = choose_calibration(job, options, &choice, err) &&
+              open_trials(job, from, verified->sets, &trials, err) &&
+              (choice.ends || try_options(job, options, err)) &&
+              error_take(err, demi_trials_calibrate(trials, &choice, &ranges, &error), &error);
     run_progress_end(&job->progress);
     if (ok) {
         verified->calibrated = demi_trials_set_count(trials);
         verified->ranges = demi_ranges_count(ranges);
         add_ranges(job->program->arena, options, ranges);
-        options->allow_unmatched = true;
+        if (!choice.ends) options->allow_unmatched = true;
     }
     demi_ranges_free(ranges);
     demi_trials_free(trials);

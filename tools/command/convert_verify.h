@@ -26,9 +26,14 @@ typedef struct Verified {
 // clang-format off
 #define VERIFY_OPTIONS                                                                             \
     {"calibrate", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                         \
-     "Run the model on these sets of inputs and keep in float what comes near the end of the new " \
-     "type's range. Sets are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder "  \
-     "of such."},                                                                                  \
+     "Run the model on these sets of inputs, or on random ones, and keep in float what comes near " \
+     "the end of a 16-bit type's range; with --to int8, quantize values by what they reach. Sets " \
+     "are an .npz, a folder of NAME.npy or of ONNX's input_N.pb, or a folder of such."},           \
+    {"calibration", 0, OPTION_ROW_VALUE, "minmax|percentile|mse|entropy",                          \
+     "minmax percentile mse entropy",                                                              \
+     "How --calibrate finds the ends of quantized values: the least and greatest number "          \
+     "(default), those that 99.999 % lie between, or those at which least is lost, as squared "    \
+     "error or as entropy."},                                                                      \
     {"verify", 0, OPTION_ROW_VALUE, "DIR|random", NULL,                                            \
      "Run the model and the converted one on such sets, or on random ones, and report how far "    \
      "each output is off. demi's runtime rounds every 16-bit result once, as a device would that " \

@@ -42,6 +42,7 @@ static void add_form(Text *text, const Setting *setting) {
             add(text, "%s\"%s\"", i > 1 ? "|" : "", setting->choices[i].word);
         return;
     case KIND_OPSET: add(text, "\"keep\"|\"auto\"|N"); return;
+    case KIND_COUNT:
     case KIND_NUMBER: add(text, "N"); return;
     case KIND_FLAG: add(text, "true|false"); return;
     case KIND_CLASS: add(text, "[\"OP\", ...]|{\"add\": [...], \"remove\": [...]}"); return;
@@ -51,7 +52,7 @@ static void add_form(Text *text, const Setting *setting) {
         add(text, "[{\"operator\": \"OP\", \"attribute\": \"ATTR\", \"values\": [...]}, ...]");
         return;
     case KIND_DTYPES: add(text, "{\"NAME\": \"DTYPE\", ...}"); return;
-    case KIND_RANGES: add(text, "{\"NAME\": MAX, ...}"); return;
+    case KIND_RANGES: add(text, "{\"NAME\": MAX|[MIN, MAX], ...}"); return;
     case KIND_PART: add(text, "{\"%s\": [\"NAME\", ...]}", setting->key); return;
     }
 }

@@ -57,7 +57,7 @@ static void verify(DemiTrials *trials, Watch *watched, DemiError *error) {
 static void calibrate(DemiTrials *trials, Watch *watched, DemiError *error) {
     DemiRanges *ranges = NULL;
     *watched = (Watch){.what = "calibrating"};
-    if (demi_trials_calibrate(trials, &ranges, error) != DEMI_OK) return;
+    if (demi_trials_calibrate(trials, NULL, &ranges, error) != DEMI_OK) return;
     printf("calibrated: %zu values reach 64, on %u sets\n", demi_ranges_count(ranges),
            watched->calls);
     for (size_t i = 0; i < demi_ranges_count(ranges); i++)

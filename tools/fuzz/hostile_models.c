@@ -68,6 +68,10 @@ static const char *const lines[] = {
     "opt %0 -o - --quiet --passes strip-casts,cast-params,fuse-casts{own=true}",
     "run %0 --random 1 --quiet --threads 1 --memory 64M --time 5 --numerics fast",
     "convert %0 -o - --quiet --verify random --threads 1 --memory 64M",
+    "convert %0 -o - --quiet --to int8 --calibrate random --threads 1 --memory 64M",
+    "convert %0 -o - --quiet --to int4-weights",
+    ("search %0 -o - --quiet -c float,float16,a8w8 --random 1 --sets 2 --evaluations 4 --target 30 "
+     "--threads 1 --memory 64M"),
 };
 enum { LINES = sizeof lines / sizeof *lines };
 

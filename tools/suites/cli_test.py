@@ -175,7 +175,7 @@ class Options(Case):
         self.fails(2, "--nonsense")
 
     def test_bad_values(self):
-        self.assertIn("float16 bfloat16", self.fails(2, "convert", self.model, "--to", "int8"))
+        self.assertIn("float16 bfloat16", self.fails(2, "convert", self.model, "--to", "int3"))
         self.fails(2, "convert", self.model, "o", "--io", "LOW")
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to"))
         self.assertIn("needs a value", self.fails(2, "convert", "a", "b", "--to", "--io", "low"))
@@ -420,7 +420,7 @@ class Policies(Case):
         self.refused({"fp32": ["Add"]}, "'Add'", "widest")
         self.refused({"low": {"ad": []}}, "'ad'", "'add'")
         self.refused({"low": "MatMul"}, "'low'", "list")
-        self.refused({"to": "int8"}, "'int8'", "float16 or bfloat16")
+        self.refused({"to": "int3"}, "'int3'", "float16 or bfloat16")
         self.refused({"io": "lo"}, "keep or low")
         self.refused({"opset": "newest"}, "auto")
         self.refused({"opset": 99}, "28")

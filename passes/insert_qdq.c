@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* insert-qdq: quantizes what kernels of integers read, as pairs of QuantizeLinear and
+ * DequantizeLinear.
+ *
+ * Before: y = Conv(x, w, b); z = Relu(y); v = Conv(z, u)
+ * After:  xd = DQ(Q(x, s, o), s, o); w = DQ(wq, ws, wo); b = DQ(bq, bs, bo)
+ *         y = Conv(xd, w, b); z = Relu(y); zd = DQ(Q(z, t, p), t, p); u = DQ(uq, us, uo)
+ *         v = Conv(zd, u)
+ *
+ * Which values and weights they are is decided by qdq_plan.h: by operators' classes, or as `values`
+ * and `weights-of` name them. A value that is quantized is followed by one pair, which all that read
+ * it share; weights are stored as integers, or float8, and keep their name behind a DequantizeLinear;
+ * biases are int32 of their operands' scales. Types of inputs, outputs and all other values stay.
+ * Scales come from `ranges`, which were measured when the float model ran. Every node gets a note:
+ * what it computes with, and the reason.
+ */
+#include <stddef.h>
+
+#include "cast_node.h"
+#include "node_exclude.h"
+#include "node_pattern.h"
+#include "op_types.h"
+#include "passes.h"
+#include "qdq_node.h"
+#include "qdq_plan.h"
+#include "qdq_store.h"
+#include "setting_names.h"
+
+typedef struct InsertQdqOptions {
+    int activations, weights;
+    bool per_tensor, symmetric, allow_unmatched;
+    int64_t block;
+    PassStrings ranges, values, weights_of, keep, keep_ops, only;
+} InsertQdqOptions;
+
+static const Dtype activation_types[] = {DTYPE_UNDEFINED, DTYPE_UINT8, DTYPE_INT8, DTYPE_UINT16,
+                                         DTYPE_INT16};
+_Static_assert(sizeof activation_types / sizeof *activation_types == 1 + CHOICE_COUNT(ACTIVATIONS),
+               "a type a choice, in their order");
+static const char *const weight_names[] = {"none", "int8", "int16", "int4", "uint4", "fp8", NULL};
+static const Dtype weight_types[] = {DTYPE_UNDEFINED, DTYPE_INT8,  DTYPE_INT16,
+                                     DTYPE_INT4,      DTYPE_UINT4, DTYPE_FLOAT8E4M3FN};
+
+#define ROW(kind, name, member, choices, otherwise, help)                                          \
+    {name, OPTION_##kind, offsetof(InsertQdqOptions, member), choices, otherwise, help},
+static const PassOption options_table[] = {
+    ROW(CHOICE, "activations", activations, CHOICE_NAMES(ACTIVATIONS), NULL,
+        "what values are quantized to, of which ranges are known")
+        ROW(CHOICE, "weights", weights, weight_names, NULL,
+            "what weights of convolutions and products of matrices are stored as: int4, uint4 with "
+            "zero points, and fp8 (float8e4m3fn) in blocks or by channel")
+            ROW(BOOL, "per-tensor", per_tensor, NULL, NULL,
+                "one scale for a whole weight instead of one for each channel")
+#define OF_INSERT_QDQ ROW
+#include "policy.def"
+                {0},
+};
+
+typedef struct Realise {
+    PassCtx *ctx;
+    QdqPlan *plan;
+    QdqScale *scales;            /* [value_count]: of values that are quantized */
+    Value **scale_of, **zero_of; /* [value_count]: of whose scale others have; NULL: not made yet */
+} Realise;
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static Tensor *zero_tensor(Arena *arena, Dtype dtype, int32_t zero) {
+    const unsigned char bytes[2] = {(unsigned char)zero, (unsigned char)((uint32_t)zero >> 8)};
+    return tensor_new_raw(arena, dtype, NULL, 0, bytes, dtype_bits(dtype) / 8);
+}
+
+/* The constants of a value's scale, which those that have the same share where they can see them. */
+static QdqOperands operands_of(Realise *r, const QdqValue *at) {
+    Arena *arena = &r->ctx->model->arena;
+    uint32_t id = qdq_plan_scale_of(r->plan, at->value->id);
+    if (!graph_is_within(at->value->graph, r->plan->values[id].value->graph)) id = at->value->id;
+    const QdqScale *scale = &r->scales[at->value->id];
+    const Value *of = r->plan->values[id].value;
+    if (!r->scale_of[id]) {
+        r->scale_of[id] =
+            qdq_constant(r->ctx, of, "scale", tensor_new_float_scalar(arena, scale->scale));
+        r->zero_of[id] =
+            qdq_constant(r->ctx, of, "zero_point", zero_tensor(arena, at->dtype, scale->zero));
+    }
+    return (QdqOperands){r->scale_of[id], r->zero_of[id], -1, 0};
+}
+
+/* Does what reads the value there compute with what was quantized? */
+static bool takes(const Realise *r, const QdqValue *at, const Use *use) {
+    if (!use->node) return at->as_output;
+    if (at->for_all) return true;
+    return r->plan->nodes[use->node->id].role == QDQ_PRODUCT && use->index == 0;
+}
+
+static void quantize_value(Realise *r, const QdqValue *at) {
+    Value *value = at->value;
+    bool named = false;
+    VEC(Use *) uses = {0};
+    for (Use *use = value->uses; use; use = use->next)
+        if (takes(r, at, use)) VEC_PUSH(r->ctx->scratch, &uses, use);
+    if (!uses.count) return;
+    const QdqOperands operands = operands_of(r, at);
+    Value *quantized = qdq_value(r->ctx, value, "quantized", at->dtype);
+    Value *result = qdq_value(r->ctx, value, "dequantized", DTYPE_FLOAT);
+    Node *q = qdq_insert(r->ctx, "QuantizeLinear", value, &operands, quantized);
+    Node *dq = qdq_insert(r->ctx, "DequantizeLinear", quantized, &operands, result);
+    node_add_metadata(q, OWN_QUANTIZER, QDQ_MARK_VALUE);
+    node_add_metadata(dq, OWN_QUANTIZER, QDQ_MARK_VALUE);
+    for (size_t i = 0; i < uses.count; i++) {
+        named |= !uses.items[i]->node && !use_graph(uses.items[i])->owner;
+        use_set(uses.items[i], result);
+    }
+    if (named) cast_name_output(r->ctx, value, result);
+}
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+static void find_scales(Realise *r) {
+    for (uint32_t id = 0; id < r->plan->value_count; id++) {
+        QdqValue *at = &r->plan->values[id];
+        if (!at->dtype) continue;
+        const RangeRow *range = r->plan->values[qdq_plan_scale_of(r->plan, id)].range;
+        qdq_scale_of_range(at->dtype, r->plan->request.symmetric, range->low, range->high,
+                           &r->scales[id]);
+    }
+}
+
+static bool realise(Realise *r, Err *err) {
+    const QdqStore store = {r->ctx, r->plan, r->scales};
+    find_scales(r);
+    if (!qdq_store_all(&store, err)) return false;
+    /* each goes right behind its producer, or first in the graph: backwards they end up in order */
+    for (uint32_t id = r->plan->value_count; id-- > 0;)
+        if (r->plan->values[id].dtype) quantize_value(r, &r->plan->values[id]);
+    return true;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+static bool holds_float(const Node *node) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (qdq_is_float(node->outputs[i])) return true;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (qdq_is_float(node->inputs[i].value)) return true;
+    return false;
+}
+
+/* Of a node that stays float. */
+static NodeNote note_float(const Realise *r, const Node *node) {
+    const QdqNode *at = &r->plan->nodes[node->id];
+    NodeNote note = {.dtype = DTYPE_FLOAT, .kind = at->kind, .reason = at->reason};
+    if (!holds_float(node))
+        return (NodeNote){.dtype = node->output_count && node->outputs[0]
+                                       ? type_dtype(node->outputs[0]->type)
+                                       : DTYPE_UNDEFINED,
+                          .kind = NOTE_NO_FLOAT,
+                          .reason = "it holds no float32"};
+    if (at->kind != NOTE_NONE) return note;
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    note.kind = NOTE_POLICY;
+    if (node->input_count == 0) {
+        note.kind = NOTE_CONSTANT;
+        note.reason = "a constant that is read in fp32";
+    } else if (node->graph->function || !record) {
+        note.kind = NOTE_UNKNOWN;
+        note.reason = record ? "it lies in a function" : "its operator is unknown";
+    } else if (record->quantized == QUANTIZED_NOT) {
+        note.reason = "no kernel of integers computes its operator";
+    } else {
+        note.reason = "it does not lie between quantized nodes";
+    }
+    return note;
+}
+
+static NodeNote note_quantized(const Realise *r, const Node *node, Dtype weights) {
+    const Dtype dtype = r->plan->request.activations;
+    Arena *arena = &r->ctx->model->arena;
+    NodeNote note = {.dtype = dtype ? dtype : weights, .kind = NOTE_QUANTIZED};
+    if (r->plan->nodes[node->id].role != QDQ_PRODUCT)
+        note.reason = "between quantized nodes";
+    else if (weights && dtype)
+        note.reason =
+            arena_printf(arena, "%s values, %s weights", dtype_name(dtype), dtype_name(weights));
+    else if (weights)
+        note.reason = arena_printf(arena, "its weights are %s", dtype_name(weights));
+    else
+        note.reason = arena_printf(arena, "%s values", dtype_name(dtype));
+    return note;
+}
+
+/* Told by names, nodes are what their values are. */
+static void find_named_roles(Realise *r) {
+    for (size_t g = 0; g < r->plan->graphs.count; g++)
+        for (const Node *node = r->plan->graphs.items[g]->first; node; node = node_after(node))
+            for (uint32_t i = 0; i < node->output_count; i++)
+                if (node->outputs[i] && r->plan->values[node->outputs[i]->id].dtype &&
+                    r->plan->nodes[node->id].role == QDQ_FLOAT)
+                    r->plan->nodes[node->id].role = QDQ_FLOW;
+}
+
+static void note_nodes(Realise *r) {
+    Model *model = r->ctx->model;
+    Dtype *weights = ARENA_ARRAY(r->ctx->scratch, Dtype, r->plan->node_count);
+    for (size_t i = 0; i < r->plan->weights.count; i++)
+        if (r->plan->weights.items[i].product)
+            weights[r->plan->weights.items[i].product->id] = r->plan->weights.items[i].dtype;
+    GraphList graphs = model_graphs(model, r->ctx->scratch);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (Node *node = graphs.items[g]->first; node; node = node_after(node)) {
+            const bool low = r->plan->nodes[node->id].role != QDQ_FLOAT || weights[node->id];
+            NodeNote note = low ? note_quantized(r, node, weights[node->id]) : note_float(r, node);
+            note.settled = true;
+            note.label = sym_is_empty(node->name) ? node_label(node) : NULL;
+            node->note = arena_copy(&model->arena, &note, sizeof note);
+        }
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static bool make_request(PassCtx *ctx, const InsertQdqOptions *options, QdqRequest *request,
+                         Err *err) {
+    const NodePatterns all = {.allow_unmatched = true}; /* what is named says itself what it is */
+    const NodePatterns patterns = {.keep = options->keep,
+                                   .keep_ops = options->keep_ops,
+                                   .only = options->only,
+                                   .allow_unmatched = options->allow_unmatched};
+    const bool named = options->values.count || options->weights_of.count;
+    *request = (QdqRequest){.activations = activation_types[options->activations],
+                            .weights = weight_types[options->weights],
+                            .per_tensor = options->per_tensor,
+                            .symmetric = options->symmetric,
+                            .block = (uint64_t)options->block,
+                            .values = options->values,
+                            .weights_of = options->weights_of};
+    if (options->block < 0 || options->block > INT32_MAX) {
+        err_set(err, ERR_USAGE, "block is %lld", (long long)options->block);
+        err_expected(err, "0 to %d", INT32_MAX);
+        return false;
+    }
+    if (!named && !request->activations && !request->weights) {
+        err_set(err, ERR_USAGE, "insert-qdq is told to quantize nothing");
+        err_hint(err, "give activations, weights, values or weights-of");
+        return false;
+    }
+    if (!named && request->activations && !options->ranges.count) {
+        err_set(err, ERR_USAGE, "to quantize values their ranges must be known");
+        err_hint(err, "--calibrate DIR measures them on inputs as the model will see them, "
+                      "--calibrate random on made-up ones");
+        return false;
+    }
+    request->excluded = node_exclusions(ctx->model, named ? &all : &patterns, ctx->scratch, err);
+    return request->excluded;
+}
+
+static bool run(PassCtx *ctx, const void *opts, Err *err) {
+    const InsertQdqOptions *options = opts;
+    QdqPlan plan = {.model = ctx->model, .scratch = ctx->scratch};
+    if (!make_request(ctx, options, &plan.request, err) ||
+        !qdq_plan_begin(&plan, &options->ranges, err))
+        return false;
+    const bool named = options->values.count || options->weights_of.count;
+    if (!named) qdq_plan_by_class(&plan);
+    if (named && !qdq_plan_by_names(&plan, err)) return false;
+    Realise r = {.ctx = ctx,
+                 .plan = &plan,
+                 .scales = ARENA_ARRAY(ctx->scratch, QdqScale, plan.value_count),
+                 .scale_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count),
+                 .zero_of = ARENA_ARRAY(ctx->scratch, Value *, plan.value_count)};
+    if (named) find_named_roles(&r);
+    note_nodes(&r);
+    return realise(&r, err);
+}
+
+const PassInfo insert_qdq_pass = {
+    .name = "insert-qdq",
+    .summary = "quantize values and weights, as pairs of QuantizeLinear and DequantizeLinear",
+    .needs = FACT_DTYPES | FACT_SHAPES,
+    .gives = FACT_DTYPES | FACT_SHAPES,
+    .options = options_table,
+    .options_size = sizeof(InsertQdqOptions),
+    .idempotent = false, /* a second run quantizes what the first made */
+    .run = run,
+};

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Measured ranges of values, as options have them: "NAME=MAX" for a magnitude, "NAME=MIN:MAX" for
+ * both ends. What values reach when the float model runs on data tells which of them 16 bits can't
+ * hold, and what scale a quantized one needs. */
+#ifndef DEMI_RANGE_TABLE_H
+#define DEMI_RANGE_TABLE_H
+
+#include "pass.h"
+
+typedef struct RangeText {
+    size_t name_length; /* the name is what stands before */
+    bool ends;          /* both are said; else it is a magnitude: low = -high */
+    double low, high;   /* low <= high; may be infinite */
+} RangeText;
+
+/* False where it is neither form, or a number is none. */
+bool range_text_read(const char *text, RangeText *range);
+
+typedef struct RangeRow {
+    Sym name; /* NULL where the model has no such name */
+    const char *text;
+    double low, high;
+    bool matched; /* for who looks up: a value has that name */
+} RangeRow;
+
+typedef struct RangeTable {
+    RangeRow *rows;
+    size_t count;
+} RangeTable;
+
+/* Reads all; of a name that is given twice, the range that holds both. In `scratch`. ERR_USAGE where
+ * one can't be read. */
+bool range_table_read(const Model *model, const PassStrings *items, Arena *scratch,
+                      RangeTable *table, Err *err);
+
+/* The row of that name, or NULL. */
+RangeRow *range_table_find(const RangeTable *table, Sym name);
+
+/* ERR_USAGE with the nearest name, where a row was not matched. */
+bool range_table_check(const RangeTable *table, const Model *model, Arena *scratch, Err *err);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the files of this room ask of nodes and values; see qdq_plan.h. */
+#include <math.h>
+
+#include "constants.h"
+#include "op_types.h"
+#include "qdq_plan.h"
+
+const OpRecord *qdq_record(const QdqPlan *plan, const Node *node) {
+    if (plan->nodes[node->id].kind != NOTE_NONE) return NULL;
+    if (plan->model->functions.count && model_find_function(plan->model, node)) return NULL;
+    return node_schema(node) ? node_record(node) : NULL;
+}
+
+Value *qdq_input(const Node *node, uint32_t i) {
+    return i < node->input_count ? node->inputs[i].value : NULL;
+}
+
+bool qdq_is_float(const Value *value) {
+    return value && value_type(value)->kind == TYPE_TENSOR &&
+           type_dtype(value->type) == DTYPE_FLOAT;
+}
+
+int64_t qdq_rank(const Value *value) {
+    const Type *type = value_shaped_type(value);
+    return type ? (int64_t)type->rank : -1;
+}
+
+int64_t qdq_dim(const Value *value, int64_t axis) {
+    const Type *type = value_shaped_type(value);
+    if (!type || axis < 0 || axis >= (int64_t)type->rank) return -1;
+    const Dim *dim = &type->dims[axis];
+    return dim->kind == DIM_KNOWN && dim->size >= 0 ? dim->size : -1;
+}
+
+int64_t qdq_opset_of(Dtype dtype, bool axis, bool block) {
+    if (block || dtype_bits(dtype) == 4 || dtype_bits(dtype) == 16) return 21;
+    if (dtype_is_float(dtype)) return 19;
+    return axis ? 13 : 10;
+}
+
+static bool has_range(const QdqPlan *plan, const Value *value) {
+    const RangeRow *range = plan->values[value->id].range;
+    return range && isfinite(range->low) && isfinite(range->high);
+}
+
+bool qdq_can(const QdqPlan *plan, const Value *value) {
+    const Dtype dtype = plan->request.activations;
+    if (!dtype || !qdq_is_float(value) || value_is_constant(value) || value->graph->function)
+        return false;
+    return has_range(plan, value) &&
+           opset_version(value->graph->opsets, NULL) >= qdq_opset_of(dtype, false, false);
+}

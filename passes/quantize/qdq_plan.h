@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which values and weights of a model are quantized, with whose scale, and why a node stays float.
+ *
+ * A value that is quantized gets a QuantizeLinear and a DequantizeLinear behind it; types outside of
+ * that pair stay what they were, so no decision is bound to another one, and none is illegal.
+ *
+ * Left to itself (qdq_plan_by_class) the plan quantizes what kernels of integers read: operands of
+ * products (QUANTIZED_PRODUCT of op_record.h), and whole ways from product to product through sums,
+ * pools, data movement and elementwise functions, each value where its scale is needed:
+ *   - a product's bias, Relu or Clip behind it (and behind a sum) is part of it: nothing is
+ *     quantized in between;
+ *   - elementwise functions of one quantized value are one function, which can be looked up: only
+ *     its result is quantized;
+ *   - what only moves data keeps its operand's scale; what a Concat alone reads has the scale of
+ *     its result;
+ *   - products of two values that are computed, as in attention, stay float: rounding both costs
+ *     more than they do;
+ *   - what no such node reads stays float: the results of the last products, and of those before a
+ *     norm or a Softmax.
+ * Or it is told (qdq_plan_by_names), and then that alone holds.
+ */
+#ifndef DEMI_QDQ_PLAN_H
+#define DEMI_QDQ_PLAN_H
+
+#include "op_record.h"
+#include "pass.h"
+#include "range_table.h"
+
+enum { QDQ_BLOCK = 32 }; /* of 4-bit weights, where nobody says another */
+
+typedef struct QdqRequest {
+    Dtype activations, weights; /* UNDEFINED: they stay float */
+    bool per_tensor, symmetric;
+    uint64_t block;                 /* of weights, along what is summed; 0: a scale a channel */
+    const char *const *excluded;    /* [node_count]: why a node stays float, or NULL */
+    PassStrings values, weights_of; /* "NAME=TYPE": by_names */
+} QdqRequest;
+
+typedef enum QdqRole {
+    QDQ_FLOAT,   /* it computes in float */
+    QDQ_PRODUCT, /* it reads quantized values whatever is around it */
+    QDQ_FOLDED,  /* it is part of the node before it */
+    QDQ_STEP,    /* a step of an elementwise function */
+    QDQ_FLOW,    /* it reads and gives quantized values */
+} QdqRole;
+
+typedef struct QdqNode {
+    QdqRole role;
+    NoteKind kind;       /* of a node that stays float: */
+    const char *reason;  /* static, or in the model's arena */
+    const char *subject; /* of NOTE_FOLLOWS and NOTE_READS: a value's name */
+} QdqNode;
+
+typedef struct QdqValue {
+    Value *value;   /* NULL: no such value, or nothing that can be quantized */
+    Dtype dtype;    /* what it is quantized to; UNDEFINED: it stays float */
+    uint32_t like;  /* id of the value whose scale it has, its own mostly; qdq_plan_scale_of */
+    bool for_all;   /* all nodes that read it read what was quantized; else those alone whose role
+                       is not QDQ_FLOAT */
+    bool as_output; /* graph outputs do, too */
+    /* while it is decided */
+    RangeRow *range;
+    uint32_t root; /* of a function of one value: that one's id; its own else */
+    uint8_t steps; /* how many nodes there are between root and this */
+    bool traced;   /* the root is `ready` */
+    bool ready;    /* kernels of integers can give it */
+    bool wanted, folded;
+} QdqValue;
+
+/* A constant that a node reads as its weights. */
+typedef struct QdqWeight {
+    Value *value;
+    Use *use;      /* the operand, of the product or of a Transpose before it */
+    Node *product; /* NULL: no product reads it so (by_names) */
+    Dtype dtype;
+    int32_t axis;   /* of the channels, or with `block` of what is summed; -1: one scale for all */
+    uint64_t block; /* 0: none */
+    uint32_t next;  /* 1 + the next one of the same value, 0: none; qdq_store.c */
+} QdqWeight;
+
+typedef struct QdqPlan {
+    Model *model;
+    Arena *scratch;
+    QdqRequest request;
+    RangeTable ranges;
+    GraphList graphs;
+    QdqValue *values; /* [value_count] */
+    QdqNode *nodes;   /* [node_count] */
+    uint32_t value_count, node_count;
+    VEC(QdqWeight) weights; /* in the order of the nodes */
+} QdqPlan;
+
+/* `model`, `scratch` and `request` are set; types must be exact. ERR_USAGE where a range can't be
+ * read. One of a name that is nothing in the model is passed over: values that were measured may be
+ * gone since. */
+bool qdq_plan_begin(QdqPlan *plan, const PassStrings *ranges, Err *err);
+
+/* Decides by operators' classes, or by request.values and weights_of; the latter: ERR_USAGE for a
+ * name that is no value or constant of the model's, an unknown type, and a value without a range. */
+void qdq_plan_by_class(QdqPlan *plan);
+bool qdq_plan_by_names(QdqPlan *plan, Err *err);
+
+/* The value whose range decides the scale of this one. */
+uint32_t qdq_plan_scale_of(const QdqPlan *plan, uint32_t id);
+
+/* ---- for the files of this room -------------------------------------------------------------- */
+
+/* What the node is, where it is no call of a function of the model, and not excluded; else NULL. */
+const OpRecord *qdq_record(const QdqPlan *plan, const Node *node);
+Value *qdq_input(const Node *node, uint32_t i);
+bool qdq_is_float(const Value *value); /* a tensor of float32 */
+int64_t qdq_rank(const Value *value);  /* -1: unknown */
+int64_t qdq_dim(const Value *value, int64_t axis);
+/* A value that can be quantized as the request has it: floats, computed or given, of a known range,
+ * where the opset has what it takes. */
+bool qdq_can(const QdqPlan *plan, const Value *value);
+/* The opset from which on QuantizeLinear and DequantizeLinear take this type, in blocks or not. */
+int64_t qdq_opset_of(Dtype dtype, bool axis, bool block);
+
+/* The weights of the product, which has a record, where they are constants (qdq_weight.c): adds them
+ * to the plan, stored as `dtype`. *blame may get a reason where false. */
+bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame);
+/* The axis of the weights' channels; -1 where there is none. */
+int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
+
+/* Whether such weights can have scales by blocks of what is summed, which those of 4 bits must. */
+bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights);
+/* The constant behind operand i of the product, itself or turned by a Transpose that nothing else
+ * reads; *use is what reads it, *axis the channels' axis of it, in the dtype and block that fit. */
+bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, QdqWeight *weight,
+                     const char **blame);
+
+/* Which values share a scale. */
+void qdq_plan_link(QdqPlan *plan);
+
+#endif

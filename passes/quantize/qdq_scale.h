@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The numbers of quantization: scales of ranges, and weights as integers or float8.
+ *
+ * A quantized element q of a scale s and a zero point z stands for (q - z) * s. Zero is always
+ * among what can be said exactly, so that padding and Relu stay what they are. */
+#ifndef DEMI_QDQ_SCALE_H
+#define DEMI_QDQ_SCALE_H
+
+#include "dtype.h"
+
+typedef struct QdqScale {
+    float scale; /* a normal number above 0 */
+    int32_t zero;
+} QdqScale;
+
+/* The ends of an integer type of 4, 8 or 16 bits. */
+int32_t qdq_least(Dtype dtype);
+int32_t qdq_most(Dtype dtype);
+
+/* The scale for values of [low, high], and of 0. `symmetric`: the zero point is 0, or the middle of
+ * an unsigned type. A range of nothing but 0 has the scale 1. False where an end is not finite. */
+bool qdq_scale_of_range(Dtype dtype, bool symmetric, double low, double high, QdqScale *scale);
+
+/* Weights as (outer, axis, inner), which have a scale for each place along the axis, or for each
+ * `block` of places (outer, axis / block rounded up, inner) where that is not 0. */
+typedef struct QdqWeights {
+    const float *items;
+    uint64_t outer, axis, inner, block;
+    Dtype dtype; /* of 4, 8 or 16 bits, or float8e4m3fn */
+} QdqWeights;
+
+uint64_t qdq_scale_count(const QdqWeights *weights);
+
+/* True where all are finite. */
+bool qdq_weights_finite(const float *items, uint64_t count);
+
+/* Symmetric scales for each place along the axis: the largest magnitude becomes the type's largest
+ * number. At least least[i], where that is not NULL, and 1 where all weights are 0. */
+void qdq_find_channel_scales(const QdqWeights *weights, const float *least, float *scales);
+
+/* Scales for each block, and zero points of uint4, in `zeros` (one a byte), which is not used for
+ * other types. Of 4 bits they are those of a few tried that leave the least squared error. */
+void qdq_find_block_scales(const QdqWeights *weights, float *scales, uint8_t *zeros);
+
+/* The elements by their scales, nearest, ties to even, saturated; symmetric integers do not use
+ * their type's least number. `out` is as raw_data has it; elements of 4 bits are packed, the first
+ * in the low bits. */
+void qdq_store_weights(const QdqWeights *weights, const float *scales, const uint8_t *zeros,
+                       void *out);
+
+/* bias / scales, as int32; false where one does not fit. scales[i % scale_count]. */
+bool qdq_store_bias(const float *bias, uint64_t count, const float *scales, uint64_t scale_count,
+                    int32_t *out);
+
+#endif

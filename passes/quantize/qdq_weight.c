@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which constant is a product's weights, and how it is to be stored; see qdq_plan.h. */
+#include "constants.h"
+#include "op_types.h"
+#include "qdq_plan.h"
+#include "qdq_scale.h"
+
+int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights) {
+    const int64_t rank = qdq_rank(weights);
+    switch ((OpChannels)record->channels) {
+    case CHANNELS_NONE: break;
+    case CHANNELS_FIRST: return rank > 0 ? 0 : -1;
+    case CHANNELS_SECOND: return rank > 1 ? 1 : -1;
+    case CHANNELS_LAST: return rank > 1 ? (int32_t)rank - 1 : -1;
+    case CHANNELS_TRANS_B: return rank == 2 ? !node_attr_int(node, "transB", 0) : -1;
+    }
+    return -1;
+}
+
+/* A Transpose of a constant that the product alone reads. */
+static bool turns(const QdqPlan *plan, const Value *value) {
+    const Node *turn = value->producer;
+    return turn && value->use_count == 1 && !value->referenced &&
+           sym_equals(turn->op_type, "Transpose") && qdq_record(plan, turn) && qdq_input(turn, 0) &&
+           value_is_constant(qdq_input(turn, 0)) && qdq_rank(value) > 0;
+}
+
+static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
+    uint32_t count = 0;
+    const Attr *attr = node_attr(turn, "perm");
+    const int64_t *perm = attr_ints(attr, &count);
+    if (*axis < 0) return true;
+    if (!attr) {
+        *axis = (int32_t)(rank - 1 - *axis);
+        return true;
+    }
+    if (!perm || count != (uint32_t)rank || perm[*axis] < 0 || perm[*axis] >= rank) return false;
+    *axis = (int32_t)perm[*axis];
+    return true;
+}
+
+static bool is_finite(const QdqPlan *plan, const Tensor *tensor) {
+    enum { PIECE = 1 << 16 };
+    float *piece = ARENA_ARRAY(plan->scratch, float, PIECE);
+    const uint64_t count = tensor_count(tensor);
+    for (uint64_t i = 0; i < count; i += PIECE) {
+        const uint64_t size = count - i < PIECE ? count - i : PIECE;
+        if (!tensor_read_floats(tensor, i, size, piece, NULL) || !qdq_weights_finite(piece, size))
+            return false;
+    }
+    return true;
+}
+
+static const char *fault_of(const QdqPlan *plan, const Value *value) {
+    if (!value_is_constant(value)) {
+        if (value->input && value->init) return "its weights are an input's default";
+        return "its weights are computed";
+    }
+    const Tensor *tensor = constant_tensor(value, plan->scratch);
+    if (!tensor || tensor->dtype != DTYPE_FLOAT || !tensor_check(tensor, NULL))
+        return "its weights are no float32 tensor";
+    if (tensor_count(tensor) == 0) return "its weights are empty";
+    return is_finite(plan, tensor) ? NULL : "its weights are not finite";
+}
+
+bool qdq_weight_has_blocks(const OpRecord *record, const Value *weights) {
+    return qdq_rank(weights) == 2 &&
+           (record->channels == CHANNELS_LAST || record->channels == CHANNELS_TRANS_B);
+}
+
+/* By what is summed instead of by channels, where the weights are a matrix. */
+static const char *choose_blocks(const QdqRequest *request, const OpRecord *record,
+                                 QdqWeight *weight) {
+    const bool four = dtype_bits(weight->dtype) == 4;
+    const bool matrix = weight->axis >= 0 && qdq_weight_has_blocks(record, weight->value);
+    if (!matrix && four) return "4 bits are for the weights of matrix products";
+    if (!matrix || (!four && !request->block)) return NULL;
+    weight->axis = 1 - weight->axis;
+    weight->block = request->block ? request->block : QDQ_BLOCK;
+    return NULL;
+}
+
+bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, QdqWeight *weight,
+                     const char **blame) {
+    Value *value = qdq_input(node, record->weights);
+    weight->product = node;
+    weight->use = &node->inputs[record->weights];
+    weight->axis = qdq_weight_axis(node, record, value);
+    if (!value_is_constant(value) && turns(plan, value)) {
+        if (!turn_axis(value->producer, qdq_rank(value), &weight->axis)) return false;
+        weight->use = &value->producer->inputs[0];
+        value = weight->use->value;
+    }
+    weight->value = value;
+    *blame = fault_of(plan, value);
+    return !*blame;
+}
+
+bool qdq_weight_take(QdqPlan *plan, Node *node, Dtype dtype, const char **blame) {
+    const QdqRequest *request = &plan->request;
+    const OpRecord *record = node_record(node);
+    QdqWeight weight = {.dtype = dtype};
+    if (!qdq_weight_find(plan, node, record, &weight, blame)) return false;
+    const int64_t opset = opset_version(weight.value->graph->opsets, NULL);
+    if (request->per_tensor && dtype_bits(dtype) != 4) weight.axis = -1;
+    *blame = choose_blocks(request, record, &weight);
+    if (*blame) return false;
+    if (weight.axis >= 0 && !weight.block && opset < qdq_opset_of(DTYPE_INT8, true, false))
+        weight.axis = -1;
+    const int64_t least = qdq_opset_of(dtype, weight.axis >= 0, weight.block);
+    if (opset < least) {
+        *blame = arena_printf(&plan->model->arena,
+                              "%s weights are illegal at opset %d; legal from opset %d",
+                              dtype_name(dtype), (int)opset, (int)least);
+        return false;
+    }
+    VEC_PUSH(plan->scratch, &plan->weights, weight);
+    return true;
+}
