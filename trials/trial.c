@@ -287,6 +287,23 @@ bool trials_judge(Trials *t, const DemiSource *model, DemiLimit *limit, TrialRes
     return ok;
 }
 
+/* ---- any use of the sets --------------------------------------------------------------------- */
+
+bool trials_bind(Trials *t, size_t i, Err *err) {
+    if (!run_reference(t, i, err)) return false;
+    t->reference->values = t->sets[i].values;
+    t->reference->given = t->sets[i].given;
+    return session_bind(t->reference, err);
+}
+
+bool trials_give(Trials *t, size_t i, Arena *within, Session *session, Err *err) {
+    return run_reference(t, i, err) && bind_set(t, i, within, session, err);
+}
+
+void trials_end_set(Trials *t, size_t i) {
+    end_set(t, &t->sets[i]);
+}
+
 /* ---- what breaks ----------------------------------------------------------------------------- */
 
 bool trials_find_broken(Trials *t, const DemiConvertOptions *options, Arena *arena,

@@ -70,6 +70,22 @@ bool trials_find_broken(Trials *trials, const DemiConvertOptions *options, Arena
  * it: for who watches it. */
 bool trials_watch_set(Trials *trials, size_t i, Err *err);
 
+/* Gives the reference's context the inputs of set i, whose outputs are in sets[i] then. */
+bool trials_bind(Trials *trials, size_t i, Err *err);
+/* The same of another session's context, and the reference's outputs alone. */
+bool trials_give(Trials *trials, size_t i, Arena *within, Session *session, Err *err);
+/* After that and what else was done with set i: whether its values stay is decided by memory. */
+void trials_end_set(Trials *trials, size_t i);
+
+/* What another model makes of a set: called with the reference's outputs still there, outputs of
+ * `session` being demi_context_output's. False with the error set ends the runs. */
+typedef bool (*TrialVisit)(void *user, const TrialSet *set, const Session *session, Err *err);
+
+/* Runs another model on every set, compiled as `how` says; visits are in the order of sets. Where there
+ * are several sets and threads, each thread runs a set of its own (trial_visit.c). */
+bool trials_visit(Trials *trials, const DemiSource *model, const SessionOptions *how,
+                  TrialVisit visit, void *user, Err *err);
+
 typedef VEC(DemiRange) RangeList;
 
 /* What each float value reached over all sets, as the options have it. */

@@ -75,12 +75,12 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/proto/onnx.proto)
 endif()
 demi_python_test(ops_def ops_def_test.py)
 set(archives "")
-foreach(part base shape rewrite proto passes runtime kernels trials)
+foreach(part base shape rewrite proto passes runtime kernels trials search)
     list(APPEND archives $<TARGET_FILE:demi_${part}>)
 endforeach()
 demi_python_test(cycles cycles_test.py ARGS --self-test ${archives})
 demi_python_test(unused unused_test.py ARGS --self-test --build ${CMAKE_CURRENT_BINARY_DIR}
-    ${archives} $<TARGET_FILE:demi_trials>)
+    ${archives} $<TARGET_FILE:demi_search>)
 demi_python_test(settings ../gen/gen_settings.py ARGS --check)
 demi_python_test(operator_names operator_names_test.py ARGS --self-test)
 demi_python_test(suite_test suite_test.py)
@@ -91,6 +91,7 @@ if(TARGET demi)
     demi_python_test(tune tune_test.py ${with_demi} PROCESSORS 2)
     demi_python_test(onednn onednn_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
     demi_python_test(bench bench_test.py ${with_demi})
+    demi_python_test(search search_test.py ${with_demi})
     demi_python_test(bombs bomb_test.py ${with_demi} PROCESSORS 2)
     demi_python_test(names names_test.py ${with_demi})
     demi_python_test(outputs outputs_test.py ${with_demi} --cc ${CMAKE_C_COMPILER})
@@ -163,9 +164,9 @@ if(TARGET demi)
         demi_python_test(fuse fuse_test.py ${with_demi} --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(quantized quantized_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
-        demi_python_test(weights weights_test.py ${with_demi}
         demi_python_test(dynamic dynamic_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(weights weights_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
     endif()
     demi_python_test(backend_sample backend_suite.py ${with_demi} --sample 100

@@ -2,31 +2,30 @@
 # both. Included by the top CMakeLists.txt after all folder libraries.
 
 # ---- the command ----------------------------------------------------------------------------------
-set(report_page ${CMAKE_CURRENT_BINARY_DIR}/generated/report_page.c)
-add_custom_command(OUTPUT ${report_page}
-    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/command/report_page.html
-            -DOUTPUT=${report_page} -DNAME=report_page
-            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
-    DEPENDS tools/command/report_page.html tools/cmake/embed.cmake VERBATIM
-    COMMENT "Embedding the report page")
-set(report_drawing ${CMAKE_CURRENT_BINARY_DIR}/generated/report_drawing.c)
-add_custom_command(OUTPUT ${report_drawing}
-    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/command/report_drawing.js
-            -DOUTPUT=${report_drawing} -DNAME=report_drawing
-            -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
-    DEPENDS tools/command/report_drawing.js tools/cmake/embed.cmake VERBATIM
-    COMMENT "Embedding the report's drawing")
+# A file of tools/command as a C array of that name.
+function(demi_embed name file)
+    set(made ${CMAKE_CURRENT_BINARY_DIR}/generated/${name}.c)
+    add_custom_command(OUTPUT ${made}
+        COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/tools/command/${file}
+                -DOUTPUT=${made} -DNAME=${name}
+                -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+        DEPENDS tools/command/${file} tools/cmake/embed.cmake VERBATIM COMMENT "Embedding ${file}")
+    set(demi_pages ${demi_pages} ${made} PARENT_SCOPE)
+endfunction()
+demi_embed(report_page report_page.html)
+demi_embed(report_drawing report_drawing.js)
+demi_embed(search_page search_page.html)
 file(GLOB demi_command CONFIGURE_DEPENDS tools/command/*.c)
-add_executable(demi ${demi_command} ${report_page} ${report_drawing})
+add_executable(demi ${demi_command} ${demi_pages})
 target_include_directories(demi PRIVATE tools/command)
-target_link_libraries(demi PRIVATE demi_flags demi_trials demi_passes demi_proto demi_runtime
+target_link_libraries(demi PRIVATE demi_flags demi_search demi_trials demi_passes demi_proto demi_runtime
     demi_rewrite demi_shape demi_base m)
 demi_use_onednn(demi)
 
 # ---- libdemi --------------------------------------------------------------------------------------
 # One archive of one object: all folder libraries and what they need of protobuf-c, linked together,
 # every symbol but demi.h's made local. So it clashes with nothing, not even with another protobuf-c.
-set(demi_parts demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
+set(demi_parts demi_search demi_trials demi_passes demi_proto demi_onnx_pb demi_rewrite demi_runtime demi_kernels
     demi_shape demi_base)
 set(demi_object ${CMAKE_CURRENT_BINARY_DIR}/libdemi.o)
 set(demi_archive ${CMAKE_CURRENT_BINARY_DIR}/libdemi.a)
@@ -53,7 +52,8 @@ add_custom_command(OUTPUT ${demi_archive}
 add_custom_target(libdemi_archive ALL DEPENDS ${demi_archive})
 
 set(demi_headers passes/front/demi.h passes/front/demi_plugin.h rewrite/base/demi_dtype.h
-    rewrite/base/demi_error.h runtime/demi_runtime.h trials/demi_trials.h)
+    rewrite/base/demi_error.h runtime/demi_runtime.h trials/demi_trials.h
+    search/demi_search.h)
 foreach(header ${demi_headers})
     get_filename_component(name ${header} NAME)
     configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/demi/${name} COPYONLY)

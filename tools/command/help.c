@@ -6,11 +6,19 @@
 
 #include "help_page.h"
 
-static const char *const exit_codes[] = {
-    "success",
-    "the model or its data is at fault; diff, check: not the same; compare, run: beyond tolerance",
-    "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types",
-    "the environment: disk, memory, permissions",
+typedef struct ExitCode {
+    const char *code, *means;
+} ExitCode;
+
+static const ExitCode exit_codes[] = {
+    {"0", "success"},
+    {"1", "the model or its data is at fault; diff, check: not the same; compare, run: beyond "
+          "tolerance; search: nothing reaches the target"},
+    {"2",
+     "wrong usage: options, missing files, pipelines, unmatched patterns, missing input types"},
+    {"3", "the environment: disk, memory, permissions"},
+    {"10", "search: the lowest candidates reach the target at once"},
+    {"11", "search: ended by time, evaluations or Ctrl-C; what was good enough by then is written"},
 };
 
 enum { EXIT_CODES = sizeof exit_codes / sizeof exit_codes[0] };
@@ -143,15 +151,15 @@ void help_print_all(const CommandTable *table, FILE *out) {
           "FILE '-' is standard input or output. Models are ONNX files, or text (.onnxtxt).\n\n"
           "Exit codes:\n",
           out);
-    for (int i = 0; i < EXIT_CODES; i++) fprintf(out, "  %d  %s\n", i, exit_codes[i]);
+    for (int i = 0; i < EXIT_CODES; i++)
+        fprintf(out, "  %-2s  %s\n", exit_codes[i].code, exit_codes[i].means);
 }
 
 /* ---- manual pages ---------------------------------------------------------------------------- */
 
 static void print_exits(Page *page) {
-    char code[2] = "0";
     page_section(page, "Exit status");
-    for (int i = 0; i < EXIT_CODES; i++, code[0]++) page_entry(page, code, exit_codes[i]);
+    for (int i = 0; i < EXIT_CODES; i++) page_entry(page, exit_codes[i].code, exit_codes[i].means);
 }
 
 /* Names of manual pages as they are referred to: ".BR demi (1)," a line. */

@@ -90,8 +90,8 @@ static bool refuse(const Destination *to, const char *what, const char *name, Er
 }
 
 static bool is_output_option(const char *name) {
-    static const char *const names[] = {"output",     "report",     "json",       "trace",
-                                        "reproducer", "output-dir", "save-inputs"};
+    static const char *const names[] = {"output",     "report",     "json",        "trace",
+                                        "reproducer", "output-dir", "save-inputs", "policy-out"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;

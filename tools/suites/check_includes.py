@@ -5,7 +5,7 @@ and that what a model may leave out is read through functions that say so.
     tools -> everything            passes -> rewrite (passes/front also proto; lower_plan.c also
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
-    trials -> passes/front, runtime, kernels, rewrite
+    trials -> passes/front, runtime, kernels, rewrite     search -> trials and these
     .cu files include kernel.h alone
 
 A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
@@ -13,7 +13,7 @@ there is a family of operators: loops and the contract, nothing else. Tests may 
 their own top folder and what any room of it may.
 
 Third parties: protobuf-c (with the headers generated from onnx.proto) in proto/, jansson in
-passes/front/policy.c, zlib in trials/values/npz.c, oneDNN in kernels/cpu/onednn, cmocka in tests,
+passes/front/policy.c and search/journal.c, zlib in trials/values/npz.c, oneDNN in kernels/cpu/onednn, cmocka in tests,
 none in a public header. Every header of ours is included by its bare name. Attributes' values are read by
 attr_tensor and the like (graph.h), values' types by value_type: no pass can take a union for
 another of its members, or follow a type that is not known. Structs of operators' attributes, and
@@ -28,13 +28,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "tools", "trials")
+TOPS = ("kernels", "passes", "proto", "rewrite", "runtime", "search", "tools", "trials")
 BASE = {"rewrite/base"}
 SHAPE = BASE | {"rewrite/shape"}
 GRAPH = BASE | {"rewrite", "rewrite/ops"}
 LIBRARIES = SHAPE | GRAPH | {"rewrite/text", "proto", "kernels", "runtime", "passes",
                              "passes/front", "passes/placement", "passes/check", "trials",
-                             "trials/diff", "trials/sessions", "trials/values"}
+                             "trials/diff", "trials/sessions", "trials/values", "search", "search/solve"}
 FAMILY = SHAPE | {"kernels", "kernels/cpu/loops"}
 PRODUCTS = FAMILY | {"kernels/cpu/gemm"}
 # The rooms that each room may include beside itself.
@@ -46,13 +46,14 @@ ROOMS = {
     "rewrite/text": GRAPH,
     "proto": GRAPH,
     "passes": GRAPH | {"rewrite/text", "passes/casts", "passes/check", "passes/fusion",
-                       "passes/layout", "passes/placement", "passes/upgrade"},
+                       "passes/layout", "passes/placement", "passes/quantize", "passes/upgrade"},
     "passes/casts": GRAPH | {"passes/placement"},
     "passes/check": GRAPH,
     "passes/front": GRAPH | {"rewrite/text", "proto", "passes/check", "passes/placement"},
     "passes/fusion": GRAPH,
     "passes/layout": GRAPH | {"passes/fusion", "passes/placement"},
     "passes/placement": GRAPH | {"rewrite/text"},
+    "passes/quantize": GRAPH | {"passes/placement"},
     "passes/upgrade": GRAPH,
     "kernels": SHAPE,
     "kernels/cpu/loops": FAMILY,
@@ -69,10 +70,13 @@ ROOMS = {
     "trials/diff": GRAPH,
     "trials/sessions": SHAPE | {"kernels", "runtime", "trials/values"},
     "trials/values": SHAPE | {"kernels", "runtime"},
+    "search": SHAPE | GRAPH | {"kernels", "kernels/cpu/loops", "runtime", "passes/front", "passes/placement", "passes/quantize",
+                               "trials", "trials/sessions", "trials/values", "search/solve"},
+    "search/solve": BASE,
     "tools/command": LIBRARIES,
     "tools/examples": set(),
     "tools/fuzz": LIBRARIES,
-    "tools/suites": LIBRARIES | {"passes/casts", "passes/fusion", "passes/upgrade"},
+    "tools/suites": LIBRARIES | {"passes/casts", "passes/fusion", "passes/quantize", "passes/upgrade"},
 }
 # Single headers that a room, or a file, may include beside those rooms.
 EXTRA = {
@@ -94,7 +98,7 @@ EXTRA = {
 # Third-party headers by pattern, and the files that may include them (path patterns).
 THIRD_PARTY = [
     (r"protobuf-c/.*|.*\.pb-c\.h", r"proto/.*|tools/.*"),
-    (r"jansson\.h", r"passes/front/policy(_test)?\.c"),
+    (r"jansson\.h", r"passes/front/policy(_test)?\.c|search/(journal|supported)\.c"),
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
     (r"zlib\.h", r"trials/values/npz\.c"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/onednn/.*"),
@@ -102,7 +106,7 @@ THIRD_PARTY = [
 ]
 PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
-                  "runtime/demi_runtime.h", "trials/demi_trials.h"}
+                  "runtime/demi_runtime.h", "search/demi_search.h", "trials/demi_trials.h"}
 # Programs that use the installed library as anyone's would, by its installed headers.
 CLIENTS = re.compile(r"tools/examples/[^/]*\.c")
 INSTALLED = {"demi/" + path.rsplit("/", 1)[-1] for path in PUBLIC_HEADERS}

@@ -184,9 +184,18 @@ bool session_open(Session *s, Arena *arena, const DemiSource *source, Err *err) 
     return ok;
 }
 
+Session *session_twin(const Session *of, Arena *arena, const SessionOptions *how, Err *err) {
+    Session *s = session_new(arena, how);
+    s->path = of->path;
+    s->is_plan = of->is_plan;
+    s->twin = true;
+    s->plan = of->plan;
+    return make_context(s, arena, err) ? s : NULL;
+}
+
 void session_close(Session *s) {
     demi_context_free(s->context);
-    demi_plan_free(s->plan);
+    if (!s->twin) demi_plan_free(s->plan);
     s->context = NULL;
     s->plan = NULL;
 }

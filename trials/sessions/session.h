@@ -26,6 +26,7 @@ typedef struct Session {
     const char *path;
     const SessionOptions *how; /* set before session_open */
     bool is_plan;
+    bool twin; /* the plan is another session's */
     DemiPlan *plan;
     DemiContext *context;
     unsigned threads;
@@ -64,6 +65,10 @@ void session_close(Session *session);
 /* The same of a model in memory, which is good only for demi_free afterwards; `path` is set before
  * and for messages. */
 bool session_open_model(Session *session, Arena *arena, DemiModel *model, Err *err);
+
+/* A session of the same plan, with a context of its own, which `how` is about; closed before `session`
+ * is. NULL with the error set. */
+Session *session_twin(const Session *session, Arena *arena, const SessionOptions *how, Err *err);
 
 /* Does the file begin like a plan? */
 bool session_is_plan(Arena *arena, const char *path);

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scoring conversions; see evaluation.h. */
+#include "evaluation.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "error_fill.h"
+#include "model_source.h"
+
+/* ---- by outputs ------------------------------------------------------------------------------ */
+
+typedef struct Visiting {
+    const SearchModel *model;
+    const Scoring *scoring;
+    MetricSums sums;
+} Visiting;
+
+/* Outputs are called alike, in whatever order. */
+static const DemiData *output_of(const Session *session, const char *name) {
+    for (size_t i = 0; i < session->output_count; i++)
+        if (strcmp(session->outputs[i].name, name) == 0)
+            return demi_context_output(session->context, i);
+    return NULL;
+}
+
+static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
+    Visiting *v = user;
+    const Session *reference = v->model->trials.reference;
+    bool rows = false;
+    for (size_t i = 0; i < reference->output_count; i++) {
+        const DemiData *want = &set->outputs[i];
+        const DemiData *have = output_of(session, reference->outputs[i].name);
+        if (!have)
+            return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
+                           reference->outputs[i].name);
+        metric_add(&v->sums, i, want, have);
+        if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
+        rows = true;
+        metric_add_rows(&v->sums, want, have,
+                        v->scoring->labels.items ? &v->scoring->labels : NULL);
+    }
+    return true;
+}
+
+static bool score_numerics(SearchModel *m, const Scoring *scoring, const DemiSource *source,
+                           DemiNumerics numerics, double *score, Err *err) {
+    Visiting v = {.model = m, .scoring = scoring};
+    SessionOptions how = m->how;
+    how.compile.keep_values = false; /* nobody watches */
+    how.compile.numerics = numerics;
+    Arena *within = arena_child(m->arena);
+    metric_begin(&v.sums, m->trials.reference->output_count, within);
+    const bool ok = trials_visit(&m->trials, source, &how, visit, &v, err);
+    if (ok) *score = metric_score(&v.sums, scoring->metric);
+    arena_free(within);
+    return ok;
+}
+
+/* Runtimes sum in different orders, and each quantized value that lies between two steps makes another
+ * of it: what one of them reaches by luck, others do not. So what is good enough is so in both of demi's
+ * ways to run it, and its score is the lower one. */
+static bool score_outputs(SearchModel *m, const Scoring *scoring, const DemiSource *source,
+                          double *score, Err *err) {
+    double other;
+    if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAST, score, err)) return false;
+    if (isnan(*score) || *score < scoring->target) return true;
+    if (!score_numerics(m, scoring, source, DEMI_NUMERICS_FAITHFUL, &other, err)) return false;
+    if (!(other >= *score)) *score = other;
+    return true;
+}
+
+/* ---- by the caller --------------------------------------------------------------------------- */
+
+static bool score_model(const SearchModel *m, const Scoring *scoring, const DemiSource *source,
+                        double *score, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    Arena *within = arena_child(m->arena);
+    DemiModel **held = model_hold(within);
+    bool ok = model_open(source, held, err);
+    if (ok) {
+        DemiModel *model = *held;
+        *held = NULL; /* the callee's */
+        DemiStatus status = scoring->score(scoring->user, model, score, &error);
+        ok = error_take(err, status, &error);
+    }
+    arena_free(within);
+    return ok;
+}
+
+bool evaluation_run(SearchModel *m, const Scoring *scoring, const DemiConvertOptions *options,
+                    double *score, Err *err) {
+    Arena *within = arena_child(m->arena);
+    const DemiSource source = search_model_source(m, options, within);
+    const bool ok = scoring->metric == DEMI_METRIC_SCORE
+                        ? score_model(m, scoring, &source, score, err)
+                        : score_outputs(m, scoring, &source, score, err);
+    arena_free(within);
+    if (ok && !isfinite(*score)) *score = NAN;
+    return ok;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scores; see metric.h. */
+#include "metric.h"
+
+#include <math.h>
+
+#include "dtype.h"
+#include "value_io.h"
+
+const char *metric_name(size_t metric) {
+    static const char *const names[] = {
+        [DEMI_METRIC_SQNR] = "sqnr",   [DEMI_METRIC_COSINE] = "cosine",
+        [DEMI_METRIC_TOP1] = "top1",   [DEMI_METRIC_ACCURACY] = "accuracy",
+        [DEMI_METRIC_ERROR] = "error", [DEMI_METRIC_SCORE] = "score"};
+    return metric < sizeof names / sizeof *names ? names[metric] : NULL;
+}
+
+void metric_begin(MetricSums *sums, size_t outputs, Arena *arena) {
+    *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, MetricOutput, outputs), .count = outputs};
+}
+
+static bool is_floats(const DemiData *value) {
+    return value->kind == DEMI_DATA_TENSOR_KIND && dtype_is_float((Dtype)value->dtype);
+}
+
+static bool same_shape(const DemiData *a, const DemiData *b) {
+    bool same = a->kind == b->kind && a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+static void add_floats(MetricOutput *o, const float *want, const float *have, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        const double y = want[i], z = have[i], off = fabs(z - y);
+        if (!isfinite(y)) continue;
+        o->broken = o->broken || !isfinite(z);
+        o->signal += y * y;
+        o->size += z * z;
+        o->product += y * z;
+        o->noise += off * off;
+        if (off > o->most) o->most = off;
+        if (fabs(y) > o->largest) o->largest = fabs(y);
+    }
+}
+
+void metric_add(MetricSums *sums, size_t i, const DemiData *want, const DemiData *have) {
+    MetricOutput *o = &sums->outputs[i];
+    if (want->kind == DEMI_DATA_SEQUENCE_KIND && have->kind == want->kind &&
+        have->count == want->count) {
+        for (size_t k = 0; k < want->count; k++)
+            metric_add(sums, i, &want->items[k], &have->items[k]);
+        return;
+    }
+    if (!is_floats(want)) return;
+    if (!is_floats(have) || !same_shape(want, have) || want->dtype != DTYPE_FLOAT ||
+        have->dtype != DTYPE_FLOAT)
+        o->broken = true;
+    else
+        add_floats(o, want->data, have->data, value_count(want));
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int64_t largest_at(const float *row, int64_t count) {
+    int64_t at = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (row[i] > row[at]) at = i;
+    return at;
+}
+
+static bool any_nan(const float *row, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(row[i])) return true;
+    return false;
+}
+
+void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
+                     const MetricLabels *labels) {
+    if (!is_floats(want) || !is_floats(have) || !same_shape(want, have) || want->rank == 0) return;
+    const int64_t width = want->dims[want->rank - 1];
+    const uint64_t rows = width ? value_count(want) / (uint64_t)width : 0;
+    const float *y = want->data, *z = have->data;
+    for (uint64_t i = 0; i < rows; i++, y += width, z += width) {
+        int64_t place = -1;
+        if (!labels)
+            place = largest_at(y, width);
+        else if (sums->rows < labels->count)
+            place = labels->items[sums->rows];
+        sums->rows++;
+        sums->right += !any_nan(z, width) && largest_at(z, width) == place;
+    }
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+static double sqnr(const MetricOutput *o) {
+    if (o->noise == 0) return METRIC_MOST_DECIBELS;
+    return fmin(10 * log10(o->signal / o->noise), METRIC_MOST_DECIBELS);
+}
+
+static double score_of(const MetricOutput *o, DemiMetric metric) {
+    switch (metric) {
+    case DEMI_METRIC_SQNR: return sqnr(o);
+    case DEMI_METRIC_COSINE:
+        return o->noise == 0 ? 1 : o->product / (sqrt(o->signal) * sqrt(o->size));
+    case DEMI_METRIC_ERROR: return o->most == 0 ? 0 : -o->most / o->largest;
+    case DEMI_METRIC_TOP1:
+    case DEMI_METRIC_ACCURACY:
+    case DEMI_METRIC_SCORE: break;
+    }
+    return INFINITY;
+}
+
+double metric_score(const MetricSums *sums, DemiMetric metric) {
+    double least = INFINITY;
+    for (size_t i = 0; i < sums->count; i++) {
+        const MetricOutput *o = &sums->outputs[i];
+        const double score = score_of(o, metric);
+        if (o->broken || isnan(score)) return NAN;
+        if (o->largest == 0 && o->most == 0) continue; /* nothing, and it stayed so */
+        least = fmin(least, score);
+    }
+    if (metric == DEMI_METRIC_TOP1 || metric == DEMI_METRIC_ACCURACY)
+        return sums->rows ? (double)sums->right / (double)sums->rows : NAN;
+    if (least == INFINITY)
+        return metric == DEMI_METRIC_SQNR ? METRIC_MOST_DECIBELS : metric == DEMI_METRIC_COSINE;
+    return least;
+}
+
+double metric_noise(const MetricSums *sums) {
+    double noise = 0;
+    for (size_t i = 0; i < sums->count; i++) {
+        const MetricOutput *o = &sums->outputs[i];
+        if (o->broken) return INFINITY;
+        if (o->noise != 0) noise += o->noise / o->signal;
+    }
+    return isnan(noise) ? INFINITY : noise;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How good a model's outputs are beside those of the float model: numbers of which larger is better.
+ *
+ *     sqnr      the least of the outputs' signal to noise, 10 log10(sum y^2 / sum (y' - y)^2) in dB over
+ *               all sets, at most 100: what is further apart than that is no longer told apart
+ *     cosine    the least of the outputs' cosines, over all sets as one vector
+ *     top1      the share of rows whose largest element is at the same place, over all outputs
+ *     accuracy  the share of rows whose largest element is at the place that labels say
+ *     error     the negative of the largest difference by the reference's largest magnitude, as
+ *               verdicts have it (demi_trials.h)
+ *
+ * Sums are made in double in the order of sets, outputs and elements, so they do not depend on
+ * threads. NaN or infinity where the reference has a number makes any of them NaN. */
+#ifndef DEMI_METRIC_H
+#define DEMI_METRIC_H
+
+#include "arena.h"
+#include "demi_search.h"
+#include "err.h"
+
+#define METRIC_MOST_DECIBELS 100.0
+
+/* NULL beyond the last. */
+const char *metric_name(size_t metric);
+
+typedef struct MetricOutput {
+    double signal, noise, product, size; /* sums of y^2, (y' - y)^2, y' y and y'^2 */
+    double most, largest;                /* of |y' - y| and of |y| */
+    bool broken;                         /* not finite where y is, or of another shape */
+} MetricOutput;
+
+/* What was seen of a candidate so far. */
+typedef struct MetricSums {
+    MetricOutput *outputs; /* [count] */
+    size_t count;
+    uint64_t rows, right; /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
+} MetricSums;
+
+/* `labels`, for DEMI_METRIC_ACCURACY: an integer for each row of the first output over all sets, one after
+ * the other. */
+typedef struct MetricLabels {
+    const int64_t *items;
+    size_t count;
+} MetricLabels;
+
+void metric_begin(MetricSums *sums, size_t outputs, Arena *arena);
+/* Adds what output `i` is; values that are not of floats count by DEMI_METRIC_TOP1 alone. */
+void metric_add(MetricSums *sums, size_t i, const DemiData *want, const DemiData *have);
+/* Adds the rows of the set's first output of floats. */
+void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
+                     const MetricLabels *labels);
+
+double metric_score(const MetricSums *sums, DemiMetric metric);
+/* The sum over outputs of noise by signal: what adds up where precisions of many groups are lowered.
+ * Infinite where an output is broken. */
+double metric_noise(const MetricSums *sums);
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rounding of elements; see rounding.h. */
+#include "rounding.h"
+
+#include <math.h>
+
+#include "half.h"
+#include "qdq_scale.h"
+#include "round_steps.h"
+
+enum { BLOCK = 1024 };
+
+typedef void Narrow(uint16_t *to, const float *from, size_t count);
+typedef void Widen(float *to, const uint16_t *from, size_t count);
+
+static void through(Narrow *narrow, Widen *widen, float *to, const float *from, uint64_t count) {
+    uint16_t block[BLOCK];
+    for (uint64_t i = 0; i < count; i += BLOCK) {
+        const size_t size = count - i < BLOCK ? (size_t)(count - i) : BLOCK;
+        narrow(block, from + i, size);
+        widen(to + i, block, size);
+    }
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+static void round_values(const Rounding *r, float *to, const float *from, uint64_t count) {
+    QdqScale scale;
+    if (!qdq_scale_of_range(r->type, false, r->low, r->high, &scale)) {
+        for (uint64_t i = 0; i < count; i++) to[i] = NAN; /* no range can hold it */
+        return;
+    }
+    const RoundSteps steps = {scale.scale, (float)(qdq_least(r->type) - scale.zero),
+                              (float)(qdq_most(r->type) - scale.zero)};
+    round_steps(to, from, count, steps);
+}
+
+static void round_weights(const Rounding *r, float *to, const float *from) {
+    const QdqWeights weights = {from, r->outer, r->axis, r->inner, r->block, r->type};
+    const uint64_t blocks = r->block ? (r->axis + r->block - 1) / r->block : 0;
+    if (r->block)
+        qdq_find_block_scales(&weights, r->scales, NULL);
+    else
+        qdq_find_channel_scales(&weights, NULL, r->scales);
+    const float high = (float)qdq_most(r->type), low = r->block ? -high - 1 : -high;
+    for (uint64_t o = 0; o < r->outer; o++)
+        for (uint64_t a = 0; a < r->axis; a++) {
+            const uint64_t at = (o * r->axis + a) * r->inner;
+            const float *scales =
+                r->block ? r->scales + (o * blocks + a / r->block) * r->inner : r->scales + a;
+            for (uint64_t i = 0; r->block && i < r->inner; i++) {
+                const RoundSteps steps = {scales[i], low, high};
+                round_steps(to + at + i, from + at + i, 1, steps);
+            }
+            const RoundSteps steps = {scales[0], low, high};
+            if (!r->block) round_steps(to + at, from + at, r->inner, steps);
+        }
+}
+
+void rounding_apply(void *rounding, void *to, const void *from, uint64_t count) {
+    const Rounding *r = rounding;
+    if (r->type == DTYPE_FLOAT16)
+        through(half_convert_from_float, half_convert_to_float, to, from, count);
+    else if (r->type == DTYPE_BFLOAT16)
+        through(bfloat_convert_from_float, bfloat_convert_to_float, to, from, count);
+    else if (r->axis)
+        round_weights(r, to, from);
+    else
+        round_values(r, to, from, count);
+}

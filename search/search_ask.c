@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scores of assignments, by conversions that are run, noted in a journal; see search_job.h. */
+#include <math.h>
+#include <string.h>
+
+#include "clock.h"
+#include "error_fill.h"
+#include "hash64.h"
+#include "kernel.h"
+#include "search_job.h"
+#include "value_io.h"
+
+/* ---- the journal ----------------------------------------------------------------------------- */
+
+static const char *hex(const SearchJob *job, uint64_t hash) {
+    return arena_printf(job->arena, "%016llx", (unsigned long long)hash);
+}
+
+static const char *text_hash(const SearchJob *job, const char *text) {
+    return text ? hex(job, hash64_bytes(text, strlen(text), 0)) : "none";
+}
+
+static const char *real(const SearchJob *job, double number) {
+    return isnan(number) ? "none" : arena_printf(job->arena, "%.17g", number);
+}
+
+/* Of what the model runs on: names, types, shapes and elements. */
+static uint64_t hash_values(const DemiData *values, size_t count) {
+    uint64_t hash = count;
+    for (size_t i = 0; i < count; i++) {
+        const DemiData *value = &values[i];
+        const int64_t head[] = {value->kind, value->dtype, value->rank, (int64_t)value->count};
+        hash = hash64_bytes(head, sizeof head, hash);
+        if (value->kind == DEMI_DATA_SEQUENCE_KIND) hash ^= hash_values(value->items, value->count);
+        if (value->kind != DEMI_DATA_TENSOR_KIND || value->dtype == DEMI_STRING) continue;
+        hash = hash64_bytes(value->dims, value->rank * sizeof *value->dims, hash);
+        hash = hash64_bytes(value->data,
+                            value_count(value) * kernel_element_size((Dtype)value->dtype), hash);
+    }
+    return hash;
+}
+
+/* Weights count by the outputs that they give. */
+static bool hash_data(SearchJob *job, uint64_t *hash, Err *err) {
+    Trials *trials = &job->model.trials;
+    *hash = trials->count;
+    for (uint32_t g = 0; g < search_groups(job)->count; g++) {
+        const char *name = search_model_name(&job->model, g);
+        *hash = hash64_bytes(name, strlen(name), *hash);
+    }
+    for (size_t i = 0; i < trials->count; i++) {
+        if (!trials_bind(trials, i, err)) return false;
+        *hash = *hash * 31 + hash_values(trials->sets[i].values, trials->reference->input_count);
+        *hash = *hash * 31 + hash_values(trials->sets[i].outputs, trials->reference->output_count);
+        trials_end_set(trials, i);
+    }
+    return true;
+}
+
+static const char *candidate_names(const SearchJob *job) {
+    const char *names = "";
+    for (size_t i = 0; i < job->search->candidates.count; i++)
+        names = arena_printf(job->arena, "%s%s%s", names, i ? "," : "",
+                             job->search->candidates.items[i]);
+    return names;
+}
+
+/* What differs where the journal's numbers would. */
+bool search_open_journal(SearchJob *job, Err *err) {
+    const DemiSearchOptions *o = &job->options;
+    DemiError error = DEMI_ERROR_INIT;
+    uint64_t data = 0;
+    if (!o->journal || o->part) return true;
+    if (!hash_data(job, &data, err)) return false;
+    const size_t size = demi_convert_policy(&job->model.convert, NULL, 0, &error);
+    if (!error_take(err, error.status, &error)) return false;
+    char *policy = arena_alloc(job->arena, size + 1);
+    demi_convert_policy(&job->model.convert, policy, size + 1, NULL);
+    const JournalField fields[] = {
+        {"demi", DEMI_VERSION_STRING},
+        {"model and data", hex(job, data)},
+        {"candidates", candidate_names(job)},
+        {"metric", o->metric == DEMI_METRIC_SCORE ? "score" : metric_name(o->metric)},
+        {"labels", hex(job, hash64_bytes(o->labels, o->label_count * sizeof *o->labels, 0))},
+        {"probes", arena_printf(job->arena, "%zu", o->probes)},
+        {"policy", text_hash(job, policy)},
+        {"supported", o->all_candidates ? "none" : text_hash(job, o->supported)},
+        {"target", real(job, o->target)},
+        {"drop", real(job, o->drop)},
+        {"max-cost", real(job, o->most_cost)},
+        {"cost", arena_printf(job->arena, "%d", (int)o->cost)},
+        {"algorithm", arena_printf(job->arena, "%d%s%s", (int)o->algorithm, o->reverse ? "r" : "",
+                                   o->fewer_conversions ? "c" : "")}};
+    job->journal =
+        journal_open(o->journal, fields, sizeof fields / sizeof *fields, job->arena, err);
+    return job->journal;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+static const char *key_of(const SearchJob *job, const uint8_t *assignment) {
+    char *key = arena_alloc(job->arena, job->problem.groups + 2);
+    for (uint32_t g = 0; g < job->problem.groups; g++) key[g] = (char)('0' + assignment[g]);
+    key[job->problem.groups] = '\0';
+    return key;
+}
+
+static bool evaluate(void *user, const uint8_t *assignment, double *score, Err *err) {
+    SearchJob *job = user;
+    const char *key = key_of(job, assignment);
+    const double *noted = job->journal ? journal_find(job->journal, key, 1) : NULL;
+    if (noted) {
+        *score = *noted;
+        return true;
+    }
+    Arena *within = arena_child(job->arena);
+    const DemiConvertOptions options = search_model_options(&job->model, assignment, within);
+    const bool ok = evaluation_run(&job->model, &job->scoring, &options, score, err);
+    arena_free(within);
+    return ok && (!job->journal || journal_add(job->journal, key, score, 1, err));
+}
+
+static bool stop(void *user) {
+    SearchJob *job = user;
+    const DemiSearchOptions *o = &job->options;
+    const bool first = !job->trace.points.count; /* there is to be a result */
+    if (!first && o->seconds > 0 && clock_seconds() - job->started > o->seconds) return true;
+    return !progress_tell(&job->model.trials.progress, "evaluating", job->trace.points.count,
+                          job->trace.oracle.limit, NULL);
+}
+
+/* What the float model itself scores; its drop makes the target. */
+static bool find_target(SearchJob *job, Err *err) {
+    DemiSearchTotals *totals = &job->search->totals;
+    const DemiConvertOptions plain = search_model_unconverted(&job->model, job->arena);
+    const double *noted = job->journal ? journal_find(job->journal, "float", 1) : NULL;
+    job->target = job->options.target;
+    if (noted)
+        totals->float_score = *noted;
+    else if (!evaluation_run(&job->model, &job->scoring, &plain, &totals->float_score, err))
+        return false;
+    if (!isnan(job->options.drop)) job->target = totals->float_score - job->options.drop;
+    totals->target = job->scoring.target = job->target;
+    return noted || !job->journal ||
+           journal_add(job->journal, "float", &totals->float_score, 1, err);
+}
+
+bool search_ask(SearchJob *job, Err *err) {
+    enum { EVALUATIONS = 200 };
+    const SolveOracle oracle = {.evaluate = evaluate,
+                                .stop = stop,
+                                .user = job,
+                                .limit = job->options.evaluations ? job->options.evaluations
+                                                                  : EVALUATIONS};
+    if (!find_target(job, err)) return false;
+    solve_trace_init(&job->trace, &job->problem, &oracle, job->arena, err);
+    return true;
+}

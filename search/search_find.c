@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which algorithm looks for which result; see search_job.h. */
+#include <math.h>
+#include <string.h>
+
+#include "aimet.h"
+#include "aimet_conversions.h"
+#include "choose.h"
+#include "search_job.h"
+
+enum { CURVE_POINTS = 24, WITHIN_POINTS = 12 };
+
+/* ---- AIMET's --------------------------------------------------------------------------------- */
+
+static double bits_of(Dtype dtype) {
+    return dtype_bits(dtype);
+}
+
+/* Both types' bits, or activations' alone where the group has no weights. */
+static double *bits_table(const SearchJob *job) {
+    const size_t count = job->model.candidate_count;
+    double *bits = ARENA_ARRAY(job->arena, double, job->problem.groups *count + 1);
+    for (uint32_t g = 0; g < job->problem.groups; g++)
+        for (size_t c = 0; c < count; c++) {
+            const Candidate *candidate = job->model.candidates[c];
+            const bool weights = search_groups(job)->items[g].weights.count;
+            bits[search_place(job, g, c)] =
+                bits_of(candidate->activations) + (weights ? bits_of(candidate->weights) : 0);
+        }
+    return bits;
+}
+
+static void tell_lists(SearchJob *job, const AimetResult *result) {
+    for (size_t i = 0; i < result->walk.count; i++) {
+        const AimetEntry *entry = &result->walk.entries[i];
+        VEC_PUSH(
+            job->arena, &job->search->entries,
+            ((DemiSearchEntry){entry->group, entry->candidate, entry->score, entry->reduction}));
+    }
+    for (size_t i = 0; i < result->tried_count; i++) {
+        const AimetPlace *place = &result->tried[i];
+        VEC_PUSH(job->arena, &job->search->places,
+                 ((DemiSearchPlace){place->relative, place->score, place->group, place->candidate,
+                                    place->place}));
+    }
+}
+
+/* Every group read by one of another candidate converts its elements: as many bits, and these are worth
+ * as much as those that products multiply. */
+static bool reduce_conversions(SearchJob *job, const AimetResult *result) {
+    static const double alphas[] = {1, 0.8, 0.6, 0.4, 0.2, 0};
+    enum { ALPHAS = sizeof alphas / sizeof *alphas, BITS = 8 };
+    AimetReduced reduced[ALPHAS];
+    size_t count;
+    const GroupEdge *found = groups_edges(search_groups(job), &count, job->arena);
+    AimetEdge *edges = ARENA_ARRAY(job->arena, AimetEdge, count + 1);
+    for (size_t i = 0; i < count; i++)
+        edges[i] =
+            (AimetEdge){found[i].from, found[i].to, job->costs.elements[found[i].from] * BITS};
+    const AimetConversions conversions = {.edges = edges,
+                                          .edge_count = count,
+                                          .alphas = alphas,
+                                          .alpha_count = ALPHAS,
+                                          .price = 1,
+                                          .target = job->target,
+                                          .point = result->point,
+                                          .best = result->best};
+    return aimet_reduce_conversions(&job->trace, &conversions, reduced, &job->best) ||
+           !job->trace.failed;
+}
+
+static DemiSearchOutcome outcome_of(AimetExit exit) {
+    switch (exit) {
+    case AIMET_FOUND:
+    case AIMET_NO_PLACE:
+    case AIMET_NOTHING_TO_DO: break;
+    case AIMET_BEST_MISSES: return DEMI_FOUND_NOTHING;
+    case AIMET_LOWEST_MEETS: return DEMI_FOUND_TRIVIAL;
+    case AIMET_CURVE: return DEMI_FOUND_CURVE;
+    case AIMET_ENDED: return DEMI_FOUND_SO_FAR;
+    }
+    return DEMI_FOUND;
+}
+
+static bool find_as_aimet(SearchJob *job) {
+    static const AimetSearch searches[] = {[DEMI_SEARCH_AIMET_BINARY] = AIMET_BINARY,
+                                           [DEMI_SEARCH_AIMET_INTERPOLATION] = AIMET_INTERPOLATION,
+                                           [DEMI_SEARCH_AIMET_BRUTE_FORCE] = AIMET_BRUTE_FORCE};
+    const double float_score = job->search->totals.float_score;
+    const AimetOptions options = {.alone = job->alone,
+                                  .bits = bits_table(job),
+                                  .float_score = float_score,
+                                  .drop = float_score - job->target,
+                                  .search = searches[job->options.algorithm],
+                                  .reverse = job->options.reverse};
+    AimetResult result;
+    if (!aimet_choose(&job->trace, &options, &result)) return false;
+    tell_lists(job, &result);
+    job->outcome = outcome_of(result.exit);
+    job->best = result.point;
+    return result.exit != AIMET_FOUND || !job->options.fewer_conversions ||
+           reduce_conversions(job, &result);
+}
+
+/* ---- the better ones ------------------------------------------------------------------------- */
+
+static bool find_within(SearchJob *job) {
+    uint8_t *widest = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
+    solve_uniform(&job->problem, 0, widest);
+    const double most = job->options.most_cost * solve_cost(&job->problem, widest);
+    const bool ok = choose_within(&job->trace, most, WITHIN_POINTS);
+    job->outcome = DEMI_FOUND;
+    job->best = solve_highest(&job->trace, most);
+    return ok;
+}
+
+static bool find_best(SearchJob *job) {
+    static const DemiSearchOutcome outcomes[] = {[CHOOSE_FOUND] = DEMI_FOUND,
+                                                 [CHOOSE_TRIVIAL] = DEMI_FOUND_TRIVIAL,
+                                                 [CHOOSE_NOTHING] = DEMI_FOUND_NOTHING};
+    const ChooseOptions options = {CHOOSE_EFFORT, job->alone, bits_table(job)};
+    ChooseOutcome found = CHOOSE_FOUND;
+    const bool ok = choose_search(&job->trace, job->target, &options, &found);
+    job->outcome = outcomes[found];
+    job->best = solve_cheapest(&job->trace, job->target);
+    return ok;
+}
+
+/* ---- whole runs ------------------------------------------------------------------------------ */
+
+enum { RACERS = 4 };
+
+static size_t widest_point(const SearchJob *job) {
+    uint8_t *widest = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
+    solve_uniform(&job->problem, 0, widest);
+    return solve_trace_find(&job->trace, widest);
+}
+
+/* The widest, where it is good enough, and the cheapest. */
+static size_t choose_racers(const SearchJob *job, size_t *racers) {
+    size_t count = 0;
+    size_t widest = widest_point(job);
+    if (widest != SOLVE_NONE && solve_value(&job->trace, widest) >= job->target)
+        racers[count++] = widest;
+    while (count < RACERS) {
+        size_t best = SOLVE_NONE;
+        for (size_t i = 0; i < job->trace.points.count; i++) {
+            bool taken = !(solve_value(&job->trace, i) >= job->target);
+            for (size_t k = 0; k < count; k++) taken = taken || racers[k] == i;
+            if (!taken && (best == SOLVE_NONE || solve_cheaper(&job->trace, i, best))) best = i;
+        }
+        if (best == SOLVE_NONE) break;
+        racers[count++] = best;
+    }
+    return count;
+}
+
+/* Sums of steps predict; which of those that are good enough is the fastest, whole runs decide. */
+static bool race(SearchJob *job, Err *err) {
+    const uint8_t *assignments[RACERS + 1] = {NULL};
+    size_t racers[RACERS];
+    double seconds[RACERS + 1];
+    const size_t count = choose_racers(job, racers);
+    for (size_t i = 0; i < count; i++)
+        assignments[i + 1] = solve_point(&job->trace, racers[i])->assignment;
+    const double *noted = job->journal ? journal_find(job->journal, "race", count + 1) : NULL;
+    if (noted)
+        memcpy(seconds, noted, (count + 1) * sizeof *seconds);
+    else if (!latency_race(&job->model, assignments, count + 1, seconds, err) ||
+             (job->journal && !journal_add(job->journal, "race", seconds, count + 1, err)))
+        return false;
+    job->raced = ARENA_ARRAY(job->arena, double, job->trace.points.count + 1);
+    job->search->totals.float_seconds = seconds[0];
+    double least = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        job->raced[racers[i]] = seconds[i + 1];
+        if (!(seconds[i + 1] < least)) continue;
+        least = seconds[i + 1];
+        job->best = racers[i];
+    }
+    return true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* Shares are of the widest candidates, so these are scored in any case. AIMET has corners of its own. */
+bool search_corners(SearchJob *job, Err *err) {
+    uint8_t *first = ARENA_ARRAY(job->arena, uint8_t, job->problem.groups + 1);
+    size_t widest, cheapest;
+    (void)err;
+    solve_uniform(&job->problem, 0, first);
+    if (!solve_trace_score(&job->trace, first, &widest)) return !job->trace.failed;
+    if (isnan(job->target) || !isnan(job->options.most_cost) ||
+        job->options.algorithm != DEMI_SEARCH_SOLVE)
+        return true;
+    if (!choose_uniform(&job->trace, &widest, &cheapest)) return !job->trace.failed;
+    if (cheapest != SOLVE_NONE && solve_value(&job->trace, cheapest) >= job->target) {
+        job->decided = true;
+        job->outcome = DEMI_FOUND_TRIVIAL;
+        job->best = solve_cheapest(&job->trace, job->target);
+    }
+    return true;
+}
+
+static bool find_any(SearchJob *job) {
+    if (job->decided) return true;
+    if (job->options.algorithm != DEMI_SEARCH_SOLVE) return find_as_aimet(job);
+    if (!isnan(job->options.most_cost)) return find_within(job);
+    if (!isnan(job->target)) return find_best(job);
+    job->outcome = DEMI_FOUND_CURVE;
+    job->best = SOLVE_NONE;
+    return choose_curve(&job->trace, CURVE_POINTS);
+}
+
+bool search_find(SearchJob *job, Err *err) {
+    const bool ok = find_any(job);
+    if (job->trace.failed || (!ok && !job->trace.spent)) return false;
+    if (job->trace.spent && job->outcome == DEMI_FOUND) job->outcome = DEMI_FOUND_SO_FAR;
+    if (job->best == SOLVE_NONE) job->best = widest_point(job);
+    if (job->best == SOLVE_NONE) {
+        job->model.trials.progress.cancelled = true;
+        err_set(err, ERR_ENV, "cancelled");
+        err_hint(err, "nothing was good enough by then");
+        return false;
+    }
+    const bool raced = job->options.cost == DEMI_COST_LATENCY &&
+                       (job->outcome == DEMI_FOUND || job->outcome == DEMI_FOUND_TRIVIAL);
+    return !raced || race(job, err);
+}

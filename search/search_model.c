@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening a model for a search, and converting it by assignments; see search_model.h. */
+#include "search_model.h"
+
+#include <string.h>
+
+#include "demi_front.h"
+#include "error_fill.h"
+#include "model_source.h"
+#include "node_pattern.h"
+#include "qdq_plan.h"
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Types and shapes as the converter has them, and nodes: what is folded there is no group here. The
+ * opset stays. */
+static bool make_exact(DemiModel *model, bool fold, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    const char *text =
+        fold ? "infer-dtypes,infer-shapes,fold-affine{store=true}" : "infer-dtypes,infer-shapes";
+    return error_take(err, demi_run_pipeline(model, text, NULL, NULL, &error), &error);
+}
+
+/* Integers round what a convolution gives once, not before its normalisation and behind it. */
+static void choose_fold(SearchModel *m) {
+    for (size_t i = 0; i < m->candidate_count; i++)
+        if (dtype_is_integer(m->candidates[i]->activations)) m->convert.fold = true;
+}
+
+typedef struct Opening {
+    SearchModel *model;
+    Arena *arena; /* of names; the measured model's own end with it */
+} Opening;
+
+/* A DemiOpenFn: the measured model. */
+static DemiStatus open_measured(void *user, DemiModel **opened, DemiError *error) {
+    SearchModel *m = user;
+    Err err = {0};
+    MemTrap trap;
+    Arena scratch;
+    DemiModel **volatile held = opened;
+    *opened = NULL;
+    if (setjmp(trap.env)) {
+        err_out_of_memory(&err);
+    } else {
+        arena_init(&scratch, &trap);
+        if (model_open(&m->source, held, &err) && make_exact(*held, m->convert.fold, &err)) {
+            MeasuredModel made;
+            measured_model_make(&made, demi_front_lend(*held, &trap), &scratch);
+        }
+    }
+    arena_free(&scratch);
+    if (err.code == ERR_NONE) return DEMI_OK;
+    demi_free(*held);
+    *held = NULL;
+    error_fill(error, (DemiStatus)err.code, &err);
+    return (DemiStatus)err.code;
+}
+
+static bool find_half(SearchModel *m, Err *err) {
+    m->half = DTYPE_UNDEFINED;
+    for (size_t i = 0; i < m->candidate_count; i++) {
+        const Dtype dtype = m->candidates[i]->activations;
+        if (dtype != DTYPE_FLOAT16 && dtype != DTYPE_BFLOAT16) continue;
+        if (m->half != DTYPE_UNDEFINED && m->half != dtype)
+            return err_set(err, ERR_USAGE, "float16 and bfloat16 can't both be candidates");
+        m->half = dtype;
+    }
+    return true;
+}
+
+bool search_model_open(SearchModel *m, MemTrap *trap, Err *err) {
+    m->held = model_hold(m->arena);
+    choose_fold(m);
+    if (!find_half(m, err) || !model_open(&m->source, m->held, err) ||
+        !make_exact(*m->held, m->convert.fold, err))
+        return false;
+    measured_model_make(&m->measured, demi_front_lend(*m->held, trap), m->arena);
+    m->trials.arena = m->arena;
+    m->trials.how = m->how;
+    m->trials.source = m->source;
+    m->trials.source.open = open_measured;
+    m->trials.source.open_user = m;
+    return trials_open(&m->trials, err);
+}
+
+const char *search_model_name(const SearchModel *m, uint32_t group) {
+    return m->measured.groups.items[group].values.items[0]->name->text;
+}
+
+/* ---- converting ------------------------------------------------------------------------------ */
+
+static bool is_half(const SearchModel *m, const uint8_t *assignment, uint32_t group) {
+    return m->candidates[assignment[group]]->activations == m->half;
+}
+
+/* A node runs in 16 bit where all that it reads of groups has that type; what reads none, as a table's
+ * rows, where what it makes has it. */
+static bool runs_low(const SearchModel *m, const uint8_t *assignment, const Node *node) {
+    const uint32_t *of = m->measured.groups.of_value;
+    bool reads = false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = node->inputs[i].value;
+        if (!value || value->id >= m->measured.value_count || of[value->id] == GROUP_NONE) continue;
+        if (!is_half(m, assignment, of[value->id])) return false;
+        reads = true;
+    }
+    if (reads) return true;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const Value *value = node->outputs[i];
+        if (value && value->id < m->measured.value_count && of[value->id] != GROUP_NONE)
+            return is_half(m, assignment, of[value->id]);
+    }
+    return false;
+}
+
+static void note_graph(Graph *graph, void *data) {
+    bool *found = data;
+    (void)graph;
+    *found = true;
+}
+
+static void choose_low(const SearchModel *m, const uint8_t *assignment, DemiConvertOptions *options,
+                       Arena *arena) {
+    Words only = {0};
+    const Model *model = demi_front_model(*m->held);
+    const Graph *graph = model->graph;
+    bool all = model->functions.count == 0, inner = false; /* nodes elsewhere have no group */
+    for (const Node *node = graph->first; node; node = node->next) {
+        const bool low = runs_low(m, assignment, node);
+        if (low) VEC_PUSH(arena, &only, node_pattern_exact(node_label(node), arena));
+        all = all && low;
+        node_each_graph(node, note_graph, &inner);
+    }
+    options->to = m->half == DTYPE_FLOAT16 ? DEMI_TO_FLOAT16 : DEMI_TO_BFLOAT16;
+    options->only = m->convert.only;
+    options->only_count = m->convert.only_count;
+    if (all && !inner) return;
+    if (!only.count) VEC_PUSH(arena, &only, "name:"); /* nothing is called so */
+    options->only = only.items;
+    options->only_count = only.count;
+    options->allow_unmatched = true;
+}
+
+/* Values that are quantized, with their ranges, and weights. */
+typedef struct Quantized {
+    Words values, weights, ranges;
+    int64_t opset; /* that it takes */
+} Quantized;
+
+static void need_opset(Quantized *q, int64_t opset) {
+    if (opset > q->opset) q->opset = opset;
+}
+
+static const char *weight_type(Dtype dtype) {
+    return dtype == DTYPE_INT4 ? "int4" : dtype == DTYPE_INT16 ? "int16" : "int8";
+}
+
+static void quantize_group(const SearchModel *m, const Group *group, const Candidate *candidate,
+                           Quantized *q, Arena *arena) {
+    for (size_t i = 0; !dtype_is_float(candidate->activations) && i < group->values.count; i++) {
+        const Value *value = group->values.items[i];
+        const ValueEnds *ends = &m->ends[value->id];
+        need_opset(q, qdq_opset_of(candidate->activations, false, false));
+        VEC_PUSH(
+            arena, &q->values,
+            arena_printf(arena, "%s=%s", value->name->text, dtype_name(candidate->activations)));
+        VEC_PUSH(arena, &q->ranges,
+                 arena_printf(arena, "%s=%.9g:%.9g", value->name->text, ends->low, ends->high));
+    }
+    for (size_t i = 0; !dtype_is_float(candidate->weights) && i < group->weights.count; i++) {
+        need_opset(q, qdq_opset_of(candidate->weights, true, false));
+        VEC_PUSH(arena, &q->weights,
+                 arena_printf(arena, "%s=%s", group->weights.items[i]->name->text,
+                              weight_type(candidate->weights)));
+    }
+}
+
+DemiConvertOptions search_model_unconverted(const SearchModel *m, Arena *arena) {
+    DemiConvertOptions options = m->convert;
+    Words only = {0};
+    VEC_PUSH(arena, &only, "name:"); /* nothing is called so */
+    options.only = only.items;
+    options.only_count = only.count;
+    options.allow_unmatched = true;
+    options.to = DEMI_TO_FLOAT16;
+    return options;
+}
+
+DemiConvertOptions search_model_options(const SearchModel *m, const uint8_t *assignment,
+                                        Arena *arena) {
+    DemiConvertOptions options = search_model_unconverted(m, arena);
+    Quantized q = {0};
+    if (m->half != DTYPE_UNDEFINED) choose_low(m, assignment, &options, arena);
+    for (uint32_t g = 0; g < m->measured.groups.count; g++)
+        quantize_group(m, &m->measured.groups.items[g], m->candidates[assignment[g]], &q, arena);
+    if (q.values.count || q.weights.count) {
+        if (m->half == DTYPE_UNDEFINED) options.to = DEMI_TO_INT8;
+        const int64_t has = opset_version(&demi_front_model(*m->held)->opsets, NULL);
+        if (options.opset == DEMI_OPSET_DEFAULT && has < q.opset) options.opset = q.opset;
+    }
+    options.values = q.values.items;
+    options.value_count = q.values.count;
+    options.weights = q.weights.items;
+    options.weight_count = q.weights.count;
+    Words ranges = {0};
+    for (size_t i = 0; i < m->convert.range_count; i++)
+        VEC_PUSH(arena, &ranges, m->convert.ranges[i]);
+    for (size_t i = 0; i < q.ranges.count; i++) VEC_PUSH(arena, &ranges, q.ranges.items[i]);
+    options.ranges = ranges.items;
+    options.range_count = ranges.count;
+    return options;
+}
+
+typedef struct Converting {
+    SearchModel *model;
+    const DemiConvertOptions *options;
+} Converting;
+
+static DemiStatus open_converted(void *user, DemiModel **opened, DemiError *error) {
+    const Converting *c = user;
+    const DemiSource *source = &c->model->source;
+    *opened = NULL;
+    DemiStatus status = source->open ? source->open(source->open_user, opened, error)
+                                     : demi_load_file(source->path, source->load, opened, error);
+    if (status == DEMI_OK) status = demi_convert(*opened, c->options, NULL, error);
+    if (status == DEMI_OK) return DEMI_OK;
+    demi_free(*opened);
+    *opened = NULL;
+    return status;
+}
+
+DemiSource search_model_source(SearchModel *m, const DemiConvertOptions *options, Arena *arena) {
+    DemiSource source = m->source;
+    Converting *converting = ARENA_NEW(arena, Converting);
+    *converting = (Converting){m, options};
+    source.open = open_converted;
+    source.open_user = converting;
+    return source;
+}

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+/* demi search: the cheapest precisions that keep a model as good as it has to be. The library searches
+ * (demi_search.h); here are words, files, and an evaluation by a command of the user's. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "convert_options.h"
+#include "interrupt.h"
+#include "ranks.h"
+#include "run_options.h"
+#include "score_command.h"
+#include "search_out.h"
+#include "value_io.h"
+
+static const ArgumentRow arguments[] = {
+    {"IN", "The float model: an ONNX file, or text (.onnxtxt)."},
+    {"OUT", "Where the converted model goes; or -o OUT."},
+    {NULL, NULL},
+};
+
+static const OptionRow options[] = {
+    OPTION_HEADING("What is searched"),
+    {"candidates", 'c', OPTION_ROW_LIST, "TYPE,...", NULL,
+     "Precisions, the widest first; may be repeated: float, float16, bfloat16, a16w16, a16w8, a8w8 "
+     "(bits of activations and weights, as integers), w8, w4 (weights alone). Default: "
+     "float,float16,a8w8."},
+    {"metric", 'm', OPTION_ROW_VALUE, "WHAT", "sqnr cosine top1 accuracy error",
+     "What is to stay good, beside the float model's outputs: sqnr (default; the least signal to "
+     "noise in dB), cosine (the least), top1 (share of rows whose largest element stays where it "
+     "is), accuracy (share where it is where --labels says), error (the negative of the largest "
+     "difference by scale)."},
+    {"eval", 0, OPTION_ROW_VALUE, "COMMAND", NULL,
+     "Instead: a command that gets the path of a converted model behind its words and prints a "
+     "number, of which more is better, as its last word."},
+    {"labels", 0, OPTION_ROW_VALUE, "FILE.npy", NULL,
+     "Integers, one for each row of the first output over all sets, in the order of their names."},
+    {"target", 0, OPTION_ROW_VALUE, "SCORE", NULL, "What the result has to reach."},
+    {"drop", 0, OPTION_ROW_VALUE, "X", NULL,
+     "Or how much less than the float model's score it may have."},
+    {"max-cost", 0, OPTION_ROW_VALUE, "SHARE", NULL,
+     "Or the other way round: the best score at this share of the widest candidate's cost."},
+    {"cost", 0, OPTION_ROW_VALUE, "WHAT", "bitops bytes latency",
+     "What is to be least: bitops (default; multiplications by bits of both factors), bytes (of "
+     "weights, and of what nodes give), latency (of steps that are measured on this machine)."},
+    {"supported", 0, OPTION_ROW_VALUE, "FILE.json", NULL,
+     "Which candidates operators take, as AIMET's configurations have it (supported_kernels)."},
+    {"use-all-candidates", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "Do not heed --supported, as AIMET's use_all_amp_candidates."},
+    {"algorithm", 0, OPTION_ROW_VALUE, "HOW",
+     "solve aimet-binary aimet-interpolation aimet-bruteforce",
+     "solve (default): solved for, verified, repaired, and never worse than AIMET's order; or "
+     "AIMET's choose_mixed_precision as it is."},
+    {"reverse", 0, OPTION_ROW_FLAG, NULL, NULL, "AIMET's reverse walk: from the lowest up."},
+    {"fewer-conversions", 0, OPTION_ROW_FLAG, NULL, NULL,
+     "AIMET's third phase: some of what is saved is given up for fewer conversions."},
+    OPTION_HEADING("How long"),
+    {"evaluations", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Converted models that are run at most; default 200."},
+    {"seconds", 0, OPTION_ROW_VALUE, "S", NULL,
+     "No evaluation begins after so many. What was good enough by then is the result; so it is "
+     "after Ctrl-C."},
+    {"probe-sets", 0, OPTION_ROW_VALUE, "N", NULL,
+     "On how many of the sets groups are measured one by one; default 8, and all for AIMET's "
+     "algorithms. Converted models are run on all."},
+    {"journal", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "Note everything that is measured, so that the same command goes on where it was ended. It is "
+     "refused where model, data or options are others."},
+    {"cache-bytes", 0, OPTION_ROW_VALUE, "N", NULL,
+     "Memory for values of a run that are kept, to run again what follows from a change; default "
+     "268435456."},
+    OPTION_HEADING("What is written"),
+    {"output", 'o', OPTION_ROW_VALUE, "OUT", NULL, "Where the converted model goes."},
+    {"output-dir", 0, OPTION_ROW_VALUE, "DIR", NULL,
+     "Everything: model.onnx, model.plan, policy.json, result.json, pareto.json, pareto.svg, "
+     "sensitivity.svg, report.html; of AIMET's algorithms accuracy_list.json and "
+     "pareto_list.json."},
+    {"policy-out", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "The result as a policy: 'demi convert IN -o OUT --policy FILE' gives the same file."},
+    {"report", 0, OPTION_ROW_VALUE, "FILE", NULL, "A page that opens offline."},
+    OPTION_JSON(
+        "Write the result as JSON too. Without FILE it goes to standard output and the text "
+        "to standard error."),
+    OPTION_QUIET,
+    OPTION_HEADING("Inputs, and how models run"),
+    OPTION_INPUTS,
+    OPTION_DIM,
+    {"sets", 0, OPTION_ROW_VALUE, "N", NULL,
+     "How many sets of random inputs, where there is no --data; default 4."},
+    {"threads", 't', OPTION_ROW_VALUE, "N", NULL,
+     "Threads to run with; default: as many as there are processors to use, divided among the "
+     "processes of mpirun."},
+    {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,
+     "Most memory that values and workspace of runs may take, as 500M or 2G."},
+    OPTION_HEADING("Other options"),
+    {"policy", 0, OPTION_ROW_VALUE, "FILE", NULL,
+     "What conversions are told beside: nodes to keep, operators' classes."},
+    OPTION_DATA_ROOT,
+    OPTION_HARDLINKS,
+    OPTION_HELP,
+    {NULL, 0, OPTION_ROW_FLAG, NULL, NULL, NULL},
+};
+
+typedef struct Files {
+    OutFile *model, *plan, *policy, *json, *front, *front_svg, *groups_svg, *page;
+    OutFile *entries, *places; /* AIMET's lists */
+} Files;
+
+typedef struct Job {
+    Program *program;
+    const Parsed *parsed;
+    ConsoleModel model;
+    SessionOptions run;
+    DemiConvertOptions convert;
+    DemiSearchOptions options;
+    RunProgress progress;
+    ScoreCommand score;
+    Ranks ranks;
+    Files files;
+    ReportPlan plan;
+    DemiSearch *search;
+    SearchTitle title;
+    const char *output;
+} Job;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static size_t choice_of(const Parsed *parsed, const char *option, const char *const *words) {
+    const char *word = parsed_value(parsed, option);
+    size_t i = 0;
+    while (word && words[i] && strcmp(word, words[i]) != 0) i++;
+    return word && words[i] ? i : 0;
+}
+
+static bool number_of(const Parsed *parsed, const char *option, double *number, Err *err) {
+    const char *text = parsed_value(parsed, option);
+    char *end;
+    *number = NAN;
+    if (!text) return true;
+    *number = strtod(text, &end);
+    if (*text && !*end && isfinite(*number)) return true;
+    err_set(err, ERR_USAGE, "bad value of option '--%s'", option);
+    err_expected(err, "a number");
+    err_actual(err, "'%s'", text);
+    return false;
+}
+
+/* Words, each of which may hold several with commas. */
+static void split_candidates(Job *job) {
+    const Words *words = parsed_list(job->parsed, "candidates");
+    Words all = {0};
+    for (size_t i = 0; i < words->count; i++)
+        for (const char *at = words->items[i]; *at;) {
+            const size_t length = strcspn(at, ",");
+            if (length)
+                VEC_PUSH(job->program->arena, &all, arena_copy(job->program->arena, at, length));
+            at += length + (at[length] == ',');
+        }
+    job->options.candidates = all.count ? all.items : NULL;
+    job->options.candidate_count = all.count;
+}
+
+static bool read_labels(Job *job, Err *err) {
+    const char *path = parsed_value(job->parsed, "labels");
+    DemiPlanIo io = DEMI_PLAN_IO_INIT;
+    DemiData value = DEMI_DATA_INIT;
+    if (!path) return true;
+    io.dtype = DEMI_INT64;
+    io.kind = DEMI_DATA_TENSOR_KIND;
+    if (!value_read_file(job->program->arena, path, &io, &value, err)) {
+        err_file(err, path);
+        return false;
+    }
+    if (!dtype_is_integer((Dtype)value.dtype)) {
+        err_set(err, ERR_USAGE, "labels have to be integers");
+        err_actual(err, "%s", value_type_text(job->program->arena, &value));
+        err_file(err, path);
+        return false;
+    }
+    const uint64_t count = value_count(&value);
+    int64_t *labels = ARENA_ARRAY(job->program->arena, int64_t, count + 1);
+    for (uint64_t i = 0; i < count; i++) labels[i] = (int64_t)value_item(&value, i);
+    job->options.labels = labels;
+    job->options.label_count = count;
+    return true;
+}
+
+static bool read_supported(Job *job, Err *err) {
+    enum { MOST = 16 << 20 };
+    const char *path = parsed_value(job->parsed, "supported");
+    Arena *arena = job->program->arena;
+    if (!path) return true;
+    Source *source = source_open(arena, path, MOST, err);
+    if (!source) return false;
+    char *text = arena_alloc(arena, source->size + 1);
+    if (!source_read(source, 0, text, source->size, err)) return false;
+    text[source->size] = '\0';
+    job->options.supported = text;
+    return true;
+}
+
+static bool fill_search(Job *job, Err *err) {
+    static const char *const metrics[] = {"sqnr", "cosine", "top1", "accuracy", "error", NULL};
+    static const char *const costs[] = {"bitops", "bytes", "latency", NULL};
+    static const char *const algorithms[] = {"solve", "aimet-binary", "aimet-interpolation",
+                                             "aimet-bruteforce", NULL};
+    static const DemiSearchOptions plain = DEMI_SEARCH_OPTIONS_INIT;
+    const Parsed *parsed = job->parsed;
+    DemiSearchOptions *o = &job->options;
+    uint64_t evaluations, probes;
+    *o = plain;
+    split_candidates(job);
+    o->metric = (DemiMetric)choice_of(parsed, "metric", metrics);
+    o->cost = (DemiSearchCost)choice_of(parsed, "cost", costs);
+    o->algorithm = (DemiSearchAlgorithm)choice_of(parsed, "algorithm", algorithms);
+    o->reverse = parsed_flag(parsed, "reverse");
+    o->fewer_conversions = parsed_flag(parsed, "fewer-conversions");
+    o->all_candidates = parsed_flag(parsed, "use-all-candidates");
+    o->journal = parsed_value(parsed, "journal");
+    job->title.metric = metrics[o->metric];
+    if (!parsed_number(parsed, "evaluations", 1, &evaluations, 0, err) ||
+        !parsed_number(parsed, "probe-sets", 1, &probes, 0, err) ||
+        !parsed_number(parsed, "cache-bytes", 0, &o->cache_bytes, 0, err) ||
+        !parsed_real(parsed, "seconds", &o->seconds, 0, err) ||
+        !number_of(parsed, "target", &o->target, err) ||
+        !number_of(parsed, "drop", &o->drop, err) ||
+        !number_of(parsed, "max-cost", &o->most_cost, err))
+        return false;
+    o->evaluations = (size_t)evaluations;
+    o->probes = (size_t)probes;
+    return read_labels(job, err) && read_supported(job, err);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool open_one(Job *job, OutFile **file, const char *option, const char *path, Err *err) {
+    if (!path) return true;
+    *file = report_open(job->program, option, path, err);
+    return *file;
+}
+
+static const char *within(const Job *job, const char *folder, const char *name) {
+    return arena_printf(job->program->arena, "%s/%s", folder, name);
+}
+
+static bool open_folder(Job *job, const char *folder, Err *err) {
+    static const char option[] = "output-dir";
+    Files *f = &job->files;
+    if (!outputs_make_folder(job->program, folder, err)) return false;
+    if (!job->output) job->output = within(job, folder, "model.onnx");
+    if (job->options.algorithm != DEMI_SEARCH_SOLVE &&
+        (!open_one(job, &f->entries, option, within(job, folder, "accuracy_list.json"), err) ||
+         !open_one(job, &f->places, option, within(job, folder, "pareto_list.json"), err)))
+        return false;
+    return open_one(job, &f->plan, option, within(job, folder, "model.plan"), err) &&
+           open_one(job, &f->policy, option, within(job, folder, "policy.json"), err) &&
+           open_one(job, &f->json, option, within(job, folder, "result.json"), err) &&
+           open_one(job, &f->front, option, within(job, folder, "pareto.json"), err) &&
+           open_one(job, &f->front_svg, option, within(job, folder, "pareto.svg"), err) &&
+           open_one(job, &f->groups_svg, option, within(job, folder, "sensitivity.svg"), err) &&
+           open_one(job, &f->page, option, within(job, folder, "report.html"), err);
+}
+
+/* Before the work, which is long. The processes that only measure write nothing. */
+static bool open_files(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    const char *output = parsed_value(parsed, "output"), *second = parsed_argument(parsed, 1);
+    const char *folder = parsed_value(parsed, "output-dir");
+    if (output && second)
+        return err_set(err, ERR_USAGE, "two outputs: '%s' and '%s'", second, output);
+    job->output = output ? output : second;
+    if (job->ranks.part) return true;
+    if ((folder && !open_folder(job, folder, err)) ||
+        (!job->files.policy && !open_one(job, &job->files.policy, "policy-out",
+                                         parsed_value(parsed, "policy-out"), err)) ||
+        (!job->files.page &&
+         !open_one(job, &job->files.page, "report", parsed_value(parsed, "report"), err)))
+        return false;
+    if (job->output) {
+        job->files.model = console_open_model(job->program, job->output, err);
+        if (!job->files.model) return false;
+    }
+    return report_plan(job->program, job->output && strcmp(job->output, "-") == 0, &job->plan, err);
+}
+
+typedef bool (*Draw)(const SearchTitle *title, DemiWriteFn write, void *user);
+
+static bool draw_to(const Job *job, OutFile *file, Draw draw, Err *err) {
+    OutputFile output = {file, err};
+    return !file || draw(&job->title, outputs_write, &output);
+}
+
+typedef void (*Fill)(const SearchTitle *title, JsonWriter *json);
+
+static bool json_to(const Job *job, OutFile *file, Fill fill, Err *err) {
+    OutputFile output = {file, err};
+    if (!file) return true;
+    JsonWriter *json = ARENA_NEW(job->program->arena, JsonWriter);
+    json_start(json, outputs_write, &output);
+    fill(&job->title, json);
+    return json_finish(json);
+}
+
+static void fill_json(JsonWriter *json, void *data) {
+    const Job *job = data;
+    search_write_json(&job->title, json);
+}
+
+static bool write_policy(const Job *job, Err *err) {
+    const char *text = demi_search_policy(job->search);
+    return !job->files.policy || (outfile_write(job->files.policy, text, strlen(text), err) &&
+                                  outfile_write(job->files.policy, "\n", 1, err));
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static bool load_converted(Job *job, DemiModel **model, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiConvertOptions convert = DEMI_CONVERT_OPTIONS_INIT;
+    convert.policy = demi_search_policy(job->search);
+    return console_load(job->program, job->parsed, job->model.path, model, err) &&
+           error_take(err, demi_convert(*model, &convert, NULL, &error), &error);
+}
+
+static bool write_plan(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiModel *model = NULL;
+    OutputFile output = {job->files.plan, err};
+    if (!job->files.plan) return true;
+    bool ok = load_converted(job, &model, err) &&
+              error_take(err, demi_compile(model, NULL, outputs_write, &output, &error), &error);
+    demi_free(model);
+    return ok;
+}
+
+static bool write_reports(Job *job, Err *err) {
+    const Files *f = &job->files;
+    if (job->plan.text) search_print(&job->title, job->plan.color, job->plan.text);
+    return json_to(job, f->json, search_write_json, err) &&
+           json_to(job, f->front, search_write_front, err) &&
+           json_to(job, f->entries, search_write_entries, err) &&
+           json_to(job, f->places, search_write_places, err) &&
+           draw_to(job, f->front_svg, search_draw_front, err) &&
+           draw_to(job, f->groups_svg, search_draw_groups, err) &&
+           (!f->page || search_write_page(&job->title, job->program->arena, f->page, err)) &&
+           (!job->plan.json || report_json_to(job->program, &job->plan, fill_json, job, err));
+}
+
+static int exit_code(DemiSearchOutcome outcome) {
+    switch (outcome) {
+    case DEMI_FOUND:
+    case DEMI_FOUND_CURVE: return 0;
+    case DEMI_FOUND_NOTHING: return 1;
+    case DEMI_FOUND_TRIVIAL: return 10;
+    case DEMI_FOUND_SO_FAR: return 11;
+    }
+    return 0;
+}
+
+static bool write_result(Job *job, Err *err) {
+    ModelSave *save = NULL;
+    DemiModel *model = NULL;
+    job->title.search = job->search;
+    job->title.input = job->model.path;
+    job->title.output = job->output;
+    bool ok = write_policy(job, err) && write_plan(job, err) && write_reports(job, err);
+    if (ok && job->files.model)
+        ok = load_converted(job, &model, err) &&
+             console_write_model(job->program, model, job->files.model, &save, err);
+    ok = ok && outputs_commit(job->program, save, err);
+    demi_free(model);
+    job->program->exit_code = exit_code(demi_search_totals(job->search)->outcome);
+    return ok;
+}
+
+/* ---- searching ------------------------------------------------------------------------------- */
+
+static bool tell(void *user, const char *what, size_t done, size_t total) {
+    RunProgress *progress = user;
+    if (!progress->holds) progress->holds = interrupt_hold();
+    if (interrupt_came()) return false;
+    if (!done || total != progress->total) progress->started = console_seconds();
+    progress->total = total;
+    console_progress_since(progress->program, what, done, total, progress->started);
+    return true;
+}
+
+static bool search(Job *job, Err *err) {
+    DemiError error = DEMI_ERROR_INIT;
+    DemiSource source = console_source(&job->model);
+    DemiInputOptions inputs = job->run.inputs;
+    DemiSearchOptions *o = &job->options;
+    uint64_t sets;
+    if (!parsed_number(job->parsed, "sets", 1, &sets, 4, err)) return false;
+    inputs.sets = inputs.data ? 0 : (size_t)sets;
+    inputs.random = inputs.random || !inputs.data;
+    o->inputs = &inputs;
+    o->context = &job->run.context;
+    o->convert = &job->convert;
+    o->part = job->ranks.part;
+    o->parts = job->ranks.parts;
+    o->combine = ranks_combine;
+    o->combine_user = &job->ranks;
+    o->progress = tell;
+    o->progress_user = &job->progress;
+    DemiStatus status = demi_search_run(&source, o, &job->search, &error);
+    run_progress_end(&job->progress);
+    if (status == DEMI_ERR_CANCELLED) {
+        err_set(err, ERR_ENV, "interrupted");
+        err_hint(err, "%s", error.hint);
+    }
+    if (error_take(err, status, &error)) return true;
+    return false;
+}
+
+static bool prepare(Job *job, Err *err) {
+    const Parsed *parsed = job->parsed;
+    const char *eval = parsed_value(parsed, "eval");
+    job->model = (ConsoleModel){job->program, parsed, parsed_argument(parsed, 0)};
+    job->progress = (RunProgress){.program = job->program};
+    if (!job->model.path) return console_missing(parsed, "a model to search", err);
+    if (strcmp(job->model.path, "-") == 0)
+        return err_set(err, ERR_USAGE,
+                       "a model that is run has to be a file: it is read several times");
+    if (!fill_search(job, err) || !run_options_fill(&job->model, true, &job->run, err) ||
+        !convert_options_policy(job->program->arena, parsed, &job->convert, err))
+        return false;
+    if (!eval) return true;
+    if (parsed_value(parsed, "metric"))
+        return err_set(err, ERR_USAGE, "'--eval' and '--metric' are two ways to say what is good");
+    job->score = (ScoreCommand){job->program->arena, eval};
+    job->options.metric = DEMI_METRIC_SCORE;
+    job->options.score = score_command_run;
+    job->options.score_user = &job->score;
+    job->title.metric = "score";
+    return true;
+}
+
+static bool run(Program *program, const Parsed *parsed, Err *err) {
+    Job job = {.program = program,
+               .parsed = parsed,
+               .convert = DEMI_CONVERT_OPTIONS_INIT,
+               .title = {.written_score = NAN}};
+    bool ok = prepare(&job, err) && ranks_begin(&job.ranks, err) && open_files(&job, err) &&
+              search(&job, err) && (!job.search || write_result(&job, err));
+    if (ok) ranks_end(&job.ranks); /* who leaves without ends the others */
+    demi_search_free(job.search);
+    return ok;
+}
+
+const Command command_search = {
+    .name = "search",
+    .summary = "find the cheapest precisions that keep a model as good as it has to be",
+    .usage = "IN [-o OUT] [OPTIONS]",
+    .about =
+        "Cuts IN into groups, each what one node makes with the weights that read it, and gives "
+        "each "
+        "one of the candidates. What lowering one group alone does to the outputs is measured "
+        "first; "
+        "then assignments are solved for, converted and run, and the cheapest of those that were "
+        "seen to reach the target is the result. Nothing is written that was not run.\n"
+        "\n"
+        "Without --target, --drop and --max-cost the whole curve is measured. Exit codes: 0 where "
+        "the target is reached, 10 where the lowest candidates reach it at once, 1 where not even "
+        "the widest do, 11 where time, evaluations or Ctrl-C ended the search: what reached the "
+        "target by then is written.",
+    .examples = "# 40 dB, on data of your own; everything that is known of it into a folder\n"
+                "demi search model.onnx --data samples --target 40 --output-dir found\n"
+                "# the same conversion again, without a search\n"
+                "demi convert model.onnx -o model.mixed.onnx --policy found/policy.json\n"
+                "# 8-bit integers where accuracy, by a script of yours, drops by half a percent at "
+                "most\n"
+                "demi search model.onnx -o out.onnx --data samples --eval 'python3 score.py' "
+                "--drop 0.005\n"
+                "# on two processes, going on where it was ended\n"
+                "mpirun -n 2 demi search model.onnx -o out.onnx --data samples --target 40 "
+                "--journal search.jsonl\n",
+    .arguments = arguments,
+    .options = options,
+    .common = "candidates metric eval target drop data sets cost output output-dir report journal "
+              "seconds json quiet help",
+    .run = run,
+};

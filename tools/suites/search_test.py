@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of search from outside: what it finds, writes and refuses, and that nothing breaks it.
+
+usage: search_test.py --demi DEMI [unittest arguments]
+"""
+
+import filecmp
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from suite import command_case
+from suite.command_case import Case
+
+NO_TARGET = 1
+TRIVIAL = 10
+SO_FAR = 11
+CURVE = 0
+
+
+def network(seed: int = 0, batch: int | str = 2) -> onnx.ModelProto:
+    """Convolutions with a sum of two branches, a pool and a product."""
+    random = np.random.default_rng(seed)
+
+    def weights(name: str, *shape: int) -> TensorProto:
+        array = random.standard_normal(shape, dtype=np.float32) / math.sqrt(np.prod(shape[1:]))
+        return numpy_helper.from_array(array.astype(np.float32), name)
+
+    nodes = [helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4),
+             helper.make_node("Relu", ["c1"], ["r1"]),
+             helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4),
+             helper.make_node("Relu", ["c2"], ["r2"]),
+             helper.make_node("Conv", ["r2", "w3"], ["c3"]),
+             helper.make_node("Add", ["c3", "r1"], ["sum"]),
+             helper.make_node("GlobalAveragePool", ["sum"], ["mean"]),
+             helper.make_node("Flatten", ["mean"], ["flat"]),
+             helper.make_node("Gemm", ["flat", "w4", "b4"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, 12, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 5])],
+        [weights("w1", 8, 3, 3, 3), weights("b1", 8), weights("w2", 8, 8, 3, 3),
+         weights("w3", 8, 8, 1, 1), weights("w4", 8, 5), weights("b4", 5)])
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def chain(*scales: float, width: int = 16) -> onnx.ModelProto:
+    """Matrix products whose weights are as much larger, each with the inverse behind it."""
+    random = np.random.default_rng(3)
+    nodes, weights, last = [], [], "x"
+    for i, scale in enumerate(scales):
+        array = random.standard_normal((width, width)) * scale / math.sqrt(width)
+        weights.append(numpy_helper.from_array(array.astype(np.float32), f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], name=f"product{i}"))
+        last = f"m{i}"
+        if scale != 1:
+            inverse = np.float32(1 / scale).reshape(())
+            weights.append(numpy_helper.from_array(inverse, f"s{i}"))
+            nodes.append(helper.make_node("Mul", [last, f"s{i}"], [f"v{i}"]))
+            last = f"v{i}"
+    nodes.append(helper.make_node("Identity", [last], ["y"]))
+    graph = helper.make_graph(
+        nodes, "chain", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", width])], weights)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+class Search(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        self.net = self.write("net.onnx", network().SerializeToString())
+
+    def search(self, code: int, model: str, *words: str) -> dict:
+        """The result, as JSON."""
+        done = self.run_demi("search", model, "--random", "1", *words, "--quiet", "--json=-")
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        return json.loads(done.stdout)
+
+    def best(self, result: dict) -> dict:
+        return result["points"][result["best"]]
+
+    def same_folders(self, one: str, other: str) -> None:
+        names = sorted(os.listdir(self.path(one)))
+        self.assertEqual(names, sorted(os.listdir(self.path(other))))
+        for name in names:
+            texts = [pathlib.Path(self.path(f), name).read_bytes().replace(f.encode(), b"FOLDER")
+                     for f in (one, other)]
+            self.assertEqual(texts[0], texts[1], name)
+
+    # ---- what is found ----
+
+    def test_result_is_what_is_written(self) -> None:
+        for candidates in ("float,float16,a8w8", "a16w16,a8w8", "float,a8w8"):
+            out = self.path(candidates)
+            result = self.search(0, self.net, "-c", candidates, "--target", "50", "--output-dir", out)
+            best = self.best(result)
+            self.assertTrue(best["feasible"] and best["front"])
+            self.assertGreaterEqual(best["score"], 50)
+            onnx.checker.check_model(f"{out}/model.onnx", full_check=True)
+            self.ok("convert", self.net, "-o", self.path("again.onnx"), "--quiet", "--policy",
+                    f"{out}/policy.json")
+            self.assertTrue(filecmp.cmp(f"{out}/model.onnx", self.path("again.onnx"), False))
+            self.assertEqual(sorted(os.listdir(out)),
+                             ["model.onnx", "model.plan", "pareto.json", "pareto.svg",
+                              "policy.json", "report.html", "result.json", "sensitivity.svg"])
+            for point in result["points"]:
+                if point["feasible"] and point["cost"] < best["cost"]:
+                    self.fail("a cheaper one was good enough")
+
+    def test_score_is_onnxruntimes_too(self) -> None:
+        data = self.folder / "data"
+        data.mkdir()
+        random = np.random.default_rng(5)
+        sets = [random.standard_normal((2, 3, 12, 12), dtype=np.float32) for _ in range(16)]
+        for i, x in enumerate(sets):
+            np.savez(data / f"{i:02}.npz", x=x)
+        out = self.path("out.onnx")
+        result = self.search(0, self.net, "-c", "a16w16,a8w8", "--target", "50", "--data",
+                             str(data), "-o", out)
+        runs = [[onnxruntime.InferenceSession(path).run(None, {"x": x})[0] for x in sets]
+                for path in (self.net, out)]
+        noise = sum(np.sum((a.astype(np.float64) - b) ** 2) for a, b in zip(*runs))
+        score = 10 * math.log10(sum(np.sum(a.astype(np.float64) ** 2) for a in runs[0]) / noise)
+        self.assertLess(abs(score - self.best(result)["score"]), 1)
+
+    def test_never_worse_than_aimet_or_uniform(self) -> None:
+        for seed in (0, 2, 4):
+            model = self.write("m.onnx", network(seed).SerializeToString())
+            common = ["-c", "float,a16w16,a8w8", "--target", "50"]
+            cost = self.best(self.search(0, model, *common))["cost"]
+            for how in ("binary", "interpolation", "bruteforce"):
+                for more in ([], ["--reverse"], ["--fewer-conversions"]):
+                    found = self.search(0, model, *common, "--algorithm", f"aimet-{how}", *more)
+                    if self.best(found)["feasible"]:
+                        self.assertLessEqual(cost, self.best(found)["cost"] * (1 + 1e-12))
+            for one in ("a16w16", "a8w8"):
+                point = self.search(0, model, "-c", f"float,{one}", "--evaluations", "3")["points"]
+                uniform = [p for p in point if p["groups"][0] == 0 and p["score"] >= 50]
+                self.assertTrue(all(cost <= p["bitops"] for p in uniform))
+
+    def test_aimets_lists(self) -> None:
+        out = self.path("aimet")
+        self.search(0, self.net, "-c", "a16w16,a8w8", "--target", "50", "--algorithm",
+                    "aimet-bruteforce", "--output-dir", out)
+        entries = json.loads(pathlib.Path(out, "accuracy_list.json").read_text())
+        places = json.loads(pathlib.Path(out, "pareto_list.json").read_text())
+        eight = "((8, <QuantizationDataType.int: 1>), (8, <QuantizationDataType.int: 1>))"
+        self.assertTrue(all(e[1] == eight for e in entries))
+        self.assertIn(["weight", "w1"], [pair for e in entries for pair in e[0]])
+        self.assertEqual([e[2] for e in entries], sorted((e[2] for e in entries), reverse=True))
+        relative = [p[0] for p in places]
+        self.assertEqual(relative, sorted(relative, reverse=True))
+        self.assertEqual([p[2] for p in places], [e[0] for e in entries[:len(places)]])
+
+    def test_the_planted_layer_is_the_one_kept(self) -> None:
+        model = self.write("chain.onnx", chain(1, 1, 1e5, 1, width=64).SerializeToString())
+        out = self.path("out.onnx")
+        result = self.search(0, model, "-c", "float,float16", "--target", "50", "-o", out)
+        kept = [g["name"] for g in result["groups"] if g["candidate"] == "float"]
+        self.assertEqual(kept, ["m1", "m2"], "what the product that overflows reads and makes")
+        self.assertIn("infinite", next(g["reason"] for g in result["groups"] if g["name"] == "m2"))
+
+    def test_only_products_and_open_shapes(self) -> None:
+        model = self.write("chain.onnx", chain(1, 1, 1).SerializeToString())
+        for batch in ("3", "1", "17"):
+            result = self.search(0, model, "-c", "float,a16w16,a8w8", "--target", "40", "--dim",
+                                 f"n={batch}")
+            self.assertLess(self.best(result)["cost"], 1)
+
+    def test_weights_alone(self) -> None:
+        out = self.path("out.onnx")
+        result = self.search(0, self.net, "-c", "float,bfloat16,w8,w4", "--cost", "bytes", "--target",
+                             "40", "-o", out)
+        self.assertLess(self.best(result)["cost"], 0.6)
+        onnx.checker.check_model(out, full_check=True)
+
+    def test_exits(self) -> None:
+        out = self.path("out.onnx")
+        for code, words in ((NO_TARGET, ["--target", "101"]), (TRIVIAL, ["--target", "5"]),
+                            (CURVE, []), (0, ["--max-cost", "0.3"]), (TRIVIAL, ["--drop", "95"]),
+                            (TRIVIAL, ["--metric", "top1", "--target", "0"])):
+            result = self.search(code, self.net, "-c", "float,a16w16,a8w8", "-o", out, *words)
+            best = self.best(result)
+            self.assertTrue(math.isfinite(best["score"]))
+            if code == NO_TARGET:
+                self.assertEqual(best["groups"][1:], [0, 0])
+            if code == TRIVIAL:
+                self.assertEqual(best["groups"][1], 0)
+                self.assertGreater(best["groups"][2], 3)
+            if "--max-cost" in words:
+                self.assertLessEqual(best["cost"], 0.3)
+                self.assertGreater(best["score"], 20)
+
+    def test_budgets_leave_the_best_so_far(self) -> None:
+        for count in range(1, 12):
+            result = self.search(SO_FAR, self.net, "-c", "a16w16,a8w8", "--target", "50",
+                                 "--evaluations", str(count))
+            self.assertLessEqual(result["evaluations"], count)
+            best = self.best(result)
+            feasible = [p["cost"] for p in result["points"] if p["feasible"]]
+            self.assertEqual(best["cost"], min(feasible))
+        self.search(SO_FAR, self.net, "-c", "a16w16,a8w8", "--target", "50", "--seconds", "0.000001")
+
+    def test_supported(self) -> None:
+        sixteen = {"activation": {"bitwidth": 16, "dtype": "int"},
+                   "param": {"bitwidth": 16, "dtype": "int"}}
+        eight = {"activation": {"bitwidth": 8, "dtype": "int"},
+                 "param": {"bitwidth": 8, "dtype": "int"}}
+        config = {"defaults": {"supported_kernels": [sixteen, eight]},
+                  "op_type": {"Gemm": {"supported_kernels": [sixteen]}}}
+        path = self.write("kernels.json", json.dumps(config))
+        common = ["-c", "a16w16,a8w8", "--target", "10", "--supported", path]
+        result = self.search(TRIVIAL, self.net, *common)
+        which = {g["name"]: g["candidate"] for g in result["groups"]}
+        self.assertEqual((which["mean"], which["r1"]), ("a16w16", "a8w8"))
+        result = self.search(TRIVIAL, self.net, *common, "--use-all-candidates")
+        which = {g["name"]: g["candidate"] for g in result["groups"]}
+        self.assertEqual((which["mean"], which["r1"]), ("a8w8", "a8w8"))
+        for text, says in (("{", "supported_kernels: line 1"), ("[]", "has to be an object"),
+                           ('{"defaults": {"supported_kernels": [{}]}}', "bitwidth"),
+                           ('{"defaults": {"supported_kernels": []}}', "no candidate")):
+            bad = self.write("bad.json", text)
+            self.assertIn(says, self.fails(2, "search", self.net, "-c", "a16w16,a8w8", "--target",
+                                           "10", "--supported", bad))
+
+    def test_latency(self) -> None:
+        done = self.run_demi("search", self.net, "--random", "1", "-c", "float,a8w8", "--target",
+                             "50", "--cost", "latency", "--quiet", "--json=-")
+        self.assertIn(done.returncode, (0, TRIVIAL))
+        result = json.loads(done.stdout)
+        best = self.best(result)
+        self.assertGreater(best["seconds"], 0)
+        self.assertGreater(best["measured"], 0)
+        self.assertGreater(result["float_seconds"], 0)
+
+    # ---- the same again ----
+
+    def test_same_for_any_threads(self) -> None:
+        for threads in "123":
+            self.search(0, self.net, "-c", "float,a16w16,a8w8", "--target", "50", "--threads",
+                        threads, "--output-dir", self.path("folder-t" + threads))
+        self.same_folders("folder-t1", "folder-t2")
+        self.same_folders("folder-t1", "folder-t3")
+
+    def test_same_for_any_ranks(self) -> None:
+        mpirun = shutil.which("mpirun")
+        if not mpirun:
+            self.skipTest("no mpirun")
+        own = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI's
+        for ranks in ("1", "2", "4"):
+            done = subprocess.run(
+                [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", ranks, self.demi, "search",
+                 self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
+                 "--threads", "1", "--quiet", "--output-dir", self.path("folder-r" + ranks)],
+                capture_output=True, text=True, timeout=120, check=False, env=own)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.same_folders("folder-r1", "folder-r2")
+        self.same_folders("folder-r1", "folder-r4")
+        done = subprocess.run([mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2",
+                               self.demi, "search", self.net, "--journal", "/", "--target", "3"],
+                              capture_output=True, text=True, timeout=60, check=False, env=own)
+        self.assertIn(done.returncode, (2, 3))
+
+    def test_journal_goes_on_anywhere(self) -> None:
+        common = ["-c", "float,a8w8", "--target", "50"]
+        journal = self.path("journal")
+        self.search(0, self.net, *common, "--journal", journal, "--output-dir", self.path("folder-whole"))
+        whole = pathlib.Path(journal).read_bytes()
+        lines = whole.splitlines(keepends=True)
+        self.assertGreater(len(lines), 8)
+        for keep in range(len(lines) + 1):
+            for torn in (0, len(lines[keep]) // 2 if keep < len(lines) else 0):
+                cut = b"".join(lines[:keep]) + (lines[keep][:torn] if torn else b"")
+                pathlib.Path(journal).write_bytes(cut)
+                shutil.rmtree(self.path("folder-again"), ignore_errors=True)
+                self.search(0, self.net, *common, "--journal", journal, "--output-dir",
+                            self.path("folder-again"))
+                self.same_folders("folder-whole", "folder-again")
+                self.assertEqual(pathlib.Path(journal).read_bytes(), whole)
+
+    def test_killed(self) -> None:
+        common = ["search", self.net, "--random", "1", "-c", "float,a16w16,a8w8", "--target", "50",
+                  "--quiet", "--journal", self.path("journal"), "--output-dir", self.path("folder-killed")]
+        for lines in (1, 3, 5, 9):
+            child = subprocess.Popen([self.demi, *common], cwd=self.folder)
+            began = time.monotonic()
+            path = pathlib.Path(self.path("journal"))
+            while child.poll() is None and time.monotonic() < began + 60:
+                if path.exists() and path.read_bytes().count(b"\n") >= lines:
+                    child.kill()
+                time.sleep(0.001)
+            child.wait()
+        self.ok(*common)
+        self.search(0, self.net, "-c", "float,a16w16,a8w8", "--target", "50", "--output-dir",
+                    self.path("folder-whole"))
+        self.same_folders("folder-whole", "folder-killed")
+
+    def test_journal_of_another_search(self) -> None:
+        journal = self.path("journal")
+        common = ["search", self.net, "--random", "1", "--target", "50", "--journal", journal]
+        self.ok(*common, "-c", "float,a8w8", "--quiet")
+        for words, field in ((["-c", "float,a16w16"], "candidates"),
+                             (["-c", "float,a8w8", "--metric", "cosine"], "metric"),
+                             (["-c", "float,a8w8", "--random", "2"], "data"),
+                             (["-c", "float,a8w8", "--cost", "bytes"], "cost"),
+                             (["-c", "float,a8w8", "--target", "51"], "target")):
+            self.assertIn(field, self.fails(2, *common, *words))
+        other = self.write("other.onnx", network(7).SerializeToString())
+        self.assertIn("model", self.fails(2, *["search", other, *common[2:]], "-c", "float,a8w8"))
+        self.write("journal", "not a journal\n{}\n")
+        self.assertIn("journal", self.fails(2, *common, "-c", "float,a8w8"))
+
+    # ---- what scores may be ----
+
+    def scorer(self, body: str) -> str:
+        """A command that is called with a model's path behind; `n` is its turn, from 1."""
+        text = (f"import pathlib, sys\ncount = pathlib.Path({self.path('count')!r})\n"
+                "n = len(count.read_text()) + 1 if count.exists() else 1\n"
+                "count.write_text('x' * n)\nsize = pathlib.Path(sys.argv[-1]).stat().st_size\n")
+        return f"{sys.executable} {self.write('score.py', text + body)}"
+
+    def test_nan_never_ships(self) -> None:
+        for turn in range(1, 10):
+            for bad in ("nan", "inf", "-inf"):
+                pathlib.Path(self.path("count")).unlink(missing_ok=True)
+                command = self.scorer(f"print('{bad}' if n == {turn} else 1 / size)\n")
+                done = self.run_demi("search", self.net, "--random", "1", "-c", "float,a8w8",
+                                     "--eval", command, "--target", "0.00001", "--quiet",
+                                     "--json=-", "-o", self.path("out.onnx"))
+                self.assertIn(done.returncode, (0, NO_TARGET, TRIVIAL), done.stderr)
+                result = json.loads(done.stdout)
+                best = self.best(result)
+                if done.returncode != NO_TARGET:
+                    self.assertTrue(best["feasible"] and math.isfinite(best["score"]))
+
+    def test_scores_with_ties(self) -> None:
+        command = self.scorer("print(round(min(1, size / 4000), 1))\n")
+        words = ["-c", "float,a16w16,a8w8", "--eval", command, "--target", "0.9"]
+        found = [self.search(TRIVIAL, self.net, *words) for _ in range(2)]
+        self.assertEqual(found[0], found[1])
+        self.assertTrue(self.best(found[0])["feasible"])
+
+    def test_commands_that_fail(self) -> None:
+        for body, says in (("print('hello')\n", "printed no number"), ("sys.exit(3)\n", "code 3"),
+                           ("import os; os.kill(os.getpid(), 9)\n", "137")):
+            command = self.scorer(body)
+            self.assertIn(says, self.run_demi("search", self.net, "--random", "1", "--eval",
+                                              command, "--target", "1").stderr)
+
+    def test_interrupted(self) -> None:
+        command = self.scorer("import time; time.sleep(0.2); print(size)\n")
+        child = subprocess.Popen([self.demi, "search", self.net, "--random", "1", "--eval", command,
+                                  "--target", "1000", "-o", self.path("out.onnx"), "--quiet"],
+                                 cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        while not os.path.exists(self.path("count")) or os.path.getsize(self.path("count")) < 3:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+        self.assertIn(child.returncode, (0, SO_FAR, TRIVIAL), errors)
+        onnx.checker.check_model(self.path("out.onnx"))
+
+    # ---- what is refused ----
+
+    def test_refusals(self) -> None:
+        for words, says in ((["-c", "float"], "2 to 8"), (["-c", "float,float"], "twice"),
+                            (["-c", "float,int3"], "no precision is called 'int3'"),
+                            (["-c", "float16,bfloat16"], "float16 and bfloat16"),
+                            (["--metric", "accuracy"], "labels"),
+                            (["--target", "1", "--drop", "1"], "target or a drop"),
+                            (["--target", "x"], "target"),
+                            (["--algorithm", "magic"], "magic")):
+            self.assertIn(says, self.fails(2, "search", self.net, *words))
+        integers = self.write("i.onnxtxt", '<ir_version: 8, opset_import: ["" : 17]>\n'
+                              "g (int64[2] x) => (int64[2] y) { y = Neg (x) }\n")
+        self.assertIn("no floats", self.fails(1, "search", integers, "--target", "1"))
+
+
+if __name__ == "__main__":
+    command_case.main(__doc__)
