@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "constants.h"
+#include "float_size.h"
 #include "fuse_graph.h"
 
 enum { SCALE = 1, BIAS, MEAN, VAR, OPERANDS, MOST_STEPS = 16 };
@@ -225,9 +226,12 @@ static void store(Affine *a) {
     uint64_t count;
     float *items = read_floats(a, w, &count);
     float *bias = ARENA_ARRAY(a->fuse->ctx->scratch, float, a->channels);
-    for (uint64_t i = 0; i < count; i++) items[i] *= a->k[i / (count / a->channels)];
-    for (uint64_t c = 0; c < a->channels; c++)
+    const uint64_t filter = count / a->channels; /* elements of one */
+    for (uint64_t c = 0; c < a->channels; c++) {
+        float *of = items + c * filter;
+        for (uint64_t i = 0; i < filter; i++) of[i] *= a->k[c];
         bias[c] = (a->b ? a->b[c] : 0) * a->k[c] + a->shift[c];
+    }
     const Tensor *old = constant_tensor(w, arena);
     a->weights = new_floats(a, items, old->dims, old->rank);
     a->bias = new_floats(a, bias, &channels, 1);
@@ -267,10 +271,8 @@ static const float *find_peaks(const Affine *a, const Value *w) {
     float *items = read_floats(a, w, &count);
     float *peak = ARENA_ARRAY(scratch, float, a->channels);
     if (!items) return NULL;
-    for (uint64_t i = 0; i < count; i++) {
-        float size = fabsf(items[i]), *most = &peak[i / (count / a->channels)];
-        if (!(size <= *most)) *most = isnan(size) ? HUGE_VALF : size;
-    }
+    const uint64_t filter = count / a->channels; /* elements of one */
+    for (uint64_t c = 0; c < a->channels; c++) peak[c] = floats_largest(items + c * filter, filter);
     arena_release(scratch, items, (size_t)(count + 1) * sizeof *items);
     return peak;
 }

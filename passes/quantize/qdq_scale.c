@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "float_size.h"
+
 int32_t qdq_least(Dtype dtype) {
     if (dtype == DTYPE_INT4) return -8;
     if (dtype == DTYPE_INT8) return INT8_MIN;
@@ -72,12 +74,8 @@ static void find_most(const QdqWeights *w, float *most) {
             most[a] = item > most[a] ? item : most[a];
         }
         for (uint64_t a = 0; w->inner != 1 && a < w->axis; a++) {
-            float here = most[a];
-            for (uint64_t i = 0; i < w->inner; i++) {
-                const float item = fabsf(items[a * w->inner + i]);
-                here = item > here ? item : here;
-            }
-            most[a] = here;
+            const float here = floats_largest(items + a * w->inner, w->inner);
+            most[a] = here > most[a] ? here : most[a];
         }
     }
 }
@@ -204,8 +202,18 @@ static inline float number_at(const Row *row, uint64_t i) {
                  row->low, row->high);
 }
 
+/* Of one scale. */
+static void store_even(const Row *row, int8_t *restrict to) {
+    const float *restrict items = row->items;
+    const float scale = row->scales[0], low = row->low, high = row->high;
+    for (uint64_t i = 0; i < row->count; i++)
+        to[i] = (int8_t)clamp(nearest(clamp(items[i] / scale, -65536, 65536)), low, high);
+}
+
 static void store_row(const Row *row, Dtype dtype, uint64_t first, unsigned char *out) {
-    if (dtype == DTYPE_INT8) {
+    if (dtype == DTYPE_INT8 && !row->step && !row->zeros) {
+        store_even(row, (int8_t *)out + first);
+    } else if (dtype == DTYPE_INT8) {
         int8_t *to = (int8_t *)out + first;
         for (uint64_t i = 0; i < row->count; i++) to[i] = (int8_t)number_at(row, i);
     } else if (dtype == DTYPE_UINT8) {
