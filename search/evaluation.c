@@ -16,25 +16,17 @@ typedef struct Visiting {
     MetricSums sums;
 } Visiting;
 
-/* Outputs are called alike, in whatever order. */
-static const DemiData *output_of(const Session *session, const char *name) {
-    for (size_t i = 0; i < session->output_count; i++)
-        if (strcmp(session->outputs[i].name, name) == 0)
-            return demi_context_output(session->context, i);
-    return NULL;
-}
-
 static bool visit(void *user, const TrialSet *set, const Session *session, Err *err) {
     Visiting *v = user;
     const Session *reference = v->model->trials.reference;
     bool rows = false;
     for (size_t i = 0; i < reference->output_count; i++) {
         const DemiData *want = &set->outputs[i];
-        const DemiData *have = output_of(session, reference->outputs[i].name);
+        const DemiData *have = session_output(session, reference->outputs[i].name);
         if (!have)
             return err_set(err, ERR_MODEL, "the conversion has no output '%s'",
                            reference->outputs[i].name);
-        metric_add(&v->sums, i, want, have);
+        value_sums_add(&v->sums.outputs[i], want, have);
         if (rows || want->kind != DEMI_DATA_TENSOR_KIND || want->dtype != DEMI_FLOAT) continue;
         rows = true;
         metric_add_rows(&v->sums, want, have,

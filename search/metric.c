@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "dtype.h"
 #include "value_io.h"
 
 const char *metric_name(size_t metric) {
@@ -16,47 +15,7 @@ const char *metric_name(size_t metric) {
 }
 
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena) {
-    *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, MetricOutput, outputs), .count = outputs};
-}
-
-static bool is_floats(const DemiData *value) {
-    return value->kind == DEMI_DATA_TENSOR_KIND && dtype_is_float((Dtype)value->dtype);
-}
-
-static bool same_shape(const DemiData *a, const DemiData *b) {
-    bool same = a->kind == b->kind && a->rank == b->rank;
-    for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-    return same;
-}
-
-static void add_floats(MetricOutput *o, const float *want, const float *have, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) {
-        const double y = want[i], z = have[i], off = fabs(z - y);
-        if (!isfinite(y)) continue;
-        o->broken = o->broken || !isfinite(z);
-        o->signal += y * y;
-        o->size += z * z;
-        o->product += y * z;
-        o->noise += off * off;
-        if (off > o->most) o->most = off;
-        if (fabs(y) > o->largest) o->largest = fabs(y);
-    }
-}
-
-void metric_add(MetricSums *sums, size_t i, const DemiData *want, const DemiData *have) {
-    MetricOutput *o = &sums->outputs[i];
-    if (want->kind == DEMI_DATA_SEQUENCE_KIND && have->kind == want->kind &&
-        have->count == want->count) {
-        for (size_t k = 0; k < want->count; k++)
-            metric_add(sums, i, &want->items[k], &have->items[k]);
-        return;
-    }
-    if (!is_floats(want)) return;
-    if (!is_floats(have) || !same_shape(want, have) || want->dtype != DTYPE_FLOAT ||
-        have->dtype != DTYPE_FLOAT)
-        o->broken = true;
-    else
-        add_floats(o, want->data, have->data, value_count(want));
+    *sums = (MetricSums){.outputs = ARENA_ARRAY(arena, ValueSums, outputs), .count = outputs};
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -76,7 +35,9 @@ static bool any_nan(const float *row, int64_t count) {
 
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
                      const MetricLabels *labels) {
-    if (!is_floats(want) || !is_floats(have) || !same_shape(want, have) || want->rank == 0) return;
+    if (!value_is_floats(want) || !value_is_floats(have) || !value_same_shape(want, have) ||
+        want->rank == 0)
+        return;
     const int64_t width = want->dims[want->rank - 1];
     const uint64_t rows = width ? value_count(want) / (uint64_t)width : 0;
     const float *y = want->data, *z = have->data;
@@ -93,12 +54,12 @@ void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *hav
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-static double sqnr(const MetricOutput *o) {
+static double sqnr(const ValueSums *o) {
     if (o->noise == 0) return METRIC_MOST_DECIBELS;
     return fmin(10 * log10(o->signal / o->noise), METRIC_MOST_DECIBELS);
 }
 
-static double score_of(const MetricOutput *o, DemiMetric metric) {
+static double score_of(const ValueSums *o, DemiMetric metric) {
     switch (metric) {
     case DEMI_METRIC_SQNR: return sqnr(o);
     case DEMI_METRIC_COSINE:
@@ -114,7 +75,7 @@ static double score_of(const MetricOutput *o, DemiMetric metric) {
 double metric_score(const MetricSums *sums, DemiMetric metric) {
     double least = INFINITY;
     for (size_t i = 0; i < sums->count; i++) {
-        const MetricOutput *o = &sums->outputs[i];
+        const ValueSums *o = &sums->outputs[i];
         const double score = score_of(o, metric);
         if (o->broken || isnan(score)) return NAN;
         if (o->largest == 0 && o->most == 0) continue; /* nothing, and it stayed so */
@@ -129,10 +90,6 @@ double metric_score(const MetricSums *sums, DemiMetric metric) {
 
 double metric_noise(const MetricSums *sums) {
     double noise = 0;
-    for (size_t i = 0; i < sums->count; i++) {
-        const MetricOutput *o = &sums->outputs[i];
-        if (o->broken) return INFINITY;
-        if (o->noise != 0) noise += o->noise / o->signal;
-    }
-    return isnan(noise) ? INFINITY : noise;
+    for (size_t i = 0; i < sums->count; i++) noise += value_sums_noise(&sums->outputs[i]);
+    return noise;
 }

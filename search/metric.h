@@ -17,21 +17,16 @@
 #include "arena.h"
 #include "demi_search.h"
 #include "err.h"
+#include "value_sums.h"
 
 #define METRIC_MOST_DECIBELS 100.0
 
 /* NULL beyond the last. */
 const char *metric_name(size_t metric);
 
-typedef struct MetricOutput {
-    double signal, noise, product, size; /* sums of y^2, (y' - y)^2, y' y and y'^2 */
-    double most, largest;                /* of |y' - y| and of |y| */
-    bool broken;                         /* not finite where y is, or of another shape */
-} MetricOutput;
-
 /* What was seen of a candidate so far. */
 typedef struct MetricSums {
-    MetricOutput *outputs; /* [count] */
+    ValueSums *outputs; /* [count] */
     size_t count;
     uint64_t rows, right; /* of DEMI_METRIC_TOP1 and DEMI_METRIC_ACCURACY */
 } MetricSums;
@@ -44,8 +39,6 @@ typedef struct MetricLabels {
 } MetricLabels;
 
 void metric_begin(MetricSums *sums, size_t outputs, Arena *arena);
-/* Adds what output `i` is; values that are not of floats count by DEMI_METRIC_TOP1 alone. */
-void metric_add(MetricSums *sums, size_t i, const DemiData *want, const DemiData *have);
 /* Adds the rows of the set's first output of floats. */
 void metric_add_rows(MetricSums *sums, const DemiData *want, const DemiData *have,
                      const MetricLabels *labels);

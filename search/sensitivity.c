@@ -126,7 +126,7 @@ static void add_outputs(const Measuring *m, MetricSums *sums) {
     bool rows = false;
     for (size_t i = 0; i < m->outputs; i++) {
         const DemiData *have = demi_context_output(context, i), *want = &m->set->outputs[i];
-        metric_add(sums, i, want, have);
+        value_sums_add(&sums->outputs[i], want, have);
         if (!rows && want->kind == DEMI_DATA_TENSOR_KIND && want->dtype == DTYPE_FLOAT) {
             metric_add_rows(sums, want, have, m->asked->labels);
             rows = true;

@@ -6,7 +6,7 @@
 #include "demi_call.h"
 #include "keep_search.h"
 #include "model_source.h"
-#include "real_text.h"
+#include "trial_fit.h"
 #include "trial.h"
 
 struct DemiTrials {
@@ -26,8 +26,8 @@ struct DemiVerdict {
 
 struct DemiRanges {
     Arena arena; /* owns this */
-    RangeList list;
-    const char **texts; /* [list.count] */
+    Calibrated found;
+    const char **texts; /* [found.list.count] */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -276,21 +276,15 @@ typedef struct RangeArgs {
     DemiRanges *ranges;
 } RangeArgs;
 
-static const char *range_text(Arena *arena, const DemiRange *range, bool ends) {
-    char low[REAL_TEXT], high[REAL_TEXT];
-    if (!ends) return arena_printf(arena, "%s=%.9g", range->name, range->most);
-    real_format(low, 9, range->low);
-    real_format(high, 9, range->high);
-    return arena_printf(arena, "%s=%s:%s", range->name, low, high);
-}
-
 static bool check_calibration(const DemiCalibrateOptions *options, Err *err) {
     if (!(options->percentile > 0 && options->percentile <= 100))
         return err_set(err, ERR_USAGE, "calibration: percentile is %g", options->percentile);
     if (options->levels < 2)
         return err_set(err, ERR_USAGE, "calibration: %u levels", (unsigned)options->levels);
-    if ((unsigned)options->method > DEMI_CALIBRATION_ENTROPY)
+    if ((unsigned)options->method > DEMI_CALIBRATION_BEST)
         return err_set(err, ERR_USAGE, "calibration: method is %d", (int)options->method);
+    if (options->method == DEMI_CALIBRATION_BEST && (!options->ends || !options->convert))
+        return err_set(err, ERR_USAGE, "calibration: the best is of ends, and for a conversion");
     return true;
 }
 
@@ -303,10 +297,11 @@ static void calibrate_body(Call *call, void *data) {
     ranges->arena = arena;
     args->ranges = ranges;
     bool ok = check_calibration(&args->options, &call->err) &&
-              trials_ranges(t, &args->options, &ranges->arena, &ranges->list, &call->err);
-    ranges->texts = ARENA_ARRAY(&ranges->arena, const char *, ranges->list.count + 1);
-    for (size_t i = 0; ok && i < ranges->list.count; i++)
-        ranges->texts[i] = range_text(&ranges->arena, &ranges->list.items[i], args->options.ends);
+              trials_ranges(t, &args->options, &ranges->arena, &ranges->found, &call->err);
+    ranges->texts = ARENA_ARRAY(&ranges->arena, const char *, ranges->found.list.count + 1);
+    for (size_t i = 0; ok && i < ranges->found.list.count; i++)
+        ranges->texts[i] =
+            range_text(&ranges->arena, &ranges->found.list.items[i], args->options.ends);
     call->cancelled = t->progress.cancelled;
 }
 
@@ -333,11 +328,15 @@ void demi_ranges_free(DemiRanges *ranges) {
 }
 
 size_t demi_ranges_count(const DemiRanges *ranges) {
-    return ranges->list.count;
+    return ranges->found.list.count;
 }
 
 const DemiRange *demi_ranges_item(const DemiRanges *ranges, size_t i) {
-    return i < ranges->list.count ? &ranges->list.items[i] : NULL;
+    return i < ranges->found.list.count ? &ranges->found.list.items[i] : NULL;
+}
+
+DemiCalibration demi_ranges_method(const DemiRanges *ranges) {
+    return ranges->found.method;
 }
 
 const char *const *demi_ranges_texts(const DemiRanges *ranges) {

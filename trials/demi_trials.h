@@ -336,20 +336,26 @@ typedef enum DemiCalibration {
     DEMI_CALIBRATION_MSE = 2,        /* those that leave the least squared error */
     DEMI_CALIBRATION_ENTROPY = 3,    /* the magnitude at which least is lost of how elements are
                                         distributed, as of Kullback and Leibler */
+    DEMI_CALIBRATION_BEST = 4, /* of MINMAX and MSE what makes the conversion that is closer to
+                                        the model on these sets */
 } DemiCalibration;
 
 typedef struct DemiCalibrateOptions {
     uint32_t size;
     bool ends; /* of every float32 value, both ends, for quantizing; else magnitudes that reach 64,
                   as 16-bit types need them */
-    DemiCalibration method; /* of ends; all but MINMAX take a second run of each set */
+    DemiCalibration method; /* of ends */
     double percentile;      /* PERCENTILE: share of elements that lie within, in percent */
     uint32_t levels;        /* MSE, ENTROPY: of the quantized type */
     bool symmetric;         /* MSE: its zero point will be 0, or the middle */
+    const DemiConvertOptions
+        *convert; /* what the ends are for, to whose ranges they are added: of values
+                                          that it leaves float they are MINMAX's, which takes less time.
+                                          NULL: all are for something; not of BEST, which tries it */
 } DemiCalibrateOptions;
 
 #define DEMI_CALIBRATE_OPTIONS_INIT                                                                \
-    { sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false }
+    { sizeof(DemiCalibrateOptions), false, DEMI_CALIBRATION_MINMAX, 99.999, 256, false, NULL }
 
 /* Runs the model on all sets. What is found depends neither on their order nor on threads. `options`
  * may be NULL: the defaults. *ranges is freed with demi_ranges_free; NULL on error: those of runs,
@@ -366,6 +372,8 @@ typedef struct DemiRange {
 } DemiRange;
 DEMI_API size_t demi_ranges_count(const DemiRanges *ranges);
 DEMI_API const DemiRange *demi_ranges_item(const DemiRanges *ranges, size_t i);
+/* How ends were found: of BEST, which of them was the best. */
+DEMI_API DemiCalibration demi_ranges_method(const DemiRanges *ranges);
 /* All of them as "NAME=MAX", or "NAME=MIN:MAX" with `ends`: what DemiConvertOptions.ranges takes. */
 DEMI_API const char *const *demi_ranges_texts(const DemiRanges *ranges);
 

@@ -104,18 +104,28 @@ static bool find_inputs(Trials *t, size_t i, Err *err) {
     return session_bind(s, err);
 }
 
-static bool make_set(Trials *t, size_t i, Err *err) {
-    Session *s = t->reference;
+static bool begin_set(Trials *t, size_t i, Err *err) {
+    const Session *s = t->reference;
     TrialSet *set = &t->sets[i];
     set->arena = arena_child(t->arena);
     set->values = ARENA_ARRAY(set->arena, DemiData, s->input_count + 1);
     set->given = ARENA_ARRAY(set->arena, bool, s->input_count + 1);
     set->outputs = ARENA_ARRAY(set->arena, DemiData, s->output_count + 1);
     picks_init(&set->picks, set->arena);
-    if (!find_inputs(t, i, err)) return false;
-    if (!(t->picks ? picks_run_reference(&set->picks, s, err) : session_run(s, err))) return false;
+    return find_inputs(t, i, err);
+}
+
+static void take_outputs(TrialSet *set, const Session *s) {
     for (size_t k = 0; k < s->output_count; k++)
         set->outputs[k] = value_copy(set->arena, demi_context_output(s->context, k));
+}
+
+static bool make_set(Trials *t, size_t i, Err *err) {
+    Session *s = t->reference;
+    TrialSet *set = &t->sets[i];
+    if (!begin_set(t, i, err)) return false;
+    if (!(t->picks ? picks_run_reference(&set->picks, s, err) : session_run(s, err))) return false;
+    take_outputs(set, s);
     return true;
 }
 
@@ -135,16 +145,6 @@ static void end_set(Trials *t, TrialSet *set) {
         t->kept += bytes;
     else
         let_go(set);
-}
-
-bool trials_watch_set(Trials *t, size_t i, Err *err) {
-    bool picks = t->picks;
-    let_go(&t->sets[i]);
-    t->picks = false; /* they are watched for, too */
-    bool ok = run_reference(t, i, err);
-    t->picks = picks;
-    let_go(&t->sets[i]);
-    return ok;
 }
 
 /* ---- a conversion ---------------------------------------------------------------------------- */
@@ -302,6 +302,32 @@ bool trials_give(Trials *t, size_t i, Arena *within, Session *session, Err *err)
 
 void trials_end_set(Trials *t, size_t i) {
     end_set(t, &t->sets[i]);
+}
+
+/* A session of the same plan takes the inputs as they are. */
+bool trials_prepare(Trials *t, size_t i, Arena *within, Session *session, Err *err) {
+    let_go(&t->sets[i]);
+    if (begin_set(t, i, err) && (session == t->reference || bind_set(t, i, within, session, err)))
+        return true;
+    let_go(&t->sets[i]);
+    return false;
+}
+
+void trials_take(Trials *t, size_t i, const Session *session, bool keep) {
+    if (keep) {
+        take_outputs(&t->sets[i], session);
+        end_set(t, &t->sets[i]);
+    } else {
+        let_go(&t->sets[i]);
+    }
+}
+
+void trials_forget(Trials *t) {
+    for (size_t i = 0; i < t->count; i++) {
+        let_go(&t->sets[i]);
+        t->sets[i].counted = false;
+    }
+    t->kept = 0;
 }
 
 /* ---- what breaks ----------------------------------------------------------------------------- */

@@ -66,9 +66,13 @@ bool trials_judge(Trials *trials, const DemiSource *model, DemiLimit *limit, Tri
 bool trials_find_broken(Trials *trials, const DemiConvertOptions *options, Arena *arena,
                         DemiBroken *found, Err *err);
 
-/* Runs the reference on set i, whose values are the reference's then, and lets go what it kept of
- * it: for who watches it. */
-bool trials_watch_set(Trials *trials, size_t i, Err *err);
+/* Finds the inputs of set i and gives them to a session of the reference's plan, to be run there in the
+ * reference's place, for who watches it: what was kept of the set is let go. Then takes what it gave; if
+ * not to `keep` it, only lets go. */
+bool trials_prepare(Trials *trials, size_t i, Arena *within, Session *session, Err *err);
+void trials_take(Trials *trials, size_t i, const Session *session, bool keep);
+/* Lets go what is kept of all sets. */
+void trials_forget(Trials *trials);
 
 /* Gives the reference's context the inputs of set i, whose outputs are in sets[i] then. */
 bool trials_bind(Trials *trials, size_t i, Err *err);
@@ -88,9 +92,14 @@ bool trials_visit(Trials *trials, const DemiSource *model, const SessionOptions 
 
 typedef VEC(DemiRange) RangeList;
 
+typedef struct Calibrated {
+    RangeList list;
+    DemiCalibration method; /* of BEST the one that was */
+} Calibrated;
+
 /* What each float value reached over all sets, as the options have it. */
 bool trials_ranges(Trials *trials, const DemiCalibrateOptions *options, Arena *arena,
-                   RangeList *ranges, Err *err);
+                   Calibrated *found, Err *err);
 
 /* "seq_len 16, 24, 7, 33; batch 1": the sizes that were assumed; "" where none was. */
 const char *trials_assumed(const Trials *trials, Arena *arena);

@@ -1,149 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What values a model's own runs reach, for calibration; see trial.h. Ends are found in one sweep
- * over the sets; where they are not all that counts, a second one counts what lies between them. */
+/* Calibration; see trial.h: what values reach (range_watch.h), which part of that makes a difference
+ * (useful_ends.h), and which of it levels are worth (value_histogram.h). */
 #include <math.h>
 #include <string.h>
 
-#include "dtype.h"
-#include "error_fill.h"
-#include "sym.h"
-#include "trial.h"
-#include "value_histogram.h"
-#include "value_io.h"
+#include "demi_front.h"
+#include "model_source.h"
+#include "range_watch.h"
+#include "trial_fit.h"
+#include "useful_ends.h"
 
 /* What is smaller is far from the end of any 16-bit type's range, whatever the margin. */
 static const double LEAST_RANGE = 64;
 
-typedef struct Range {
-    ValueEnds ends;            /* as magnitudes: of [-most, most] */
-    ValueHistogram *histogram; /* of the second sweep; NULL: its ends are all that counts */
-    bool made;                 /* by a step, which notes it each time */
-    bool input;
-    bool noted; /* in the sweep at hand, or the set of an input */
-} Range;
-
-typedef struct Ranges {
-    const DemiCalibrateOptions *options;
-    Arena *arena;
-    Workers *workers;
-    SymTable names;
-    VEC(Range) items; /* by name's number */
-    bool counts;      /* it is the second sweep */
-} Ranges;
-
-static Range *range_of(Ranges *ranges, const char *name) {
-    Sym sym = sym_intern_cstr(&ranges->names, name);
-    while (sym->number >= ranges->items.count)
-        VEC_PUSH(ranges->arena, &ranges->items, (Range){.ends = VALUE_NO_ENDS});
-    return &ranges->items.items[sym->number];
+static GraphList graphs_of(DemiModel *model, Arena *arena) {
+    return model_graphs(demi_front_model(model), arena);
 }
 
-static void note(Ranges *ranges, Range *range, const DemiData *value) {
-    if (value->kind != DEMI_DATA_TENSOR_KIND || !dtype_is_float((Dtype)value->dtype)) return;
-    if (ranges->options->ends && value->dtype != DTYPE_FLOAT) return;
-    range->noted = true;
-    if (ranges->counts) {
-        if (range->histogram) value_histogram_add(range->histogram, value);
-        return;
-    }
-    ValueEnds ends;
-    if (ranges->options->ends) {
-        ends = value_ends(value, ranges->workers);
-    } else {
-        const double most = value_largest(value, ranges->workers);
-        ends = (ValueEnds){-most, most};
-    }
-    range->ends = value_ends_join(range->ends, ends);
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static bool ends_of(const void *user, const Value *value, UsefulEnds *ends) {
+    const WatchedRanges *ranges = user;
+    const Sym sym = sym_find(&ranges->names, value->name->text, value->name->length);
+    if (!sym || sym->number >= ranges->items.count) return false;
+    const ValueEnds found = ranges->items.items[sym->number].values.ends;
+    *ends = (UsefulEnds){found.low, found.high};
+    return found.low < found.high && isfinite(found.low) && isfinite(found.high);
 }
 
-/* What a step reads was made by another, is an input, or a constant: of the last two each is looked
- * at once a model, inputs once a set. */
-static void note_step(void *user, const DemiStep *step) {
-    Ranges *ranges = user;
-    for (size_t i = 0; i < step->input_count; i++) {
-        Range *range = step->input_names[i][0] ? range_of(ranges, step->input_names[i]) : NULL;
-        if (range && !range->made && !range->noted) note(ranges, range, &step->inputs[i]);
-    }
-    for (size_t i = 0; i < step->output_count; i++) {
-        if (!step->output_names[i][0]) continue;
-        Range *range = range_of(ranges, step->output_names[i]);
-        range->made = true;
-        note(ranges, range, &step->outputs[i]);
-    }
+/* Of a graph's values. */
+static void find_limits(WatchedRanges *ranges, const Graph *graph) {
+    const UsefulQuestion question = {ends_of, ranges, (double)ranges->options->levels};
+    for (const Node *node = graph->first; node; node = node_after(node))
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            UsefulEnds ends;
+            const Value *value = node->outputs[i];
+            if (!value || !ends_of(ranges, value, &ends)) continue;
+            useful_ends(&question, value, &ends);
+            watched_range(ranges, value->name->text)->limits = (ValueEnds){ends.low, ends.high};
+        }
 }
 
-/* An input differs from set to set. */
-static void forget_inputs(Ranges *ranges, const Session *s) {
-    for (size_t i = 0; i < s->input_count; i++) {
-        Range *range = range_of(ranges, s->inputs[i].name);
-        range->input = true;
-        range->noted = false;
+static bool read_limits(Trials *t, WatchedRanges *ranges, Err *err) {
+    Arena *within = arena_child(ranges->counter.arena);
+    DemiModel **model = model_hold(within);
+    const bool ok = model_open(&t->source, model, err);
+    if (ok) {
+        const GraphList graphs = graphs_of(*model, within);
+        for (size_t i = 0; i < graphs.count; i++) find_limits(ranges, graphs.items[i]);
     }
-}
-
-static bool run_sets(Trials *t, Ranges *ranges, Err *err) {
-    DemiError error = DEMI_ERROR_INIT;
-    Session *s = t->reference;
-    const bool twice = ranges->options->method != DEMI_CALIBRATION_MINMAX && ranges->options->ends;
-    const size_t before = ranges->counts ? t->count : 0, all = twice ? 2 * t->count : t->count;
-    for (size_t i = 0; i < ranges->items.count; i++) ranges->items.items[i].noted = false;
-    bool ok = error_take(err, demi_context_watch(s->context, note_step, ranges, &error), &error);
-    for (size_t i = 0; ok && i < t->count; i++) {
-        ok = progress_tell(&t->progress, "calibrating", before + i, all, err) &&
-             trials_watch_set(t, i, err);
-        forget_inputs(ranges, s);
-    }
-    demi_context_watch(s->context, NULL, NULL, &error);
+    model_drop(model);
+    arena_free(within);
     return ok;
 }
 
-/* Values that have something between their ends. */
-static void begin_counting(Ranges *ranges) {
-    ranges->counts = true;
-    for (size_t i = 0; i < ranges->items.count; i++) {
-        Range *range = &ranges->items.items[i];
-        const double width = range->ends.high - range->ends.low;
-        if (!isfinite(width) || !((float)width > 0) || !isfinite(1 / (float)(width / VALUE_BINS)))
-            continue;
-        range->histogram = ARENA_NEW(ranges->arena, ValueHistogram);
-        range->histogram->ends = range->ends;
-    }
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+static void list_any(const Value *value, Arena *arena, RangeList *list) {
+    if (!value || !value->name->length) return;
+    const DemiRange any = {value->name->text, 1, -1, 1};
+    VEC_PUSH(arena, list, any);
 }
 
-static bool is_listed(const Ranges *ranges, const Range *range) {
-    if (range->ends.low > range->ends.high) return false;
+/* A range for everything that is computed or given. Names are the model's. */
+static RangeList any_ranges(DemiModel *model, Arena *arena) {
+    const GraphList graphs = graphs_of(model, arena);
+    RangeList list = {0};
+    for (size_t g = 0; g < graphs.count; g++) {
+        const Graph *graph = graphs.items[g];
+        for (size_t i = 0; i < graph->inputs.count; i++)
+            list_any(graph->inputs.items[i], arena, &list);
+        for (const Node *node = graph->first; node; node = node_after(node))
+            for (uint32_t i = 0; i < node->output_count; i++)
+                list_any(node->outputs[i], arena, &list);
+    }
+    return list;
+}
+
+static void take_wanted(WatchedRanges *ranges, DemiModel *model, Arena *arena) {
+    const GraphList graphs = graphs_of(model, arena);
+    for (size_t g = 0; g < graphs.count; g++)
+        for (const Node *node = graphs.items[g]->first; node; node = node_after(node))
+            if (sym_equals(node->op_type, "QuantizeLinear") && node->inputs[0].value)
+                watched_range(ranges, node->inputs[0].value->name->text)->wanted = true;
+}
+
+/* Which values a conversion quantizes does not hang on how far they reach: it is asked before. */
+static bool find_wanted(Trials *t, WatchedRanges *ranges, Err *err) {
+    Arena *within = arena_child(ranges->counter.arena);
+    DemiModel **model = model_hold(within), **converted = model_hold(within);
+    bool ok = model_open(&t->source, model, err);
+    if (ok) {
+        const RangeList any = any_ranges(*model, within);
+        ok = trials_convert(t, ranges->options->convert, &any, converted, err);
+        if (ok) take_wanted(ranges, *converted, within);
+    }
+    model_drop(model);
+    model_drop(converted);
+    arena_free(within);
+    return ok;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static bool is_listed(const WatchedRanges *ranges, const WatchedRange *range) {
+    const ValueEnds ends = range->values.ends;
+    if (ends.low > ends.high) return false;
     /* constants are not quantized as values are */
-    return ranges->options->ends ? range->made || range->input : range->ends.high >= LEAST_RANGE;
+    return ranges->options->ends ? range->made || range->input : ends.high >= LEAST_RANGE;
 }
 
-static DemiRange listed(const Ranges *ranges, const Range *range) {
-    const ValueChoice choice = {ranges->options->method, ranges->options->percentile,
-                                ranges->options->levels, ranges->options->symmetric};
-    ValueEnds ends = range->ends;
-    DemiRange item = {.most = fmax(-ends.low, ends.high)};
-    if (range->histogram) ends = value_histogram_choose(range->histogram, &choice);
-    item.low = ends.low;
-    item.high = ends.high;
-    return item;
+typedef struct Choosing {
+    const WatchedRanges *ranges;
+    ValueChoice choice;
+    ValueEnds *chosen; /* [items.count] */
+} Choosing;
+
+static void choose_task(void *data, unsigned task, unsigned lane) {
+    const Choosing *c = data;
+    const WatchedRange *range = &c->ranges->items.items[task];
+    (void)lane;
+    if (is_listed(c->ranges, range))
+        c->chosen[task] = value_histogram_choose(&range->values, &c->choice, range->limits);
 }
 
-bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena, RangeList *list,
+static void list_ranges(const WatchedRanges *ranges, DemiCalibration method, Arena *arena,
+                        RangeList *list) {
+    const DemiCalibrateOptions *options = ranges->options;
+    const size_t count = ranges->items.count;
+    Choosing choosing = {ranges,
+                         {method, options->percentile, options->levels, options->symmetric},
+                         ARENA_ARRAY(ranges->counter.arena, ValueEnds, count + 1)};
+    if (count) workers_run(ranges->counter.workers, (unsigned)count, choose_task, &choosing);
+    for (size_t i = 0; i < count; i++) {
+        const WatchedRange *range = &ranges->items.items[i];
+        const char *name = ranges->names.names[i]->text;
+        if (!is_listed(ranges, range)) continue;
+        const ValueEnds ends = range->values.ends;
+        const DemiRange item = {.name = arena_copy(arena, name, strlen(name)),
+                                .most = fmax(-ends.low, ends.high),
+                                .low = choosing.chosen[i].low,
+                                .high = choosing.chosen[i].high};
+        VEC_PUSH(arena, list, item);
+    }
+}
+
+/* The method whose ranges make a conversion that is the closest on these sets. */
+static bool list_best(Trials *t, const WatchedRanges *ranges, Arena *arena, Calibrated *found,
+                      Err *err) {
+    static const DemiCalibration methods[] = {DEMI_CALIBRATION_MINMAX, DEMI_CALIBRATION_MSE};
+    enum { METHODS = sizeof methods / sizeof *methods };
+    double least = INFINITY;
+    bool ok = true;
+    for (int i = 0; ok && i < METHODS; i++) {
+        RangeList list = {0};
+        double noise;
+        list_ranges(ranges, methods[i], arena, &list);
+        ok = progress_tell(&t->progress, "trying ranges", (size_t)i, METHODS, err) &&
+             trials_fit(t, ranges->options->convert, &list, &noise, err);
+        if (!ok || (i && !(noise < least))) continue;
+        least = noise;
+        found->list = list;
+        found->method = methods[i];
+    }
+    return ok;
+}
+
+bool trials_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *arena, Calibrated *found,
                    Err *err) {
-    Ranges ranges = {.options = options, .arena = arena_child(arena)};
-    ranges.workers = workers_new(ranges.arena, t->reference->threads);
-    sym_table_init(&ranges.names, ranges.arena);
-    bool ok = run_sets(t, &ranges, err);
-    if (ok && options->ends && options->method != DEMI_CALIBRATION_MINMAX) {
-        begin_counting(&ranges);
-        ok = run_sets(t, &ranges, err);
-    }
-    for (size_t i = 0; ok && i < ranges.items.count; i++) {
-        const char *name = ranges.names.names[i]->text;
-        if (!is_listed(&ranges, &ranges.items.items[i])) continue;
-        DemiRange range = listed(&ranges, &ranges.items.items[i]);
-        range.name = arena_copy(arena, name, strlen(name));
-        VEC_PUSH(arena, list, range);
-    }
-    arena_free(ranges.arena);
+    Arena *within = arena_child(arena);
+    const bool best = options->method == DEMI_CALIBRATION_BEST;
+    WatchedRanges ranges = watched_ranges_new(options, within, t->reference->threads);
+    const bool selects =
+        options->ends && options->convert && options->method != DEMI_CALIBRATION_MINMAX;
+    bool ok = (!selects || find_wanted(t, &ranges, err)) &&
+              watched_ranges_measure(&ranges, t, selects, best, err) &&
+              (!options->ends || read_limits(t, &ranges, err));
+    found->method = options->method;
+    if (ok && best)
+        ok = list_best(t, &ranges, arena, found, err);
+    else if (ok)
+        list_ranges(&ranges, options->method, arena, &found->list);
+    if (best) trials_forget(t);
+    arena_free(within);
     return ok;
 }

@@ -64,10 +64,13 @@ static void add_ranges(Arena *arena, DemiConvertOptions *options, const DemiRang
     options->range_count = given + count;
 }
 
+/* By DemiCalibration. */
+static const char *const methods[] = {"minmax", "percentile", "mse", "entropy", "best"};
+enum { METHODS = sizeof methods / sizeof *methods };
+
 /* What is to be measured for the conversion. */
 static bool choose_calibration(const Job *job, const DemiConvertOptions *options,
                                DemiCalibrateOptions *choice, Err *err) {
-    static const char *const methods[] = {"minmax", "percentile", "mse", "entropy"};
     const char *method = parsed_value(job->model.parsed, "calibration");
     ConvertPolicy policy;
     if (!policy_from_options(&policy, options, job->program->arena, err)) return false;
@@ -77,8 +80,10 @@ static bool choose_calibration(const Job *job, const DemiConvertOptions *options
     choice->symmetric = policy.values[SETTING_SYMMETRIC];
     if (values == DEMI_ACTIVATIONS_UINT16 || values == DEMI_ACTIVATIONS_INT16)
         choice->levels = 1 << 16;
-    for (int i = 0; method && i < 4; i++)
+    if (choice->ends) choice->method = DEMI_CALIBRATION_MSE;
+    for (int i = 0; method && i < METHODS; i++)
         if (strcmp(methods[i], method) == 0) choice->method = (DemiCalibration)i;
+    choice->convert = options;
     if (to == DEMI_TO_INT8 || to <= DEMI_TO_BFLOAT16) return true;
     err_set(err, ERR_USAGE, "'--calibrate' measures values, and '--to %s' changes weights alone",
             policy_settings[SETTING_TO].choices[to].word);
@@ -101,6 +106,7 @@ static bool calibrate(Job *job, DemiConvertOptions *options, Verified *verified,
     if (ok) {
         verified->calibrated = demi_trials_set_count(trials);
         verified->ranges = demi_ranges_count(ranges);
+        if (choice.ends) verified->method = methods[demi_ranges_method(ranges)];
         add_ranges(job->program->arena, options, ranges);
         if (!choice.ends) options->allow_unmatched = true;
     }
@@ -277,8 +283,9 @@ static void print_verified(const Verified *v, FILE *out) {
 
 void verify_print(const Verified *v, FILE *out) {
     if (v->calibrated)
-        fprintf(out, "measured the range of %zu values on %zu set%s of inputs\n", v->ranges,
-                v->calibrated, plural(v->calibrated));
+        fprintf(out, "measured the range of %zu values on %zu set%s of inputs%s%s\n", v->ranges,
+                v->calibrated, plural(v->calibrated), v->method ? "; ends by " : "",
+                v->method ? v->method : "");
     if (v->verdict) print_verified(v, out);
 }
 
@@ -316,6 +323,7 @@ void verify_json(const Verified *v, JsonWriter *json) {
         json_open(json, "calibration", '{');
         json_unsigned(json, "sets", v->calibrated);
         json_unsigned(json, "values", v->ranges);
+        if (v->method) json_text(json, "method", v->method);
         json_close(json, '}');
     }
     if (!v->verdict) return;

@@ -21,12 +21,16 @@ void model_drop(DemiModel **held) {
     *held = NULL;
 }
 
+DemiStatus demi_source_open(const DemiSource *source, DemiModel **model, DemiError *error) {
+    return source->open ? source->open(source->open_user, model, error)
+                        : demi_load_file(source->path, source->load, model, error);
+}
+
 bool model_open(const DemiSource *source, DemiModel **held, Err *err) {
     DemiError error = DEMI_ERROR_INIT;
     if (!source->open && !source->path)
         return err_set(err, ERR_USAGE, "a source of models without a path: set one, or `open`");
-    DemiStatus status = source->open ? source->open(source->open_user, held, &error)
-                                     : demi_load_file(source->path, source->load, held, &error);
+    DemiStatus status = demi_source_open(source, held, &error);
     if (error_take(err, status, &error)) return true;
     if (source->path) err_file(err, source->path);
     return false;

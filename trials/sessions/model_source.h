@@ -20,6 +20,9 @@ const char *const *texts_copy(Arena *arena, const char *const *texts, size_t cou
 void source_copy(Arena *arena, DemiSource *source);
 void inputs_copy(Arena *arena, DemiInputOptions *inputs);
 
+/* The source's model, by its callback or from its path, one of which it has. */
+DemiStatus demi_source_open(const DemiSource *source, DemiModel **model, DemiError *error);
+
 /* Opens the source's model into a place that holds none. The error says its path. */
 bool model_open(const DemiSource *source, DemiModel **held, Err *err);
 

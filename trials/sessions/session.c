@@ -269,6 +269,13 @@ bool session_run(Session *s, Err *err) {
 }
 
 /* No axis but the one along which it grew has more slices, or fewer: that error means nothing. */
+const DemiData *session_output(const Session *session, const char *name) {
+    for (size_t i = 0; i < session->output_count; i++)
+        if (strcmp(session->outputs[i].name, name) == 0)
+            return demi_context_output(session->context, i);
+    return NULL;
+}
+
 void session_rewind(Session *s) {
     for (size_t i = 0; i < s->input_count; i++) {
         if (!s->carried[i] || !s->given[i] || s->values[i].kind != DEMI_DATA_TENSOR_KIND) continue;

@@ -99,6 +99,8 @@ bool session_take_inputs(Session *session, Arena *arena, const Session *from, Er
 bool session_bind(Session *session, Err *err);
 /* Runs it once. */
 bool session_run(Session *session, Err *err);
+/* What the last run gave under that name; NULL where it has no such output. */
+const DemiData *session_output(const Session *session, const char *name);
 /* Before it runs again from where it began: carried inputs that grew are as long as they were given.
  */
 void session_rewind(Session *session);

@@ -5,9 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernel_rows.h"
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-enum { LANES = 16, PARTS = 64, PART_LEAST = 1 << 15 };
+enum { LANES = 32, PARTS = 64, PART_LEAST = 1 << 15 };
 
 typedef struct EndsJob {
     const float *items;
@@ -15,13 +17,11 @@ typedef struct EndsJob {
     ValueEnds ends[PARTS];
 } EndsJob;
 
-/* Comparisons with NaN are false, so that is looked for by itself. */
-static ValueEnds ends_of(const float *items, uint64_t count) {
+/* Of at least one. Comparisons with NaN are false, so that is looked for by itself. */
+ROW_CLONES static void float_ends(const float *items, uint64_t count, ValueEnds *found) {
     float low[LANES], high[LANES];
     uint32_t bad[LANES] = {0}, any = 0;
     uint64_t i = 0;
-    ValueEnds ends = VALUE_NO_ENDS;
-    if (!count) return ends;
     for (int k = 0; k < LANES; k++) low[k] = high[k] = items[0];
     for (; i + LANES <= count; i += LANES)
         for (int k = 0; k < LANES; k++) {
@@ -42,7 +42,7 @@ static ValueEnds ends_of(const float *items, uint64_t count) {
         low[0] = low[k] < low[0] ? low[k] : low[0];
         high[0] = high[k] > high[0] ? high[k] : high[0];
     }
-    return any ? (ValueEnds){-INFINITY, INFINITY} : (ValueEnds){(double)low[0], (double)high[0]};
+    *found = any ? (ValueEnds){-INFINITY, INFINITY} : (ValueEnds){(double)low[0], (double)high[0]};
 }
 
 static void ends_task(void *data, unsigned task, unsigned lane) {
@@ -50,7 +50,7 @@ static void ends_task(void *data, unsigned task, unsigned lane) {
     const uint64_t first = task * job->part;
     const uint64_t left = job->count - first;
     (void)lane;
-    job->ends[task] = ends_of(job->items + first, left < job->part ? left : job->part);
+    float_ends(job->items + first, left < job->part ? left : job->part, &job->ends[task]);
 }
 
 static uint64_t elements(const DemiData *tensor) {
@@ -78,96 +78,351 @@ ValueEnds value_ends(const DemiData *tensor, Workers *workers) {
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static double bin_width(const ValueHistogram *h) {
-    return (h->ends.high - h->ends.low) / VALUE_BINS;
+enum {
+    TABLES = 4,        /* a part, so that a number that comes again does not wait for itself */
+    PARTS_COUNTED = 8, /* at once */
+    FLOAT_BITS = 24,
+    LEAST_EXPONENT = -126,
+};
+
+typedef struct Tables {
+    uint16_t counts[TABLES][VALUE_BINS];
+} Tables;
+
+ValueCounter value_counter_new(Arena *arena, Workers *workers) {
+    return (ValueCounter){arena, workers, ARENA_ARRAY(arena, Tables, PARTS_COUNTED),
+                          ARENA_ARRAY(arena, uint64_t, VALUE_BINS)};
 }
 
-void value_histogram_add(ValueHistogram *h, const DemiData *tensor) {
+static int64_t bin_of(double number, int exponent) {
+    return (int64_t)floor(ldexp(number, -exponent));
+}
+
+/* The least bins that cover both ends, though none finer than a float's last bit. It only grows with
+ * the range. */
+static int exponent_for(ValueEnds ends) {
+    const double most = fmax(-ends.low, ends.high);
+    int exponent = most > 0 ? ilogb(most) - FLOAT_BITS + 1 : LEAST_EXPONENT;
+    if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
+    while (bin_of(ends.high, exponent) - bin_of(ends.low, exponent) >= VALUE_BINS) exponent++;
+    return exponent;
+}
+
+/* Bin i of bins of an exponent, in h's, which are no finer and by so many bits coarser. */
+static void count_bin(const ValueHistogram *h, int64_t i, int coarser, uint64_t count) {
+    const int64_t width = (int64_t)1 << coarser; /* rounded down, negative ones, too */
+    if (count) h->counts[(i >= 0 ? i / width : -((width - 1 - i) / width)) - h->first] += count;
+}
+
+/* Counts move to where bins for `ends` have them. */
+static void grow(const ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
+    const int exponent = h->exponent;
+    const int64_t first = h->first;
+    h->ends = ends;
+    h->exponent = exponent_for(ends);
+    h->first = bin_of(ends.low, h->exponent);
+    if (!h->counts) {
+        h->counts = ARENA_ARRAY(counter->arena, uint64_t, VALUE_BINS);
+        return;
+    }
+    if (exponent == h->exponent && first == h->first) return;
+    memcpy(counter->moved, h->counts, VALUE_BINS * sizeof *h->counts);
+    memset(h->counts, 0, VALUE_BINS * sizeof *h->counts);
+    for (int64_t i = 0; i < VALUE_BINS; i++)
+        count_bin(h, first + i, h->exponent - exponent, counter->moved[i]);
+}
+
+/* False where the ends are none, or not finite: then there is nothing to count. */
+static bool take_ends(const ValueCounter *counter, ValueHistogram *h, ValueEnds ends) {
+    if (ends.low > ends.high) return false;
+    if (isfinite(ends.low) && isfinite(ends.high)) {
+        grow(counter, h, ends);
+        return true;
+    }
+    h->ends = ends;
+    h->counts = NULL;
+    return false;
+}
+
+void value_histogram_join(const ValueCounter *counter, ValueHistogram *h,
+                          const ValueHistogram *other) {
+    const ValueEnds ends = value_ends_join(h->ends, other->ends);
+    const bool counted = other->counts || h->counts;
+    if (!counted)
+        h->ends = ends;
+    else if (take_ends(counter, h, ends))
+        for (int64_t i = 0; other->counts && i < VALUE_BINS; i++)
+            count_bin(h, other->first + i, h->exponent - other->exponent, other->counts[i]);
+}
+
+typedef struct CountJob {
+    const float *items;
+    uint64_t count, part;
+    float by;
+    int32_t first;
+    Tables *tables; /* [parts] */
+} CountJob;
+
+/* Bins of PIECE elements at once, which vectors make; counting them is one by one. */
+enum { PIECE = 256, MOST_COUNTED = TABLES * 65535 / PIECE * PIECE };
+
+ROW_CLONES static void find_bins(const float *items, uint64_t n, const CountJob *job,
+                                 int32_t *bins) {
+    const float by = job->by;
+    const int32_t first = job->first;
+    ROW_LOOP
+    for (uint64_t i = 0; i < n; i++) {
+        const float place = items[i] * by;
+        const int32_t whole = (int32_t)place; /* towards 0 */
+        bins[i] = whole - ((float)whole > place) - first;
+    }
+}
+
+static void count_task(void *data, unsigned task, unsigned lane) {
+    const CountJob *job = data;
+    Tables *tables = &job->tables[task];
+    const uint64_t first = task * job->part, left = job->count - first;
+    const uint64_t count = left < job->part ? left : job->part;
+    int32_t bins[PIECE];
+    (void)lane;
+    memset(tables, 0, sizeof *tables);
+    for (uint64_t at = 0, n; at < count; at += n) {
+        n = count - at < PIECE ? count - at : PIECE;
+        find_bins(job->items + first + at, n, job, bins);
+        for (uint64_t i = 0; i < n; i++) tables->counts[i % TABLES][bins[i]]++;
+    }
+}
+
+ROW_CLONES static void add_tables(uint64_t *counts, const Tables *tables) {
+    for (unsigned t = 0; t < TABLES; t++) ROW_LOOP
+    for (unsigned i = 0; i < VALUE_BINS; i++) counts[i] += tables->counts[t][i];
+}
+
+static void count_few(const ValueHistogram *h, const float *items, uint64_t count) {
+    const double by = ldexp(1, -h->exponent);
+    for (uint64_t i = 0; i < count; i++)
+        h->counts[(int64_t)floor((double)items[i] * by) - h->first]++;
+}
+
+/* At most PARTS_COUNTED * MOST_COUNTED. */
+static void count_many(const ValueCounter *counter, const ValueHistogram *h, const float *items,
+                       uint64_t count) {
+    CountJob job = {.items = items,
+                    .count = count,
+                    .part = count / PARTS_COUNTED + 1,
+                    .by = ldexpf(1, -h->exponent),
+                    .first = (int32_t)h->first,
+                    .tables = counter->tables};
+    if (job.part < PART_LEAST) job.part = PART_LEAST;
+    const unsigned parts = (unsigned)((count + job.part - 1) / job.part);
+    workers_run(counter->workers, parts, count_task, &job);
+    for (unsigned i = 0; i < parts; i++) add_tables(h->counts, &job.tables[i]);
+}
+
+void value_histogram_add(const ValueCounter *counter, ValueHistogram *h, const DemiData *tensor) {
+    const uint64_t count = elements(tensor),
+                   most = (uint64_t)PARTS_COUNTED * (MOST_COUNTED - PIECE);
     const float *items = tensor->data;
-    const float low = (float)h->ends.low, by = (float)(1 / bin_width(h));
-    const uint64_t count = elements(tensor);
-    for (uint64_t i = 0; i < count; i++) {
-        float place = (items[i] - low) * by;
-        place = place > 0 ? place : 0;
-        place = place < VALUE_BINS - 1 ? place : VALUE_BINS - 1;
-        h->counts[(unsigned)place]++;
+    if (!take_ends(counter, h, value_ends_join(h->ends, value_ends(tensor, counter->workers))))
+        return;
+    if (count < VALUE_BINS) {
+        count_few(h, items, count);
+        return;
+    }
+    for (uint64_t done = 0, n; done < count; done += n) {
+        n = count - done < most ? count - done : most;
+        count_many(counter, h, items + done, n);
     }
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* Up to each edge between bins: how many elements, their sum and the sum of their squares, as if
- * all of a bin lay in its middle. */
-typedef struct Sums {
-    double count[VALUE_BINS + 1], sum[VALUE_BINS + 1], squares[VALUE_BINS + 1];
-} Sums;
+/* Bins that have elements, as if all of one lay in its middle; those beyond the limits lie there. And
+ * up to each of them: how many elements, their sum and the sum of their squares. */
+typedef struct Points {
+    unsigned count;
+    ValueEnds ends;
+    double at[VALUE_BINS], elements[VALUE_BINS];
+    double up_to[VALUE_BINS + 1], sum[VALUE_BINS + 1], squares[VALUE_BINS + 1];
+    float near[VALUE_BINS + LANES], share[VALUE_BINS + LANES]; /* at, and elements of all; then 0 */
+} Points;
 
-static double edge_of(const ValueHistogram *h, unsigned edge) {
-    return edge == VALUE_BINS ? h->ends.high : h->ends.low + edge * bin_width(h);
+static double between(double number, double low, double high) {
+    return number < low ? low : number > high ? high : number;
 }
 
-static void sum_up(const ValueHistogram *h, Sums *s) {
-    s->count[0] = s->sum[0] = s->squares[0] = 0;
-    for (unsigned i = 0; i < VALUE_BINS; i++) {
-        const double count = (double)h->counts[i], middle = h->ends.low + (i + 0.5) * bin_width(h);
-        s->count[i + 1] = s->count[i] + count;
-        s->sum[i + 1] = s->sum[i] + count * middle;
-        s->squares[i + 1] = s->squares[i] + count * middle * middle;
+static void take_points(const ValueHistogram *h, ValueEnds limits, Points *p) {
+    p->count = 0;
+    p->ends.low = between(h->ends.low, limits.low, limits.high);
+    p->ends.high = between(h->ends.high, limits.low, limits.high);
+    p->up_to[0] = p->sum[0] = p->squares[0] = 0;
+    for (int64_t i = 0; i < VALUE_BINS; i++) {
+        if (!h->counts[i]) continue;
+        const double middle = ldexp((double)(h->first + i) + 0.5, h->exponent);
+        const unsigned k = p->count++;
+        const double at = p->at[k] = between(middle, p->ends.low, p->ends.high);
+        const double elements = p->elements[k] = (double)h->counts[i];
+        p->up_to[k + 1] = p->up_to[k] + elements;
+        p->sum[k + 1] = p->sum[k] + elements * at;
+        p->squares[k + 1] = p->squares[k] + elements * at * at;
+    }
+    for (unsigned i = 0; i < p->count + LANES && i < VALUE_BINS + LANES; i++) {
+        p->near[i] = i < p->count ? (float)p->at[i] : 0;
+        p->share[i] = i < p->count ? (float)(p->elements[i] / p->up_to[p->count]) : 0;
     }
 }
 
-static ValueEnds choose_percentile(const ValueHistogram *h, const Sums *s, double percentile) {
-    const double all = s->count[VALUE_BINS], cut = all * (1 - percentile / 100) / 2;
-    unsigned first = 0, last = VALUE_BINS;
-    while (first < VALUE_BINS - 1 && s->count[first + 1] <= cut) first++;
-    while (last > first + 1 && all - s->count[last - 1] <= cut) last--;
-    return (ValueEnds){edge_of(h, first), edge_of(h, last)};
+static ValueEnds choose_percentile(const Points *p, double percentile) {
+    const double all = p->up_to[p->count], cut = all * (1 - percentile / 100) / 2;
+    unsigned first = 0, last = p->count - 1;
+    while (first < last && p->up_to[first + 1] <= cut) first++;
+    while (last > first && all - p->up_to[last] <= cut) last--;
+    return (ValueEnds){first ? p->at[first] : p->ends.low,
+                       last < p->count - 1 ? p->at[last] : p->ends.high};
 }
 
-/* The squared error of levels between two edges, and of what lies beyond them. */
-static double error_of(const ValueHistogram *h, const Sums *s, const ValueChoice *choice,
-                       const unsigned edges[2]) {
-    double low = edge_of(h, edges[0]), high = edge_of(h, edges[1]);
-    const double from = fmin(low, 0), to = fmax(high, 0);
-    const double span = choice->symmetric ? 2 * fmax(-from, to) : to - from;
-    const double step = span / (choice->levels - 1);
-    const double inside = s->count[edges[1]] - s->count[edges[0]];
-    const double below =
-        s->squares[edges[0]] - 2 * low * s->sum[edges[0]] + low * low * s->count[edges[0]];
-    const double count = s->count[VALUE_BINS] - s->count[edges[1]],
-                 sum = s->sum[VALUE_BINS] - s->sum[edges[1]],
-                 squares = s->squares[VALUE_BINS] - s->squares[edges[1]];
+/* ---- the least squared error ----------------------------------------------------------------- */
+
+/* What a range becomes: numbers [low, high] times step. */
+typedef struct Levels {
+    double step, low, high;
+} Levels;
+
+static Levels levels_of(const ValueChoice *choice, ValueEnds ends) {
+    const double half = choice->levels / 2;
+    if (choice->symmetric)
+        return (Levels){fmax(-ends.low, ends.high) / (half - 1), -half, half - 1};
+    const double low = fmin(ends.low, 0), high = fmax(ends.high, 0), most = choice->levels - 1;
+    const double step = (high - low) / most, zero = between(nearbyint(-low / step), 0, most);
+    return (Levels){step, -zero, most - zero};
+}
+
+/* As if what lies between two ends were spread evenly between levels, which finds where to look. */
+static double rough_error(const Points *p, const Levels *levels, ValueEnds ends,
+                          const unsigned inside[2]) {
+    const unsigned first = inside[0], last = inside[1];
+    const double low = ends.low, high = ends.high;
+    const double below = p->squares[first] - 2 * low * p->sum[first] + low * low * p->up_to[first];
+    const double count = p->up_to[p->count] - p->up_to[last];
+    const double sum = p->sum[p->count] - p->sum[last];
+    const double squares = p->squares[p->count] - p->squares[last];
     const double above = squares - 2 * high * sum + high * high * count;
-    return inside * step * step / 12 + fmax(below, 0) + fmax(above, 0);
+    return (p->up_to[last] - p->up_to[first]) * levels->step * levels->step / 12 + fmax(below, 0) +
+           fmax(above, 0);
 }
 
-/* Of all pairs of edges of a grid that 0 does not lie outside of. */
-static ValueEnds choose_mse(const ValueHistogram *h, const Sums *s, const ValueChoice *choice) {
-    enum { STEP = VALUE_BINS / 128 };
-    unsigned best[2] = {0, VALUE_BINS};
-    double least = error_of(h, s, choice, best);
-    for (unsigned first = 0; first < VALUE_BINS; first += STEP)
-        for (unsigned last = VALUE_BINS; last > first; last -= STEP) {
-            const unsigned edges[2] = {first, last};
-            const double low = edge_of(h, first), high = edge_of(h, last);
-            if ((low > 0 && first) || (high < 0 && last < VALUE_BINS)) continue;
-            const double error = error_of(h, s, choice, edges);
+/* As it is: many elements may be one number (a background, what is cut off), and then all hangs on
+ * where that lies between levels. In floats, by lanes: the same bits with any vectors. */
+ROW_CLONES static void exact_errors(const Points *p, const Levels *levels, float sums[LANES]) {
+    const float magic = 0x1.8p23f; /* rounds what is added to it */
+    const float step = (float)levels->step, by = 1 / step;
+    const float low = (float)levels->low, high = (float)levels->high;
+    for (unsigned i = 0; i < p->count; i += LANES)
+        for (unsigned k = 0; k < LANES; k++) {
+            const float at = p->near[i + k];
+            float number = at * by;
+            number = number < low ? low : number;
+            number = number > high ? high : number;
+            number = (number + magic) - magic;
+            const float off = number * step - at;
+            sums[k] += p->share[i + k] * (off * off);
+        }
+}
+
+static double exact_error(const Points *p, const Levels *levels) {
+    float sums[LANES] = {0};
+    double error = 0;
+    exact_errors(p, levels, sums);
+    for (unsigned k = 0; k < LANES; k++) error += (double)sums[k];
+    return error;
+}
+
+enum { GRID = 64, FINE = 6 };
+
+/* Ends that lie `i` and `k` of GRID steps inside of all. */
+static ValueEnds ends_inside(const Points *p, double i, double k) {
+    const double step = (p->ends.high - p->ends.low) / GRID;
+    return (ValueEnds){p->ends.low + i * step, p->ends.high - k * step};
+}
+
+/* 0 does not lie outside of what is made smaller. */
+static bool is_range(const Points *p, ValueEnds ends) {
+    if (!(ends.low < ends.high)) return false;
+    return (ends.low <= 0 || ends.low <= p->ends.low) &&
+           (ends.high >= 0 || ends.high >= p->ends.high);
+}
+
+static void find_roughly(const Points *p, const ValueChoice *choice, int best[2]) {
+    double least = INFINITY;
+    unsigned last_of[GRID + 1], first = 0;
+    for (int k = 0; k <= GRID; k++) {
+        last_of[k] = k ? last_of[k - 1] : p->count;
+        while (last_of[k] && p->at[last_of[k] - 1] > ends_inside(p, 0, k).high) last_of[k]--;
+    }
+    for (int i = 0; i < GRID; i++) {
+        while (first < p->count && p->at[first] < ends_inside(p, i, 0).low) first++;
+        for (int k = 0; i + k < GRID; k++) {
+            const ValueEnds ends = ends_inside(p, i, k);
+            if (!is_range(p, ends)) continue;
+            const Levels levels = levels_of(choice, ends);
+            const double error =
+                rough_error(p, &levels, ends, (const unsigned[2]){first, last_of[k]});
             if (error >= least) continue;
             least = error;
-            best[0] = first;
-            best[1] = last;
+            best[0] = i;
+            best[1] = k;
         }
-    return (ValueEnds){edge_of(h, best[0]), edge_of(h, best[1])};
+    }
 }
 
-/* Magnitudes in half as many bins. */
-static void fold(const ValueHistogram *h, double most, double counts[VALUE_BINS / 2]) {
-    memset(counts, 0, VALUE_BINS / 2 * sizeof *counts);
-    for (unsigned i = 0; i < VALUE_BINS; i++) {
-        const double middle = h->ends.low + (i + 0.5) * bin_width(h);
-        const double place = fabs(middle) / most * (VALUE_BINS / 2);
-        counts[place < VALUE_BINS / 2 - 1 ? (unsigned)place : VALUE_BINS / 2 - 1] +=
-            (double)h->counts[i];
+/* The best so far, by exact errors. */
+typedef struct Search {
+    const Points *points;
+    const ValueChoice *choice;
+    double inside[2], least; /* in steps of the grid */
+} Search;
+
+static void try_ends(Search *s, double low_inside, double high_inside) {
+    const ValueEnds ends = ends_inside(s->points, low_inside, high_inside);
+    if (low_inside < 0 || high_inside < 0 || !is_range(s->points, ends)) return;
+    const Levels levels = levels_of(s->choice, ends);
+    const double error = exact_error(s->points, &levels);
+    if (error >= s->least) return;
+    s->least = error;
+    s->inside[0] = low_inside;
+    s->inside[1] = high_inside;
+}
+
+/* All within FINE steps of `by` around the best. */
+static void try_around(Search *s, double by) {
+    const double low = s->inside[0], high = s->inside[1];
+    for (int i = -FINE; i <= FINE; i++)
+        for (int k = -FINE; k <= FINE; k++) try_ends(s, low + i * by, high + k * by);
+}
+
+static ValueEnds choose_mse(const Points *p, const ValueChoice *choice) {
+    Search s = {p, choice, {0, 0}, INFINITY};
+    int at[2] = {0, 0};
+    find_roughly(p, choice, at);
+    /* where bins are no finer than levels */
+    if (choice->levels > VALUE_BINS / 4) return ends_inside(p, at[0], at[1]);
+    try_ends(&s, 0, 0);
+    try_ends(&s, at[0], at[1]);
+    try_around(&s, 1);
+    try_around(&s, 1.0 / FINE);
+    return ends_inside(p, s.inside[0], s.inside[1]);
+}
+
+/* ---- the least information lost -------------------------------------------------------------- */
+
+enum { HALF = VALUE_BINS / 4 };
+
+/* Magnitudes, in fewer bins. */
+static void fold(const Points *p, double most, double counts[HALF]) {
+    memset(counts, 0, HALF * sizeof *counts);
+    for (unsigned i = 0; i < p->count; i++) {
+        const double place = fabs(p->at[i]) / most * HALF;
+        counts[place < HALF - 1 ? (unsigned)place : HALF - 1] += p->elements[i];
     }
 }
 
@@ -194,32 +449,38 @@ static double divergence(const double *counts, unsigned end, unsigned levels, do
     return kept > 0 ? (result + all * log(kept / all)) / all : INFINITY;
 }
 
-static ValueEnds choose_entropy(const ValueHistogram *h, const Sums *s, const ValueChoice *choice) {
+static ValueEnds choose_entropy(const Points *p, const ValueChoice *choice) {
     enum { MOST_LEVELS = 128, STEP = 8 };
-    double counts[VALUE_BINS / 2], least = INFINITY;
-    const double most = fmax(fabs(h->ends.low), fabs(h->ends.high)), all = s->count[VALUE_BINS];
+    double counts[HALF], least = INFINITY;
+    const double most = fmax(fabs(p->ends.low), fabs(p->ends.high)), all = p->up_to[p->count];
     const unsigned levels = choice->levels / 2 < MOST_LEVELS ? choice->levels / 2 : MOST_LEVELS;
-    unsigned best = VALUE_BINS / 2;
-    fold(h, most, counts);
-    for (unsigned end = levels; end <= VALUE_BINS / 2; end += STEP) {
+    unsigned best = HALF;
+    fold(p, most, counts);
+    for (unsigned end = levels; end <= HALF; end += STEP) {
         const double found = divergence(counts, end, levels, all);
         if (found > least) continue;
         least = found;
         best = end;
     }
-    const double bound = most * best / (VALUE_BINS / 2);
-    return (ValueEnds){fmax(h->ends.low, -bound), fmin(h->ends.high, bound)};
+    const double bound = most * best / HALF;
+    return (ValueEnds){fmax(p->ends.low, -bound), fmin(p->ends.high, bound)};
 }
 
-ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice) {
-    Sums sums;
-    sum_up(h, &sums);
-    if (!(sums.count[VALUE_BINS] > 0)) return h->ends;
+ValueEnds value_histogram_choose(const ValueHistogram *h, const ValueChoice *choice,
+                                 ValueEnds limits) {
+    Points points;
+    if (!h->counts)
+        return (ValueEnds){between(h->ends.low, limits.low, limits.high),
+                           between(h->ends.high, limits.low, limits.high)};
+    take_points(h, limits, &points);
+    const double width = points.ends.high - points.ends.low;
+    if (!(points.count && (float)width > 0)) return points.ends;
     switch (choice->method) {
     case DEMI_CALIBRATION_MINMAX: break;
-    case DEMI_CALIBRATION_PERCENTILE: return choose_percentile(h, &sums, choice->percentile);
-    case DEMI_CALIBRATION_MSE: return choose_mse(h, &sums, choice);
-    case DEMI_CALIBRATION_ENTROPY: return choose_entropy(h, &sums, choice);
+    case DEMI_CALIBRATION_PERCENTILE: return choose_percentile(&points, choice->percentile);
+    case DEMI_CALIBRATION_MSE: return choose_mse(&points, choice);
+    case DEMI_CALIBRATION_ENTROPY: return choose_entropy(&points, choice);
+    case DEMI_CALIBRATION_BEST: break;
     }
-    return h->ends;
+    return points.ends;
 }

@@ -20,15 +20,37 @@ typedef struct ValueEnds {
 ValueEnds value_ends(const DemiData *tensor, Workers *workers);
 ValueEnds value_ends_join(ValueEnds a, ValueEnds b);
 
-enum { VALUE_BINS = 2048 };
+enum { VALUE_BINS = 4096 };
 
+/* Counts by bins of 2^exponent, bin 0 of which begins at first * 2^exponent: bins that are doubled
+ * are two that lay side by side, so counts depend on all that was added, and not on its order. */
 typedef struct ValueHistogram {
-    ValueEnds ends; /* finite, and not one number */
-    uint64_t counts[VALUE_BINS];
+    ValueEnds ends; /* as value_ends joins them */
+    int exponent;
+    int64_t first;
+    uint64_t *counts; /* [VALUE_BINS]; NULL before the first element, and where one is not finite */
 } ValueHistogram;
 
-/* Adds the elements of a float32 tensor; those outside of the ends count for the nearest bin. */
-void value_histogram_add(ValueHistogram *histogram, const DemiData *tensor);
+#define VALUE_NO_HISTOGRAM                                                                         \
+    { VALUE_NO_ENDS, 0, 0, NULL }
+
+/* What counting takes: threads and their tables. */
+typedef struct ValueCounter {
+    Arena *arena; /* of counts, too */
+    Workers *workers;
+    void *tables;
+    uint64_t *moved; /* [VALUE_BINS] */
+} ValueCounter;
+
+ValueCounter value_counter_new(Arena *arena, Workers *workers);
+
+/* Adds the elements of a float32 tensor. */
+void value_histogram_add(const ValueCounter *counter, ValueHistogram *histogram,
+                         const DemiData *tensor);
+
+/* Adds another one's elements. */
+void value_histogram_join(const ValueCounter *counter, ValueHistogram *histogram,
+                          const ValueHistogram *other);
 
 typedef struct ValueChoice {
     DemiCalibration method;
@@ -37,7 +59,9 @@ typedef struct ValueChoice {
     bool symmetric;
 } ValueChoice;
 
-/* The range to quantize; the ends themselves for DEMI_CALIBRATION_MINMAX. */
-ValueEnds value_histogram_choose(const ValueHistogram *histogram, const ValueChoice *choice);
+/* The range to quantize, within `limits`, which are as useful as the numbers beyond them; the ends
+ * themselves, within limits, for DEMI_CALIBRATION_MINMAX. */
+ValueEnds value_histogram_choose(const ValueHistogram *histogram, const ValueChoice *choice,
+                                 ValueEnds limits);
 
 #endif

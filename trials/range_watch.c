@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See range_watch.h. Each lane of sets notes what it meets for itself, and all is brought together at the
+ * end: nothing of it depends on which lane ran which set. */
+#include "range_watch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "error_fill.h"
+#include "trial_lanes.h"
+#include "value_io.h"
+
+WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *arena,
+                                 unsigned threads) {
+    WatchedRanges ranges = {.options = options,
+                            .counter = value_counter_new(arena, workers_new(arena, threads))};
+    sym_table_init(&ranges.names, arena);
+    return ranges;
+}
+
+static bool is_wanted(const WatchedRanges *ranges, const char *name) {
+    const Sym sym = sym_find(&ranges->names, name, strlen(name));
+    return sym && ranges->items.items[sym->number].wanted;
+}
+
+WatchedRange *watched_range(WatchedRanges *ranges, const char *name) {
+    Sym sym = sym_intern_cstr(&ranges->names, name);
+    const WatchedRange none = {.values = VALUE_NO_HISTOGRAM, .limits = {-INFINITY, INFINITY}};
+    if (sym->number < ranges->items.count) return &ranges->items.items[sym->number];
+    VEC_PUSH(ranges->counter.arena, &ranges->items, none);
+    WatchedRange *range = &ranges->items.items[sym->number];
+    range->wanted = !ranges->asked || is_wanted(ranges->asked, name);
+    return range;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void note(WatchedRanges *ranges, WatchedRange *range, const DemiData *value) {
+    if (value->kind != DEMI_DATA_TENSOR_KIND || !dtype_is_float((Dtype)value->dtype)) return;
+    if (ranges->options->ends && value->dtype != DTYPE_FLOAT) return;
+    range->noted = true;
+    ValueHistogram *h = &range->values;
+    if (!ranges->options->ends) {
+        const double most = value_largest(value, ranges->counter.workers);
+        h->ends = value_ends_join(h->ends, (ValueEnds){-most, most});
+    } else if (ranges->options->method == DEMI_CALIBRATION_MINMAX || !range->wanted) {
+        h->ends = value_ends_join(h->ends, value_ends(value, ranges->counter.workers));
+    } else {
+        value_histogram_add(&ranges->counter, h, value);
+    }
+}
+
+/* What a step reads was made by another, is an input, or a constant: of the last two each is looked
+ * at once a lane, inputs once a set. */
+static void note_step(WatchedRanges *ranges, const DemiStep *step) {
+    for (size_t i = 0; i < step->input_count; i++) {
+        const char *name = step->input_names[i];
+        WatchedRange *range = name[0] ? watched_range(ranges, name) : NULL;
+        if (range && !range->made && !range->noted) note(ranges, range, &step->inputs[i]);
+    }
+    for (size_t i = 0; i < step->output_count; i++) {
+        if (!step->output_names[i][0]) continue;
+        WatchedRange *range = watched_range(ranges, step->output_names[i]);
+        range->made = true;
+        note(ranges, range, &step->outputs[i]);
+    }
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* Its thread's memory: it runs out within a callback, which the library's run must not be left by. */
+typedef struct Watcher {
+    MemTrap trap;
+    Arena arena;
+    WatchedRanges ranges;
+    bool failed;
+} Watcher;
+
+static void free_watcher(void *watcher) {
+    arena_free(&((Watcher *)watcher)->arena);
+}
+
+static void watch_step(void *user, const DemiStep *step) {
+    Watcher *w = user;
+    if (w->failed) return;
+    if (setjmp(w->trap.env)) {
+        w->failed = true;
+        return;
+    }
+    note_step(&w->ranges, step);
+}
+
+/* An input differs from set to set. */
+static void forget_inputs(Watcher *w, const Session *s) {
+    if (setjmp(w->trap.env)) {
+        w->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < s->input_count; i++) {
+        WatchedRange *range = watched_range(&w->ranges, s->inputs[i].name);
+        range->input = true;
+        range->noted = false;
+    }
+}
+
+static void begin_watcher(Watcher *w, const DemiCalibrateOptions *options,
+                          const WatchedRanges *asked, unsigned threads) {
+    if (setjmp(w->trap.env)) {
+        w->failed = true;
+        return;
+    }
+    arena_init(&w->arena, &w->trap);
+    w->ranges = watched_ranges_new(options, &w->arena, threads);
+    w->ranges.asked = asked;
+}
+
+static bool open_watchers(const Lanes *lanes, const WatchedRanges *ranges, bool selects,
+                          Watcher *watchers, Err *err) {
+    for (unsigned i = 0; i < lanes->count; i++) {
+        DemiError error = DEMI_ERROR_INIT;
+        Session *session = lanes->sessions[i];
+        arena_defer(lanes->arena, free_watcher, &watchers[i]);
+        begin_watcher(&watchers[i], ranges->options, selects ? ranges : NULL,
+                      lanes->count == 1 ? session->threads : 1);
+        if (watchers[i].failed) return err_out_of_memory(err);
+        const DemiStatus status =
+            demi_context_watch(session->context, watch_step, &watchers[i], &error);
+        if (!error_take(err, status, &error)) return false;
+    }
+    return true;
+}
+
+static void join(WatchedRanges *ranges, const WatchedRanges *of) {
+    for (size_t i = 0; i < of->items.count; i++) {
+        const WatchedRange *from = &of->items.items[i];
+        WatchedRange *range = watched_range(ranges, of->names.names[i]->text);
+        range->made = range->made || from->made;
+        range->input = range->input || from->input;
+        value_histogram_join(&ranges->counter, &range->values, &from->values);
+    }
+}
+
+static bool run_sets(Lanes *lanes, Watcher *watchers, bool keep, Err *err) {
+    Trials *t = lanes->trials;
+    for (size_t i = 0; i < t->count; i += lanes->count) {
+        for (size_t k = i; k < i + lanes->count && k < t->count; k++)
+            if (!progress_tell(&t->progress, "calibrating", k, t->count, err)) return false;
+        if (!lanes_run(lanes, i, trials_prepare, err)) return false;
+        for (size_t k = i; k < i + lanes->count && k < t->count; k++) {
+            const Session *session = lanes->sessions[k - i];
+            trials_take(t, k, session, keep);
+            forget_inputs(&watchers[k - i], session);
+            if (watchers[k - i].failed) return err_out_of_memory(err);
+        }
+    }
+    return true;
+}
+
+bool watched_ranges_measure(WatchedRanges *ranges, Trials *t, bool selects, bool keep, Err *err) {
+    Lanes lanes = {.count = 0};
+    Arena *within = arena_child(t->arena);
+    bool ok = lanes_open(&lanes, t, t->reference, &t->how, within, err);
+    Watcher *watchers = ARENA_ARRAY(within, Watcher, lanes.count + 1);
+    ok = ok && open_watchers(&lanes, ranges, selects, watchers, err) &&
+         run_sets(&lanes, watchers, keep, err);
+    demi_context_watch(t->reference->context, NULL, NULL, NULL);
+    for (unsigned i = 0; ok && i < lanes.count; i++) join(ranges, &watchers[i].ranges);
+    arena_free(within);
+    return ok;
+}

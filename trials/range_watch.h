@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Watching a model's own runs for what values reach: the sweep over the sets that calibration makes. */
+#ifndef DEMI_RANGE_WATCH_H
+#define DEMI_RANGE_WATCH_H
+
+#include "sym.h"
+#include "trial.h"
+#include "value_histogram.h"
+
+typedef struct WatchedRange {
+    ValueHistogram values; /* its ends: as magnitudes, of [-most, most] */
+    ValueEnds limits;      /* for who looks what makes a difference; infinite */
+    bool wanted;           /* by the conversion: where the elements lie counts, too */
+    bool made;             /* by a step, which notes it each time */
+    bool input;
+    bool noted; /* in the run at hand, where it is an input; a constant once */
+} WatchedRange;
+
+/* `options`, the counter and an empty `names` are set. */
+typedef struct WatchedRanges {
+    const DemiCalibrateOptions *options;
+    ValueCounter counter;
+    const struct WatchedRanges *asked; /* whose values' `wanted` is heeded; NULL: all are wanted */
+    SymTable names;
+    VEC(WatchedRange) items; /* by name's number, in the order in which values are first met */
+} WatchedRanges;
+
+WatchedRanges watched_ranges_new(const DemiCalibrateOptions *options, Arena *arena,
+                                 unsigned threads);
+WatchedRange *watched_range(WatchedRanges *ranges, const char *name);
+
+/* Runs all sets; what they gave is kept by the trials where `keep`. With `selects`, elements are counted
+ * of those ranges alone that are there already and wanted. */
+bool watched_ranges_measure(WatchedRanges *ranges, Trials *trials, bool selects, bool keep,
+                            Err *err);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sets that run beside each other.
+ *
+ * A small model gains little from threads inside of a run, and sets are independent: where there are
+ * several of both, each thread has a context of its own and runs every so-manieth set. Values are given
+ * by the caller's thread. */
+#ifndef DEMI_TRIAL_LANES_H
+#define DEMI_TRIAL_LANES_H
+
+#include "trial.h"
+#include "workers.h"
+
+typedef struct Lanes {
+    Trials *trials;
+    Arena *arena;
+    Workers *workers;
+    Session **sessions; /* [count] */
+    DemiStatus *statuses;
+    DemiError *errors;
+    unsigned count;
+} Lanes;
+
+/* Sessions of the plan that `session` has, with contexts as `how` says, though of one thread each; or
+ * that session itself, where there is nothing to share out. Closed with the arena. */
+bool lanes_open(Lanes *lanes, Trials *trials, Session *session, const SessionOptions *how,
+                Arena *arena, Err *err);
+
+/* Gives a session what set i has. */
+typedef bool (*LaneGive)(Trials *trials, size_t i, Arena *within, Session *session, Err *err);
+
+/* Runs sets from `first` on, as many as there are lanes and sets: set first + i with sessions[i]. */
+bool lanes_run(Lanes *lanes, size_t first, LaneGive give, Err *err);
+
+#endif

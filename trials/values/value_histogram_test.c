@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* value_histogram.h: counts that do not depend on order, parts or threads, and ranges whose error is the
+ * least of all that are tried by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "demi_runtime.h"
+#include "value_histogram.h"
+
+enum { MOST = 200000 };
+static const ValueEnds everywhere = {-INFINITY, INFINITY};
+
+static uint32_t state = 1;
+static double uniform(void) {
+    state = state * 1664525u + 1013904223u;
+    return (double)(state >> 8) / (1 << 24);
+}
+/* Near normal. */
+static double normal(void) {
+    double sum = -6;
+    for (int i = 0; i < 12; i++) sum += uniform();
+    return sum;
+}
+
+typedef struct Bench {
+    MemTrap trap;
+    Arena arena;
+    ValueCounter counter;
+} Bench;
+
+static void begin(Bench *b, unsigned threads) {
+    if (setjmp(b->trap.env)) fail_msg("out of memory");
+    arena_init(&b->arena, &b->trap);
+    b->counter = value_counter_new(&b->arena, workers_new(&b->arena, threads));
+}
+
+static void add(const Bench *b, ValueHistogram *h, float *items, int64_t count) {
+    const DemiData tensor = {.kind = DEMI_DATA_TENSOR_KIND,
+                             .dtype = DEMI_FLOAT,
+                             .rank = 1,
+                             .dims = &count,
+                             .data = items};
+    value_histogram_add(&b->counter, h, &tensor);
+}
+
+static void assert_same(const ValueHistogram *a, const ValueHistogram *b) {
+    assert_true(a->ends.low == b->ends.low && a->ends.high == b->ends.high);
+    assert_int_equal(a->exponent, b->exponent);
+    assert_true(a->first == b->first);
+    assert_memory_equal(a->counts, b->counts, VALUE_BINS * sizeof *a->counts);
+}
+
+static void try_order(const int round) {
+    static float items[MOST];
+    Bench one, two;
+    begin(&one, 1);
+    begin(&two, 2);
+    const int64_t count = 1 + (int64_t)(uniform() * (round % 4 ? 5000 : MOST - 1));
+    const double spread = ldexp(1, (int)(uniform() * 60) - 30);
+    for (int64_t i = 0; i < count; i++)
+        items[i] = (float)((normal() + round % 3) * spread * (i % 97 ? 1 : 50));
+    if (round % 5 == 0) items[count / 2] = 0;
+    ValueHistogram whole = VALUE_NO_HISTOGRAM, parts = VALUE_NO_HISTOGRAM;
+    add(&one, &whole, items, count);
+    const int64_t cut = (int64_t)(uniform() * (double)count);
+    add(&two, &parts, items + cut, count - cut);
+    add(&two, &parts, items, cut);
+    assert_same(&whole, &parts);
+    uint64_t sum = 0;
+    for (int i = 0; i < VALUE_BINS; i++) sum += whole.counts[i];
+    assert_int_equal(sum, count);
+    arena_free(&one.arena);
+    arena_free(&two.arena);
+}
+
+static void test_order(void **unused) {
+    (void)unused;
+    for (int round = 0; round < 40; round++) try_order(round);
+}
+
+static double error_of(const float *items, int64_t count, ValueEnds ends) {
+    const double low = fmin(ends.low, 0), high = fmax(ends.high, 0), step = (high - low) / 255;
+    const double zero = nearbyint(-low / step);
+    double error = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double number = fmin(fmax(nearbyint((double)items[i] / step), -zero), 255 - zero);
+        error += (number * step - (double)items[i]) * (number * step - (double)items[i]);
+    }
+    return error;
+}
+
+/* Outliers, one-sided values, and half of all elements being one number. */
+static void try_mse(const int round) {
+    enum { COUNT = 20000 };
+    static float items[COUNT];
+    const ValueChoice choice = {DEMI_CALIBRATION_MSE, 99.999, 256, false};
+    Bench b;
+    begin(&b, 1);
+    const double atom = normal();
+    for (int64_t i = 0; i < COUNT; i++) {
+        double item = normal() * (i % 500 ? 1 : 6 * uniform());
+        if (round % 3 == 1) item = fmax(item, 0);
+        if (round % 2 && i % 2) item = atom;
+        items[i] = (float)item;
+    }
+    ValueHistogram h = VALUE_NO_HISTOGRAM;
+    add(&b, &h, items, COUNT);
+    const ValueEnds found = value_histogram_choose(&h, &choice, everywhere);
+    const double least = error_of(items, COUNT, found);
+    for (int i = 0; i < 24; i++)
+        for (int k = 0; k < 24; k++) {
+            const ValueEnds other = {h.ends.low * (1 - i / 32.0), h.ends.high * (1 - k / 32.0)};
+            assert_true(least <= 1.08 * error_of(items, COUNT, other));
+        }
+    arena_free(&b.arena);
+}
+
+static void test_mse(void **unused) {
+    (void)unused;
+    for (int round = 0; round < 60; round++) try_mse(round);
+}
+
+/* What lies beyond the limits takes no levels; and what has no range. */
+static void test_limits(void **unused) {
+    static float items[MOST];
+    Bench b;
+    (void)unused;
+    begin(&b, 2);
+    for (int i = 0; i < MOST; i++) items[i] = (float)(10 * normal());
+    for (int method = 0; method <= DEMI_CALIBRATION_ENTROPY; method++) {
+        const ValueChoice choice = {(DemiCalibration)method, 99.9, 256, false};
+        ValueHistogram h = VALUE_NO_HISTOGRAM;
+        assert_true(value_histogram_choose(&h, &choice, everywhere).low > 0); /* none */
+        add(&b, &h, items, MOST);
+        const ValueEnds ends = value_histogram_choose(&h, &choice, (ValueEnds){-3, INFINITY});
+        assert_true(ends.low >= -3 && ends.low <= 0 && ends.high <= h.ends.high && ends.high > 3);
+        items[7] = NAN;
+        add(&b, &h, items, MOST);
+        items[7] = 1;
+        add(&b, &h, items, 10);
+        assert_true(isinf(value_histogram_choose(&h, &choice, everywhere).high));
+        float same[5000];
+        for (int i = 0; i < 5000; i++) same[i] = -2.5f;
+        ValueHistogram one = VALUE_NO_HISTOGRAM;
+        add(&b, &one, same, 5000);
+        const ValueEnds at = value_histogram_choose(&one, &choice, everywhere);
+        assert_true(at.low == -2.5 && at.high == -2.5);
+    }
+    arena_free(&b.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_mse),
+                                       cmocka_unit_test(test_limits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
