@@ -29,8 +29,11 @@ enum { WORD = 4 }; /* bytes */
 
 /* Elements that a word holds. */
 static uint32_t word_elements(uint32_t word) {
-    static const uint32_t elements[WEIGHT_WORD_COUNT] = {
-        [WEIGHT_FLOATS] = 1, [WEIGHT_QUADS] = 4, [WEIGHT_PAIRS] = 2, [WEIGHT_TILES] = 1};
+    static const uint32_t elements[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = 1,
+                                                         [WEIGHT_QUADS] = 4,
+                                                         [WEIGHT_PAIRS] = 2,
+                                                         [WEIGHT_TILES] = 1,
+                                                         [WEIGHT_BFLOATS] = 2};
     return elements[word];
 }
 
@@ -90,7 +93,7 @@ bool weight_layout_fits(const WeightLayout *l, Dtype dtype, uint64_t count, uint
     if (l->word >= WEIGHT_WORD_COUNT || l->has_sums > 1 || dtype != weight_layout_dtype(l) ||
         !l->lanes || l->lanes > LANES_MOST || !l->vecs || !l->inner ||
         !product(elements, 4, &there) || there != count || l->depth % l->inner ||
-        (l->has_sums && weight_layout_dtype(l) == DTYPE_FLOAT) ||
+        (l->has_sums && weight_layout_dtype(l) != DTYPE_INT8) ||
         (l->word == WEIGHT_TILES && (l->taps != TAPS * TAPS || l->groups != 1)) ||
         !last_element(l, &last) || last >= count)
         return false;
@@ -382,6 +385,51 @@ static void sum_columns(const WeightLayout *l, const int8_t *from, uint32_t *sum
             }
 }
 
+/* ---- pairs of bfloat16 ----------------------------------------------------------------------- */
+
+/* Inline, for columns that lie side by side. */
+static inline void put_pairs(const uint16_t *low, const uint16_t *high, uint64_t column,
+                             uint64_t count, uint32_t *words) {
+    for (uint64_t n = 0; n < count; n++)
+        words[n] = (uint32_t)low[n * column] | (high ? (uint32_t)high[n * column] << 16 : 0);
+}
+
+static void pack_bfloats(const Panel *p, const uint16_t *from, uint32_t *to) {
+    const WeightLayout *l = p->layout;
+    for (uint64_t n = 0; n < p->columns; n += TILE) {
+        const uint64_t across = least(TILE, p->columns - n);
+        for (uint64_t k = 0; k < p->words; k++) {
+            uint64_t places[4];
+            const bool whole = word_places(p, k, places) == 2;
+            for (uint64_t t = 0; t < l->taps; t++) {
+                const uint16_t *at = from + n * l->column + t * l->tap;
+                const uint16_t *low = at + places[0], *high = whole ? at + places[1] : NULL;
+                uint32_t *words = to + (t * p->words + k) * p->width + n;
+                if (l->column == 1)
+                    put_pairs(low, high, 1, across, words);
+                else
+                    put_pairs(low, high, l->column, across, words);
+            }
+        }
+    }
+    for (uint64_t i = 0; i < l->taps * p->words; i++)
+        memset(to + i * p->width + p->columns, 0, (p->width - p->columns) * WORD);
+}
+
+static void unpack_bfloats(const Panel *p, const uint32_t *from, uint16_t *to) {
+    const WeightLayout *l = p->layout;
+    uint64_t places[4];
+    for (uint64_t t = 0; t < l->taps; t++)
+        for (uint64_t k = 0; k < p->words; k++, from += p->width) {
+            const uint64_t count = word_places(p, k, places);
+            for (uint64_t i = 0; i < count; i++) {
+                uint16_t *row = to + t * l->tap + places[i];
+                for (uint64_t n = 0; n < p->columns; n++)
+                    row[n * l->column] = (uint16_t)(from[n] >> 16 * i);
+            }
+        }
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 typedef struct Job {
@@ -396,6 +444,8 @@ static void pack_panel(const Panel *p, void *data) {
         pack_points(p, (const float *)job->from + p->from, (float *)(void *)to);
     else if (p->layout->word == WEIGHT_FLOATS)
         pack_floats(p, (const float *)job->from + p->from, (float *)(void *)to);
+    else if (p->layout->word == WEIGHT_BFLOATS)
+        pack_bfloats(p, (const uint16_t *)job->from + p->from, (uint32_t *)(void *)to);
     else
         pack_bytes(p, (const int8_t *)job->from + p->from, to);
 }
@@ -405,20 +455,26 @@ static void unpack_panel(const Panel *p, void *data) {
     const char *from = (const char *)job->from + p->at;
     if (p->layout->word == WEIGHT_FLOATS)
         unpack_floats(p, (const float *)(const void *)from, (float *)job->to + p->from);
+    else if (p->layout->word == WEIGHT_BFLOATS)
+        unpack_bfloats(p, (const uint32_t *)(const void *)from, (uint16_t *)job->to + p->from);
     else
         unpack_bytes(p, from, (int8_t *)job->to + p->from);
 }
 
-/* Whole words of bytes that lie side by side, which move as floats do. */
+/* Whole words of bytes or bfloat16 that lie side by side, which move as floats do: a panel's
+ * beginning is counted in what is moved, so elements must be whole words apart. */
 static bool as_floats(const WeightLayout *l, WeightLayout *floats) {
+    const uint64_t each = word_elements(l->word);
     const uint64_t steps = l->depth | l->column | l->group | (l->taps > 1 ? l->tap : 0);
-    if (l->word != WEIGHT_QUADS || l->inner != l->depth || l->row != 1 || steps % 4) return false;
+    if ((l->word != WEIGHT_QUADS && l->word != WEIGHT_BFLOATS) || l->inner != l->depth ||
+        l->row != 1 || steps % each)
+        return false;
     *floats = *l;
     floats->word = WEIGHT_FLOATS;
-    floats->depth = floats->inner = l->depth / 4;
-    floats->tap = l->tap / 4;
-    floats->column = l->column / 4;
-    floats->group = l->group / 4;
+    floats->depth = floats->inner = l->depth / each;
+    floats->tap = l->tap / each;
+    floats->column = l->column / each;
+    floats->group = l->group / each;
     return true;
 }
 

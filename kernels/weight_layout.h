@@ -5,7 +5,8 @@
  * g * group + t * tap + k / inner * outer + k % inner * row + n * column. Columns are `lanes` a
  * vector, the last one filled up with 0, and vectors are panels of at most `vecs`, shared out
  * evenly. Each group is [panel][tap][word of depth][columns of the panel]; a word is one element of
- * float, or neighbouring k of int8, where the last word of a tap is filled up with 0. Behind all
+ * float, or neighbouring k of int8 or bfloat16, where the last word of a tap is filled up with 0.
+ * Behind all
  * groups there may be the sums of columns. So nothing is lost: where another order is wanted, the
  * constant is made of it again.
  *
@@ -22,10 +23,11 @@
 #include "dtype.h"
 
 typedef enum WeightWord {
-    WEIGHT_FLOATS, /* a float */
-    WEIGHT_QUADS,  /* four int8 */
-    WEIGHT_PAIRS,  /* two int8, each widened to int16 */
-    WEIGHT_TILES,  /* a float, of points: 9 taps, one group */
+    WEIGHT_FLOATS,  /* a float */
+    WEIGHT_QUADS,   /* four int8 */
+    WEIGHT_PAIRS,   /* two int8, each widened to int16 */
+    WEIGHT_TILES,   /* a float, of points: 9 taps, one group */
+    WEIGHT_BFLOATS, /* two bfloat16 */
     WEIGHT_WORD_COUNT
 } WeightWord;
 
@@ -40,6 +42,7 @@ typedef struct WeightLayout {
 } WeightLayout;
 
 static inline Dtype weight_layout_dtype(const WeightLayout *layout) {
+    if (layout->word == WEIGHT_BFLOATS) return DTYPE_BFLOAT16;
     return layout->word == WEIGHT_FLOATS || layout->word == WEIGHT_TILES ? DTYPE_FLOAT : DTYPE_INT8;
 }
 

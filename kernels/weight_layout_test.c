@@ -51,7 +51,8 @@ static void set_strides(WeightLayout *l) {
 static double element(const WeightLayout *l, const void *data, const uint64_t at[4]) {
     if (at[2] >= l->depth || at[3] >= l->columns) return 0;
     const uint64_t i = place(l, at);
-    return l->word == WEIGHT_FLOATS ? (double)((const float *)data)[i] : ((const int8_t *)data)[i];
+    if (l->word == WEIGHT_FLOATS) return (double)((const float *)data)[i];
+    return l->word == WEIGHT_BFLOATS ? ((const uint16_t *)data)[i] : ((const int8_t *)data)[i];
 }
 
 static double packed_element(const WeightLayout *l, const char **at) {
@@ -65,12 +66,12 @@ static double packed_element(const WeightLayout *l, const char **at) {
     if (l->word == WEIGHT_QUADS) return (int8_t) * (*at)++;
     memcpy(&wide, *at, sizeof wide);
     *at += sizeof wide;
-    return wide;
+    return l->word == WEIGHT_BFLOATS ? (uint16_t)wide : wide; /* their bits as a number */
 }
 
 /* All words in the order of the header. */
 static void check_words(const WeightLayout *l, const void *data, const char *packed) {
-    static const uint32_t each[] = {1, 4, 2, 1};
+    static const uint32_t each[] = {1, 4, 2, 1, 2};
     const uint64_t vectors = (l->columns + l->lanes - 1) / l->lanes;
     const uint64_t panels = (vectors + l->vecs - 1) / l->vecs, part = each[l->word];
     const char *at = packed;
@@ -103,7 +104,7 @@ static void check_sums(const WeightLayout *l, const int8_t *data, const char *pa
 
 static void run(const WeightLayout *l) {
     const uint64_t count = count_of(l), size = weight_layout_size(l);
-    const size_t each = l->word == WEIGHT_FLOATS ? sizeof(float) : 1;
+    const size_t each = dtype_bits(weight_layout_dtype(l)) / 8;
     uint64_t told;
     assert_true(weight_layout_fits(l, weight_layout_dtype(l), count, &told));
     assert_int_equal(told, size);
@@ -112,8 +113,10 @@ static void run(const WeightLayout *l) {
     assert_true(data && again && packed);
     for (uint64_t i = 0; i < count; i++) {
         const float real = (float)below(1 << 20) / 512 - 1000;
-        if (each > 1)
+        if (each == sizeof real)
             memcpy(data + i * each, &real, each);
+        else if (each == 2)
+            memcpy(data + i * each, &(uint16_t){(uint16_t)below(1 << 16)}, each);
         else
             data[i] = (char)below(256);
     }
@@ -133,7 +136,8 @@ static void run(const WeightLayout *l) {
 
 static WeightLayout random_layout(void) {
     static const uint32_t lanes[] = {1, 4, 8, 16};
-    WeightLayout l = {.word = below(WEIGHT_TILES),
+    static const uint32_t words[] = {WEIGHT_FLOATS, WEIGHT_QUADS, WEIGHT_PAIRS, WEIGHT_BFLOATS};
+    WeightLayout l = {.word = words[below(4)],
                       .lanes = lanes[below(4)],
                       .vecs = 1 + below(5),
                       .groups = 1 + below(3) * below(2),
@@ -141,7 +145,7 @@ static WeightLayout random_layout(void) {
                       .inner = 1 + below(20),
                       .columns = 1 + below(90)};
     l.depth = l.inner * (1 + below(3) * below(2));
-    l.has_sums = l.word != WEIGHT_FLOATS && below(2);
+    l.has_sums = weight_layout_dtype(&l) == DTYPE_INT8 && below(2);
     set_strides(&l);
     return l;
 }
@@ -270,7 +274,7 @@ static void test_hostile(void **unused) {
             continue;
         }
         fit++;
-        const size_t bytes = (size_t)count * (dtype == DTYPE_FLOAT ? 4 : 1);
+        const size_t bytes = (size_t)count * dtype_bits(dtype) / 8;
         void *data = calloc(1, bytes), *packed = aligned_alloc(64, (size + 64) / 64 * 64);
         assert_true(data && packed);
         weight_layout_pack(&l, data, packed);

@@ -77,7 +77,8 @@ static void find_open(Packer *p) {
         const PlanValue *value = &b->values.items[i];
         if (!is_large(value)) continue;
         uint32_t *owner = &owners[plan_constant_of(b, value) - b->constants.items];
-        const bool typed = value->dtype == DTYPE_FLOAT || value->dtype == DTYPE_INT8;
+        const bool typed = value->dtype == DTYPE_FLOAT || value->dtype == DTYPE_BFLOAT16 ||
+                           value->dtype == DTYPE_INT8;
         if (typed && !value->stored && !*owner)
             p->wishes[i] = (Wish){.state = PACK_OPEN, .is_open = true};
         if (*owner) p->wishes[*owner - 1] = (Wish){.state = PACK_NEVER};

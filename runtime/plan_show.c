@@ -111,7 +111,8 @@ static void show_packs(Show *s, uint32_t value) {
     static const char *const words[WEIGHT_WORD_COUNT] = {[WEIGHT_FLOATS] = "floats",
                                                          [WEIGHT_QUADS] = "quads of bytes",
                                                          [WEIGHT_PAIRS] = "pairs of bytes",
-                                                         [WEIGHT_TILES] = "tiles"};
+                                                         [WEIGHT_TILES] = "tiles",
+                                                         [WEIGHT_BFLOATS] = "pairs of bfloat16"};
     size_t low = 0, high = s->plan->pack_count; /* behind the last of the value */
     while (low < high) {
         size_t middle = low + (high - low) / 2;

@@ -89,7 +89,11 @@ static void test_choice_packs(void **unused) {
     arena_init(&arena, &trap);
     Image image = make_image(build, &(Job){.isa = PLAN_ISA_PORTABLE});
     load(&loaded, &image, &arena);
-    const Job job = {.taken = &loaded, .choice = {.step = 0, .row = 2, .choice = 1, .shapes = 5}};
+    const Job job = {.taken = &loaded,
+                     .choice = {.step = 0, /* the own row of float */
+                                .row = 3,
+                                .choice = 1,
+                                .shapes = 5}};
     Image again = make_image(build, (void *)(uintptr_t)&job);
     load(&chosen, &again, &arena);
     assert_int_equal(chosen.plan.choice_count, 1);

@@ -43,6 +43,18 @@ static void forget(const LoadedPlan *loaded, uint32_t value) {
                          (size_t)loaded->plan.values[value].size);
 }
 
+/* Elements that end where the wider ones will. */
+static void widen_up(Dtype dtype, char *to, const KernelTensor *from, const char *plain) {
+    enum { PIECE = 1024, WIDEST = 2 };
+    char piece[PIECE * WIDEST];
+    const uint64_t stored = kernel_element_size(from->dtype), size = kernel_element_size(dtype);
+    for (uint64_t i = 0, count; i < from->count; i += count) {
+        count = from->count - i < PIECE ? from->count - i : PIECE;
+        memcpy(piece, plain + i * stored, count * stored);
+        element_convert(dtype, to + i * size, from->dtype, piece, count);
+    }
+}
+
 /* Of a file's pages those that were read go, a few at a time: widened or not, it is in memory
  * once. */
 bool step_write_plain(const LoadedPlan *loaded, uint32_t value, Dtype dtype, void *to) {
@@ -50,9 +62,12 @@ bool step_write_plain(const LoadedPlan *loaded, uint32_t value, Dtype dtype, voi
     const KernelTensor *from = &loaded->constants[value];
     const uint64_t stored = kernel_element_size(from->dtype), size = kernel_element_size(dtype);
     if (loaded->layouts[value]) {
-        if (dtype != from->dtype) return false;
-        weight_layout_unpack(loaded->layouts[value], packed_data(loaded, value), to);
+        if (size < stored) return false;
+        /* at the end, from where what is widened is moved up */
+        char *plain = (char *)to + from->count * (size - stored);
+        weight_layout_unpack(loaded->layouts[value], packed_data(loaded, value), plain);
         forget(loaded, value);
+        if (dtype != from->dtype) widen_up(dtype, to, from, plain);
         return true;
     }
     for (uint64_t i = 0; i < from->count; i += PIECE) {

@@ -3,7 +3,6 @@
 #include "layout_node.h"
 
 #include "constants.h"
-#include "isa.h"
 #include "placement_cost.h"
 
 enum {
@@ -104,14 +103,12 @@ static bool sizes_can(const Node *node, int64_t rank) {
     return (sizes && fuse_dim(sizes, 0) == rank) || (scales && fuse_dim(scales, 0) == rank);
 }
 
-/* Products of bfloat16 that the processor computes have kernels for channels that come second. */
 static bool window_can(const Node *node, int64_t rank) {
     const Value *x = fuse_input(node, 0), *w = fuse_input(node, 1);
     const bool bytes = fuse_takes_bytes(x);
     if (rank > WINDOW_RANK_MOST || (!bytes && !fuse_takes(x)) ||
         (w && !is_single(w) && fuse_rank(w) != rank))
         return false;
-    if (type_dtype(x->type) == DTYPE_BFLOAT16 && isa_has_bfloat16()) return false;
     return node->output_count == 1 || !node->outputs[1];
 }
 

@@ -19,7 +19,9 @@ enum {
     PIECE_BYTES = 384 << 10, /* of a panel */
     BLOCK_ROWS = 384,        /* most rows of a block: their addresses are in a table */
     ALIGN = 64,
-    WORD = 4, /* bytes */
+    WORD = 4,        /* bytes */
+    PIECE_UNIT = 16, /* words of pieces, but of the last one */
+    WIDTH_MOST = 64, /* columns of a panel, where lanes are 16 */
 };
 
 /* How many of these multiply-adds take the time of one elsewhere (kernel_parts.h). */
@@ -41,6 +43,16 @@ IgemmKind igemm_bytes_kind(IsaLevel level) {
     return IGEMM_PAIRS;
 }
 
+bool igemm_has_bfloats(IsaLevel level) {
+    if (level != ISA_AVX512) return false;
+    if (!isa_supported(level)) return true;
+#if defined(__x86_64__) || defined(__i386__)
+    return simd_level(level) == ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
 static uint64_t div_up(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
 }
@@ -49,6 +61,12 @@ static uint64_t least(uint64_t a, uint64_t b) {
 }
 static uint64_t aligned(uint64_t bytes) {
     return div_up(bytes, ALIGN) * ALIGN;
+}
+
+/* Bytes of one of y's. */
+static size_t element_of(const Igemm *g) {
+    if (g->kind == IGEMM_BFLOATS) return g->wide ? sizeof(float) : sizeof(uint16_t);
+    return g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */
@@ -80,6 +98,15 @@ uint64_t igemm_words(IgemmKind kind, uint64_t depth) {
     return kind == IGEMM_FLOAT ? depth : div_up(depth, kind == IGEMM_QUADS ? 4 : 2);
 }
 
+/* The fastest for so many rows: AMX takes 16 at once, or as long for fewer. Packed weights are the
+ * same. */
+static const IgemmIsa *isa_for(const Igemm *g, IsaLevel level) {
+    enum { AMX_ROWS = 8 };
+    const bool many = g->rows >= AMX_ROWS && simd_level(level) == ISA_AVX512;
+    const IgemmIsa *amx = many ? igemm_isa_amx(g->kind) : NULL;
+    return amx ? amx : isa_of(g->kind, level);
+}
+
 /* What the level has, whether or not this processor does. */
 static const IgemmIsa *geometry_of(IgemmKind kind, IsaLevel level) {
     if (isa_supported(level)) return isa_of(kind, level);
@@ -88,8 +115,10 @@ static const IgemmIsa *geometry_of(IgemmKind kind, IsaLevel level) {
 }
 
 WeightLayout igemm_layout(const IgemmWeights *w, IsaLevel level) {
-    static const WeightWord words[IGEMM_KIND_COUNT] = {
-        [IGEMM_FLOAT] = WEIGHT_FLOATS, [IGEMM_QUADS] = WEIGHT_QUADS, [IGEMM_PAIRS] = WEIGHT_PAIRS};
+    static const WeightWord words[IGEMM_KIND_COUNT] = {[IGEMM_FLOAT] = WEIGHT_FLOATS,
+                                                       [IGEMM_QUADS] = WEIGHT_QUADS,
+                                                       [IGEMM_PAIRS] = WEIGHT_PAIRS,
+                                                       [IGEMM_BFLOATS] = WEIGHT_BFLOATS};
     const IgemmIsa *isa = geometry_of(w->kind, level);
     return (WeightLayout){.word = words[w->kind],
                           .lanes = isa->lanes,
@@ -202,13 +231,10 @@ typedef struct Piece {
     uint64_t tap, taps, skip, depth;
 } Piece;
 
-static uint64_t piece_depth(const Igemm *g, uint64_t width) {
-    return least(g->depth, PIECE_BYTES / (width * WORD));
-}
-
 /* The next piece of a panel; false after the last one. */
 static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
-    const uint64_t depth = piece_depth(g, width);
+    const uint64_t most = PIECE_BYTES / (width * WORD) / PIECE_UNIT * PIECE_UNIT,
+                   depth = least(g->depth, most);
     piece->skip += piece->depth;
     if (piece->skip >= g->depth || !piece->depth) {
         piece->skip = 0;
@@ -217,8 +243,7 @@ static bool next_piece(const Igemm *g, uint64_t width, Piece *piece) {
     if (piece->tap >= g->taps) return false;
     piece->depth = least(depth, g->depth - piece->skip);
     piece->taps = 1;
-    if (depth == g->depth)
-        piece->taps = least(g->taps - piece->tap, PIECE_BYTES / (width * WORD) / depth);
+    if (depth == g->depth) piece->taps = least(g->taps - piece->tap, most / depth);
     return true;
 }
 
@@ -246,9 +271,29 @@ static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width)
                        .y_row = g->y_row,
                        .scale = scale_at(g->scale, column),
                        .bias = e && e->bias ? e->bias + column : NULL,
-                       .z_row = e ? e->residual_row : 0,
+                       .z_row = g->z ? g->y_row
+                                : e  ? e->residual_row
+                                     : 0,
+                       .narrow = g->kind == IGEMM_BFLOATS && !g->wide,
                        .low = job->bounds.low,
                        .high = job->bounds.high};
+}
+
+/* The end of a tile of bfloats with an activation that is not the micro-kernel's: what that is of has
+ * not been rounded yet. */
+static void run_narrow(const Job *job, const IgemmTile *narrow, uint64_t width,
+                       IgemmTileFunction *run, uint64_t rows) {
+    float block[IGEMM_ROWS_MOST * WIDTH_MOST];
+    IgemmTile tile = *narrow;
+    tile.narrow = false;
+    tile.y = block;
+    tile.y_row = width;
+    run(&tile);
+    const EpilogueBlock done = {.y = block, .y_row = width, .rows = rows, .columns = tile.columns};
+    run_rest(&job->bounds, &done);
+    const IgemmNarrow to = {narrow->y, narrow->y_row, (uint32_t)rows, tile.columns,
+                            (uint32_t)width};
+    igemm_round_rows(&to, block);
 }
 
 /* All tiles of a block against one panel. */
@@ -269,17 +314,25 @@ static void run_panel(const Block *block, uint64_t panel, uint64_t tiles) {
         tile.skip = piece.skip;
         tile.weights = weights + done * width * WORD;
         tile.ahead = weights + (done + depth) * width * WORD;
-        tile.ahead_step = width * WORD / tiles;
+        /* of tiles that take no time, what is read again is there */
+        tile.ahead_step = job->isa->whole && g->rows > job->block ? 0 : width * WORD / tiles;
         tile.goes_on = done > 0;
         tile.ends = done + depth == g->taps * g->depth;
         for (uint64_t i = 0, r = 0, rows; i < tiles; i++, r += rows) {
             const uint64_t row = block->row + r;
-            rows = base + (i < rest);
+            rows = job->isa->whole ? least(block->rows - r, job->isa->most[vecs - 1])
+                                   : base + (i < rest);
             tile.rows = block->table + piece.tap * block->rows + r;
             tile.sums = block->sums + r * width;
             tile.y = (char *)g->y + (row * g->y_row + column) * job->element;
             tile.z_bytes = z_bytes_at(g->scale, row, column);
             tile.z = e && e->residual ? e->residual + row * e->residual_row + column : NULL;
+            tile.z_bfloats = g->z ? g->z + row * g->y_row + column : NULL;
+            if (tile.narrow && tile.ends && job->bounds.rest.activation != ACTIVATION_NONE) {
+                run_narrow(job, &tile, width, functions[rows - 1], rows);
+                tile.ahead += depth * tile.ahead_step;
+                continue;
+            }
             functions[rows - 1](&tile);
             tile.ahead += depth * tile.ahead_step;
             const EpilogueBlock block_done = {
@@ -303,6 +356,7 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
     const Job *job = data;
     const Igemm *g = job->g;
     (void)lane;
+    if (job->isa->begin) job->isa->begin(g->depth);
     for (uint64_t share = first; share < end; share++) {
         const unsigned s = (unsigned)share;
         const uint64_t most = job->isa->most[least(job->panels.vectors, job->panels.vecs) - 1];
@@ -321,6 +375,7 @@ static void run_shares(const void *data, uint64_t first, uint64_t end, unsigned 
                 run_block(&block, begin, stop);
         }
     }
+    if (job->isa->end) job->isa->end();
 }
 
 /* Rows of a block, of so many words each. */
@@ -348,7 +403,7 @@ bool igemm_has_way(const KernelCall *call, const IgemmWeights *w, uint64_t rows,
 }
 
 bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
-    const IgemmIsa *isa = isa_of(g->kind, level);
+    const IgemmIsa *isa = isa_for(g, level);
     if (!g->rows || !g->columns) return true;
     Job job = {.g = g, .isa = isa, .panels = panels_of(isa, g->way, g->columns)};
     const double depth = (double)g->taps * (double)g->depth;
@@ -357,7 +412,7 @@ bool igemm_run(KernelCall *call, const Igemm *g, IsaLevel level) {
         g->rows < SPEED ? (double)g->rows : SPEED; /* a row reads weights, and little else */
     share_out(&job, kernel_work_threads(call, work / speed, UINT64_MAX));
     job.bounds = epilogue_bounds(g->epilogue);
-    job.element = g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
+    job.element = element_of(g);
     if (job.element == 1) bound_bytes(&job.bounds, g->scale);
     job.block = least(block_rows(g->way, g->depth), g->rows);
     const uint64_t width = (uint64_t)job.panels.vecs * isa->lanes;
@@ -424,15 +479,22 @@ uint64_t igemm_channels_table(const Igemm *g) {
 static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t count) {
     const Igemm *g = job->g;
     const Epilogue *e = g->epilogue;
+    const void *z = NULL;
+    if (g->z)
+        z = g->z + row * g->y_row;
+    else if (e && e->residual)
+        z = e->residual + row * e->residual_row;
     return (IgemmPixels){.taps = g->taps,
                          .channels = g->columns,
                          .count = (uint32_t)count,
                          .weights = g->weights,
-                         .y = (float *)g->y + row * g->y_row,
+                         .y = (char *)g->y + row * g->y_row * element_of(g),
                          .y_row = g->y_row,
                          .bias = e ? e->bias : NULL,
-                         .z = e && e->residual ? e->residual + row * e->residual_row : NULL,
-                         .z_row = e ? e->residual_row : 0,
+                         .z = z,
+                         .z_row = g->z ? g->y_row
+                                  : e  ? e->residual_row
+                                       : 0,
                          .low = job->bounds.low,
                          .high = job->bounds.high};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of rows, wherever they lie, by weights that were packed once, of float or of bytes:
+/* Products of rows, wherever they lie, by weights that were packed once, of float, bfloat16 or bytes:
  *
  *     Y[r, n] = act(sum over t, k of X(r, t)[k] * W[t, k, n] + bias[n] + Z[r, n])
  *
@@ -23,7 +23,7 @@
 #include "weight_layout.h"
 
 enum {
-    IGEMM_ROWS_MOST = 12,
+    IGEMM_ROWS_MOST = 16,
     IGEMM_VECS_MOST = 4,
     IGEMM_PIXELS = 4, /* that are computed together by channel, and whose addresses are found so */
     IGEMM_PIXELS_FOUND = 64,
@@ -36,6 +36,8 @@ typedef enum IgemmKind {
     IGEMM_FLOAT, /* a float */
     IGEMM_QUADS, /* four bytes of neighbouring k: uint8 in rows, int8 in weights; sums are int32 */
     IGEMM_PAIRS, /* two int16 */
+    IGEMM_BFLOATS, /* two bfloat16, of an even depth: what fills a word up may be NaN in rows. Sums are
+                      float, of pairs, with subnormals taken for 0 */
     IGEMM_KIND_COUNT
 } IgemmKind;
 
@@ -52,6 +54,10 @@ typedef enum IgemmWay {
 /* How the bytes of products are computed: by quads with VNNI, which other processors of a level that
  * this one lacks are taken to have, else by pairs. */
 IgemmKind igemm_bytes_kind(IsaLevel level);
+
+/* Whether there are products of IGEMM_BFLOATS, of which processors of a level that this one lacks are
+ * taken to be capable: with AVX512_BF16, or AMX. */
+bool igemm_has_bfloats(IsaLevel level);
 
 /* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT
  * that is it, of INT8 and UINT8 it is rounded to nearest, ties to even, and zero is added. */
@@ -81,20 +87,22 @@ typedef struct IgemmTile {
     const void *const
         *rows; /* [taps][row_step]: addresses of [depth] elements, a tile's rows first */
     uint64_t row_step, taps, depth;
-    uint64_t skip;       /* elements of each row before those that the call is for */
-    const void *weights; /* [taps][depth][vectors * lanes] */
-    const char *ahead;   /* what is wanted next, fetched while sums are made: */
-    uint64_t ahead_step; /* so many bytes for every k, 0 where there is nothing */
-    uint32_t columns;    /* of the result, at most the panel's */
-    bool goes_on;        /* sums begin with what `sums` holds, else with 0 */
-    bool ends;           /* the rest is for this call; otherwise sums are only stored */
-    float *sums;         /* [rows][vectors * lanes]; of bytes, int32 */
-    void *y;             /* float, or of bytes what `scale` says */
-    uint64_t y_row;      /* elements between rows */
-    IgemmScale scale;    /* of bytes, from the first column on; then bias and z are NULL */
-    const char *z_bytes; /* of scale.sum */
-    const float *bias;   /* [columns], or NULL */
-    const float *z;      /* the residual's, or NULL */
+    uint64_t skip;             /* elements of each row before those that the call is for */
+    const void *weights;       /* [taps][depth][vectors * lanes] */
+    const char *ahead;         /* what is wanted next, fetched while sums are made: */
+    uint64_t ahead_step;       /* so many bytes for every k, 0 where there is nothing */
+    uint32_t columns;          /* of the result, at most the panel's */
+    bool goes_on;              /* sums begin with what `sums` holds, else with 0 */
+    bool ends;                 /* the rest is for this call; otherwise sums are only stored */
+    float *sums;               /* [rows][vectors * lanes]; of bytes, int32 */
+    void *y;                   /* float, or of bytes what `scale` says */
+    uint64_t y_row;            /* elements between rows */
+    IgemmScale scale;          /* of bytes, from the first column on; then bias and z are NULL */
+    const char *z_bytes;       /* of scale.sum */
+    const uint16_t *z_bfloats; /* the residual's of bfloats, or NULL */
+    bool narrow;               /* of bfloats: y is bfloat16 */
+    const float *bias;         /* [columns], or NULL */
+    const float *z;            /* the residual's, or NULL */
     uint64_t z_row;
     float low, high; /* bounds of the result */
 } IgemmTile;
@@ -110,7 +118,8 @@ typedef struct IgemmPixels {
     const void *weights; /* [taps][channels] */
     void *y;
     uint64_t y_row;
-    const float *bias, *z; /* or NULL */
+    const float *bias; /* or NULL */
+    const void *z;     /* or NULL; as y is: float, or of bfloats bfloat16 */
     uint64_t z_row;
     float low, high;
 } IgemmPixels;
@@ -130,11 +139,26 @@ typedef struct IgemmIsa {
     /* The same of up to IGEMM_LINE outputs in a line. For each row of taps, rows has the addresses of
      * (IGEMM_LINE - 1) * step + taps pixels, whatever the count. Of 3 or 5 taps and steps of 1 or 2. */
     void (*line)(const IgemmPixels *pixels, IgemmSteps steps);
+    bool whole; /* tiles have all their rows, but for the last one: others would take as long */
+    /* What a thread does before tiles of so many words of depth, and after them; NULL: nothing. */
+    void (*begin)(uint64_t depth);
+    void (*end)(void);
 } IgemmIsa;
 
 const IgemmIsa *igemm_isa_portable(IgemmKind kind);
 const IgemmIsa *igemm_isa_avx2(IgemmKind kind);
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind);
+/* By tiles of AMX, of quads and bfloats; NULL where this processor, or the system, has them not. */
+const IgemmIsa *igemm_isa_amx(IgemmKind kind);
+
+/* Rows of floats `width` apart to bfloat16 that lie y_row elements apart, rounded to nearest, ties to
+ * even. In AVX-512. */
+typedef struct IgemmNarrow {
+    uint16_t *y;
+    uint64_t y_row;
+    uint32_t rows, columns, width;
+} IgemmNarrow;
+void igemm_round_rows(const IgemmNarrow *rows, const float *from);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -192,11 +216,13 @@ typedef struct Igemm {
     void *y;
     uint64_t y_row;
     const Epilogue *epilogue; /* NULL: nothing. Its bias is of columns, its residual of y's shape.
-                                 Of bytes: bounds alone */
+                                 Of bytes: bounds alone; of bfloats `z` for a residual */
     const IgemmScale *scale;  /* of bytes */
     bool is_signed;           /* rows are int8, where that is for who reads them to know */
     const IgemmLines *lines;  /* by channel: how outputs lie in lines; NULL: anyhow */
     IgemmWay way;             /* that the weights are packed for; of igemm_run alone */
+    const uint16_t *z;        /* of bfloats: what is added, of y's shape and rows; or NULL */
+    bool wide;                /* of bfloats: y is float, and so is the epilogue's residual */
 } Igemm;
 
 /* Runs it with the call's threads and the kernels of a level that this processor has. False with
@@ -217,8 +243,9 @@ typedef struct IgemmBlock {
 
 void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 
-/* By channel, of float: depth is 1, columns are channels, and weights [taps][columns]; column n is of
- * what lies n elements behind a row's address. */
+/* By channel, of float or of bfloats: depth is 1, columns are channels, and weights float [taps][columns];
+ * column n is of what lies n elements behind a row's address. Of bfloats y is bfloat16, and the
+ * activation bounds, if any. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
 /* The same of all its rows in the calling thread; `table` has room for so many addresses. */

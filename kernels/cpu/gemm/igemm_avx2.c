@@ -27,6 +27,14 @@
 #define TILE_LINE_VECS              1
 #include "igemm_tile.inc"
 
+#define CHANNELS_NAME(x)                igemm_##x
+#define CHANNELS_ITEM                   float
+#define CHANNELS_LOAD(p)                TILE_LOAD(p)
+#define CHANNELS_STORE(p, v)            TILE_STORE(p, v)
+#define CHANNELS_LOAD_SOME(p, mask)     TILE_LOAD_SOME(p, mask)
+#define CHANNELS_STORE_SOME(p, mask, v) TILE_STORE_SOME(p, mask, v)
+#include "igemm_channels.inc"
+
 /* Cases of r rows and v vectors. */
 /* clang-format off */
 #define CASES(X)                                                                                   \
@@ -39,8 +47,11 @@
         name##_6_1, name##_7_1, name##_8_1, name##_9_1, name##_10_1};                              \
     static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2,            \
                                                     name##_4_2, name##_5_2, name##_6_2};
-#define ISA(name, pixels, line)                                                                    \
-    { 8, 2, {10, 6, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels, line }
+#define ISA(name, by_pixel, by_line)                                                               \
+    {                                                                                              \
+        .lanes = 8, .vecs = 2, .most = {10, 6, 0, 0},                                              \
+        .tiles = {name##_one, name##_two, NULL, NULL}, .pixels = by_pixel, .line = by_line         \
+    }
 
 CASES(IGEMM_CASE)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. Quads need VNNI. */
+/* Micro-kernels of igemm.h in AVX-512: up to 24 of 32 registers are sums. Quads need VNNI, bfloats
+ * AVX512_BF16. */
 #include <string.h>
 
 #include "byte_result_avx512.h"
@@ -26,6 +27,14 @@
 #define TILE_LINE_VECS              2
 #include "igemm_tile.inc"
 
+#define CHANNELS_NAME(x)                igemm_##x
+#define CHANNELS_ITEM                   float
+#define CHANNELS_LOAD(p)                TILE_LOAD(p)
+#define CHANNELS_STORE(p, v)            TILE_STORE(p, v)
+#define CHANNELS_LOAD_SOME(p, mask)     TILE_LOAD_SOME(p, mask)
+#define CHANNELS_STORE_SOME(p, mask, v) TILE_STORE_SOME(p, mask, v)
+#include "igemm_channels.inc"
+
 /* Cases of r rows and v vectors. */
 /* clang-format off */
 #define CASES(X)                                                                                   \
@@ -48,8 +57,12 @@
                                                       name##_7_3, name##_8_3};                     \
     static IgemmTileFunction *const name##_four[] = {name##_1_4, name##_2_4, name##_3_4,           \
                                                      name##_4_4, name##_5_4, name##_6_4};
-#define ISA(name, pixels, line)                                                                    \
-    { 16, 4, {12, 12, 8, 6}, {name##_one, name##_two, name##_three, name##_four}, pixels, line }
+#define ISA(name, by_pixel, by_line)                                                               \
+    {                                                                                              \
+        .lanes = 16, .vecs = 4, .most = {12, 12, 8, 6},                                            \
+        .tiles = {name##_one, name##_two, name##_three, name##_four}, .pixels = by_pixel,          \
+        .line = by_line                                                                            \
+    }
 
 CASES(IGEMM_CASE)
 
@@ -203,15 +216,107 @@ CASES(BYTES_CASE)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 
+/* ---- bfloats --------------------------------------------------------------------------------- */
+
+/* The upper halves, rounded; a NaN stays one. */
+AVX512_TARGET static inline __attribute__((always_inline)) __m256i bfloats_round(__m512 v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i near = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(near, nan, quiet), 16));
+}
+
+AVX512_TARGET void igemm_round_rows(const IgemmNarrow *n, const float *from) {
+    uint16_t *y = n->y;
+    for (uint32_t r = 0; r < n->rows; r++, y += n->y_row, from += n->width)
+        for (uint32_t c = 0; c < n->columns; c += 16) {
+            const __mmask16 mask = avx512_some(n->columns - c < 16 ? n->columns - c : 16);
+            _mm256_mask_storeu_epi16(y + c, mask, bfloats_round(_mm512_loadu_ps(from + c)));
+        }
+}
+
+AVX512_TARGET static inline __attribute__((always_inline)) __m512 bfloats_wide(const uint16_t *from,
+                                                                               __mmask16 mask) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+#undef CHANNELS_NAME
+#undef CHANNELS_ITEM
+#undef CHANNELS_LOAD
+#undef CHANNELS_STORE
+#undef CHANNELS_LOAD_SOME
+#undef CHANNELS_STORE_SOME
+#define CHANNELS_NAME(x)                bfloats_##x
+#define CHANNELS_ITEM                   uint16_t
+#define CHANNELS_LOAD(p)                bfloats_wide(p, 0xffff)
+#define CHANNELS_STORE(p, v)            _mm256_mask_storeu_epi16(p, 0xffff, bfloats_round(v))
+#define CHANNELS_LOAD_SOME(p, mask)     bfloats_wide(p, mask)
+#define CHANNELS_STORE_SOME(p, mask, v) _mm256_mask_storeu_epi16(p, mask, bfloats_round(v))
+#include "igemm_channels.inc"
+
+/* As igemm_finish, of a residual of either type, and to either. */
+AVX512_TARGET static inline __attribute__((always_inline)) void
+finish_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v,
+               __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
+    const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
+    const uint32_t at = v * 16;
+    if (tile->columns <= at) return;
+    const __mmask16 mask = avx512_some(tile->columns - at < 16 ? tile->columns - at : 16);
+    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
+    const __m512 bias =
+        tile->bias ? _mm512_maskz_loadu_ps(mask, tile->bias + at) : _mm512_setzero_ps();
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        const uint64_t z = r * tile->z_row + at, y = r * tile->y_row + at;
+        __m512 sum = tile->bias ? _mm512_add_ps(acc[r][v], bias) : acc[r][v];
+        if (tile->z) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, tile->z + z));
+        if (tile->z_bfloats) sum = _mm512_add_ps(sum, bfloats_wide(tile->z_bfloats + z, mask));
+        sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
+        if (tile->narrow)
+            _mm256_mask_storeu_epi16((uint16_t *)tile->y + y, mask, bfloats_round(sum));
+        else
+            _mm512_mask_storeu_ps((float *)tile->y + y, mask, sum);
+    }
+}
+
+#undef BYTES_TARGET
+#undef BYTES_NAME
+#undef BYTES_STEP
+#undef BYTES_CASE
+#undef BYTES_VEC
+#undef BYTES_ZERO
+#undef BYTES_LOAD
+#undef BYTES_STORE
+#undef BYTES_FILL
+#undef BYTES_FINISH
+#define BYTES_TARGET          __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512bf16")))
+#define BYTES_NAME(x)         bfloats_##x
+#define BYTES_VEC             __m512
+#define BYTES_ZERO            _mm512_setzero_ps()
+#define BYTES_LOAD(p)         _mm512_loadu_ps((const float *)(const void *)(p))
+#define BYTES_STORE(p, v)     _mm512_storeu_ps((float *)(void *)(p), v)
+#define BYTES_FILL(p)         _mm512_castsi512_ps(_mm512_set1_epi32(p))
+#define BYTES_STEP(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
+#define BYTES_FINISH(tile, acc, rows, vecs)                                                        \
+    TILE_UNROLL                                                                                    \
+    for (uint32_t of = 0; of < (vecs); of++) finish_bfloats(tile, rows, of, acc)
+#include "igemm_bytes.inc"
+CASES(BYTES_CASE)
+
 TABLE(igemm)
 TABLE(quads)
 TABLE(pairs)
+TABLE(bfloats)
 
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     static const IgemmIsa isas[IGEMM_KIND_COUNT] = {
         [IGEMM_FLOAT] = ISA(igemm, igemm_pixels, igemm_line),
         [IGEMM_QUADS] = ISA(quads, NULL, NULL),
         [IGEMM_PAIRS] = ISA(pairs, NULL, NULL),
+        [IGEMM_BFLOATS] = ISA(bfloats, bfloats_pixels, bfloats_line),
     };
     return &isas[kind];
 }
@@ -221,6 +326,10 @@ const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
 const IgemmIsa *igemm_isa_avx512(IgemmKind kind) {
     (void)kind;
     return NULL;
+}
+
+void igemm_round_rows(const IgemmNarrow *rows, const float *from) {
+    (void)rows, (void)from; /* of processors that have bfloats */
 }
 
 #endif

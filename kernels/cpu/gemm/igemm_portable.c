@@ -59,14 +59,25 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_LINE_VECS              1
 #include "igemm_tile.inc"
 
+#define CHANNELS_NAME(x)                igemm_##x
+#define CHANNELS_ITEM                   float
+#define CHANNELS_LOAD(p)                TILE_LOAD(p)
+#define CHANNELS_STORE(p, v)            TILE_STORE(p, v)
+#define CHANNELS_LOAD_SOME(p, mask)     TILE_LOAD_SOME(p, mask)
+#define CHANNELS_STORE_SOME(p, mask, v) TILE_STORE_SOME(p, mask, v)
+#include "igemm_channels.inc"
+
 /* Cases of r rows and v vectors. */
 #define CASES(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)
 #define TABLE(name)                                                                                \
     static IgemmTileFunction *const name##_one[] = {name##_1_1, name##_2_1, name##_3_1,            \
                                                     name##_4_1};                                   \
     static IgemmTileFunction *const name##_two[] = {name##_1_2, name##_2_2, name##_3_2, name##_4_2};
-#define ISA(name, pixels, line)                                                                    \
-    { 4, 2, {4, 4, 0, 0}, {name##_one, name##_two, NULL, NULL}, pixels, line }
+#define ISA(name, by_pixel, by_line)                                                               \
+    {                                                                                              \
+        .lanes = 4, .vecs = 2, .most = {4, 4, 0, 0},                                               \
+        .tiles = {name##_one, name##_two, NULL, NULL}, .pixels = by_pixel, .line = by_line         \
+    }
 
 CASES(IGEMM_CASE)
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half.h"
 #include "igemm.h"
 
 static uint32_t state = 1;
@@ -299,8 +300,9 @@ static void run_bytes(const Case *c, IgemmKind kind, IsaLevel level, Dtype to) {
     unsigned char *y = arena_alloc(&arena, c->rows * c->columns * element + 1);
     y[c->rows * c->columns * element] = 17;
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {kind, c->rows,    c->taps, words,  c->columns, find, &places,    packed,
-                     y,    c->columns, &bounds, &scale, false,      NULL, weights.way};
+    const Igemm g = {kind,    c->rows, c->taps,     words,      c->columns, find,
+                     &places, packed,  y,           c->columns, &bounds,    &scale,
+                     false,   NULL,    weights.way, NULL,       false};
     assert_true(igemm_run(&call, &g, level));
     assert_int_equal(y[c->rows * c->columns * element], 17);
     for (uint64_t r = 0; r < c->rows; r++)
@@ -358,6 +360,129 @@ static void test_bytes(void **unused) {
     run_byte_levels(&(Case){.rows = 3, .taps = 1, .depth = 50001, .columns = 65}, DTYPE_INT8);
 }
 
+/* ---- bfloats --------------------------------------------------------------------------------- */
+
+static uint16_t *random_bfloats(Arena *arena, uint64_t count) {
+    uint16_t *items = ARENA_ARRAY(arena, uint16_t, count + 1);
+    bfloat_convert_from_float(items, random_floats(arena, count), count);
+    return items;
+}
+
+/* Sums are of floats, of as many terms as `size` says; then results are rounded once. */
+static void check_bfloat(uint16_t bits, double want, double size) {
+    const double got = (double)bfloat_to_float(bits);
+    if (!(fabs(got - want) <= fabs(want) / 256 + size * 1e-6))
+        fail_msg("%g, expected %g", got, want);
+}
+
+/* Rows lie anyhow, or evenly apart by `step` elements, one behind the other. */
+static void run_bfloats(const Case *c, IsaLevel level, uint64_t step) {
+    MemTrap trap;
+    Arena arena;
+    Err err = {0};
+    if (setjmp(trap.env)) fail_msg("out of memory");
+    arena_init(&arena, &trap);
+    const uint64_t pool = c->rows + 3;
+    const uint64_t room = step ? (c->rows + c->taps) * step + c->depth : pool * c->depth;
+    const uint16_t *x = random_bfloats(&arena, room);
+    const uint16_t *w = random_bfloats(&arena, c->taps * c->depth * c->columns);
+    const uint16_t *z = c->residual ? random_bfloats(&arena, c->rows * c->columns) : NULL;
+    const void **at = ARENA_ARRAY(&arena, const void *, c->rows * c->taps);
+    for (uint64_t i = 0; i < c->rows * c->taps; i++)
+        at[i] = x + (step ? (i / c->taps + i % c->taps) * step
+                          : random_below((uint32_t)pool) * c->depth);
+    const Places places = {(const float *const *)at, c->taps};
+    const IgemmWeights weights = {
+        IGEMM_BFLOATS, w,          c->taps,
+        c->depth,      c->columns, c->depth * c->columns,
+        c->columns,    1,          (IgemmWay)random_below(IGEMM_WAY_COUNT)};
+    char *packed = arena_alloc(&arena, igemm_packed_size(&weights, level) + 64);
+    packed += 64 - (uintptr_t)packed % 64;
+    igemm_pack(packed, &weights, level);
+    Epilogue epilogue = {.activation = c->activation, .p = -0.5f, .q = 0.75f};
+    if (c->bias) epilogue.bias = random_floats(&arena, c->columns);
+    uint16_t *y = ARENA_ARRAY(&arena, uint16_t, c->rows * c->columns + 1);
+    y[c->rows * c->columns] = 17;
+    float *floats = ARENA_ARRAY(&arena, float, c->rows * c->columns);
+    KernelCall call = {.scratch = &arena, .err = &err};
+    const bool wide = !z && random_below(2);
+    const Igemm g = {.kind = IGEMM_BFLOATS,
+                     .rows = c->rows,
+                     .taps = c->taps,
+                     .depth = igemm_words(IGEMM_BFLOATS, c->depth),
+                     .columns = c->columns,
+                     .find = find,
+                     .source = &places,
+                     .weights = packed,
+                     .y = wide ? (void *)floats : y,
+                     .y_row = c->columns,
+                     .epilogue = &epilogue,
+                     .way = weights.way,
+                     .z = z,
+                     .wide = wide};
+    assert_true(igemm_run(&call, &g, level));
+    assert_int_equal(y[c->rows * c->columns], 17);
+    for (uint64_t r = 0; r < c->rows; r++)
+        for (uint64_t n = 0; n < c->columns; n++) {
+            double sum = c->bias ? (double)epilogue.bias[n] : 0, size = 1;
+            for (uint64_t t = 0; t < c->taps; t++)
+                for (uint64_t k = 0; k < c->depth; k++) {
+                    const uint16_t *row = at[r * c->taps + t];
+                    const double term =
+                        (double)bfloat_to_float(row[k]) *
+                        (double)bfloat_to_float(w[(t * c->depth + k) * c->columns + n]);
+                    sum += term;
+                    size += fabs(term);
+                }
+            if (z) sum += (double)bfloat_to_float(z[r * c->columns + n]);
+            const uint64_t at_y = r * c->columns + n;
+            if (wide)
+                assert_true(fabs((double)floats[at_y] - activate(c, sum)) <= size * 1e-6);
+            else
+                check_bfloat(y[at_y], activate(c, sum), size);
+        }
+    arena_free(&arena);
+}
+
+static void test_bfloats(void **unused) {
+    static const Activation activations[] = {ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_CLIP,
+                                             ACTIVATION_SIGMOID};
+    (void)unused;
+    for (int level = ISA_PORTABLE; level < ISA_COUNT; level++) {
+        if (!isa_supported((IsaLevel)level) || !igemm_has_bfloats((IsaLevel)level)) continue;
+        for (uint32_t i = 0; i < 300; i++) {
+            const uint64_t depth = 2 * (1 + random_below(i % 2 ? 20 : 200));
+            run_bfloats(&(Case){.rows = 1 + random_below(40),
+                                .taps = 1 + random_below(9),
+                                .depth = depth,
+                                .columns = 1 + random_below(150),
+                                .bias = i & 4,
+                                .residual = i & 8,
+                                .activation = activations[i / 16 % 4]},
+                        (IsaLevel)level, i % 3 ? 0 : depth + 2 * random_below(3));
+        }
+        run_bfloats(&(Case){.rows = 33, .taps = 9, .depth = 1402, .columns = 100, .bias = true},
+                    (IsaLevel)level, 0);
+        run_bfloats(&(Case){.rows = 40, .taps = 1, .depth = 9010, .columns = 65}, (IsaLevel)level,
+                    9010);
+    }
+}
+
+/* A NaN stays one, and what is too large becomes Inf, whatever follows. */
+static void test_bfloats_special(void **unused) {
+    (void)unused;
+    if (!isa_supported(ISA_AVX512)) return;
+    const float from[] = {NAN,    INFINITY, -INFINITY,   3.4e38f,
+                          1e-40f, -0.0f,    1.00390625f, 1.01171875f};
+    uint16_t y[8], want[8];
+    float wide[16] = {0};
+    memcpy(wide, from, sizeof from);
+    const IgemmNarrow rows = {y, 8, 1, 8, 16};
+    igemm_round_rows(&rows, wide);
+    bfloat_convert_from_float(want, from, 8);
+    assert_memory_equal(y, want, sizeof y);
+}
+
 static void run_nan(IsaLevel level) {
     const float x[] = {NAN, -0.0f}, w = 1;
     const float *at[] = {&x[0], &x[1]};
@@ -374,8 +499,8 @@ static void run_nan(IsaLevel level) {
     igemm_pack(packed, &weights, level);
     float y[2] = {1, 1};
     KernelCall call = {.scratch = &arena, .err = &err};
-    const Igemm g = {IGEMM_FLOAT, 2, 1,     1,    1,     find, &places,      packed,
-                     y,           1, &relu, NULL, false, NULL, IGEMM_BY_RULE};
+    const Igemm g = {IGEMM_FLOAT, 2,     1,    1,     1,    find,          &places, packed, y,
+                     1,           &relu, NULL, false, NULL, IGEMM_BY_RULE, NULL,    false};
     assert_true(igemm_run(&call, &g, level));
     assert_true(isnan(y[0]) && y[1] == 0);
     arena_free(&arena);
@@ -389,9 +514,10 @@ static void test_nan(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_nan),   cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_tiles),   cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_lines),   cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_nan),     cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bfloats), cmocka_unit_test(test_bfloats_special),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,7 +270,7 @@ bool kernel_onednn_fused_conv(KernelCall *call) {
                            .epilogue = conv->epilogue,
                            .residual = kernel_input(call, 3),
                            .y = &call->outputs[0]};
-    result.epilogue.bias = onednn_bias(call, kernel_input(call, 2));
+    result.epilogue.bias = fused_floats(call, kernel_input(call, 2));
     result.epilogue.bias_of_rows = true;
     onednn_store(call, &result);
     return true;

@@ -289,7 +289,7 @@ bool kernel_onednn_fused_matmul(KernelCall *call) {
                            .residual = kernel_input(call, 3),
                            .y = &call->outputs[0]};
     result.sums = mm->within ? onednn_at(&mm->chain, mm->y, memory) : result.y->data;
-    result.epilogue.bias = onednn_bias(call, kernel_input(call, 2));
+    result.epilogue.bias = fused_floats(call, kernel_input(call, 2));
     onednn_store(call, &result);
     return true;
 }

@@ -91,10 +91,3 @@ void onednn_store(KernelCall *call, const OnednnResult *r) {
     kernel_run_parts(call->workers, kernel_work_cut(call, STORE_WORK * (double)r->y->count, tasks),
                      store_parts, &job);
 }
-
-const float *onednn_bias(KernelCall *call, const KernelTensor *bias) {
-    if (!bias || bias->dtype == DTYPE_FLOAT) return bias ? bias->data : NULL;
-    float *wide = ARENA_ARRAY(call->scratch, float, bias->count + 1);
-    widen(wide, bias, 0, bias->count);
-    return wide;
-}

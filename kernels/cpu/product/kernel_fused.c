@@ -74,29 +74,12 @@ static bool multiply(KernelCall *call, const GemmAttrs *attrs, const Epilogue *e
     return true;
 }
 
-/* Operand 2, one element a column of y, or one for all. */
-static bool read_bias(KernelCall *call, Epilogue *epilogue) {
-    const KernelTensor *bias = kernel_input(call, 2), *y = &call->outputs[0];
-    if (!bias) return true;
-    uint64_t columns = y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;
-    uint64_t last = bias->rank ? (uint64_t)bias->dims[bias->rank - 1] : 1;
-    if (bias->count != last || (last != 1 && last != columns) || call->inputs[1].rank < 2)
-        return kernel_fail(call, "Bias has %llu elements for %llu columns",
-                           (unsigned long long)bias->count, (unsigned long long)columns);
-    epilogue->bias = bias->data;
-    if (last == columns) return true;
-    float *each = ARENA_ARRAY(call->scratch, float, columns + 1);
-    for (uint64_t i = 0; i < columns; i++) each[i] = *(const float *)bias->data;
-    epilogue->bias = each;
-    return true;
-}
-
 bool kernel_fused_matmul(KernelCall *call) {
     const GemmAttrs *attrs = call->attrs;
     const KernelTensor *y = &call->outputs[0];
     Epilogue epilogue = {0};
     if (!fused_read_activation(call, &attrs->act, &epilogue) || !read_residual(call, &epilogue) ||
-        !read_bias(call, &epilogue))
+        !fused_read_bias(call, &epilogue))
         return false;
     epilogue.residual_row =
         call->inputs[1].rank > 1 && y->rank ? (uint64_t)y->dims[y->rank - 1] : 1;

@@ -6,7 +6,7 @@
 enum { LEAST_ROWS = 2 };
 
 static IgemmWeights weights_of(const PackedProduct *p) {
-    return (IgemmWeights){.kind = IGEMM_FLOAT,
+    return (IgemmWeights){.kind = p->kind,
                           .taps = 1,
                           .depth = p->k,
                           .columns = p->n,
@@ -33,53 +33,86 @@ static const void *find_weights(KernelCall *call, const PackedProduct *p, bool i
                                     : kernel_stored_weights(call, 1, &layout);
 }
 
-bool packed_product_make(KernelCall *call, bool transposed) {
-    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
-    if (call->faithful || !kernel_is_constant(call, 1) || b->rank != 2 || a->dtype != DTYPE_FLOAT ||
-        b->dtype != DTYPE_FLOAT || b->count == 0 || y->count == 0)
-        return !call->choice;
-    PackedProduct made = {.level = kernel_isa(call),
-                          .k = (uint64_t)b->dims[transposed],
-                          .n = (uint64_t)b->dims[!transposed],
-                          .transposed = transposed};
-    PackedProduct *p = kernel_keep(call, sizeof *p);
-    if (!p) return !call->choice;
-    if (call->choice > PACKED_PRODUCT_PACKED)
-        made.way = (IgemmWay)(call->choice - PACKED_PRODUCT_PACKED);
-    *p = made;
-    const bool is_worth = !call->small && y->count / made.n >= LEAST_ROWS;
-    if (!takes_choice(call, p, is_worth)) return false;
+static PackedProduct made_of(const KernelCall *call, IgemmKind kind, bool transposed) {
+    const KernelTensor *b = &call->inputs[1];
+    return (PackedProduct){.level = kernel_isa(call),
+                           .kind = kind,
+                           .way = call->choice > PACKED_PRODUCT_PACKED
+                                      ? (IgemmWay)(call->choice - PACKED_PRODUCT_PACKED)
+                                      : IGEMM_BY_RULE,
+                           .k = (uint64_t)b->dims[transposed],
+                           .n = (uint64_t)b->dims[!transposed],
+                           .transposed = transposed};
+}
+
+/* A matrix that is constant. */
+static bool has_matrix(const KernelCall *call, Dtype dtype) {
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
+    return !call->faithful && kernel_is_constant(call, 1) && b->rank == 2 && a->dtype == dtype &&
+           b->dtype == dtype && b->count && call->outputs[0].count;
+}
+
+static bool finish(KernelCall *call, PackedProduct *p, bool is_worth) {
     p->weights = find_weights(call, p, is_worth);
-    if (!p->weights) return call->choice <= PACKED_PRODUCT_PLAIN;
+    if (!p->weights) return false;
     call->prepared = p;
     kernel_set_unread(call, 1);
     return true;
 }
 
+bool packed_product_make(KernelCall *call, bool transposed) {
+    if (!has_matrix(call, DTYPE_FLOAT)) return !call->choice;
+    const PackedProduct made = made_of(call, IGEMM_FLOAT, transposed);
+    PackedProduct *p = kernel_keep(call, sizeof *p);
+    if (!p) return !call->choice;
+    *p = made;
+    const bool is_worth = !call->small && call->outputs[0].count / made.n >= LEAST_ROWS;
+    if (!takes_choice(call, p, is_worth)) return false;
+    return finish(call, p, is_worth) || call->choice <= PACKED_PRODUCT_PLAIN;
+}
+
+bool packed_product_make_bfloats(KernelCall *call, bool transposed) {
+    const KernelTensor *z = kernel_input(call, 3);
+    const Dtype to = call->outputs[0].dtype;
+    if (call->provider == KERNEL_PROVIDER_ONEDNN || !has_matrix(call, DTYPE_BFLOAT16) ||
+        !igemm_has_bfloats(kernel_isa(call)) || (to != DTYPE_BFLOAT16 && to != DTYPE_FLOAT) ||
+        (z && z->dtype != to))
+        return false;
+    const PackedProduct made = made_of(call, IGEMM_BFLOATS, transposed);
+    PackedProduct *p = made.k % 2 ? NULL : kernel_keep(call, sizeof *p);
+    if (!p) return false;
+    *p = made;
+    return takes_choice(call, p, true) && finish(call, p, true);
+}
+
 typedef struct Rows {
-    const float *a;
-    uint64_t k;
+    const char *a;
+    uint64_t row; /* bytes */
 } Rows;
 
 static void find(const void *source, uint64_t first, uint32_t count, const void **to) {
     const Rows *rows = source;
-    for (uint32_t i = 0; i < count; i++) to[i] = rows->a + (first + i) * rows->k;
+    for (uint32_t i = 0; i < count; i++) to[i] = rows->a + (first + i) * rows->row;
 }
 
-bool packed_product_run(KernelCall *call, const PackedProduct *p, const float *a, uint64_t rows,
+bool packed_product_run(KernelCall *call, const PackedProduct *p, const void *a, uint64_t rows,
                         const Epilogue *epilogue) {
-    const Rows source = {a, p->k};
-    const Igemm product = {.kind = IGEMM_FLOAT,
+    const Rows source = {a, p->k * packed_product_element(p)};
+    const bool narrow = call->outputs[0].dtype == DTYPE_BFLOAT16;
+    const KernelTensor *z = narrow ? kernel_input(call, 3) : NULL;
+    const Igemm product = {.kind = p->kind,
                            .way = p->way,
                            .rows = rows,
                            .taps = 1,
-                           .depth = p->k,
+                           .depth = igemm_words(p->kind, p->k),
                            .columns = p->n,
                            .find = find,
                            .source = &source,
                            .weights = p->weights,
                            .y = call->outputs[0].data,
                            .y_row = p->n,
-                           .epilogue = epilogue};
+                           .epilogue = epilogue,
+                           .z = z ? z->data : NULL,
+                           .wide = !narrow};
     return igemm_run(call, &product, p->level);
 }

@@ -9,6 +9,7 @@
 
 typedef struct PackedProduct {
     IsaLevel level;
+    IgemmKind kind; /* of float or bfloat16 */
     IgemmWay way;
     uint64_t k, n;
     bool transposed;     /* the matrix is [n, k] */
@@ -28,8 +29,18 @@ enum {
  * another order. False where the call's choice is none: the row is to decline. */
 bool packed_product_make(KernelCall *call, bool transposed);
 
-/* y[rows, n] = act(a[rows, k] * B + bias + residual). False with the error set. */
-bool packed_product_run(KernelCall *call, const PackedProduct *product, const float *a,
+/* The same of bfloat16, for rows that stand before those of float: false where the call is not of
+ * that, the processor does not multiply it, or B is not constant. */
+bool packed_product_make_bfloats(KernelCall *call, bool transposed);
+
+/* Bytes of an element of a. */
+static inline uint64_t packed_product_element(const PackedProduct *product) {
+    return product->kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* y[rows, n] = act(a[rows, k] * B + bias + residual), which is input 3 where a is bfloat16: the epilogue has
+ * none then. False with the error set. */
+bool packed_product_run(KernelCall *call, const PackedProduct *product, const void *a,
                         uint64_t rows, const Epilogue *epilogue);
 
 #endif

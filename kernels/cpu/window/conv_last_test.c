@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ConvLast, MaxPoolLast, AveragePoolLast against the operators whose channels come second, on the
  * same data turned: random windows, strides, dilations, pads, groups, sizes. */
+#include "half.h"
+#include "igemm.h"
 #include "kernel_case_test.h"
 
 #include <math.h>
@@ -19,6 +21,7 @@ typedef struct Shape {
     int64_t images, groups, channels, filters; /* of a group */
     int64_t in[2], taps[2], strides[2], dilations[2], pads[4];
     bool bias, residual, relu, same, ceil, count_pads, constant;
+    bool bfloats; /* the one with channels last is of bfloat16, and data are numbers of that */
 } Shape;
 
 static Shape random_shape(void) {
@@ -85,9 +88,12 @@ static void set_window(KernelCase *c, const Shape *s) {
         set_ints(c, "pads", s->pads, 2 * s->spatial);
 }
 
-static float *random_data(Arena *arena, int64_t count) {
+/* Of few bits, which bfloat16 has, too. */
+static float *random_data(Arena *arena, int64_t count, bool bfloats) {
     float *items = ARENA_ARRAY(arena, float, (uint64_t)count + 1);
-    for (int64_t i = 0; i < count; i++) items[i] = (float)random_below(1 << 16) / 32768 - 1;
+    for (int64_t i = 0; i < count; i++)
+        items[i] = bfloats ? (float)random_below(1 << 8) / 128 - 1
+                           : (float)random_below(1 << 16) / 32768 - 1;
     return items;
 }
 
@@ -98,16 +104,30 @@ typedef struct Run {
     bool constant[RANK];
 } Run;
 
+/* An operand of the type. */
+static void give(KernelCase *c, bool bfloats, uint32_t rank, const int64_t *dims,
+                 const float *data) {
+    case_in(c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, rank, dims, bfloats ? NULL : data);
+    const KernelTensor *made = &c->inputs[c->call.input_count - 1];
+    if (bfloats) bfloat_convert_from_float(made->data, data, made->count);
+}
+
+static float item(const KernelTensor *tensor, uint64_t i) {
+    if (tensor->dtype == DTYPE_FLOAT) return ((const float *)tensor->data)[i];
+    return bfloat_to_float(((const uint16_t *)tensor->data)[i]);
+}
+
 static void compare(const Shape *s, const KernelTensor *second, const KernelTensor *last,
                     int64_t channels, float slack) {
+    const float relative = s->bfloats ? 1.0f / 256 : slack / 100;
     const int64_t pixels = (int64_t)second->count / s->images / channels;
     float *turned = malloc(second->count * sizeof *turned + 1);
     assert_int_equal(second->count, last->count);
     turn(second->data, turned, s->images, channels, pixels);
     for (uint64_t i = 0; i < last->count; i++) {
-        const float got = ((const float *)last->data)[i];
+        const float got = item(last, i);
         if (!(fabsf(turned[i] - got) <= slack) &&
-            !(fabsf(turned[i] - got) <= slack / 100 * fabsf(got)) && !(turned[i] == got) &&
+            !(fabsf(turned[i] - got) <= relative * fabsf(got)) && !(turned[i] == got) &&
             !(isnan(turned[i]) && isnan(got)))
             fail_msg("element %llu: %g, expected %g", (unsigned long long)i, (double)got,
                      (double)turned[i]);
@@ -141,23 +161,27 @@ static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
     run->w[0] = filters;
     run->w[1] = s->channels;
     for (uint32_t i = 0; i < s->spatial; i++) run->w[2 + i] = s->taps[i];
-    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->x, data[0]);
-    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->w, data[1]);
+    const bool bfloats = last && s->bfloats;
+    float *const turned[] = {malloc((size_t)(s->images * channels * pixels + 1) * sizeof(float)),
+                             malloc((size_t)(s->images * filters * results + 1) * sizeof(float))};
+    if (last) turn(data[0], turned[0], s->images, channels, pixels);
+    if (last) turn(data[3], turned[1], s->images, filters, results);
+    give(&run->c, bfloats, s->spatial + 2, run->x, last ? turned[0] : data[0]);
+    give(&run->c, bfloats, s->spatial + 2, run->w, data[1]);
     if (s->bias)
-        case_in(&run->c, DTYPE_FLOAT, 1, run->w, data[2]);
+        give(&run->c, bfloats && random_below(2), 1, run->w, data[2]);
     else
         case_omit(&run->c);
-    if (s->residual) case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y, data[3]);
-    case_out(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y);
-    if (last) {
-        turn(data[0], run->c.inputs[0].data, s->images, channels, pixels);
-        if (s->residual) turn(data[3], run->c.inputs[3].data, s->images, filters, results);
-    }
+    if (s->residual) give(&run->c, bfloats, s->spatial + 2, run->y, last ? turned[1] : data[3]);
+    case_out(&run->c, bfloats ? DTYPE_BFLOAT16 : DTYPE_FLOAT, s->spatial + 2, run->y);
+    free(turned[0]);
+    free(turned[1]);
     run->constant[1] = s->constant;
     run->c.call.constant = run->constant;
     set_window(&run->c, s);
     case_int(&run->c, "group", s->groups);
     if (s->relu) case_text(&run->c, "activation", "Relu");
+    if (last && !bfloats) run->c.call.row++; /* behind that of bfloat16 */
     if (last) choose(run);
     if (!case_run(&run->c)) fail_msg("%s", run->c.err.what);
     chosen[run->c.call.choice]++;
@@ -174,9 +198,11 @@ static void compare_convs(const Shape *s, float slack, float strange) {
     const int64_t pixels = s->in[0] * (s->spatial > 1 ? s->in[1] : 1);
     const int64_t inputs = s->images * s->groups * s->channels * pixels;
     const int64_t most = s->images * s->groups * s->filters * 32 * 32 * 4;
-    float *const data[] = {random_data(&arena, inputs),
-                           random_data(&arena, s->groups * s->filters * s->channels * taps),
-                           random_data(&arena, s->groups * s->filters), random_data(&arena, most)};
+    float *const data[] = {
+        random_data(&arena, inputs, s->bfloats),
+        random_data(&arena, s->groups * s->filters * s->channels * taps, s->bfloats),
+        random_data(&arena, s->groups * s->filters, s->bfloats),
+        random_data(&arena, most, s->bfloats)};
     if (strange != 0) data[0][random_below(inputs)] = strange;
     run_conv(&second, s, false, data);
     run_conv(&last, s, true, data);
@@ -237,11 +263,36 @@ static void test_tiles(void **unused) {
     }
 }
 
+/* Words of two channels, in rows of taps and tap by tap, in groups and by channel. */
+static void test_bfloats(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 900 && igemm_has_bfloats(isa_best()); i++) {
+        Shape s = random_shape();
+        s.bfloats = true;
+        s.channels = 2 * (1 + random_below(i % 3 ? 12 : 60));
+        if (i % 4 == 0) {
+            s.groups = 2 + random_below(70);
+            s.channels = s.filters = 1;
+            s.constant = true;
+        } else if (i % 4 == 1) { /* rows of taps, of an odd number, too */
+            s.groups = 1;
+            s.channels = 1 + random_below(9);
+            s.taps[s.spatial - 1] = 2 + random_below(3);
+            s.in[s.spatial - 1] += 4;
+            s.dilations[s.spatial - 1] = 1;
+        } else if (s.groups > 1) {
+            s.groups = 1 + random_below(3);
+        }
+        compare_convs(&s, 1e-4f, 0);
+    }
+}
+
 /* All ways were gone, behind the tests above. */
 static void test_choices(void **unused) {
     size_t count;
     const KernelRow *row = kernel_find("demi.fused", "ConvLast", 1, &count);
     (void)unused;
+    row++; /* behind that of bfloat16 */
     assert_true(row->prepare->choices < CHOICES_MOST);
     for (uint32_t i = 0; i <= row->prepare->choices; i++) {
         if (chosen[i] < 5) fail_msg("choice %u was taken %u times", i, chosen[i]);
@@ -310,7 +361,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_pools),        cmocka_unit_test(test_depthwise),
-        cmocka_unit_test(test_choices),      cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_bfloats),      cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_rank),
     };
     MemTrap trap;
     Arena arena;

@@ -3,11 +3,16 @@
  * weights (igemm.h) of the pixels that its taps see, wherever they lie; depthwise ones go channel by
  * channel. Where a pixel has few channels, the taps of a row are one run of memory: the input is
  * copied with its padding, and each row of taps is one tap of that many channels. Where it takes less
- * time, 3x3 taps of constant weights are computed by tiles (winograd.h). */
+ * time, 3x3 taps of constant weights are computed by tiles (winograd.h).
+ *
+ * Of bfloat16 it is the same with words of two channels, where the processor multiplies them, and weights
+ * of depthwise ones are widened once; an odd number of channels is the float row's, but in rows of
+ * taps. */
 #include <string.h>
 
 #include "conv_last.h"
 #include "fused_operands.h"
+#include "half.h"
 #include "igemm.h"
 #include "kernel_parts.h"
 #include "kernel_functions.h"
@@ -19,8 +24,10 @@ enum { FEW_CHANNELS = 16 };
 typedef struct ConvLast {
     Window window;
     WindowAxis axes[CONV_LAST_RANK];
-    bool by_channel; /* depthwise, a filter a channel */
-    bool by_row;     /* rows of taps are one tap */
+    bool by_channel;  /* depthwise, a filter a channel */
+    bool by_row;      /* rows of taps are one tap */
+    IgemmKind kind;   /* of float or bfloat16 */
+    uint64_t element; /* bytes of one of x's and y's */
     IsaLevel level;
     IgemmWay way;
     WinogradBlocks blocks;
@@ -28,15 +35,17 @@ typedef struct ConvLast {
     WeightLayout layout;
     const void *tiles;   /* weights for winograd.h, or NULL */
     const void *weights; /* packed; NULL: where a run needs them */
-    const float *zero;   /* for padding */
+    const void *zero;    /* for padding */
     Epilogue epilogue;
+    const uint16_t *z; /* the residual of bfloat16 */
 } ConvLast;
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
 static IgemmWeights weights_of(const ConvLast *conv) {
     const uint64_t taps = conv->window.taps;
-    return (IgemmWeights){.taps = taps,
+    return (IgemmWeights){.kind = conv->kind,
+                          .taps = taps,
                           .depth = conv->channels,
                           .columns = conv->filters,
                           .tap = 1,
@@ -66,8 +75,12 @@ enum {
     CHOICE_COUNT = CHOICE_TAPS + IGEMM_WAY_COUNT - 1
 };
 
+static bool can_tiles(const ConvLast *conv) {
+    return conv->kind == IGEMM_FLOAT && winograd_can(&conv->window, conv->channels, conv->filters);
+}
+
 static bool ruled_by_tiles(const KernelCall *call, const ConvLast *conv) {
-    return kernel_is_constant(call, 1) && call->inputs[1].count &&
+    return can_tiles(conv) && kernel_is_constant(call, 1) && call->inputs[1].count &&
            winograd_takes(&conv->window, conv->images, conv->channels, conv->filters);
 }
 
@@ -78,15 +91,30 @@ static bool takes_choice(const KernelCall *call, const ConvLast *conv) {
     if (!call->choice) return true;
     if (conv->by_channel || !kernel_is_constant(call, 1) || !call->inputs[1].count) return false;
     if (call->choice < CHOICE_TAPS)
-        return (call->choice > CHOICE_TILES || !by_rule) &&
-               winograd_can(&conv->window, conv->channels, conv->filters);
+        return (call->choice > CHOICE_TILES || !by_rule) && can_tiles(conv);
     if (call->choice == CHOICE_TAPS) return by_rule;
     return igemm_has_way(call, &weights, conv->images * conv->window.out, conv->level);
+}
+
+/* KernelPack: bfloat16 weights of depthwise filters as igemm_channels_layout has floats. */
+static bool pack_channels(KernelCall *call, const KernelPackJob *job) {
+    const uint64_t channels = (uint64_t)job->from->dims[0], taps = job->from->count / channels;
+    const uint16_t *from = job->from->data;
+    float *to = job->to;
+    (void)call;
+    for (uint64_t t = 0; t < taps; t++)
+        for (uint64_t c = 0; c < channels; c++) *to++ = bfloat_to_float(from[c * taps + t]);
+    return true;
 }
 
 /* The constant weights, packed for what is fastest. Where that is tiles, plans that are made with
  * packed weights have both; others pack those that are rarely used when they are. */
 static void share_weights(KernelCall *call, ConvLast *conv) {
+    if (conv->by_channel && conv->kind == IGEMM_BFLOATS) {
+        conv->weights = kernel_share(call, 1, pack_channels, 0, weight_layout_size(&conv->layout));
+        if (conv->weights) kernel_set_unread(call, 1);
+        return;
+    }
     if (call->choice ? call->choice < CHOICE_TAPS : ruled_by_tiles(call, conv)) {
         const WinogradWeights weights = tile_weights(conv);
         const WeightLayout layout = winograd_layout(&weights);
@@ -133,40 +161,83 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
     return true;
 }
 
-static KernelReady make_conv_last(KernelCall *call) {
+/* Words are of two channels: what is copied for rows of taps is filled up. */
+static bool suits_bfloats(const KernelCall *call, const ConvLast *conv) {
+    const EpilogueBounds bounds = epilogue_bounds(&conv->epilogue);
+    if (!call->inputs[1].count || !call->inputs[0].count) return false;
+    if (conv->by_channel)
+        return kernel_is_constant(call, 1) && bounds.rest.activation == ACTIVATION_NONE;
+    return conv->by_row || conv->channels % 2 == 0;
+}
+
+static KernelReady make(KernelCall *call, IgemmKind kind) {
     ConvLast *conv = kernel_keep(call, sizeof *conv);
     if (!conv) return KERNEL_DECLINED;
     call->prepared = conv;
+    conv->kind = kind;
+    conv->element = kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t);
     if (!conv_make(call, conv)) return KERNEL_FAILED;
-    if (!takes_choice(call, conv)) return KERNEL_DECLINED;
+    if (!takes_choice(call, conv) || (kind == IGEMM_BFLOATS && !suits_bfloats(call, conv)))
+        return KERNEL_DECLINED;
     const WindowAxis *x = &conv->axes[conv->window.rank - 1];
     const uint64_t pixel = conv->channels * conv->window.groups;
     const uint64_t zeros = conv->by_row ? pixel * (uint64_t)x->taps : pixel;
     conv->zero = kernel_keep(call, (zeros + 1) * sizeof(float));
     if (!conv->zero) return KERNEL_DECLINED;
     if (kernel_is_constant(call, 1) && call->inputs[1].count) share_weights(call, conv);
-    return KERNEL_READY;
+    /* depthwise weights of bfloat16 are nowhere else */
+    const bool lacks = conv->by_channel && kind == IGEMM_BFLOATS && !conv->weights;
+    return lacks ? KERNEL_DECLINED : KERNEL_READY;
+}
+
+static KernelReady make_conv_last(KernelCall *call) {
+    return make(call, IGEMM_FLOAT);
 }
 
 const KernelPrepare kernel_prepare_conv_last = {make_conv_last, NULL, CHOICE_COUNT};
+
+static KernelReady make_bfloat_conv_last(KernelCall *call) {
+    const KernelTensor *z = kernel_input(call, 3);
+    const bool bfloats =
+        call->inputs[0].dtype == DTYPE_BFLOAT16 && call->inputs[1].dtype == DTYPE_BFLOAT16 &&
+        call->outputs[0].dtype == DTYPE_BFLOAT16 && (!z || z->dtype == DTYPE_BFLOAT16);
+    if (!bfloats || call->faithful || call->provider == KERNEL_PROVIDER_ONEDNN ||
+        !igemm_has_bfloats(kernel_isa(call)))
+        return KERNEL_DECLINED;
+    return make(call, IGEMM_BFLOATS);
+}
+
+const KernelPrepare kernel_prepare_bfloat_conv_last = {make_bfloat_conv_last, NULL, CHOICE_COUNT};
 
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* Images with the padding of their rows. */
 typedef struct PadJob {
-    const float *from;
-    float *to;
-    uint64_t row, begin, padded; /* elements: of a row, before it, of it and its padding */
+    const char *from;
+    char *to;
+    uint64_t row, begin, padded; /* bytes: of a row, before it, of it and its padding */
+    uint64_t pixel, whole;       /* bytes: of a pixel, and of one filled up to whole words */
 } PadJob;
+
+static void copy_pixels(const PadJob *job, char *to, const char *from) {
+    const uint64_t pixel = job->pixel, whole = job->whole;
+    memset(to, 0, job->row / pixel * whole);
+    for (uint64_t at = 0; at < job->row; at += pixel, to += whole) memcpy(to, from + at, pixel);
+}
 
 static void pad_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const PadJob *job = data;
     (void)lane;
     for (uint64_t i = first; i < end; i++) {
-        float *to = job->to + i * job->padded;
-        memset(to, 0, job->begin * sizeof *to);
-        memcpy(to + job->begin, job->from + i * job->row, job->row * sizeof *to);
-        memset(to + job->begin + job->row, 0, (job->padded - job->begin - job->row) * sizeof *to);
+        char *to = job->to + i * job->padded;
+        const char *from = job->from + i * job->row;
+        const uint64_t behind = job->begin + job->row / job->pixel * job->whole;
+        memset(to, 0, job->begin);
+        if (job->pixel == job->whole)
+            memcpy(to + job->begin, from, job->row);
+        else
+            copy_pixels(job, to + job->begin, from);
+        memset(to + behind, 0, job->padded - behind);
     }
 }
 
@@ -176,20 +247,27 @@ typedef struct RowWindow {
     WindowAxis axes[CONV_LAST_RANK];
 } RowWindow;
 
-static const float *row_window(KernelCall *call, const ConvLast *conv, RowWindow *rows) {
+/* Bytes of a pixel in rows of taps. */
+static uint64_t row_pixel(const ConvLast *conv) {
+    return igemm_words(conv->kind, conv->channels) * 4;
+}
+
+static const char *row_window(KernelCall *call, const ConvLast *conv, RowWindow *rows) {
     const uint32_t last = conv->window.rank - 1;
     const WindowAxis *x = &conv->axes[last];
     const int64_t needed = (x->out - 1) * x->stride + x->taps;
     const int64_t padded = needed > x->begin + x->in ? needed : x->begin + x->in;
     const uint64_t count = conv->images * (conv->window.in / (uint64_t)x->in);
-    const PadJob job = {
-        .from = call->inputs[0].data,
-        .to = kernel_workspace(call, count * (uint64_t)padded * conv->channels * sizeof(float)),
-        .row = (uint64_t)x->in * conv->channels,
-        .begin = (uint64_t)x->begin * conv->channels,
-        .padded = (uint64_t)padded * conv->channels};
+    const uint64_t pixel = conv->channels * conv->element, whole = row_pixel(conv);
+    const PadJob job = {.from = call->inputs[0].data,
+                        .to = kernel_workspace(call, count * (uint64_t)padded * whole),
+                        .row = (uint64_t)x->in * pixel,
+                        .begin = (uint64_t)x->begin * whole,
+                        .padded = (uint64_t)padded * whole,
+                        .pixel = pixel,
+                        .whole = whole};
     if (!job.to) return NULL;
-    const double work = (double)count * (double)job.padded / 4;
+    const double work = (double)count * (double)job.padded / 16;
     kernel_run_parts(call->workers, kernel_work_cut(call, work, count), pad_rows, &job);
     rows->window = conv->window;
     memcpy(rows->axes, conv->axes, sizeof rows->axes);
@@ -212,30 +290,35 @@ static bool run_groups(KernelCall *call, const ConvLast *conv, const void *weigh
     RowWindow rows;
     const uint64_t groups = conv->by_channel ? 1 : conv->window.groups;
     const uint64_t pixel = conv->channels * conv->window.groups;
-    ConvPixels pixels = {&conv->window, call->inputs[0].data, conv->zero, pixel * sizeof(float)};
+    ConvPixels pixels = {&conv->window, call->inputs[0].data, conv->zero, pixel * conv->element};
     if (conv->by_row) {
-        pixels.x = (const char *)row_window(call, conv, &rows);
+        pixels.x = row_window(call, conv, &rows);
         pixels.window = &rows.window;
+        pixels.pixel = row_pixel(conv);
         if (!pixels.x) return false;
     }
     Epilogue epilogue = conv->epilogue;
-    Igemm product = {.way = conv->way,
+    Igemm product = {.kind = conv->kind,
+                     .way = conv->way,
                      .rows = conv->images * conv->window.out,
                      .taps = pixels.window->taps,
-                     .depth = conv->channels * (conv->window.taps / pixels.window->taps),
+                     .depth = igemm_words(conv->kind, conv->channels) *
+                              (conv->window.taps / pixels.window->taps),
                      .columns = conv->by_channel ? conv->window.groups : conv->filters,
                      .find = conv_pixels_find,
                      .source = &pixels,
                      .weights = weights,
                      .y = call->outputs[0].data,
                      .y_row = conv->filters * conv->window.groups,
-                     .epilogue = &epilogue};
+                     .epilogue = &epilogue,
+                     .z = conv->z};
     if (conv->by_channel) return run_by_channel(call, conv, &product);
     for (uint64_t g = 0; g < groups; g++) {
         if (!igemm_run(call, &product, conv->level)) return false;
-        pixels.x += conv->channels * sizeof(float);
+        pixels.x += conv->channels * conv->element;
         product.weights = (const char *)product.weights + weight_layout_group(&conv->layout);
-        product.y = (float *)product.y + conv->filters;
+        product.y = (char *)product.y + conv->filters * conv->element;
+        if (product.z) product.z += conv->filters;
         if (epilogue.bias) epilogue.bias += conv->filters;
         if (epilogue.residual) epilogue.residual += conv->filters;
     }
@@ -279,8 +362,11 @@ bool kernel_conv_last(KernelCall *call) {
     const KernelTensor *w = &call->inputs[1], *bias = kernel_input(call, 2);
     const KernelTensor *z = kernel_input(call, 3);
     conv.window.axes = conv.axes;
-    conv.epilogue.bias = bias ? bias->data : NULL;
-    conv.epilogue.residual = z ? z->data : NULL;
+    conv.epilogue.bias = fused_floats(call, bias);
+    if (conv.kind == IGEMM_BFLOATS)
+        conv.z = z ? z->data : NULL;
+    else
+        conv.epilogue.residual = z ? z->data : NULL;
     conv.epilogue.residual_row = (uint64_t)w->dims[0];
     if (call->outputs[0].count == 0) return true;
     if (w->count == 0 || call->inputs[0].count == 0) {
