@@ -166,6 +166,8 @@ if(TARGET demi)
             --libdemi $<TARGET_FILE:demi_shared>)
         demi_python_test(dynamic dynamic_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
+        demi_python_test(quantize quantize_suite.py ${with_demi}
+            --libdemi $<TARGET_FILE:demi_shared> --seeds 1:60)
         demi_python_test(weights weights_test.py ${with_demi}
             --libdemi $<TARGET_FILE:demi_shared>)
     endif()
