@@ -60,6 +60,7 @@ static uint32_t run(const Sizes *s, uint32_t choice, Workers *workers) {
     static KernelCase c;
     const int64_t b[] = {s->transposed ? s->columns : s->depth,
                          s->transposed ? s->depth : s->columns};
+    const int64_t y[] = {s->rows, s->columns};
     case_begin_in(&c, s->is_fused ? "demi.fused" : "", "MatMul", s->is_fused ? 1 : 13);
     while (!s->bfloats && c.call.row->prepare != &kernel_prepare_matmul &&
            c.call.row->prepare != &kernel_prepare_fused_matmul)
@@ -73,10 +74,10 @@ static uint32_t run(const Sizes *s, uint32_t choice, Workers *workers) {
     random_items(&c.inputs[1]);
     if (s->is_fused && s->bfloats) {
         case_omit(&c);
-        case_in(&c, to, 2, CASE_DIMS(s->rows, s->columns), NULL);
+        case_in(&c, to, 2, y, NULL);
         random_items(&c.inputs[3]);
     }
-    case_out(&c, to, 2, CASE_DIMS(s->rows, s->columns));
+    case_out(&c, to, 2, y);
     c.call.constant = constant;
     c.call.workers = workers;
     case_choose(&c, choice);
