@@ -71,8 +71,8 @@ def by_onnxruntime(path: pathlib.Path, feeds: dict) -> list:
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return session.run(None, feeds)
+        made = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return made.run(None, feeds)
     except Exception as error:  # ONNX Runtime's own kinds
         text = str(error)
         known = ("NOT_IMPLEMENTED", "Could not find an implementation", "is not a registered function/op",
@@ -123,7 +123,7 @@ class Model:
 class Suite:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
-        self.library = runtime.LibDemi(str(args.libdemi))
+        self.demi = runtime.LibDemi(str(args.libdemi))
         self.counts = collections.Counter()
         self.scores = collections.defaultdict(list)
 
@@ -135,7 +135,7 @@ class Suite:
         return out
 
     def mine(self, path: pathlib.Path, feeds: dict) -> list:
-        return runtime.PlanRunner(self.library, self.library.compile(path.read_bytes())).run(feeds)
+        return runtime.PlanRunner(self.demi, self.demi.compile(path.read_bytes())).run(feeds)
 
     def near(self, model: Model, have: list, other: list) -> None:
         for i in model.counts:

@@ -58,13 +58,6 @@ static inline Four four_min(Four a, Four b) {
 #define TILE_STORE_SOME(p, mask, v) four_store(p, mask, v)
 #define TILE_LINE_VECS              1
 #include "igemm_tile.inc"
-
-#define CHANNELS_NAME(x)                igemm_##x
-#define CHANNELS_ITEM                   float
-#define CHANNELS_LOAD(p)                TILE_LOAD(p)
-#define CHANNELS_STORE(p, v)            TILE_STORE(p, v)
-#define CHANNELS_LOAD_SOME(p, mask)     TILE_LOAD_SOME(p, mask)
-#define CHANNELS_STORE_SOME(p, mask, v) TILE_STORE_SOME(p, mask, v)
 #include "igemm_channels.inc"
 
 /* Cases of r rows and v vectors. */
