@@ -46,6 +46,13 @@ bool isa_has_bfloat16(void) {
     return has_leaf_7(22, 5);
 }
 
+/* Leaf 7, EDX bits 22, 24 and 25: AMX-BF16, AMX-TILE and AMX-INT8. */
+bool isa_has_amx(void) {
+    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted;
+}
+
 bool isa_supported(IsaLevel level) {
     switch (level) {
     case ISA_PORTABLE: return true;
@@ -75,6 +82,10 @@ bool isa_has_float16(void) {
 
 bool isa_has_bfloat16(void) {
     return true;
+}
+
+bool isa_has_amx(void) {
+    return false;
 }
 
 bool isa_supported(IsaLevel level) {

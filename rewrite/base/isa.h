@@ -31,6 +31,10 @@ bool isa_has_fma(void);
 bool isa_has_float16(void);
 bool isa_has_bfloat16(void);
 
+/* True where the processor has tiles of AMX, of bytes and of bfloat16. Whether a process gets them is
+ * for the system to say. */
+bool isa_has_amx(void);
+
 /* The highest supported level. */
 IsaLevel isa_best(void);
 

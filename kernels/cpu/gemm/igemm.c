@@ -69,6 +69,12 @@ static size_t element_of(const Igemm *g) {
     return g->scale && g->scale->to != DTYPE_FLOAT ? 1 : sizeof(float);
 }
 
+/* Elements from row to row of what is added. */
+static uint64_t residual_row(const Igemm *g) {
+    if (g->z) return g->y_row;
+    return g->epilogue ? g->epilogue->residual_row : 0;
+}
+
 /* ---- panels ---------------------------------------------------------------------------------- */
 
 /* Columns as panels: their vectors are shared out evenly, so that none is much narrower than the
@@ -271,9 +277,7 @@ static IgemmTile panel_tile(const Block *block, uint64_t column, uint64_t width)
                        .y_row = g->y_row,
                        .scale = scale_at(g->scale, column),
                        .bias = e && e->bias ? e->bias + column : NULL,
-                       .z_row = g->z ? g->y_row
-                                : e  ? e->residual_row
-                                     : 0,
+                       .z_row = residual_row(g),
                        .narrow = g->kind == IGEMM_BFLOATS && !g->wide,
                        .low = job->bounds.low,
                        .high = job->bounds.high};
@@ -492,9 +496,7 @@ static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t coun
                          .y_row = g->y_row,
                          .bias = e ? e->bias : NULL,
                          .z = z,
-                         .z_row = g->z ? g->y_row
-                                  : e  ? e->residual_row
-                                       : 0,
+                         .z_row = residual_row(g),
                          .low = job->bounds.low,
                          .high = job->bounds.high};
 }

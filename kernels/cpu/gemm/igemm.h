@@ -56,7 +56,7 @@ typedef enum IgemmWay {
 IgemmKind igemm_bytes_kind(IsaLevel level);
 
 /* Whether there are products of IGEMM_BFLOATS, of which processors of a level that this one lacks are
- * taken to be capable: with AVX512_BF16, or AMX. */
+ * taken to be capable: with AVX512_BF16, by AMX where that is there, too. */
 bool igemm_has_bfloats(IsaLevel level);
 
 /* From int32 sums to a result: v = factor * (sum + offset) + shift, within the bounds; of `to` FLOAT

@@ -37,14 +37,10 @@ enum {
 
 /* ---- the processor ----------------------------------------------------------------------------- */
 
-/* CPUID leaf 7: EDX bits 22, 24 and 25 are AMX-BF16, AMX-TILE and AMX-INT8. */
 static bool is_there(void) {
     enum { REQUEST = 0x1023 /* ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
-    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;
-    unsigned a = 7, b, c = 0, d;
-    if (!isa_supported(ISA_AVX512)) return false;
-    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return (d & wanted) == wanted && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+    return isa_supported(ISA_AVX512) && isa_has_amx() &&
+           syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
 /* Asked once a process; who asks at the same time hears the same. */
@@ -58,6 +54,9 @@ static bool has_amx(void) {
     }
     return found == YES;
 }
+
+/* Compilers don't see what tile instructions read and write. */
+#define ORDERED __asm__ volatile("" ::: "memory")
 
 /* What tiles are, as LDTILECFG reads it. */
 typedef struct TileShapes {
@@ -77,7 +76,7 @@ AMX_TARGET static void begin(uint64_t depth) {
     }
     shapes.bytes[LAST_X] = (uint16_t)(last * WORD);
     shapes.rows[LAST_W] = (uint8_t)last;
-    __asm__ volatile("" ::: "memory");
+    ORDERED;
     _tile_loadconfig(&shapes);
 }
 
@@ -86,9 +85,6 @@ AMX_TARGET static void end(void) {
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------- */
-
-/* Compilers don't see what tile instructions read and write. */
-#define ORDERED __asm__ volatile("" ::: "memory")
 
 /* So many of some rows. */
 typedef struct Words {

@@ -97,7 +97,7 @@ static void find(const void *source, uint64_t first, uint32_t count, const void 
 
 bool packed_product_run(KernelCall *call, const PackedProduct *p, const void *a, uint64_t rows,
                         const Epilogue *epilogue) {
-    const Rows source = {a, p->k * packed_product_element(p)};
+    const Rows source = {a, p->k * (p->kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t))};
     const bool narrow = call->outputs[0].dtype == DTYPE_BFLOAT16;
     const KernelTensor *z = narrow ? kernel_input(call, 3) : NULL;
     const Igemm product = {.kind = p->kind,

@@ -33,11 +33,6 @@ bool packed_product_make(KernelCall *call, bool transposed);
  * that, the processor does not multiply it, or B is not constant. */
 bool packed_product_make_bfloats(KernelCall *call, bool transposed);
 
-/* Bytes of an element of a. */
-static inline uint64_t packed_product_element(const PackedProduct *product) {
-    return product->kind == IGEMM_FLOAT ? sizeof(float) : sizeof(uint16_t);
-}
-
 /* y[rows, n] = act(a[rows, k] * B + bias + residual), which is input 3 where a is bfloat16: the epilogue has
  * none then. False with the error set. */
 bool packed_product_run(KernelCall *call, const PackedProduct *product, const void *a,
