@@ -150,6 +150,7 @@ struct KernelRow {
     uint32_t flags;
     const char *name;             /* of the function, for profiles */
     const KernelPrepare *prepare; /* NULL: there is nothing to prepare */
+    uint32_t host; /* of a device's rows (device.h): bit i where the processor reads input i */
 };
 
 struct KernelCall {
@@ -171,6 +172,7 @@ struct KernelCall {
     void *prepared;                /* what the row's prepare made; this context's alone */
     const bool *constant;          /* [input_count]: see kernel_is_constant; NULL: none is */
     const struct KernelHost *host; /* the host's own; kernel_output uses it */
+    struct DeviceQueue *queue;     /* of a device's row: where its work goes (device.h) */
 };
 
 /* The rows of the operator, at the version in force at `opset`: *count of them from the result on;

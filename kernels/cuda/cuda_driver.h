@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The CUDA driver, libcuda.so.1, loaded when a device is first asked for: a table of functions by
+ * cuda_driver.def. Types and numbers are those of the driver API's binary interface, so that no
+ * header of CUDA is needed to build demi, and one binary runs with and without it. */
+#ifndef DEMI_CUDA_DRIVER_H
+#define DEMI_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+typedef int CuResult; /* 0: success */
+typedef int CuDevice;
+typedef uint64_t CuAddress; /* in the device's memory */
+typedef struct CuContextOpaque *CuContext;
+typedef struct CuModuleOpaque *CuModule;
+typedef struct CuFunctionOpaque *CuFunction;
+typedef struct CuStreamOpaque *CuStream;
+typedef struct CuGraphOpaque *CuGraph;
+typedef struct CuGraphExecOpaque *CuGraphExec;
+
+enum {
+    CU_OUT_OF_MEMORY = 2,
+    CU_NO_DEVICE = 100,
+    CU_NO_BINARY_FOR_GPU = 209,
+    CU_UNSUPPORTED_PTX_VERSION = 222,
+    CU_ATTRIBUTE_MULTIPROCESSORS = 16,
+    CU_ATTRIBUTE_MAJOR = 75,
+    CU_ATTRIBUTE_MINOR = 76,
+    CU_ATTRIBUTE_SHARED_OPTIN = 97, /* bytes that a block may have */
+    CU_FUNCTION_SHARED = 8,         /* cuFuncSetAttribute: most dynamic shared bytes */
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_CAPTURE_THREAD_LOCAL = 1,
+};
+
+typedef struct CudaDriver {
+#define DRIVER(name, symbol, arguments) CuResult(*name) arguments;
+#include "cuda_driver.def"
+#undef DRIVER
+} CudaDriver;
+
+/* The table, loaded if it is not yet; NULL with ERR_ENV that says what is missing. It stays open as
+ * long as the program runs. */
+const CudaDriver *cuda_driver(Err *err);
+
+/* For tests, before the first use: another file than libcuda.so.1. */
+void cuda_driver_file(const char *path);
+
+/* True for 0. Otherwise false, with ERR_ENV "WHAT: NAME (what it means)". */
+bool cuda_ok(const CudaDriver *driver, CuResult result, Err *err, const char *what);
+
+#endif
