@@ -64,8 +64,9 @@ struct DeviceKind {
     void (*release)(Device *device, void *memory);
     DeviceQueue *(*queue_new)(Device *device, Err *err);
     void (*queue_free)(DeviceQueue *queue); /* waits */
-    /* Copies. What `from` of an upload holds is taken before the function returns; `to` of a
-     * download may be read after the next wait. False with ERR_ENV set. */
+    /* Copies. What `from` of an upload holds is taken before the function returns, of pinned memory
+     * when the copy runs; `to` of a download may be read after the next wait. False with ERR_ENV
+     * set. */
     bool (*upload)(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err);
     bool (*download)(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err);
     bool (*copy)(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err);
@@ -82,6 +83,8 @@ struct DeviceKind {
     bool (*replay)(DeviceQueue *queue, DeviceWork *work, Err *err);
     void (*work_free)(Device *device, DeviceWork *work);
 };
+
+extern const DeviceKind cuda_kind;
 
 /* The kind and number that "cuda" or "cuda:1" name; NULL with ERR_USAGE for other texts. */
 const DeviceKind *device_kind(const char *text, unsigned *number, Err *err);

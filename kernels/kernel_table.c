@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel_functions.h"
+#include "kernel_rows_find.h"
 
 static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
@@ -18,31 +19,8 @@ static const KernelRow rows[] = {
 
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-static int compare(const char *domain, const char *op, const KernelRow *row) {
-    int order = strcmp(domain, row->domain);
-    return order ? order : strcmp(op, row->op);
-}
-
 const KernelRow *kernel_find(const char *domain, const char *op, int64_t opset, size_t *count) {
-    size_t low = 0, high = ROW_COUNT;
-    while (low < high) { /* the first row of the operator */
-        size_t middle = low + (high - low) / 2;
-        if (compare(domain, op, &rows[middle]) > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    size_t best = ROW_COUNT;
-    for (size_t i = low; i < ROW_COUNT && compare(domain, op, &rows[i]) == 0; i++) {
-        if (rows[i].since > opset) break;
-        if (best == ROW_COUNT || rows[i].since != rows[best].since) best = i;
-    }
-    if (best == ROW_COUNT) return NULL;
-    *count = 1;
-    while (best + *count < ROW_COUNT && compare(domain, op, &rows[best + *count]) == 0 &&
-           rows[best + *count].since == rows[best].since)
-        ++*count;
-    return &rows[best];
+    return kernel_rows_find(rows, ROW_COUNT, domain, op, opset, count);
 }
 
 size_t kernel_row_count(void) {

@@ -200,7 +200,7 @@ RtValue carry_keep(Exec *exec, const RtValue *value, Err *err) {
         for (uint32_t i = 0; kept.list && i < from->count; i++) {
             kept.list->items[i] = carry_keep(exec, &from->items[i], err);
             if (kept.list->items[i].state != RT_UNSET) continue;
-            rt_value_clear(&exec->pool, &kept);
+            rt_value_clear(&kept);
             break;
         }
     }
@@ -219,9 +219,9 @@ static RtTensor *cut_view(Pool *pool, RtTensor *tensor, uint32_t axis, int64_t l
     return cut;
 }
 
-static void drop(Pool *pool, RtTensor *tensor) {
+static void drop(RtTensor *tensor) {
     RtValue value = {.state = RT_TENSOR, .tensor = tensor};
-    rt_value_clear(pool, &value);
+    rt_value_clear(&value);
 }
 
 RtTensor *carry_cut(Pool *pool, RtTensor *tensor, uint32_t axis, int64_t length, Err *err) {
@@ -232,7 +232,7 @@ RtTensor *carry_cut(Pool *pool, RtTensor *tensor, uint32_t axis, int64_t length,
     if (!plain) return NULL;
     RtTensor *view = cut_view(pool, plain, axis, length, err);
     RtTensor *cut = view ? copy_of(pool, &view->tensor, err) : NULL;
-    if (view) drop(pool, view);
-    drop(pool, plain);
+    if (view) drop(view);
+    drop(plain);
     return cut;
 }

@@ -7,10 +7,12 @@
 #include "demi_runtime.h"
 #include "error_fill.h"
 #include "exec.h"
+#include "plan_devices.h"
 
 struct DemiPlan {
     Arena arena;
     LoadedPlan loaded;
+    PlanDevices *devices;
     DemiPlanIo *inputs, *outputs;
     size_t input_count, output_count;
     const void *bytes;

@@ -59,7 +59,7 @@ static bool find_pair(DemiContext *context, const char *output, const char *inpu
 
 static void add_pair(DemiContext *context, ContextCarry pair) {
     ContextCarries *carries = &context->carries;
-    const LoadedPlan *loaded = &context->plan->loaded;
+    const LoadedPlan *loaded = context->exec.loaded;
     const PlanGraph *main = &loaded->plan.graphs[0];
     const uint32_t from = loaded->plan.operands[main->inputs.first + pair.input];
     const uint32_t to = loaded->plan.operands[main->outputs.first + pair.output];
@@ -68,7 +68,7 @@ static void add_pair(DemiContext *context, ContextCarry pair) {
         carries->lasting = ARENA_ARRAY(&context->arena, bool, loaded->plan.value_count + 1);
         context->exec.carry = (ExecCarry){carries->grows, carries->lasting};
     }
-    const uint32_t step = carry_step(loaded, from, to);
+    const uint32_t step = loaded->device ? PLAN_NONE : carry_step(loaded, from, to);
     pair.grows = step != PLAN_NONE;
     VEC_PUSH(&context->arena, &carries->items, pair);
     if (pair.grows) carries->grows[step] = true;
@@ -114,7 +114,7 @@ DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t ax
     }
     Pool *pool = &context->exec.pool;
     RtTensor *cut = carry_cut(pool, value->tensor, axis, length, &err);
-    if (cut) rt_value_set(pool, value, (RtValue){.state = RT_TENSOR, .tensor = cut});
+    if (cut) rt_value_set(value, (RtValue){.state = RT_TENSOR, .tensor = cut});
     return context_end(&err, error);
 }
 
@@ -122,7 +122,7 @@ DemiStatus demi_context_cut(DemiContext *context, const char *input, uint32_t ax
 
 /* What only steps that grow may see is made plain for others. */
 static RtValue next_value(DemiContext *context, const ContextCarry *carry) {
-    const Plan *plan = &context->plan->loaded.plan;
+    const Plan *plan = &context->exec.loaded->plan;
     Exec *exec = &context->exec;
     const uint32_t number = plan->operands[plan->graphs[0].outputs.first + carry->output];
     const RtValue *value = &exec->values[number];
@@ -133,15 +133,14 @@ static RtValue next_value(DemiContext *context, const ContextCarry *carry) {
 }
 
 bool context_carry_on(DemiContext *context) {
-    Pool *pool = &context->exec.pool;
     ContextCarry *items = context->carries.items.items;
     size_t count = context->carries.items.count, made = 0;
     while (made < count && (items[made].next = next_value(context, &items[made])).state != RT_UNSET)
         made++;
     for (size_t i = 0; i < made; i++) {
         if (made == count)
-            rt_value_set(pool, &context->inputs[items[i].input], rt_value_ref(items[i].next));
-        rt_value_clear(pool, &items[i].next);
+            rt_value_set(&context->inputs[items[i].input], rt_value_ref(items[i].next));
+        rt_value_clear(&items[i].next);
     }
     return made == count;
 }

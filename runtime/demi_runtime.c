@@ -13,6 +13,7 @@
 #include "checked.h"
 #include "context.h"
 #include "onednn.h"
+#include "exec_device.h"
 #include "exec_memory.h"
 #include "input_use.h"
 #include "processors.h"
@@ -77,7 +78,8 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
         err_hint(err, "compile it again");
     }
     ok = ok && plan_load(&plan->loaded, &plan->arena, err);
-    if (ok && !(plan->loaded.share = plan_share_new())) ok = err_out_of_memory(err);
+    if (ok && (!(plan->loaded.share = plan_share_new(NULL)) || !(plan->devices = plan_devices_new())))
+        ok = err_out_of_memory(err);
     if (ok) {
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
         plan->inputs = ios_of(plan, main->inputs, &plan->input_count);
@@ -146,6 +148,7 @@ DemiStatus demi_plan_verify(const DemiPlan *plan, DemiError *error) {
 
 void demi_plan_free(DemiPlan *plan) {
     if (!plan) return;
+    plan_devices_free(plan->devices);
     plan_share_free(plan->loaded.share);
     arena_free(&plan->arena);
     plan_file_close(&plan->file);
@@ -193,7 +196,10 @@ static uint64_t default_budget(void) {
 static void context_fill(DemiContext *context, const DemiContextOptions *options) {
     Exec *exec = &context->exec;
     uint64_t budget = options->memory_budget ? options->memory_budget : default_budget();
-    if (!exec_init(exec, &context->plan->loaded, budget, &context->arena, &context->err)) return;
+    const LoadedPlan *loaded = &context->plan->loaded;
+    if (options->device && strcmp(options->device, "cpu") != 0)
+        loaded = plan_devices_get(context->plan->devices, loaded, options->device, &context->err);
+    if (!loaded || !exec_init(exec, loaded, budget, &context->arena, &context->err)) return;
     exec->options.workers =
         workers_new(&context->arena, options->threads ? options->threads : processors_usable());
     exec->options.provider = (KernelProvider)options->kernels;
@@ -336,10 +342,10 @@ static bool replace_input(DemiContext *context, size_t i, const DemiData *value,
         return err_set(err, ERR_USAGE, "the model has no such input");
     if (!context_fits(&context->plan->inputs[i], value, err) ||
         !take_value(context, value, borrow, &taken, err)) {
-        rt_value_clear(&context->exec.pool, &taken);
+        rt_value_clear(&taken);
         return false;
     }
-    rt_value_set(&context->exec.pool, &context->inputs[i], taken);
+    rt_value_set(&context->inputs[i], taken);
     return true;
 }
 
@@ -367,7 +373,7 @@ DemiStatus demi_context_borrow_input(DemiContext *context, const char *name, con
 
 static bool bind_inputs(DemiContext *context) {
     const DemiPlan *plan = context->plan;
-    const Plan *view = &plan->loaded.plan;
+    const Plan *view = &context->exec.loaded->plan;
     PlanSpan defaults = view->graphs[0].defaults;
     for (uint32_t i = 0; i < plan->input_count; i++) {
         uint32_t other = defaults.count ? view->operands[defaults.first + i] : PLAN_NONE;
@@ -381,7 +387,7 @@ static bool bind_inputs(DemiContext *context) {
         uint32_t value = view->operands[view->graphs[0].inputs.first + i];
         RtValue bound = rt_value_ref(context->inputs[i]);
         if (bound.state == RT_UNSET) bound.state = RT_NONE;
-        rt_value_set(&context->exec.pool, &context->exec.values[value], bound);
+        rt_value_set(&context->exec.values[value], bound);
         /* outputs point into it until the next run, though it be set anew before */
         if (context_has_text(&bound)) context->used[i] = rt_value_ref(bound);
     }
@@ -389,7 +395,7 @@ static bool bind_inputs(DemiContext *context) {
 }
 
 static void collect_outputs(DemiContext *context) {
-    const Plan *view = &context->plan->loaded.plan;
+    const Plan *view = &context->exec.loaded->plan;
     for (uint32_t i = 0; i < context->plan->output_count; i++) {
         uint32_t value = view->operands[view->graphs[0].outputs.first + i];
         context->outputs[i] = context_give(&context->result, &context->exec.values[value]);
@@ -402,9 +408,9 @@ static void clear_values(DemiContext *context) {
     Exec *exec = &context->exec;
     const LoadedPlan *loaded = exec->loaded;
     for (uint32_t i = 0; i < loaded->plan.value_count; i++)
-        if (!loaded->constants[i].present) rt_value_clear(&exec->pool, &exec->values[i]);
+        if (!loaded->constants[i].present) rt_value_clear(&exec->values[i]);
     for (size_t i = 0; i < context->plan->input_count; i++)
-        rt_value_clear(&exec->pool, &context->used[i]);
+        rt_value_clear(&context->used[i]);
     exec_text_free(exec);
     arena_free(&context->result);
 }
@@ -420,7 +426,8 @@ static void run(DemiContext *context) {
         exec_memory_begin(exec);
     else if (!exec->again->begin(exec->again->data)) /* values live longer than places are for */
         return;
-    if (exec_graph(exec, 0) && context_carry_on(context)) collect_outputs(context);
+    bool ok = exec->device.queue ? exec_device_run(exec) : exec_graph(exec, 0);
+    if (ok && context_carry_on(context)) collect_outputs(context);
 }
 
 DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
@@ -436,6 +443,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
         err_out_of_memory(&context->err);
         step_form_drop(exec);
         exec_drop_results(exec);
+        if (exec->device.queue) exec_device_abandon(exec);
     } else {
         arena_init(&exec->scratch, &trap);
         arena_init(&context->result, &trap);
@@ -450,7 +458,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
 /* One that grows is made plain when it is asked for: the context's values are its own to change. */
 const DemiData *demi_context_output(const DemiContext *context, size_t i) {
     if (i >= context->output_count) return NULL;
-    const Plan *view = &context->plan->loaded.plan;
+    const Plan *view = &context->exec.loaded->plan;
     RtValue *value = &context->exec.values[view->operands[view->graphs[0].outputs.first + i]];
     if (value->state != RT_TENSOR) return &context->outputs[i];
     if (value->tensor->tensor.room) {
@@ -458,7 +466,7 @@ const DemiData *demi_context_output(const DemiContext *context, size_t i) {
         Pool *pool = (Pool *)(uintptr_t)&context->exec.pool;
         RtTensor *plain = carry_plain(pool, value->tensor, &ignored);
         if (!plain) return NULL;
-        rt_value_set(pool, value, (RtValue){.state = RT_TENSOR, .tensor = plain});
+        rt_value_set(value, (RtValue){.state = RT_TENSOR, .tensor = plain});
     }
     context->outputs[i] = context_give(NULL, value); /* a tensor needs no arena */
     return &context->outputs[i];
@@ -487,13 +495,15 @@ static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t c
         if (none) continue;
         const RtValue *value = &context->exec.values[numbers[i]];
         w.values[i] = context_give(arena, value);
+        if (exec_is_remote(&context->exec, numbers[i]))
+            w.values[i].data = exec_device_fetch(&context->exec, value->tensor, arena);
         if (value->state == RT_TENSOR && value->tensor->tensor.room) {
             const KernelTensor *tensor = &value->tensor->tensor;
             void *plain = arena_alloc(arena, tensor->count * kernel_element_size(tensor->dtype));
             carry_copy(plain, tensor);
             w.values[i].data = plain;
         }
-        if (!context->plan->loaded.layouts[numbers[i]]) continue;
+        if (!context->exec.loaded->layouts[numbers[i]]) continue;
         w.values[i].data = step_plain(&context->plan->loaded, numbers[i]);
         if (!w.values[i].data) arena_exhausted(arena);
     }
@@ -532,15 +542,15 @@ bool step_replace(DemiContext *context, uint32_t output, const DemiData *value, 
     if (!step || output >= step->plan->outputs.count || step->outputs[output] == PLAN_NONE)
         return true;
     if (!take_value(context, value, false, &taken, err)) {
-        rt_value_clear(&context->exec.pool, &taken);
+        rt_value_clear(&taken);
         return false;
     }
-    rt_value_set(&context->exec.pool, &context->exec.values[step->outputs[output]], taken);
+    rt_value_set(&context->exec.values[step->outputs[output]], taken);
     return true;
 }
 
 static void make_names(DemiContext *context) {
-    const Plan *plan = &context->plan->loaded.plan;
+    const Plan *plan = &context->exec.loaded->plan;
     const char **names = ARENA_ARRAY(&context->arena, const char *, plan->value_count);
     for (uint32_t i = 0; i < plan->value_count; i++)
         names[i] = plan_text(plan, plan->values[i].name, &context->arena);

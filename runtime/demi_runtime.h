@@ -156,10 +156,13 @@ typedef struct DemiContextOptions {
                           iteration: a step that has begun is not interrupted */
     bool small; /* constants stay in 16 bit in memory, as plans have them, and are widened in every
                    run, some at a time; otherwise once, for all contexts of the plan */
+    const char *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
+                           "cuda" or "cuda:NUMBER" for an NVIDIA GPU. Steps that it has no kernels for
+                           run on the processor, with copies between; see demi_plan_place */
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \
-    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false }
+    { sizeof(DemiContextOptions), 0, 0, 0, 0, DEMI_KERNELS_AUTO, 0.0, false, NULL }
 
 /* Makes a context in *context, what runs of a plan need: inputs, memory, outputs. It is freed with
  * demi_context_free, before the plan is; on error it is NULL. NULL options are the defaults.

@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "exec_device.h"
 #include "exec_memory.h"
 #include "step_form.h"
 
@@ -60,11 +61,12 @@ bool exec_init(Exec *exec, const LoadedPlan *loaded, uint64_t budget, Arena *are
     const Plan *plan = &loaded->plan;
     *exec = (Exec){.loaded = loaded, .err = err, .options.step_limit = UINT64_MAX};
     exec->options.faithful = plan->header && plan->header->numerics == PLAN_FAITHFUL;
-    pool_init(&exec->pool, budget);
+    pool_init(&exec->pool, NULL, budget);
     arena_init(&exec->scratch, arena->trap);
     exec->values = ARENA_ARRAY(arena, RtValue, plan->value_count);
     exec->memory.placed = ARENA_ARRAY(arena, Buffer, plan->value_count);
     exec->forms.memos = ARENA_ARRAY(arena, StepMemo, plan->step_count);
+    if (loaded->device && !exec_device_init(exec)) return false;
     return set_constants(exec) && (budget == UINT64_MAX || check_sizes(exec));
 }
 
@@ -74,8 +76,9 @@ void exec_free(Exec *exec) {
         step_form_drop(exec);
     }
     for (uint32_t i = 0; exec->forms.memos && i < exec->loaded->plan.step_count; i++)
-        step_memo_free(exec, &exec->forms.memos[i]);
+        step_memo_free(&exec->forms.memos[i]);
     exec_memory_free(exec);
+    exec_device_free(exec);
     pool_free(&exec->pool);
     arena_free(&exec->scratch);
 }
@@ -99,14 +102,17 @@ static bool may_go_on(Exec *exec) {
 
 static bool run_step(Exec *exec, const LoadedStep *step) {
     if (!may_go_on(exec)) return exec_name_step(exec, step);
+    if (exec->device.queue && !exec_device_before(exec, step)) return exec_name_step(exec, step);
     double start = exec->options.after ? exec_now() : 0;
     bool ok = step->exec ? step->exec(exec, step) : exec_kernel(exec, step);
     if (!ok) return false;
+    if (exec->options.after && exec->device.queue && !exec_device_wait(exec))
+        return exec_name_step(exec, step);
     if (exec->options.after)
         exec->options.after(exec->options.after_data, step, start, exec_now() - start);
     if (exec->progress.depth == 1) exec_memory_note(exec, step);
     for (uint32_t i = 0; i < step->dead_count; i++)
-        rt_value_clear(&exec->pool, &exec->values[step->dead[i]]);
+        rt_value_clear(&exec->values[step->dead[i]]);
     return true;
 }
 
@@ -130,5 +136,6 @@ bool exec_graph(Exec *exec, uint32_t graph) {
         arena_reset(&exec->scratch);
     }
     exec->progress.depth--;
+    if (exec->device.queue && exec->progress.depth == 0) ok = exec_device_wait(exec) && ok;
     return ok;
 }

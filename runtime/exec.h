@@ -10,6 +10,7 @@
 #ifndef DEMI_EXEC_H
 #define DEMI_EXEC_H
 
+#include "device.h"
 #include "kernel.h"
 #include "plan.h"
 #include "plan_file.h"
@@ -42,6 +43,8 @@ struct LoadedStep {
     uint32_t dead_count;
     const PlanChoice *choices; /* [choice_count]: the plan's for this step */
     uint32_t choice_count;
+    bool device;        /* it runs on the plan's device: rows are that one's, and kernels or copies */
+    uint8_t reason;     /* a PlaceReason (step_place.h), where the plan has a device */
 };
 
 typedef struct LoadedPlan {
@@ -62,6 +65,11 @@ typedef struct LoadedPlan {
     uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
     PlanShare *share; /* the one thing that changes, behind a lock; NULL: nothing is shared */
+    Device *device;      /* that steps were placed on (step_place.h); NULL: none. What `share` has is
+                            in its memory */
+    const bool *remote;  /* [plan.value_count]: the value lives there; NULL without a device */
+    const uint8_t *reasons; /* [plan.step_count]: why steps run where they do; likewise */
+    bool repeats;        /* the device's work of a run depends on sizes alone */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
@@ -154,9 +162,19 @@ typedef struct ExecMemory {
     PlaceMap *map, *guess; /* where values lie in this run, NULL: anywhere; and where they may in
                               the first one of any shapes, NULL: not asked yet */
     Buffer *placed;        /* [value_count] */
-    char *piece;           /* [piece_size] */
-    uint64_t piece_size;
+    struct {
+        char *at;
+        uint64_t size;
+    } pieces[2]; /* of the host's memory, and of the device's */
 } ExecMemory;
+
+/* The plan's device, for one context; exec_device.c's. */
+typedef struct ExecDevice {
+    DeviceQueue *queue; /* NULL: there is none */
+    Pool pool;          /* of its memory */
+    bool pending;       /* copies to the host are under way */
+    struct DeviceRecord *record; /* what is being recorded; NULL: nothing is */
+} ExecDevice;
 
 /* What goes from run to run (carry.h); NULL where nothing does. */
 typedef struct ExecCarry {
@@ -177,6 +195,7 @@ struct Exec {
     const LoadedPlan *loaded;
     RtValue *values; /* [value_count] */
     Pool pool;
+    ExecDevice device;
     Arena scratch; /* emptied after every step, of inner graphs too */
     Err *err;
     ExecOptions options;
@@ -188,6 +207,14 @@ struct Exec {
     ExecCarry carry;
     const ExecAgain *again; /* NULL but in such runs */
 };
+
+/* The memory that a value's elements lie in. */
+static inline bool exec_is_remote(const Exec *exec, uint32_t value) {
+    return exec->loaded->remote && exec->loaded->remote[value];
+}
+static inline Pool *exec_pool(Exec *exec, uint32_t value) {
+    return exec_is_remote(exec, value) ? &exec->device.pool : &exec->pool;
+}
 
 /* Makes a context's state: tables in `arena`, where `exec` lies or which outlives it, and constants
  * set. The rest of the pool's budget, the options (no workers, any number of steps) and the seed

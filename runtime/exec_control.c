@@ -11,9 +11,9 @@ static void set_input(Exec *exec, uint32_t graph, uint32_t i, RtValue value) {
     const Plan *plan = &exec->loaded->plan;
     const PlanGraph *body = &plan->graphs[graph];
     if (i < body->inputs.count)
-        rt_value_set(&exec->pool, &exec->values[plan->operands[body->inputs.first + i]], value);
+        rt_value_set(&exec->values[plan->operands[body->inputs.first + i]], value);
     else
-        rt_value_clear(&exec->pool, &value);
+        rt_value_clear(&value);
 }
 
 static uint32_t output_count(const Exec *exec, uint32_t graph) {
@@ -72,7 +72,7 @@ static bool push(Exec *exec, Slices *slices, RtValue value) {
     if (slices->count == room) {
         RtList *larger = rt_list_new(&exec->pool, room ? 2 * room : 8, exec->err);
         if (!larger) {
-            rt_value_clear(&exec->pool, &value);
+            rt_value_clear(&value);
             return false;
         }
         for (uint32_t i = 0; i < room; i++) {
@@ -80,16 +80,16 @@ static bool push(Exec *exec, Slices *slices, RtValue value) {
             slices->list->items[i] = (RtValue){.state = RT_UNSET};
         }
         RtValue old = {.state = RT_LIST, .list = slices->list};
-        if (slices->list) rt_value_clear(&exec->pool, &old);
+        if (slices->list) rt_value_clear(&old);
         slices->list = larger;
     }
     slices->list->items[slices->count++] = value;
     return true;
 }
 
-static void drop(Exec *exec, Slices *slices) {
+static void drop(Slices *slices) {
     RtValue value = {.state = RT_LIST, .list = slices->list};
-    if (slices->list) rt_value_clear(&exec->pool, &value);
+    if (slices->list) rt_value_clear(&value);
     *slices = (Slices){0};
 }
 
@@ -159,7 +159,7 @@ static bool loop_once(Loop *loop, int64_t iteration, bool *going) {
     if (!exec_graph(exec, loop->body)) return false;
     RtValue condition = exec_graph_output(exec, loop->body, 0);
     bool ok = truth(exec, loop->step, &condition, going);
-    rt_value_clear(&exec->pool, &condition);
+    rt_value_clear(&condition);
     for (uint32_t i = 0; ok && i < loop->scans; i++)
         ok = push(exec, &loop->slices[i],
                   exec_graph_output(exec, loop->body, 1 + loop->carried + i));
@@ -207,8 +207,8 @@ bool exec_loop(Exec *exec, const LoadedStep *step) {
     for (int64_t i = 0; ok && going && (loop.trips < 0 || i < loop.trips); i++)
         ok = loop_once(&loop, i, &going);
     ok = ok && loop_end(&loop);
-    for (uint32_t i = 0; i < loop.scans; i++) drop(exec, &loop.slices[i]);
-    buffer_unref(&exec->pool, buffer);
+    for (uint32_t i = 0; i < loop.scans; i++) drop(&loop.slices[i]);
+    buffer_unref(buffer);
     return ok;
 }
 
@@ -292,7 +292,7 @@ static bool scan_once(Scan *scan, int64_t iteration) {
         if (scan_axis(scan, "scan_input_axes", i, item->tensor.rank, &axis))
             slice = exec_take(exec, item, axis,
                               backwards ? scan->length - 1 - iteration : iteration, false);
-        rt_value_clear(&exec->pool, &old);
+        rt_value_clear(&old);
         if (!slice) return false;
         set_input(exec, scan->body, scan->states + i, tensor_value(slice));
     }
@@ -348,7 +348,7 @@ static bool scan_sequence(Scan *scan, RtValue *results) {
         RtTensor *joined = NULL;
         if (!scan_join(scan, i, &joined)) return false;
         results[scan->states + i] = tensor_value(joined);
-        drop(exec, &scan->slices[i]);
+        drop(&scan->slices[i]);
     }
     return true;
 }
@@ -423,11 +423,11 @@ bool exec_scan(Exec *exec, const LoadedStep *step) {
         if (ok)
             exec_output(exec, step, i, results[i]);
         else
-            rt_value_clear(&exec->pool, &results[i]);
-        drop(exec, &batches[i]);
-        drop(exec, &scan.slices[i]);
+            rt_value_clear(&results[i]);
+        drop(&batches[i]);
+        drop(&scan.slices[i]);
     }
-    buffer_unref(&exec->pool, buffer);
+    buffer_unref(buffer);
     return ok;
 }
 

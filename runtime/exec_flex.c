@@ -63,7 +63,7 @@ static bool modify(const Flex *flex, const char *attribute, KernelTensor *scores
     RtTensor *in = round_to(flex, flex->precision, scores);
     if (!in) return false;
     RtValue *value = &exec->values[plan->operands[body->inputs.first]];
-    rt_value_set(&exec->pool, value, (RtValue){.state = RT_TENSOR, .tensor = in});
+    rt_value_set(value, (RtValue){.state = RT_TENSOR, .tensor = in});
     if (!exec_graph(exec, graph)) return false;
     RtValue out = exec_graph_output(exec, graph, 0);
     bool good = out.state == RT_TENSOR && out.tensor->tensor.dtype == flex->precision &&
@@ -74,7 +74,7 @@ static bool modify(const Flex *flex, const char *attribute, KernelTensor *scores
         element_convert(flex->wide, scores->data, flex->precision, out.tensor->tensor.data,
                         scores->count);
     }
-    rt_value_clear(&exec->pool, &out);
+    rt_value_clear(&out);
     return good || exec_fail(exec, flex->step, "%s changes dtype or dims", attribute);
 }
 
@@ -124,7 +124,7 @@ static bool within_budget(const Flex *flex) {
         rt_tensor_new(&flex->exec->pool, flex->wide, 4, flex->scores, flex->exec->err);
     RtValue value = {.state = RT_TENSOR, .tensor = tensor};
     if (!tensor) return false;
-    rt_value_clear(&flex->exec->pool, &value);
+    rt_value_clear(&value);
     return true;
 }
 

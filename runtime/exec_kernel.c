@@ -59,7 +59,7 @@ static char *host_chars(KernelCall *call, uint64_t size) {
 }
 
 void exec_text_free(Exec *exec) {
-    buffer_unref_all(&exec->pool, exec->text.newest);
+    buffer_unref_all(exec->text.newest);
     exec->text.newest = NULL;
     exec->text.used = 0;
 }
@@ -147,7 +147,7 @@ void exec_drop_results(Exec *exec) {
     exec->call.running = NULL;
     for (uint32_t i = 0; form && i < exec->call.result_count; i++) {
         RtValue value = {.state = RT_TENSOR, .tensor = form->results[i]};
-        if (form->results[i]) rt_value_clear(&exec->pool, &value);
+        if (form->results[i]) rt_value_clear(&value);
         form->results[i] = NULL;
     }
     step_workspace_free(exec);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "checked.h"
+#include "exec_device.h"
 #include "memory_plan.h"
 #include "value_key.h"
 
@@ -17,7 +18,7 @@ typedef struct Place {
 
 struct PlaceMap {
     Buffer *self;
-    uint64_t total; /* bytes that places need */
+    uint64_t totals[2]; /* bytes that places need, in the host's memory and in the device's */
     Place places[]; /* [value_count] */
 };
 
@@ -27,6 +28,7 @@ struct ShapeSet {
     Buffer *self;
     bool noted;
     PlaceMap *map;   /* NULL: not planned yet */
+    DeviceRecord *record; /* of a plan with a device */
     uint64_t *sizes; /* [value_count]: bytes, 0: it has no memory of its own */
     uint32_t *last;  /* [value_count]: the step with which a value's memory ends */
     uint64_t *key;   /* of the inputs, see value_key.h */
@@ -71,8 +73,9 @@ static ShapeSet *set_new(Exec *exec) {
 }
 
 static void set_free(Exec *exec, ShapeSet *set) {
-    if (set->map) buffer_unref(&exec->pool, set->map->self);
-    buffer_unref(&exec->pool, set->self);
+    exec_device_record_free(exec, set->record);
+    if (set->map) buffer_unref(set->map->self);
+    buffer_unref(set->self);
 }
 
 /* The set of the present inputs, in front of the list; NULL without memory for it. */
@@ -105,31 +108,39 @@ typedef struct Lives {
     const uint32_t *last;
 } Lives;
 
-/* Where the values of the main graph lie; NULL without memory for the table. */
-static PlaceMap *map_new(Exec *exec, const Lives *lives) {
+/* Places values of the main graph in the host's memory, or in the device's. */
+static void plan_places(Exec *exec, const Lives *lives, bool remote, PlaceMap *map) {
     const PlanSpan steps = exec->loaded->plan.graphs[0].steps;
     const uint32_t values = exec->loaded->plan.value_count;
-    const uint64_t size = sizeof(PlaceMap) + (uint64_t)values * sizeof(Place);
-    Err ignored = {0};
-    Buffer *self = buffer_new(&exec->pool, size, &ignored);
-    if (!self) return NULL;
-    PlaceMap *map = memset(buffer_data(self), 0, size);
     MemoryBlock *blocks = ARENA_ARRAY(&exec->scratch, MemoryBlock, values);
     uint32_t *numbers = ARENA_ARRAY(&exec->scratch, uint32_t, values), count = 0;
     for (uint32_t s = steps.first; s < steps.first + steps.count; s++) {
         const LoadedStep *step = &exec->loaded->steps[s];
         for (uint32_t i = 0; i < step->plan->outputs.count; i++) {
             const uint32_t value = step->outputs[i];
-            if (value == PLAN_NONE || !lives->sizes[value]) continue;
+            if (value == PLAN_NONE || !lives->sizes[value] || exec_is_remote(exec, value) != remote)
+                continue;
             const uint32_t last = lives->last[value] < s ? s : lives->last[value];
             blocks[count] = (MemoryBlock){lives->sizes[value], s, last, 0};
             numbers[count++] = value;
         }
     }
-    map->self = self;
-    map->total = memory_plan(blocks, count, &exec->scratch);
+    map->totals[remote] = memory_plan(blocks, count, &exec->scratch);
     for (uint32_t i = 0; i < count; i++)
         map->places[numbers[i]] = (Place){blocks[i].offset, blocks[i].size};
+}
+
+/* Where the values of the main graph lie; NULL without memory for the table. */
+static PlaceMap *map_new(Exec *exec, const Lives *lives) {
+    const uint64_t size =
+        sizeof(PlaceMap) + (uint64_t)exec->loaded->plan.value_count * sizeof(Place);
+    Err ignored = {0};
+    Buffer *self = buffer_new(&exec->pool, size, &ignored);
+    if (!self) return NULL;
+    PlaceMap *map = memset(buffer_data(self), 0, size);
+    map->self = self;
+    plan_places(exec, lives, false, map);
+    if (exec->loaded->device) plan_places(exec, lives, true, map);
     return map;
 }
 
@@ -193,11 +204,23 @@ static PlaceMap *guess(Exec *exec) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void free_piece(Exec *exec) {
-    free(exec->memory.piece);
-    pool_discharge(&exec->pool, exec->memory.piece_size);
-    exec->memory.piece = NULL;
-    exec->memory.piece_size = 0;
+static Pool *pool_of(Exec *exec, bool remote) {
+    return remote ? &exec->device.pool : &exec->pool;
+}
+
+static void end_piece(Exec *exec, bool remote) {
+    Device *device = exec->device.pool.device;
+    if (remote && exec->memory.pieces[1].at)
+        device->kind->release(device, exec->memory.pieces[1].at);
+    else if (!remote)
+        free(exec->memory.pieces[0].at);
+    exec->memory.pieces[remote].at = NULL;
+}
+
+static void free_piece(Exec *exec, bool remote) {
+    end_piece(exec, remote);
+    pool_discharge(pool_of(exec, remote), exec->memory.pieces[remote].size);
+    exec->memory.pieces[remote].size = 0;
 }
 
 /* Of large pages where the system has them to give: touching small ones takes a tenth of the time of a
@@ -213,16 +236,26 @@ static char *new_piece(uint64_t size) {
 
 /* One piece of memory that is large enough, and not much larger; false where the budget has no
  * room. */
-static bool get_piece(Exec *exec, uint64_t size) {
-    if (exec->memory.piece_size >= size && exec->memory.piece_size / 4 <= size) return true;
-    free_piece(exec);
+static bool get_piece(Exec *exec, uint64_t size, bool remote) {
+    Pool *pool = pool_of(exec, remote);
+    const uint64_t has = exec->memory.pieces[remote].size;
+    if (!size || (has >= size && has / 4 <= size)) return true;
+    if (remote) exec_device_forget(exec); /* recorded work knows the piece that there was */
+    free_piece(exec, remote);
     if (size > SIZE_MAX / 2) return false;
-    pool_trim(&exec->pool); /* what the first run needed instead */
-    if (!pool_charge(&exec->pool, size)) return false;
-    exec->memory.piece = new_piece(size);
-    exec->memory.piece_size = size;
-    if (!exec->memory.piece) free_piece(exec);
-    return exec->memory.piece;
+    pool_trim(pool); /* what the first run needed instead */
+    if (!pool_charge(pool, size)) return false;
+    Err ignored = {0};
+    exec->memory.pieces[remote].size = size;
+    exec->memory.pieces[remote].at =
+        remote ? pool->device->kind->allocate(pool->device, size, &ignored) : new_piece(size);
+    if (!exec->memory.pieces[remote].at) free_piece(exec, remote);
+    return exec->memory.pieces[remote].at;
+}
+
+static bool get_pieces(Exec *exec, const PlaceMap *map) {
+    return map->totals[0] + map->totals[1] && !exec->pool.placed && !exec->device.pool.placed &&
+           get_piece(exec, map->totals[0], false) && get_piece(exec, map->totals[1], true);
 }
 
 void exec_memory_begin(Exec *exec) {
@@ -239,20 +272,33 @@ void exec_memory_begin(Exec *exec) {
         set->map = map_new(exec, &(Lives){set->sizes, set->last});
     }
     PlaceMap *map = set->noted ? set->map : memory->guess;
-    if (map && map->total && !exec->pool.placed && get_piece(exec, map->total)) memory->map = map;
+    if (map && get_pieces(exec, map)) memory->map = map;
 }
 
 void exec_memory_forget(Exec *exec) {
     for (ShapeSet *set = exec->memory.sets; set; set = set->next) {
-        if (set->map) buffer_unref(&exec->pool, set->map->self);
+        if (set->map) buffer_unref(set->map->self);
         set->map = NULL;
         set->noted = false;
     }
 }
 
+DeviceRecord **exec_memory_record(Exec *exec) {
+    ShapeSet *set = exec->memory.set;
+    return set && set->noted && exec->memory.map ? &set->record : NULL;
+}
+
+void exec_device_forget(Exec *exec) {
+    for (ShapeSet *set = exec->memory.sets; set; set = set->next) {
+        exec_device_record_free(exec, set->record);
+        set->record = NULL;
+    }
+}
+
 void exec_memory_free(Exec *exec) {
-    free(exec->memory.piece);
-    exec->memory.piece = NULL;
+    exec_device_forget(exec);
+    end_piece(exec, false);
+    end_piece(exec, true);
 }
 
 /* ---- noting ---------------------------------------------------------------------------------- */
@@ -285,8 +331,8 @@ void exec_memory_end(Exec *exec, bool ok) {
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* True where the place lies free. Few values live at a time. */
-static bool is_free(const Exec *exec, const Place *place) {
-    for (const Buffer *b = exec->pool.placed; b; b = b->next)
+static bool is_free(const Pool *pool, const Place *place) {
+    for (const Buffer *b = pool->placed; b; b = b->next)
         if (place->offset < b->offset + b->size && b->offset < place->offset + place->size)
             return false;
     return true;
@@ -303,15 +349,16 @@ RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like) 
     }
     const bool lasts = exec->carry.lasting && exec->carry.lasting[value];
     const Place *place = exec->memory.map && !lasts ? &exec->memory.map->places[value] : NULL;
+    Pool *pool = exec_pool(exec, value);
     Buffer *buffer = &exec->memory.placed[value];
-    if (place && bytes && bytes <= place->size && !buffer->refs && is_free(exec, place)) {
+    if (place && bytes && bytes <= place->size && !buffer->refs && is_free(pool, place)) {
         buffer->offset = place->offset;
         buffer->size = place->size;
         buffer->owner = value;
-        buffer_place(&exec->pool, buffer);
-        tensor.data = exec->memory.piece + place->offset;
+        buffer_place(pool, buffer);
+        tensor.data = exec->memory.pieces[pool != &exec->pool].at + place->offset;
     } else {
-        buffer = buffer_new(&exec->pool, bytes, exec->err);
+        buffer = buffer_new(pool, bytes, exec->err);
         if (!buffer) return NULL;
         buffer->owner = value;
         tensor.data = buffer_data(buffer);

@@ -32,4 +32,8 @@ void exec_memory_free(Exec *exec);
  * set. */
 RtTensor *exec_new_tensor(Exec *exec, uint32_t value, const KernelTensor *like);
 
+/* Of a plan with a device: where work that was recorded for this run's shapes is kept; NULL in the
+ * first run of any, and where values lie anywhere. */
+struct DeviceRecord **exec_memory_record(Exec *exec);
+
 #endif

@@ -40,7 +40,7 @@ RtTensor *exec_take(Exec *exec, const RtTensor *from, uint32_t axis, int64_t ind
     for (uint32_t i = 0; i < rank; i++) dims[i] = slice->tensor.dims[i < axis ? i : i + 1];
     RtTensor *view = rt_tensor_view(&exec->pool, slice, rank, dims, exec->err);
     RtValue old = {.state = RT_TENSOR, .tensor = slice};
-    rt_value_clear(&exec->pool, &old);
+    rt_value_clear(&old);
     return view;
 }
 

@@ -34,9 +34,9 @@ RtValue *exec_input(Exec *exec, const LoadedStep *step, uint32_t i) {
 
 void exec_output(Exec *exec, const LoadedStep *step, uint32_t i, RtValue value) {
     if (i >= step->plan->outputs.count || step->outputs[i] == PLAN_NONE)
-        rt_value_clear(&exec->pool, &value);
+        rt_value_clear(&value);
     else
-        rt_value_set(&exec->pool, &exec->values[step->outputs[i]], value);
+        rt_value_set(&exec->values[step->outputs[i]], value);
 }
 
 RtTensor *exec_tensor(Exec *exec, const LoadedStep *step, uint32_t i) {

@@ -247,7 +247,7 @@ static void note_read(Fold *f, Exec *exec, uint32_t value, bool executed) {
         exec->values[value].state != RT_TENSOR)
         return;
     f->left += bytes_of(&exec->values[value]);
-    rt_value_clear(&exec->pool, &exec->values[value]);
+    rt_value_clear(&exec->values[value]);
 }
 
 static void execute(Fold *f, FoldRun *run, uint32_t number) {
@@ -265,7 +265,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     run->err = (Err){0};
     bool ok = exec_kernel(exec, step);
     arena_free(&exec->scratch);
-    step_memo_free(exec, &exec->forms.memos[number]); /* it runs once */
+    step_memo_free(&exec->forms.memos[number]); /* it runs once */
     for (uint32_t i = 0; ok && i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE) made += bytes_of(&exec->values[step->outputs[i]]);
     ok = ok && made <= most;
@@ -273,7 +273,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     if (ok) f->left -= made;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++)
         if (step->outputs[i] != PLAN_NONE && !ok)
-            rt_value_clear(&exec->pool, &exec->values[step->outputs[i]]);
+            rt_value_clear(&exec->values[step->outputs[i]]);
 }
 
 static bool execute_steps(Fold *f) {

@@ -6,6 +6,7 @@
 #include "checked.h"
 #include "element_convert.h"
 #include "exec.h"
+#include "exec_device.h"
 #include "step_choice.h"
 
 typedef struct Loader {
@@ -215,6 +216,7 @@ static FoundOp *find_ops(Loader *l) {
         to->domain = plan_text(plan, op->domain, l->arena);
         to->name = plan_text(plan, op->name, l->arena);
         to->exec = exec_find(to->domain, to->name);
+        if (l->loaded->device && !to->exec) to->exec = exec_device_find(to->domain, to->name);
         to->rows = kernel_find(to->domain, to->name, op->opset, &to->row_count);
         to->types = kernel_signature_find(to->domain, to->name, op->opset);
         to->shape = shape_find(to->domain, to->name, op->opset);
@@ -253,6 +255,7 @@ static void load_step(Loader *l, const FoundOp *ops, uint32_t number) {
     step->types = op->types;
     step->rows = op->rows;
     step->row_count = op->row_count;
+    if (l->loaded->device) exec_device_rows(l->loaded, step);
     step->shape = op->shape;
     step->inputs = plan->operands + step->plan->inputs.first;
     step->outputs = plan->operands + step->plan->outputs.first;

@@ -208,7 +208,7 @@ static void ask_step(Packer *p, const LoadedStep *step) {
         note_wish(p, value, wanted(p, form, i, false));
         note_beside(p, value, wanted(p, form, i, true));
     }
-    if (form) step_form_free(&p->exec, form);
+    if (form) step_form_free(form);
     arena_free(&p->exec.scratch);
 }
 

@@ -15,25 +15,36 @@ typedef struct ShareEntry {
 
 struct PlanShare {
     pthread_mutex_t lock;
+    Device *device; /* NULL: the host */
+    DeviceQueue *queue;
     ShareEntry *entries;
 };
 
-PlanShare *plan_share_new(void) {
+PlanShare *plan_share_new(Device *device) {
     PlanShare *share = calloc(1, sizeof *share);
     if (share && pthread_mutex_init(&share->lock, NULL) != 0) {
         free(share);
         return NULL;
     }
+    if (share) share->device = device;
     return share;
+}
+
+static void release(PlanShare *share, void *bytes) {
+    if (share->device)
+        share->device->kind->release(share->device, bytes);
+    else
+        free(bytes);
 }
 
 void plan_share_free(PlanShare *share) {
     if (!share) return;
     for (ShareEntry *entry = share->entries, *next; entry; entry = next) {
         next = entry->next;
-        free(entry->bytes);
+        release(share, entry->bytes);
         free(entry);
     }
+    if (share->queue) share->device->kind->queue_free(share->queue);
     pthread_mutex_destroy(&share->lock);
     free(share);
 }
@@ -44,12 +55,32 @@ static bool same(const ShareKey *a, const ShareKey *b) {
            weight_layout_equals(&a->layout, &b->layout);
 }
 
-static ShareEntry *make(const ShareKey *key, const ShareFill *fill) {
+/* Bytes that were made in the host's memory, in the device's. */
+static void *send(PlanShare *share, void *bytes, uint64_t size) {
+    Device *device = share->device;
+    Err ignored = {0};
+    void *there = device->kind->allocate(device, size, &ignored);
+    if (!share->queue) share->queue = device->kind->queue_new(device, &ignored);
+    if (there && share->queue &&
+        device->kind->upload(share->queue, there, bytes, size, &ignored) &&
+        device->kind->wait(share->queue, &ignored))
+        return there;
+    device->kind->release(device, there);
+    return NULL;
+}
+
+static ShareEntry *make(PlanShare *share, const ShareKey *key, const ShareFill *fill) {
     ShareEntry *entry = calloc(1, sizeof *entry);
     if (!entry) return NULL;
     entry->key = *key;
     if (key->size <= SIZE_MAX - 64) entry->bytes = aligned_alloc(64, (key->size + 64) / 64 * 64);
-    if (entry->bytes && fill->function(fill->data, entry->bytes)) return entry;
+    if (entry->bytes && fill->function(fill->data, entry->bytes)) {
+        if (!share->device) return entry;
+        void *there = send(share, entry->bytes, key->size);
+        free(entry->bytes);
+        entry->bytes = there;
+        if (there) return entry;
+    }
     free(entry->bytes);
     free(entry);
     return NULL;
@@ -61,7 +92,7 @@ const void *plan_share_get(PlanShare *share, const ShareKey *key, const ShareFil
     ShareEntry *entry = share->entries;
     while (entry && !same(&entry->key, key)) entry = entry->next;
     if (!entry && fill) {
-        entry = make(key, fill);
+        entry = make(share, key, fill);
         if (entry) {
             entry->number = share->entries ? share->entries->number + 1 : 0;
             entry->next = share->entries;

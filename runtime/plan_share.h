@@ -5,6 +5,7 @@
 #ifndef DEMI_PLAN_SHARE_H
 #define DEMI_PLAN_SHARE_H
 
+#include "device.h"
 #include "kernel.h"
 
 typedef struct PlanShare PlanShare;
@@ -24,8 +25,9 @@ typedef struct ShareFill {
     void *data;
 } ShareFill;
 
-/* NULL out of memory. */
-PlanShare *plan_share_new(void);
+/* Of the host's memory, or of a device's, where `fill` writes to the host's and what it wrote is
+ * copied. NULL out of memory. */
+PlanShare *plan_share_new(Device *device);
 void plan_share_free(PlanShare *share); /* NULL is fine */
 
 /* The entry's key.size bytes, made by `fill` if they are not there: other threads wait meanwhile.

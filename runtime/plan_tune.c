@@ -137,7 +137,7 @@ static bool is_way(Tuner *t, const LoadedStep *step, StepWay way) {
     t->trial = way;
     StepForm *form = step_form_make(t->exec, step);
     const bool is = form && form->way.row == way.row;
-    if (form) step_form_free(t->exec, form);
+    if (form) step_form_free(form);
     t->trial = (StepWay){0};
     t->exec->err = err;
     return is;
@@ -205,7 +205,7 @@ static StepMemo *memos_new(Tuner *t) {
 
 static void memos_free(Tuner *t, StepMemo *memos) {
     for (uint32_t i = 0; i < t->exec->loaded->plan.step_count; i++)
-        step_memo_free(t->exec, &memos[i]);
+        step_memo_free(&memos[i]);
 }
 
 static bool explore(Tuner *t, uint32_t *turns, Err *err) {

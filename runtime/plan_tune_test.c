@@ -118,8 +118,8 @@ static bool run_plan(void *data, Err *err) {
     Exec *exec = &b->exec;
     const int64_t dims[] = {b->count, SIZE};
     (void)err;
-    rt_value_clear(&exec->pool, &exec->values[0]);
-    rt_value_clear(&exec->pool, &exec->values[3]);
+    rt_value_clear(&exec->values[0]);
+    rt_value_clear(&exec->values[3]);
     RtTensor *x = rt_tensor_new(&exec->pool, DTYPE_FLOAT, 2, dims, &b->err);
     assert_non_null(x);
     memset(x->tensor.data, 0, x->tensor.count * sizeof(float));

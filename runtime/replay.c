@@ -167,7 +167,7 @@ static bool change_value(Replay *r, uint32_t number) {
         if (changed) change->change(change->user, changed->tensor.data, like.data, like.count);
     }
     if (!changed) return false;
-    rt_value_set(&exec->pool, value, (RtValue){.state = RT_TENSOR, .tensor = changed});
+    rt_value_set(value, (RtValue){.state = RT_TENSOR, .tensor = changed});
     return true;
 }
 
@@ -178,7 +178,7 @@ static bool set_values(Replay *r) {
     const PlanSpan inputs = plan->graphs[0].inputs;
     for (uint32_t i = 0; i < plan->value_count; i++)
         if (r->needed[i] && r->kept[i].state != RT_UNSET)
-            rt_value_set(&exec->pool, &exec->values[i], rt_value_ref(r->kept[i]));
+            rt_value_set(&exec->values[i], rt_value_ref(r->kept[i]));
     for (uint32_t i = 0; i < inputs.count; i++) {
         const uint32_t value = plan->operands[inputs.first + i];
         if (r->changes[value] && !change_value(r, value)) return false;
@@ -202,7 +202,7 @@ static void keep_outputs(Replay *r, const LoadedStep *step) {
     for (uint32_t k = 0; k < step->plan->outputs.count; k++) {
         const uint32_t value = step->outputs[k];
         if (value != PLAN_NONE && !context_has_text(&exec->values[value]))
-            rt_value_set(&exec->pool, &r->kept[value], rt_value_ref(exec->values[value]));
+            rt_value_set(&r->kept[value], rt_value_ref(exec->values[value]));
     }
 }
 
@@ -266,7 +266,7 @@ void replay_free(Replay *r) {
     if (r->ended) return;
     r->ended = true;
     for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++)
-        rt_value_clear(&r->context->exec.pool, &r->kept[i]);
+        rt_value_clear(&r->kept[i]);
 }
 
 typedef struct Sized {
@@ -302,7 +302,7 @@ static void let_go(Replay *r, uint64_t most) {
         if (r->bytes + sizes[i].bytes <= most)
             r->bytes += sizes[i].bytes;
         else
-            rt_value_clear(&r->context->exec.pool, &r->kept[sizes[i].value]);
+            rt_value_clear(&r->kept[sizes[i].value]);
     }
 }
 

@@ -40,10 +40,16 @@ static inline StepCall *step_call_of(KernelCall *call) {
     return (StepCall *)((char *)call - offsetof(StepCall, call));
 }
 
-/* kernel_workspace's; and the end of all that a step had. */
+/* The memory that the step computes in. */
+static inline Pool *step_pool(StepCall *s) {
+    return s->step->device ? &s->exec->device.pool : &s->exec->pool;
+}
+
+/* kernel_workspace's; the same of the host's memory, wherever the step runs; and the end of all that a step had. */
 void *step_workspace(KernelCall *call, uint64_t size);
+void *step_host_workspace(KernelCall *call, uint64_t size);
 static inline void step_workspace_free(Exec *exec) {
-    if (exec->call.workspace) buffer_unref_all(&exec->pool, exec->call.workspace);
+    if (exec->call.workspace) buffer_unref_all(exec->call.workspace);
     exec->call.workspace = NULL;
 }
 
@@ -71,7 +77,8 @@ static inline void step_call_init(StepCall *s, Exec *exec, const LoadedStep *ste
                            .err = exec->err,
                            .prepared = form->prepared,
                            .constant = step->constant,
-                           .host = host};
+                           .host = host,
+                           .queue = step->device ? exec->device.queue : NULL};
 }
 
 #endif

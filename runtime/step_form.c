@@ -11,6 +11,13 @@
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+/* Whether the operand's contents are part of the key: those in a device's memory never are. */
+static bool looks(const Exec *exec, const LoadedStep *step, uint32_t i, FormContents contents) {
+    const uint32_t value = step->inputs[step->varying[i]];
+    return contents != FORM_NONE && !exec_is_remote(exec, value) &&
+           step_shapes_looks(&exec->values[value].tensor->tensor, contents);
+}
+
 static uint64_t content_bytes(const KernelTensor *tensor) {
     return tensor->count * kernel_element_size(tensor->dtype);
 }
@@ -23,7 +30,7 @@ static bool matches(const StepForm *form, const Exec *exec, const LoadedStep *st
         if (!key) return false;
         if (form->contents == FORM_NONE) continue;
         const KernelTensor *tensor = &value->tensor->tensor;
-        if (!step_shapes_looks(tensor, form->contents)) continue;
+        if (!looks(exec, step, i, form->contents)) continue;
         uint64_t bytes = content_bytes(tensor);
         if (bytes && memcmp(key, tensor->data, bytes) != 0) return false;
         key += (bytes + 7) / 8;
@@ -37,7 +44,7 @@ static uint64_t key_size(const Exec *exec, const LoadedStep *step, FormContents 
         const RtValue *value = &exec->values[step->inputs[step->varying[i]]];
         const KernelTensor *tensor = &value->tensor->tensor;
         size += value_key_size(value);
-        if (step_shapes_looks(tensor, contents)) size += (content_bytes(tensor) + 7) / 8;
+        if (looks(exec, step, i, contents)) size += (content_bytes(tensor) + 7) / 8;
     }
     return size;
 }
@@ -48,7 +55,7 @@ static void write_key(const Exec *exec, const LoadedStep *step, StepForm *form) 
         const RtValue *value = &exec->values[step->inputs[step->varying[i]]];
         const KernelTensor *tensor = &value->tensor->tensor;
         to = value_key_write(value, to);
-        if (!step_shapes_looks(tensor, form->contents)) continue;
+        if (!looks(exec, step, i, form->contents)) continue;
         uint64_t bytes = content_bytes(tensor);
         if (bytes) memcpy(to, tensor->data, bytes);
         to += (bytes + 7) / 8;
@@ -82,7 +89,7 @@ static bool row_serves(const KernelRow *row, const KernelCall *call, bool widene
 static const KernelRow *choose_row(const LoadedStep *step, const KernelCall *call,
                                    const KernelRow *after) {
     bool behind = !after;
-    for (int widened = 0; widened < 2; widened++)
+    for (int widened = 0; widened < (step->device ? 1 : 2); widened++)
         for (size_t i = 0; i < step->row_count; i++) {
             const KernelRow *row = &step->rows[i];
             if (!row_serves(row, call, widened) || (widened && row_serves(row, call, false)))
@@ -123,6 +130,8 @@ static bool collect(Draft *d) {
         inputs[i] = value->tensor->tensor;
         if (step->constant[i])
             inputs[i].dtype = (Dtype)exec->loaded->plan.values[step->inputs[i]].dtype;
+        else if (exec_is_remote(exec, step->inputs[i]))
+            inputs[i].data = NULL; /* not the host's to read */
     }
     for (uint32_t i = 0; i < out; i++) {
         if (step->outputs[i] == PLAN_NONE) continue;
@@ -222,16 +231,16 @@ static void release(const KernelRow *row, void *prepared) {
     if (prepared && row && row->prepare && row->prepare->release) row->prepare->release(prepared);
 }
 
-void step_form_free(Exec *exec, StepForm *form) {
+void step_form_free(StepForm *form) {
     release(form->row, form->prepared);
-    buffer_unref_all(&exec->pool, form->kept);
-    buffer_unref(&exec->pool, form->self);
+    buffer_unref_all(form->kept);
+    buffer_unref(form->self);
 }
 
-void step_memo_free(Exec *exec, StepMemo *memo) {
+void step_memo_free(StepMemo *memo) {
     for (StepForm *form = memo->forms, *next; form; form = next) {
         next = form->next;
-        step_form_free(exec, form);
+        step_form_free(form);
     }
     memo->forms = NULL;
 }
@@ -280,15 +289,30 @@ static void set_dtypes(const Draft *d, StepForm *form) {
     }
 }
 
+/* A constant in the device's memory, where all contexts read it. */
+static bool set_remote_constant(StepCall *s, uint32_t i) {
+    KernelTensor *tensor = &s->form->inputs[i];
+    if (s->form->unread[i] || !tensor->count) return true;
+    const uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
+    tensor->data = (void *)(uintptr_t)step_share(&s->call, i, NULL, 0, size);
+    return tensor->data || err_set(s->exec->err, ERR_ENV,
+                                   "the device has no room for a constant of %llu bytes",
+                                   (unsigned long long)size);
+}
+
 /* Constants have their elements for good: the plan's, or widened ones that contexts share, where
  * the budget has room for them. */
-static void set_constants(const Draft *d, StepCall *s) {
+static bool set_constants(const Draft *d, StepCall *s) {
     for (uint32_t i = 0; i < s->call.input_count; i++) {
         KernelTensor *tensor = &s->form->inputs[i];
         if (!tensor->present) continue;
         Dtype stored = stored_dtype(d, i);
         if (s->form->stored[i]) tensor->dtype = stored;
         bool as_is = tensor->dtype == stored && !d->exec->loaded->layouts[d->step->inputs[i]];
+        const bool remote = d->step->device && !(i < 32 && s->form->row->host >> i & 1);
+        if (remote && !d->step->constant[i]) continue;
+        if (remote && !set_remote_constant(s, i)) return false;
+        if (remote) continue;
         s->form->late[i] = !as_is && !s->form->unread[i];
         if (!d->step->constant[i] || s->form->unread[i]) continue;
         if (as_is) {
@@ -301,6 +325,7 @@ static void set_constants(const Draft *d, StepCall *s) {
         s->form->widens |= !wide;
         tensor->data = (void *)(uintptr_t)wide; /* kernels only read */
     }
+    return true;
 }
 
 /* Gets the form's row ready, or cleans up behind it. */
@@ -310,7 +335,7 @@ static KernelReady make_ready(const Draft *d, StepForm *form, StepCall *s) {
     const KernelPrepare *prepare = form->row->prepare;
     KernelReady ready = prepare ? prepare->make(&s->call) : KERNEL_READY;
     form->prepared = s->call.prepared;
-    if (ready == KERNEL_READY) set_constants(d, s);
+    if (ready == KERNEL_READY && !set_constants(d, s)) ready = KERNEL_FAILED;
     step_workspace_free(d->exec);
     if (ready == KERNEL_DECLINED) {
         release(form->row, form->prepared);
@@ -354,7 +379,7 @@ void step_form_drop(Exec *exec) {
     StepForm *form = exec->call.making->form;
     form->prepared = exec->call.making->call.prepared;
     exec->call.making = NULL;
-    step_form_free(exec, form);
+    step_form_free(form);
 }
 
 /* The first operand that ends with the step and has output 0's dims and dtype. */
@@ -410,7 +435,7 @@ StepForm *step_form_get(Exec *exec, const LoadedStep *step) {
     for (; form && !matches(form, exec, step); form = *at, count++) {
         if (count + 1 == STEP_FORM_LIMIT && !form->next) { /* not used for longest */
             *at = NULL;
-            step_form_free(exec, form);
+            step_form_free(form);
         } else {
             at = &form->next;
         }

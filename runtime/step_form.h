@@ -19,9 +19,9 @@ enum { STEP_FORM_LIMIT = 8 }; /* of each step in each context */
 StepForm *step_form_get(Exec *exec, const LoadedStep *step);
 /* A new form, not kept. With options.notes, only by the operands' dtypes and dims. */
 StepForm *step_form_make(Exec *exec, const LoadedStep *step);
-void step_form_free(Exec *exec, StepForm *form);
+void step_form_free(StepForm *form);
 /* Forgets all forms of a step. */
-void step_memo_free(Exec *exec, StepMemo *memo);
+void step_memo_free(StepMemo *memo);
 /* Ends the form that was in the making when a run was jumped out of, if there is one. */
 void step_form_drop(Exec *exec);
 

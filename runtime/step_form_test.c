@@ -155,8 +155,8 @@ static void begin(Bench *b, Dtype dtype, uint64_t budget) {
 static bool run_once(Bench *b, int64_t count) {
     Exec *exec = &b->exec;
     const int64_t dims[] = {count, SIZE};
-    rt_value_clear(&exec->pool, &exec->values[0]);
-    rt_value_clear(&exec->pool, &exec->values[2]);
+    rt_value_clear(&exec->values[0]);
+    rt_value_clear(&exec->values[2]);
     RtTensor *x = rt_tensor_new(&exec->pool, b->dtype, 2, dims, &b->err);
     assert_non_null(x);
     for (uint64_t i = 0; i < x->tensor.count; i++) kernel_set_real(&x->tensor, i, 1);

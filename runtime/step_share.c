@@ -92,7 +92,7 @@ const KernelTensor *step_constant(KernelCall *call, uint32_t i) {
     uint64_t size = from->count * kernel_element_size(wide); /* checked with the dims */
     KernelTensor *to = arena_copy(&s->exec->scratch, from, sizeof *from);
     to->dtype = wide;
-    to->data = kernel_workspace(call, size);
+    to->data = step_host_workspace(call, size);
     return to->data && step_write_plain(loaded, value_of(s, i), wide, to->data) ? to : NULL;
 }
 
@@ -182,7 +182,7 @@ static void set_counted(Exec *exec, uint32_t number) {
         if (!larger) return; /* it counts again the next time */
         memset(buffer_data(larger), 0, larger->size);
         if (room) memcpy(buffer_data(larger), buffer_data(exec->forms.counted), room);
-        buffer_unref(&exec->pool, exec->forms.counted);
+        buffer_unref(exec->forms.counted);
         exec->forms.counted = larger;
     }
     ((uint8_t *)buffer_data(exec->forms.counted))[number] = 1;
@@ -194,7 +194,7 @@ static const void *share(PackJob *job) {
     Exec *exec = s->exec;
     const uint64_t size = job->size;
     if (!exec->loaded->share || exec->options.notes ||
-        (exec->options.small && step_stored_narrow(s, job->input)))
+        (exec->options.small && !s->step->device && step_stored_narrow(s, job->input)))
         return NULL;
     ShareKey key = {value_of(s, job->input),
                     s->call.inputs[job->input].dtype,
@@ -207,12 +207,12 @@ static const void *share(PackJob *job) {
     uint32_t number = 0;
     const void *bytes = plan_share_get(exec->loaded->share, &key, NULL, &number);
     if (bytes && is_counted(exec, number)) return bytes;
-    uint64_t most = exec->pool.budget / 2;
-    if (size > most || exec->forms.shared > most - size || !pool_charge(&exec->pool, size))
-        return NULL;
+    Pool *pool = step_pool(s);
+    uint64_t most = s->step->device ? pool->budget : pool->budget / 2;
+    if (size > most || exec->forms.shared > most - size || !pool_charge(pool, size)) return NULL;
     if (!bytes) bytes = plan_share_get(exec->loaded->share, &key, &filling, &number);
     if (!bytes) {
-        pool_discharge(&exec->pool, size);
+        pool_discharge(pool, size);
         return NULL;
     }
     exec->forms.shared += size;

@@ -8,9 +8,31 @@
 #include "checked.h"
 
 enum { HEADER = 64, SMALLEST = 64 };
+_Static_assert(sizeof(Buffer) <= HEADER, "data lies behind the header");
 
-void pool_init(Pool *pool, uint64_t budget) {
-    *pool = (Pool){.budget = budget};
+void pool_init(Pool *pool, Device *device, uint64_t budget) {
+    *pool = (Pool){.device = device, .budget = budget};
+}
+
+static void end_buffer(Buffer *buffer) {
+    Device *device = buffer->pool->device;
+    if (device) device->kind->release(device, buffer->device);
+    free(buffer);
+}
+
+static Buffer *begin_buffer(Pool *pool, uint64_t size, Err *err) {
+    Device *device = pool->device;
+    Buffer *buffer = aligned_alloc(64, device ? HEADER : (size_t)((size + HEADER + 63) / 64 * 64));
+    if (!buffer) {
+        err_out_of_memory(err);
+        return NULL;
+    }
+    *buffer = (Buffer){.pool = pool, .size = size};
+    if (!device) return buffer;
+    buffer->device = device->kind->allocate(device, size, err);
+    if (buffer->device) return buffer;
+    free(buffer);
+    return NULL;
 }
 
 void pool_trim(Pool *pool) {
@@ -18,7 +40,7 @@ void pool_trim(Pool *pool) {
         for (Buffer *buffer = pool->free[i], *next; buffer; buffer = next) {
             next = buffer->next;
             pool->kept -= buffer->size;
-            free(buffer);
+            end_buffer(buffer);
         }
     memset(pool->free, 0, sizeof pool->free);
 }
@@ -27,7 +49,7 @@ void pool_free(Pool *pool) {
     pool_trim(pool);
     for (Buffer *buffer = pool->live, *next; buffer; buffer = next) {
         next = buffer->next;
-        free(buffer);
+        end_buffer(buffer);
     }
     pool->live = NULL;
     pool->used = 0;
@@ -89,12 +111,8 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
             return NULL;
         }
         if (pool->used + pool->kept > pool->budget - rounded) pool_trim(pool);
-        buffer = aligned_alloc(64, (size_t)((rounded + HEADER + 63) / 64 * 64));
-        if (!buffer) {
-            err_out_of_memory(err);
-            return NULL;
-        }
-        buffer->size = rounded;
+        buffer = begin_buffer(pool, rounded, err);
+        if (!buffer) return NULL;
         buffer->size_class = number;
     }
     link_buffer(&pool->live, buffer);
@@ -105,11 +123,12 @@ Buffer *buffer_new(Pool *pool, uint64_t size, Err *err) {
 }
 
 void *buffer_data(Buffer *buffer) {
-    return (char *)buffer + HEADER;
+    return buffer->pool->device ? buffer->device : (char *)buffer + HEADER;
 }
 
-void buffer_unref(Pool *pool, Buffer *buffer) {
+void buffer_unref(Buffer *buffer) {
     if (!buffer || --buffer->refs) return;
+    Pool *pool = buffer->pool;
     if (buffer->size_class == BUFFER_PLACED) {
         unlink_buffer(&pool->placed, buffer);
         return;
@@ -121,14 +140,15 @@ void buffer_unref(Pool *pool, Buffer *buffer) {
     pool->free[buffer->size_class] = buffer;
 }
 
-void buffer_unref_all(Pool *pool, Buffer *first) {
+void buffer_unref_all(Buffer *first) {
     for (Buffer *buffer = first, *next; buffer; buffer = next) {
         next = buffer->sibling;
-        buffer_unref(pool, buffer);
+        buffer_unref(buffer);
     }
 }
 
 void buffer_place(Pool *pool, Buffer *buffer) {
+    buffer->pool = pool;
     buffer->size_class = BUFFER_PLACED;
     link_buffer(&pool->placed, buffer);
 }
@@ -160,7 +180,7 @@ RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *d
     tensor->tensor.count = count;
     tensor->buffer = buffer_new(pool, bytes, err);
     if (!tensor->buffer) {
-        buffer_unref(pool, tensor->self);
+        buffer_unref(tensor->self);
         return NULL;
     }
     tensor->tensor.data = buffer_data(tensor->buffer);
@@ -170,7 +190,7 @@ RtTensor *rt_tensor_new(Pool *pool, Dtype dtype, uint32_t rank, const int64_t *d
 RtTensor *rt_tensor_in(Pool *pool, const KernelTensor *like, Buffer *buffer, Err *err) {
     RtTensor *tensor = tensor_shell(pool, like->dtype, like->rank, like->dims, err);
     if (!tensor) {
-        buffer_unref(pool, buffer);
+        buffer_unref(buffer);
         return NULL;
     }
     tensor->tensor.count = like->count;
@@ -216,21 +236,21 @@ RtValue rt_value_ref(RtValue value) {
     return value;
 }
 
-void rt_value_clear(Pool *pool, RtValue *value) {
+void rt_value_clear(RtValue *value) {
     RtValue old = *value;
     *value = (RtValue){.state = RT_UNSET};
     if (old.state == RT_TENSOR && --old.tensor->refs == 0) {
-        buffer_unref(pool, old.tensor->buffer);
-        buffer_unref(pool, old.tensor->self);
+        buffer_unref(old.tensor->buffer);
+        buffer_unref(old.tensor->self);
     }
     if (old.state == RT_LIST && --old.list->refs == 0) {
         /* items are tensors: a sequence of sequences is not a type of ONNX's operators */
-        for (uint32_t i = 0; i < old.list->count; i++) rt_value_clear(pool, &old.list->items[i]);
-        buffer_unref(pool, old.list->self);
+        for (uint32_t i = 0; i < old.list->count; i++) rt_value_clear(&old.list->items[i]);
+        buffer_unref(old.list->self);
     }
 }
 
-void rt_value_set(Pool *pool, RtValue *to, RtValue value) {
-    rt_value_clear(pool, to);
+void rt_value_set(RtValue *to, RtValue value) {
+    rt_value_clear(to);
     *to = value;
 }

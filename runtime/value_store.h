@@ -4,35 +4,45 @@
  * A value is nothing, a tensor or a sequence. Tensors and sequences are counted references, so that
  * putting a tensor into a sequence, giving it another shape or handing it out of a body copies
  * nothing; a tensor that several hold is never written. Buffers come from a pool that belongs to
- * one context: it keeps what was freed for the next step and never exceeds its budget.
+ * one context: it keeps what was freed for the next step and never exceeds its budget. A context
+ * that uses a device has a second one, of the device's memory; buffers know theirs.
  */
 #ifndef DEMI_VALUE_STORE_H
 #define DEMI_VALUE_STORE_H
 
+#include "device.h"
 #include "err.h"
 #include "kernel.h"
 
 enum { POOL_CLASSES = 160 }; /* size classes: four to a power of two, from 64 bytes */
 
+typedef struct Pool Pool;
+
 typedef struct Buffer {
     struct Buffer *next, *prev; /* in the pool's lists */
+    Pool *pool;
     struct Buffer *sibling;     /* the holder's: buffers that end together */
     uint32_t refs, size_class;  /* BUFFER_PLACED: it lies in the context's planned memory */
     uint64_t size;
-    uint64_t offset; /* of a placed one, in the planned memory */
-    uint32_t owner;  /* the value that it was made for, PLAN_NONE for others */
-    /* data follows, 64-byte aligned, unless it is placed */
+    union {
+        uint64_t offset; /* of a placed one, in the planned memory */
+        void *device;    /* of others in a device's memory: their data */
+    };
+    uint32_t owner; /* the value that it was made for, PLAN_NONE for others */
+    /* data follows, 64-byte aligned, of those in the host's memory that are not placed */
 } Buffer;
 enum { BUFFER_PLACED = POOL_CLASSES };
 
-typedef struct Pool {
+struct Pool {
+    Device *device; /* whose memory it is; NULL: the host's */
     Buffer *free[POOL_CLASSES];
     Buffer *live, *placed;
     uint64_t used, kept, peak,
         budget; /* bytes: handed out, in free lists, most ever, most allowed */
-} Pool;
+};
 
-void pool_init(Pool *pool, uint64_t budget);
+/* Of a device's memory, or (NULL) the host's. */
+void pool_init(Pool *pool, Device *device, uint64_t budget);
 /* Gives everything back that is not in use; and everything, whoever still refers to it. */
 void pool_trim(Pool *pool);
 void pool_free(Pool *pool);
@@ -44,9 +54,9 @@ void pool_discharge(Pool *pool, uint64_t size);
 /* `size` bytes with one reference; NULL with ERR_ENV set past the budget or out of memory. */
 Buffer *buffer_new(Pool *pool, uint64_t size, Err *err);
 void *buffer_data(Buffer *buffer);
-void buffer_unref(Pool *pool, Buffer *buffer); /* NULL is fine */
+void buffer_unref(Buffer *buffer); /* NULL is fine */
 /* Ends a list by sibling. */
-void buffer_unref_all(Pool *pool, Buffer *first);
+void buffer_unref_all(Buffer *first);
 /* Begins the life of a placed buffer that has none, its size and offset being set. */
 void buffer_place(Pool *pool, Buffer *buffer);
 
@@ -89,8 +99,8 @@ RtList *rt_list_new(Pool *pool, uint32_t count, Err *err);
 
 /* The value with one reference more; and one less, after which it is unset. */
 RtValue rt_value_ref(RtValue value);
-void rt_value_clear(Pool *pool, RtValue *value);
+void rt_value_clear(RtValue *value);
 /* Replaces what *to holds; takes over the reference in `value`. */
-void rt_value_set(Pool *pool, RtValue *to, RtValue value);
+void rt_value_set(RtValue *to, RtValue value);
 
 #endif

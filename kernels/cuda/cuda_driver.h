@@ -5,6 +5,7 @@
 #ifndef DEMI_CUDA_DRIVER_H
 #define DEMI_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,7 @@ enum {
     CU_ATTRIBUTE_SHARED_OPTIN = 97, /* bytes that a block may have */
     CU_FUNCTION_SHARED = 8,         /* cuFuncSetAttribute: most dynamic shared bytes */
     CU_STREAM_NON_BLOCKING = 1,
-    CU_CAPTURE_THREAD_LOCAL = 1,
+    CU_CAPTURE_RELAXED = 2, /* what else the thread asks of the driver meanwhile is not refused */
 };
 
 typedef struct CudaDriver {

@@ -28,6 +28,9 @@ static const OptionRow options[] = {
      "mapped; default: native, this machine's. Plans run everywhere: elsewhere weights are laid "
      "out "
      "anew when a step first reads them. none: as the model has them, for the smallest plan."},
+    {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,
+     "What the plan is for: cpu (the default), or cuda: 16-bit values stay so between steps, and "
+     "weights are as the model has them. Such plans run on processors, too, but slower."},
     {"tune", 0, OPTION_ROW_ATTACHED, "SECONDS", NULL,
      "Measure on this machine, for 30 seconds at most or so many, which kernels and which of their "
      "ways are the fastest for each step, and keep that in the plan. It holds on machines with the "

@@ -57,6 +57,11 @@ static DemiIsa isa_of(const Parsed *parsed) {
     return DEMI_ISA_NATIVE;
 }
 
+static bool on_device(const Parsed *parsed) {
+    const char *device = value_of(parsed, "device");
+    return device && strcmp(device, "cpu") != 0;
+}
+
 bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *options, Err *err) {
     static const DemiCompileOptions plain = DEMI_COMPILE_OPTIONS_INIT;
     const char *numerics = value_of(parsed, "numerics");
@@ -65,7 +70,11 @@ bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *
     options->isa = isa_of(parsed);
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->keep_values = faithful && judged;
-    return memory_of(parsed, &options->small, &options->memory_budget, err);
+    if (!memory_of(parsed, &options->small, &options->memory_budget, err)) return false;
+    if (!on_device(parsed)) return true;
+    options->small = true; /* which computes in 16 bit, and lays weights out for itself */
+    options->isa = DEMI_ISA_NONE;
+    return true;
 }
 
 /* A word of --kernels. */
@@ -88,6 +97,8 @@ static bool fill_context(const Parsed *parsed, DemiContextOptions *options, Err 
         return false;
     options->threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX;
     options->kernels = kernels_of(parsed);
+    options->device = value_of(parsed, "device");
+    if (on_device(parsed)) options->small = false; /* of the host's memory */
     return !parsed_knows(parsed, "time") ||
            parsed_real(parsed, "time", &options->time_limit, 0, err);
 }

@@ -45,6 +45,9 @@
     {"kernels", 0, OPTION_ROW_VALUE, "WHOSE", "auto own onednn",                                   \
      "Which kernels compute, where there are several: auto, each where it is the faster one "      \
      "(the default); own, demi's alone; onednn, oneDNN's wherever it can."},                       \
+    {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,                                                  \
+     "What computes: cpu (the default), or cuda or cuda:NUMBER, an NVIDIA GPU. What the device "    \
+     "has no kernels for runs on the processor, with copies between."},                            \
     {"memory", 0, OPTION_ROW_VALUE, "SIZE", NULL,                                                  \
      "Most memory that values and workspace may take, as 500M or 2G; default: three quarters of "  \
      "the machine's. Calls of functions and constants computed in advance count, too. small: "     \

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A CUDA device and its queues, for the files of this folder: the driver's context, modules that
+ * were loaded into it, and what libraries keep for it. */
+#ifndef DEMI_CUDA_DEVICE_H
+#define DEMI_CUDA_DEVICE_H
+
+#include <pthread.h>
+
+#include "cuda_call.h"
+#include "cuda_driver.h"
+
+/* What a library keeps for a device. */
+typedef enum CudaLibrary { CUDA_BLAS, CUDA_DNN, CUDA_LIBRARY_COUNT } CudaLibrary;
+
+typedef struct CudaFound {
+    CudaFamily family;
+    char *name; /* NULL: the slot is empty */
+    CuFunction function;
+    uint32_t shared; /* dynamic shared memory that it was told it may have */
+} CudaFound;
+
+typedef struct CudaDevice {
+    Device base;
+    struct CudaDevice *next; /* of those that are open */
+    unsigned number, users;
+    const CudaDriver *driver;
+    CuDevice handle;
+    CuContext context;
+    int multiprocessors, shared_most; /* bytes of shared memory that a block may have */
+    DeviceInfo info;
+    pthread_mutex_t lock; /* of what follows */
+    CuModule modules[CUDA_FAMILY_COUNT];
+    CudaFound *functions; /* [function_room], open addressing */
+    uint32_t function_count, function_room;
+    void *libraries[CUDA_LIBRARY_COUNT];
+    void (*library_free[CUDA_LIBRARY_COUNT])(void *library);
+} CudaDevice;
+
+typedef struct CudaQueue {
+    DeviceQueue base;
+    CuStream stream;
+    bool recording;
+} CudaQueue;
+
+CudaDevice *cuda_device_of(const KernelCall *call);
+CuStream cuda_stream_of(const KernelCall *call);
+
+/* Makes the device's context the thread's, until cuda_leave: around calls of the driver and of
+ * libraries. False with the error set. */
+bool cuda_enter(const CudaDevice *device, Err *err);
+void cuda_leave(const CudaDevice *device);
+
+/* The operator's rows in cuda_rows.def; DeviceKind's. */
+const KernelRow *cuda_find(const char *domain, const char *op, int64_t opset, size_t *count);
+
+/* The modules' images, by family; NULL where the build has none (no nvcc). */
+extern const unsigned char *const cuda_images[CUDA_FAMILY_COUNT];
+
+/* For tests: other images, PTX for instance. NULL for the built ones. */
+void cuda_use_images(const unsigned char *const *images);
+
+#endif

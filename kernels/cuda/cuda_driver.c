@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loading libcuda.so.1; see cuda_driver.h. */
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { OLDEST_DRIVER = 13000 }; /* what the kernels' machine code and PTX ask for: CUDA 13.0 */
+
+static const char *file = "libcuda.so.1";
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CudaDriver table;
+static bool loaded;
+
+void cuda_driver_file(const char *path) {
+    file = path;
+}
+
+bool cuda_ok(const CudaDriver *driver, CuResult result, Err *err, const char *what) {
+    const char *name = NULL, *text = NULL;
+    if (result == 0) return true;
+    if (driver->error_name(result, &name) != 0 || !name) name = "unknown";
+    if (driver->error_string(result, &text) != 0 || !text) text = "no explanation";
+    return err_set(err, ERR_ENV, "CUDA: %s: %s (%d, %s)", what, text, result, name);
+}
+
+static bool find_symbols(void *library, Err *err) {
+    /* POSIX has no way but this from an object's address to that of a function */
+#define DRIVER(name, symbol, arguments)                                                            \
+    *(void **)&table.name = dlsym(library, #symbol);                                               \
+    if (!table.name) {                                                                             \
+        err_set(err, ERR_ENV, "the CUDA driver, %s, has no %s", file, #symbol);                    \
+        err_hint(err, "a newer driver has it: CUDA 13.0's, 580 or later");                         \
+        return false;                                                                              \
+    }
+#include "cuda_driver.def"
+#undef DRIVER
+    return true;
+}
+
+static bool begin(Err *err) {
+    int version = 0;
+    const CuResult ready = table.init(0);
+    if (ready == CU_NO_DEVICE) return err_set(err, ERR_ENV, "there is no CUDA device");
+    if (!cuda_ok(&table, ready, err, "the driver does not start") ||
+        !cuda_ok(&table, table.driver_version(&version), err, "the driver's version"))
+        return false;
+    if (version >= OLDEST_DRIVER) return true;
+    err_set(err, ERR_ENV, "the CUDA driver is too old");
+    err_expected(err, "CUDA %d.%d or later", OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10);
+    err_actual(err, "%d.%d", version / 1000, version % 1000 / 10);
+    return false;
+}
+
+static bool load(Err *err) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *why = dlerror();
+        return err_set(err, ERR_ENV, "the CUDA driver can't be loaded: %s", why ? why : file);
+    }
+    if (find_symbols(library, err) && begin(err)) return true;
+    dlclose(library);
+    return false;
+}
+
+const CudaDriver *cuda_driver(Err *err) {
+    pthread_mutex_lock(&lock);
+    if (!loaded) loaded = load(err);
+    const bool ok = loaded;
+    pthread_mutex_unlock(&lock);
+    return ok ? &table : NULL;
+}

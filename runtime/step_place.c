@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Placing steps; see step_place.h. First where each runs, then who reads what from where, then the
+ * tables anew with copies between. */
+#include "step_place.h"
+
+#include <string.h>
+
+#include "attr_layout.h"
+#include "exec.h"
+#include "vec.h"
+
+enum { FEW = 64 }; /* elements of a float that shapes may follow from */
+
+typedef struct Placer {
+    const Plan *from;
+    Placement *to;
+    const DeviceKind *kind;
+    Arena *arena;
+    const char **domains, **names; /* [op_count] */
+    uint32_t *producer;            /* [value_count]: the step that makes it, PLAN_NONE: none does */
+    const KernelRow **rows;        /* [step_count]: the device's; NULL where there is none */
+    uint8_t *reasons;              /* [step_count] */
+    bool *shapes;                  /* [step_count]: shapes follow from it */
+    bool *needed;                  /* [value_count]: the processor wants it at once */
+    bool *remote;                  /* [value_count] */
+    bool *read, *given;  /* [value_count]: from the other side; as the output of a graph alone */
+    uint32_t *other;     /* [value_count]: the copy, PLAN_NONE: there is none */
+    bool *of_input;      /* [value_count]: follows from what an input holds */
+    VEC(uint32_t) queue; /* of values that are needed, whose producers are to be looked at */
+} Placer;
+
+const char *place_reason(PlaceReason reason) {
+    static const char *const texts[PLACE_REASON_COUNT] = {
+        [PLACE_DEVICE] = "",
+        [PLACE_COPY] = "copy",
+        [PLACE_NO_KERNEL] = "the device has no kernel of it",
+        [PLACE_NO_TYPE] = "the device has no kernel of it for these types",
+        [PLACE_CONTROL] = "control flow",
+        [PLACE_SHAPE] = "shapes follow from it",
+        [PLACE_CONSTANT] = "it reads constants alone",
+        [PLACE_FOLLOWS] = "its data is in the processor's memory",
+    };
+    return texts[reason];
+}
+
+static bool is_constant(const Placer *p, uint32_t value) {
+    return p->from->values[value].data != PLAN_NO_DATA;
+}
+
+static bool is_named(const Placer *p, const PlanStep *step, const char *name) {
+    return !*p->domains[step->op] && strcmp(p->names[step->op], name) == 0;
+}
+
+/* True where the step looks at dims alone. */
+static bool reads_sizes(const Placer *p, const PlanStep *step) {
+    return is_named(p, step, "Shape") || is_named(p, step, "Size");
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool row_takes(const Placer *p, const KernelRow *row, PlanSpan span) {
+    for (uint32_t i = 0; i < span.count; i++) {
+        const uint32_t number = p->from->operands[span.first + i];
+        if (number == PLAN_NONE) continue;
+        const PlanValue *value = &p->from->values[number];
+        const Dtype dtype = (Dtype)value->dtype;
+        if (value->kind != PLAN_TENSOR || dtype == DTYPE_STRING || !kernel_element_size(dtype))
+            return false;
+        if (!(row->flags & KERNEL_BYTES) && !(row->types >> dtype & 1)) return false;
+    }
+    return true;
+}
+
+/* Whether all inputs are constants, and there is one. */
+static bool reads_constants(const Placer *p, const PlanStep *step) {
+    uint32_t constants = 0, others = 0;
+    for (uint32_t i = 0; i < step->inputs.count; i++) {
+        const uint32_t value = p->from->operands[step->inputs.first + i];
+        if (value == PLAN_NONE) continue;
+        if (is_constant(p, value))
+            constants++;
+        else
+            others++;
+    }
+    return constants && !others;
+}
+
+static PlaceReason find_row(Placer *p, const PlanStep *step, const KernelRow **found) {
+    size_t count = 0;
+    const char *domain = p->domains[step->op], *name = p->names[step->op];
+    if (exec_find(domain, name)) return PLACE_CONTROL;
+    const KernelRow *rows = p->kind->find(domain, name, p->from->ops[step->op].opset, &count);
+    if (!rows) return reads_sizes(p, step) ? PLACE_SHAPE : PLACE_NO_KERNEL;
+    if (reads_constants(p, step)) return PLACE_CONSTANT;
+    for (size_t i = 0; i < count; i++) {
+        if (!row_takes(p, &rows[i], step->inputs) || !row_takes(p, &rows[i], step->outputs)) continue;
+        *found = &rows[i];
+        return PLACE_DEVICE;
+    }
+    return PLACE_NO_TYPE;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static void need(Placer *p, uint32_t value) {
+    if (value == PLAN_NONE || is_constant(p, value) || p->needed[value]) return;
+    p->needed[value] = true;
+    VEC_PUSH(p->arena, &p->queue, value);
+}
+
+/* Whether the value may be part of the arithmetic of shapes: integers, and few floats. */
+static bool is_shape_like(const Placer *p, uint32_t number) {
+    const PlanValue *value = &p->from->values[number];
+    if (value->kind != PLAN_TENSOR) return false;
+    if (dtype_is_integer((Dtype)value->dtype) || value->dtype == DTYPE_BOOL) return true;
+    if (value->rank == PLAN_NONE || value->rank > 1) return false;
+    const int64_t size = value->rank ? p->from->numbers[value->dims] : 1;
+    return size >= 0 && size <= FEW;
+}
+
+static bool stays(const Placer *p, const PlanStep *step) {
+    for (uint32_t i = 0; i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        if (value != PLAN_NONE && !is_shape_like(p, value)) return false;
+    }
+    return true;
+}
+
+/* What is needed is computed by the processor, back to where only sizes are read. */
+static void follow_needs(Placer *p) {
+    for (size_t at = 0; at < p->queue.count; at++) {
+        const uint32_t number = p->producer[p->queue.items[at]];
+        if (number == PLAN_NONE || p->shapes[number] || !p->rows[number]) continue;
+        const PlanStep *step = &p->from->steps[number];
+        if (!stays(p, step)) continue;
+        p->shapes[number] = true;
+        p->reasons[number] = PLACE_SHAPE;
+        for (uint32_t i = 0; i < step->inputs.count; i++)
+            need(p, p->from->operands[step->inputs.first + i]);
+    }
+}
+
+static void note_needs(Placer *p, uint32_t number) {
+    const PlanStep *step = &p->from->steps[number];
+    uint32_t host = p->rows[number] ? p->rows[number]->host : 0;
+    if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "If")) host = 1;
+    if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "Loop")) host = 3;
+    for (uint32_t i = 0; i < step->inputs.count && i < 32; i++)
+        if (host >> i & 1) need(p, p->from->operands[step->inputs.first + i]);
+}
+
+/* ---- where steps run ------------------------------------------------------------------------- */
+
+static void decide_graph(Placer *p, uint32_t graph);
+
+/* Where the data of input 0 is: what steps follow that only pass it on. */
+static bool follows(const Placer *p, const PlanStep *step) {
+    const uint32_t value = step->inputs.count ? p->from->operands[step->inputs.first] : PLAN_NONE;
+    return value != PLAN_NONE && p->remote[value];
+}
+
+/* Whether the processor makes input 0 in a run. */
+static bool is_made_here(const Placer *p, const PlanStep *step) {
+    const uint32_t value = p->from->operands[step->inputs.first];
+    return !p->remote[value] && p->producer[value] != PLAN_NONE;
+}
+
+static void decide(Placer *p, uint32_t number) {
+    const PlanStep *step = &p->from->steps[number];
+    for (uint32_t i = 0; i < step->attrs.count; i++) {
+        const PlanAttr *attr = &p->from->attrs[step->attrs.first + i];
+        if (attr->kind == PLAIN_GRAPH) decide_graph(p, (uint32_t)attr->value);
+    }
+    const KernelRow *row = p->rows[number];
+    bool device = row && !p->shapes[number];
+    if (device && row->flags & KERNEL_VIEW && is_made_here(p, step)) {
+        device = false;
+        p->reasons[number] = PLACE_FOLLOWS;
+    }
+    if (p->reasons[number] == PLACE_CONTROL && is_named(p, step, "Identity"))
+        device = follows(p, step);
+    for (uint32_t i = 0; device && i < step->outputs.count; i++) {
+        const uint32_t value = p->from->operands[step->outputs.first + i];
+        if (value != PLAN_NONE) p->remote[value] = true;
+    }
+}
+
+static void decide_graph(Placer *p, uint32_t graph) {
+    const PlanSpan steps = p->from->graphs[graph].steps;
+    for (uint32_t s = steps.first; s < steps.first + steps.count; s++) decide(p, s);
+}
+
+/* ---- who reads what -------------------------------------------------------------------------- */
+
+/* Whether operand i of the step is read where it is, whatever side that is. */
+static bool takes_any(const Placer *p, const PlanStep *step) {
+    return reads_sizes(p, step) || (is_named(p, step, "Identity") && exec_find("", "Identity"));
+}
+
+static bool wants_remote(const Placer *p, uint32_t number, uint32_t i) {
+    const KernelRow *row = p->rows[number];
+    return p->reasons[number] == PLACE_DEVICE && !(i < 32 && row->host >> i & 1);
+}
+
+static bool is_crossing(const Placer *p, uint32_t number, uint32_t i) {
+    const PlanStep *step = &p->from->steps[number];
+    const uint32_t value = p->from->operands[step->inputs.first + i];
+    return value != PLAN_NONE && !is_constant(p, value) && !takes_any(p, step) &&
+           wants_remote(p, number, i) != p->remote[value];
+}
+
+static void find_crossings(Placer *p) {
+    for (uint32_t s = 0; s < p->from->step_count; s++)
+        for (uint32_t i = 0; i < p->from->steps[s].inputs.count; i++)
+            if (is_crossing(p, s, i)) p->read[p->from->operands[p->from->steps[s].inputs.first + i]] = true;
+    for (uint32_t g = 0; g < p->from->graph_count; g++) {
+        const PlanSpan outputs = p->from->graphs[g].outputs;
+        for (uint32_t i = 0; i < outputs.count; i++) {
+            const uint32_t value = p->from->operands[outputs.first + i];
+            if (p->remote[value]) p->given[value] = true;
+        }
+    }
+}
+
+/* Whether the step's results differ from run to run. */
+static bool draws(const Placer *p, const PlanStep *step) {
+    const char *name = p->names[step->op];
+    return strncmp(name, "Random", 6) == 0 || strcmp(name, "Bernoulli") == 0 ||
+           strcmp(name, "Multinomial") == 0 || strcmp(name, "Dropout") == 0;
+}
+
+/* Whether the processor's part of a run is the same whenever sizes are: no step of it reads what an
+ * input of the model holds, or what the device made. */
+static bool repeats(Placer *p) {
+    const PlanGraph *main = &p->from->graphs[0];
+    if (p->from->graph_count > 1) return false;
+    for (uint32_t i = 0; i < main->inputs.count; i++)
+        p->of_input[p->from->operands[main->inputs.first + i]] = true;
+    for (uint32_t s = main->steps.first; s < main->steps.first + main->steps.count; s++) {
+        const PlanStep *step = &p->from->steps[s];
+        if (p->reasons[s] == PLACE_CONTROL && !is_named(p, step, "Identity")) return false;
+        if (p->reasons[s] != PLACE_DEVICE && draws(p, step)) return false;
+        for (uint32_t i = 0; i < step->inputs.count; i++) {
+            const uint32_t value = p->from->operands[step->inputs.first + i];
+            if (value == PLAN_NONE || is_constant(p, value) || takes_any(p, step) ||
+                wants_remote(p, s, i))
+                continue;
+            if (p->remote[value] || p->of_input[value]) return false;
+        }
+        for (uint32_t i = 0; is_named(p, step, "Identity") && i < step->outputs.count; i++) {
+            const uint32_t value = p->from->operands[step->outputs.first + i];
+            const uint32_t source = p->from->operands[step->inputs.first];
+            if (value != PLAN_NONE && source != PLAN_NONE) p->of_input[value] = p->of_input[source];
+        }
+    }
+    for (uint32_t i = 0; i < main->outputs.count; i++) {
+        const uint32_t value = p->from->operands[main->outputs.first + i];
+        if (!p->remote[value] && p->producer[value] != PLAN_NONE) return false;
+    }
+    return true;
+}
+
+/* ---- the tables anew ------------------------------------------------------------------------- */
+
+typedef struct Tables {
+    VEC(PlanStep) steps;
+    VEC(PlanValue) values;
+    VEC(uint32_t) operands;
+    VEC(uint8_t) reasons;
+    VEC(bool) remote;
+    uint32_t upload, download; /* operators */
+} Tables;
+
+static PlanSpan push_operands(const Placer *p, Tables *t, const uint32_t *items, uint32_t count) {
+    const PlanSpan span = {(uint32_t)t->operands.count, count};
+    for (uint32_t i = 0; i < count; i++) VEC_PUSH(p->arena, &t->operands, items[i]);
+    return span;
+}
+
+/* The value on the other side, and the step that copies it. */
+static void push_copy(Placer *p, Tables *t, uint32_t value) {
+    const uint32_t copy = (uint32_t)t->values.count;
+    PlanValue like = p->from->values[value];
+    PlanStep step = {.op = p->remote[value] ? t->download : t->upload, .name = like.name};
+    p->other[value] = copy;
+    VEC_PUSH(p->arena, &t->values, like);
+    VEC_PUSH(p->arena, &t->remote, !p->remote[value]);
+    step.inputs = push_operands(p, t, &value, 1);
+    step.outputs = push_operands(p, t, &copy, 1);
+    VEC_PUSH(p->arena, &t->steps, step);
+    VEC_PUSH(p->arena, &t->reasons, PLACE_COPY);
+}
+
+static void push_copies(Placer *p, Tables *t, PlanSpan span, const bool *wanted) {
+    for (uint32_t i = 0; i < span.count; i++) {
+        const uint32_t value = p->from->operands[span.first + i];
+        if (value != PLAN_NONE && wanted[value] && p->other[value] == PLAN_NONE) push_copy(p, t, value);
+    }
+}
+
+static void push_step(Placer *p, Tables *t, uint32_t number) {
+    PlanStep step = p->from->steps[number];
+    const uint32_t *inputs = p->from->operands + step.inputs.first;
+    const uint32_t first = (uint32_t)t->operands.count;
+    for (uint32_t i = 0; i < step.inputs.count; i++)
+        VEC_PUSH(p->arena, &t->operands,
+                 is_crossing(p, number, i) ? p->other[inputs[i]] : inputs[i]);
+    step.inputs.first = first;
+    const PlanSpan outputs = step.outputs;
+    step.outputs = push_operands(p, t, p->from->operands + outputs.first, outputs.count);
+    VEC_PUSH(p->arena, &t->steps, step);
+    VEC_PUSH(p->arena, &t->reasons, p->reasons[number]);
+    push_copies(p, t, outputs, p->read);
+}
+
+/* Outputs are copied last, so that the device is waited for once. */
+static void push_graph(Placer *p, Tables *t, PlanGraph *graph) {
+    const PlanGraph from = *graph;
+    const PlanSpan none = {0, 0};
+    graph->steps.first = (uint32_t)t->steps.count;
+    push_copies(p, t, from.inputs, p->read);
+    for (uint32_t s = from.steps.first; s < from.steps.first + from.steps.count; s++)
+        push_step(p, t, s);
+    push_copies(p, t, from.outputs, p->given);
+    graph->steps.count = (uint32_t)t->steps.count - graph->steps.first;
+    graph->inputs = push_operands(p, t, p->from->operands + from.inputs.first, from.inputs.count);
+    graph->defaults =
+        from.defaults.count
+            ? push_operands(p, t, p->from->operands + from.defaults.first, from.defaults.count)
+            : none;
+    graph->outputs.first = (uint32_t)t->operands.count;
+    for (uint32_t i = 0; i < from.outputs.count; i++) {
+        const uint32_t value = p->from->operands[from.outputs.first + i];
+        VEC_PUSH(p->arena, &t->operands, p->given[value] ? p->other[value] : value);
+    }
+}
+
+/* Attributes that are lists of texts refer to operands, too: those stay where they are, in front. */
+static void keep_operands(const Placer *p, Tables *t) {
+    uint32_t end = 0;
+    for (uint32_t s = 0; s < p->from->step_count; s++) {
+        const PlanStep *step = &p->from->steps[s];
+        for (uint32_t i = 0; i < step->attrs.count; i++) {
+            const PlanAttr *attr = &p->from->attrs[step->attrs.first + i];
+            if (attr->kind == PLAIN_TEXTS && end < (uint32_t)attr->value + attr->count)
+                end = (uint32_t)attr->value + attr->count;
+        }
+    }
+    push_operands(p, t, p->from->operands, end);
+}
+
+/* The copies' operators, whose names lie behind the plan's characters. */
+static void add_operators(Placer *p, Tables *t, Plan *plan) {
+    static const char text[] = PLACE_DOMAIN "UploadDownload";
+    enum { DOMAIN_SIZE = sizeof PLACE_DOMAIN - 1, UP = 6, DOWN = 8 };
+    const Plan *from = p->from;
+    uint32_t chars = 0;
+    for (uint32_t i = 0; i < from->text_count; i++)
+        if (chars < from->texts[i].first + from->texts[i].count)
+            chars = from->texts[i].first + from->texts[i].count;
+    char *all = ARENA_ARRAY(p->arena, char, chars + sizeof text);
+    if (chars) memcpy(all, from->chars, chars);
+    memcpy(all + chars, text, sizeof text);
+    PlanSpan *texts = ARENA_ARRAY(p->arena, PlanSpan, from->text_count + 3);
+    memcpy(texts, from->texts, from->text_count * sizeof *texts);
+    texts[from->text_count] = (PlanSpan){chars, DOMAIN_SIZE};
+    texts[from->text_count + 1] = (PlanSpan){chars + DOMAIN_SIZE, UP};
+    texts[from->text_count + 2] = (PlanSpan){chars + DOMAIN_SIZE + UP, DOWN};
+    PlanOp *ops = ARENA_ARRAY(p->arena, PlanOp, from->op_count + 2);
+    memcpy(ops, from->ops, from->op_count * sizeof *ops);
+    t->upload = from->op_count;
+    t->download = from->op_count + 1;
+    ops[t->upload] = (PlanOp){from->text_count, from->text_count + 1, 1};
+    ops[t->download] = (PlanOp){from->text_count, from->text_count + 2, 1};
+    plan->chars = all;
+    plan->texts = texts;
+    plan->text_count += 3;
+    plan->ops = ops;
+    plan->op_count += 2;
+}
+
+static void make_tables(Placer *p) {
+    Tables t = {.upload = 0};
+    Plan *plan = &p->to->plan;
+    *plan = *p->from;
+    add_operators(p, &t, plan);
+    keep_operands(p, &t);
+    for (uint32_t i = 0; i < p->from->value_count; i++) {
+        VEC_PUSH(p->arena, &t.values, p->from->values[i]);
+        VEC_PUSH(p->arena, &t.remote, p->remote[i]);
+    }
+    PlanGraph *graphs =
+        arena_copy(p->arena, p->from->graphs, p->from->graph_count * sizeof *graphs);
+    for (uint32_t g = 0; g < p->from->graph_count; g++) push_graph(p, &t, &graphs[g]);
+    plan->graphs = graphs;
+    plan->steps = t.steps.items;
+    plan->step_count = (uint32_t)t.steps.count;
+    plan->values = t.values.items;
+    plan->value_count = (uint32_t)t.values.count;
+    plan->operands = t.operands.items;
+    plan->choice_count = 0;
+    p->to->reasons = t.reasons.items;
+    p->to->remote = t.remote.items;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+static void note_producers(Placer *p) {
+    for (uint32_t i = 0; i < p->from->value_count; i++) p->producer[i] = p->other[i] = PLAN_NONE;
+    for (uint32_t s = 0; s < p->from->step_count; s++) {
+        const PlanSpan outputs = p->from->steps[s].outputs;
+        for (uint32_t i = 0; i < outputs.count; i++)
+            if (p->from->operands[outputs.first + i] != PLAN_NONE)
+                p->producer[p->from->operands[outputs.first + i]] = s;
+    }
+}
+
+void step_place(const Plan *plan, const DeviceKind *kind, Placement *placement, Arena *arena) {
+    Placer p = {.from = plan,
+                .to = placement,
+                .kind = kind,
+                .arena = arena,
+                .domains = ARENA_ARRAY(arena, const char *, plan->op_count),
+                .names = ARENA_ARRAY(arena, const char *, plan->op_count),
+                .producer = ARENA_ARRAY(arena, uint32_t, plan->value_count),
+                .rows = ARENA_ARRAY(arena, const KernelRow *, plan->step_count),
+                .reasons = ARENA_ARRAY(arena, uint8_t, plan->step_count),
+                .shapes = ARENA_ARRAY(arena, bool, plan->step_count),
+                .needed = ARENA_ARRAY(arena, bool, plan->value_count),
+                .remote = ARENA_ARRAY(arena, bool, plan->value_count),
+                .read = ARENA_ARRAY(arena, bool, plan->value_count),
+                .given = ARENA_ARRAY(arena, bool, plan->value_count),
+                .of_input = ARENA_ARRAY(arena, bool, plan->value_count),
+                .other = ARENA_ARRAY(arena, uint32_t, plan->value_count)};
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        p.domains[i] = plan_text(plan, plan->ops[i].domain, arena);
+        p.names[i] = plan_text(plan, plan->ops[i].name, arena);
+    }
+    note_producers(&p);
+    for (uint32_t s = 0; s < plan->step_count; s++)
+        p.reasons[s] = (uint8_t)find_row(&p, &plan->steps[s], &p.rows[s]);
+    for (uint32_t s = 0; s < plan->step_count; s++) note_needs(&p, s);
+    follow_needs(&p);
+    if (plan->graph_count) decide_graph(&p, 0);
+    find_crossings(&p);
+    placement->repeats = plan->graph_count && repeats(&p);
+    make_tables(&p);
+}
