@@ -10,7 +10,7 @@ static const KernelRow rows[] = {
 #define KERNEL(domain, op, since, function, layout, types, flags)                                  \
     {domain, op, since, kernel_##function, &op_attrs_##layout, types, flags, #function, NULL, 0},
 #define KERNEL_PREPARED(domain, op, since, function, layout, types, flags, prepare)                \
-    {domain, op,    since,     kernel_##function,        &op_attrs_##layout,                       \
+    {domain, op,    since,     kernel_##function,         &op_attrs_##layout,                      \
      types,  flags, #function, &kernel_prepare_##prepare, 0},
 #include "kernels.def"
 #undef KERNEL

@@ -78,7 +78,8 @@ static bool open_plan(DemiPlan *plan, const void *bytes, size_t size, Err *err) 
         err_hint(err, "compile it again");
     }
     ok = ok && plan_load(&plan->loaded, &plan->arena, err);
-    if (ok && (!(plan->loaded.share = plan_share_new(NULL)) || !(plan->devices = plan_devices_new())))
+    if (ok &&
+        (!(plan->loaded.share = plan_share_new(NULL)) || !(plan->devices = plan_devices_new())))
         ok = err_out_of_memory(err);
     if (ok) {
         const PlanGraph *main = &plan->loaded.plan.graphs[0];
@@ -409,8 +410,7 @@ static void clear_values(DemiContext *context) {
     const LoadedPlan *loaded = exec->loaded;
     for (uint32_t i = 0; i < loaded->plan.value_count; i++)
         if (!loaded->constants[i].present) rt_value_clear(&exec->values[i]);
-    for (size_t i = 0; i < context->plan->input_count; i++)
-        rt_value_clear(&context->used[i]);
+    for (size_t i = 0; i < context->plan->input_count; i++) rt_value_clear(&context->used[i]);
     exec_text_free(exec);
     arena_free(&context->result);
 }

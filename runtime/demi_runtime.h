@@ -156,7 +156,8 @@ typedef struct DemiContextOptions {
                           iteration: a step that has begun is not interrupted */
     bool small; /* constants stay in 16 bit in memory, as plans have them, and are widened in every
                    run, some at a time; otherwise once, for all contexts of the plan */
-    const char *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
+    const char
+        *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
                            "cuda" or "cuda:NUMBER" for an NVIDIA GPU. Steps that it has no kernels for
                            run on the processor, with copies between; see demi_plan_place */
 } DemiContextOptions;

@@ -111,8 +111,7 @@ static bool run_step(Exec *exec, const LoadedStep *step) {
     if (exec->options.after)
         exec->options.after(exec->options.after_data, step, start, exec_now() - start);
     if (exec->progress.depth == 1) exec_memory_note(exec, step);
-    for (uint32_t i = 0; i < step->dead_count; i++)
-        rt_value_clear(&exec->values[step->dead[i]]);
+    for (uint32_t i = 0; i < step->dead_count; i++) rt_value_clear(&exec->values[step->dead[i]]);
     return true;
 }
 

@@ -43,8 +43,8 @@ struct LoadedStep {
     uint32_t dead_count;
     const PlanChoice *choices; /* [choice_count]: the plan's for this step */
     uint32_t choice_count;
-    bool device;        /* it runs on the plan's device: rows are that one's, and kernels or copies */
-    uint8_t reason;     /* a PlaceReason (step_place.h), where the plan has a device */
+    bool device;    /* it runs on the plan's device: rows are that one's, and kernels or copies */
+    uint8_t reason; /* a PlaceReason (step_place.h), where the plan has a device */
 };
 
 typedef struct LoadedPlan {
@@ -62,14 +62,14 @@ typedef struct LoadedPlan {
     const PlanPack **beside; /* [plan.value_count]: what a constant becomes that lies beside it, or
                                 NULL */
     bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
-    uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
+    uint32_t *last;     /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
-    PlanShare *share; /* the one thing that changes, behind a lock; NULL: nothing is shared */
-    Device *device;      /* that steps were placed on (step_place.h); NULL: none. What `share` has is
+    PlanShare *share;   /* the one thing that changes, behind a lock; NULL: nothing is shared */
+    Device *device;     /* that steps were placed on (step_place.h); NULL: none. What `share` has is
                             in its memory */
-    const bool *remote;  /* [plan.value_count]: the value lives there; NULL without a device */
+    const bool *remote; /* [plan.value_count]: the value lives there; NULL without a device */
     const uint8_t *reasons; /* [plan.step_count]: why steps run where they do; likewise */
-    bool repeats;        /* the device's work of a run depends on sizes alone */
+    bool repeats;           /* the device's work of a run depends on sizes alone */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */
@@ -170,9 +170,9 @@ typedef struct ExecMemory {
 
 /* The plan's device, for one context; exec_device.c's. */
 typedef struct ExecDevice {
-    DeviceQueue *queue; /* NULL: there is none */
-    Pool pool;          /* of its memory */
-    bool pending;       /* copies to the host are under way */
+    DeviceQueue *queue;          /* NULL: there is none */
+    Pool pool;                   /* of its memory */
+    bool pending;                /* copies to the host are under way */
     struct DeviceRecord *record; /* what is being recorded; NULL: nothing is */
 } ExecDevice;
 

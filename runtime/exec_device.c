@@ -46,8 +46,7 @@ void exec_device_rows(const LoadedPlan *loaded, LoadedStep *step) {
     const size_t number = (size_t)(step - loaded->steps);
     step->reason = loaded->reasons[number];
     if (step->reason != PLACE_DEVICE) return;
-    step->rows =
-        loaded->device->kind->find(step->domain, step->op, step->opset, &step->row_count);
+    step->rows = loaded->device->kind->find(step->domain, step->op, step->opset, &step->row_count);
     step->device = true;
 }
 
@@ -204,7 +203,8 @@ static bool repeat(Exec *exec, DeviceRecord *record) {
 
 static bool repeat_anew(Exec *exec, DeviceRecord *record) {
     for (Staging *staging = record->uploads; staging; staging = staging->next) {
-        const RtValue *value = &exec->values[staging->value]; /* unset: not an input, and as it was */
+        const RtValue *value =
+            &exec->values[staging->value]; /* unset: not an input, and as it was */
         if (value->state == RT_TENSOR)
             memcpy(staging->pinned, value->tensor->tensor.data, staging->size);
     }

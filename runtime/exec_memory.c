@@ -19,7 +19,7 @@ typedef struct Place {
 struct PlaceMap {
     Buffer *self;
     uint64_t totals[2]; /* bytes that places need, in the host's memory and in the device's */
-    Place places[]; /* [value_count] */
+    Place places[];     /* [value_count] */
 };
 
 /* Inputs of certain shapes. */
@@ -27,11 +27,11 @@ struct ShapeSet {
     ShapeSet *next;
     Buffer *self;
     bool noted;
-    PlaceMap *map;   /* NULL: not planned yet */
+    PlaceMap *map;        /* NULL: not planned yet */
     DeviceRecord *record; /* of a plan with a device */
-    uint64_t *sizes; /* [value_count]: bytes, 0: it has no memory of its own */
-    uint32_t *last;  /* [value_count]: the step with which a value's memory ends */
-    uint64_t *key;   /* of the inputs, see value_key.h */
+    uint64_t *sizes;      /* [value_count]: bytes, 0: it has no memory of its own */
+    uint32_t *last;       /* [value_count]: the step with which a value's memory ends */
+    uint64_t *key;        /* of the inputs, see value_key.h */
 };
 
 /* ---- finding --------------------------------------------------------------------------------- */

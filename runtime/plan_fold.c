@@ -272,8 +272,7 @@ static void execute(Fold *f, FoldRun *run, uint32_t number) {
     f->gone[f->steps[number]] |= ok;
     if (ok) f->left -= made;
     for (uint32_t i = 0; i < step->plan->outputs.count; i++)
-        if (step->outputs[i] != PLAN_NONE && !ok)
-            rt_value_clear(&exec->values[step->outputs[i]]);
+        if (step->outputs[i] != PLAN_NONE && !ok) rt_value_clear(&exec->values[step->outputs[i]]);
 }
 
 static bool execute_steps(Fold *f) {

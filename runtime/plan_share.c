@@ -61,8 +61,7 @@ static void *send(PlanShare *share, void *bytes, uint64_t size) {
     Err ignored = {0};
     void *there = device->kind->allocate(device, size, &ignored);
     if (!share->queue) share->queue = device->kind->queue_new(device, &ignored);
-    if (there && share->queue &&
-        device->kind->upload(share->queue, there, bytes, size, &ignored) &&
+    if (there && share->queue && device->kind->upload(share->queue, there, bytes, size, &ignored) &&
         device->kind->wait(share->queue, &ignored))
         return there;
     device->kind->release(device, there);

@@ -204,8 +204,7 @@ static StepMemo *memos_new(Tuner *t) {
 }
 
 static void memos_free(Tuner *t, StepMemo *memos) {
-    for (uint32_t i = 0; i < t->exec->loaded->plan.step_count; i++)
-        step_memo_free(&memos[i]);
+    for (uint32_t i = 0; i < t->exec->loaded->plan.step_count; i++) step_memo_free(&memos[i]);
 }
 
 static bool explore(Tuner *t, uint32_t *turns, Err *err) {

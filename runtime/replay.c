@@ -265,8 +265,7 @@ static void clear(void *data) {
 void replay_free(Replay *r) {
     if (r->ended) return;
     r->ended = true;
-    for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++)
-        rt_value_clear(&r->kept[i]);
+    for (uint32_t i = 0; i < loaded_of(r)->plan.value_count; i++) rt_value_clear(&r->kept[i]);
 }
 
 typedef struct Sized {

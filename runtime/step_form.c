@@ -295,9 +295,9 @@ static bool set_remote_constant(StepCall *s, uint32_t i) {
     if (s->form->unread[i] || !tensor->count) return true;
     const uint64_t size = tensor->count * kernel_element_size(tensor->dtype);
     tensor->data = (void *)(uintptr_t)step_share(&s->call, i, NULL, 0, size);
-    return tensor->data || err_set(s->exec->err, ERR_ENV,
-                                   "the device has no room for a constant of %llu bytes",
-                                   (unsigned long long)size);
+    return tensor->data ||
+           err_set(s->exec->err, ERR_ENV, "the device has no room for a constant of %llu bytes",
+                   (unsigned long long)size);
 }
 
 /* Constants have their elements for good: the plan's, or widened ones that contexts share, where

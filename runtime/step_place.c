@@ -93,7 +93,8 @@ static PlaceReason find_row(Placer *p, const PlanStep *step, const KernelRow **f
     if (!rows) return reads_sizes(p, step) ? PLACE_SHAPE : PLACE_NO_KERNEL;
     if (reads_constants(p, step)) return PLACE_CONSTANT;
     for (size_t i = 0; i < count; i++) {
-        if (!row_takes(p, &rows[i], step->inputs) || !row_takes(p, &rows[i], step->outputs)) continue;
+        if (!row_takes(p, &rows[i], step->inputs) || !row_takes(p, &rows[i], step->outputs))
+            continue;
         *found = &rows[i];
         return PLACE_DEVICE;
     }
@@ -212,7 +213,8 @@ static bool is_crossing(const Placer *p, uint32_t number, uint32_t i) {
 static void find_crossings(Placer *p) {
     for (uint32_t s = 0; s < p->from->step_count; s++)
         for (uint32_t i = 0; i < p->from->steps[s].inputs.count; i++)
-            if (is_crossing(p, s, i)) p->read[p->from->operands[p->from->steps[s].inputs.first + i]] = true;
+            if (is_crossing(p, s, i))
+                p->read[p->from->operands[p->from->steps[s].inputs.first + i]] = true;
     for (uint32_t g = 0; g < p->from->graph_count; g++) {
         const PlanSpan outputs = p->from->graphs[g].outputs;
         for (uint32_t i = 0; i < outputs.count; i++) {
@@ -294,7 +296,8 @@ static void push_copy(Placer *p, Tables *t, uint32_t value) {
 static void push_copies(Placer *p, Tables *t, PlanSpan span, const bool *wanted) {
     for (uint32_t i = 0; i < span.count; i++) {
         const uint32_t value = p->from->operands[span.first + i];
-        if (value != PLAN_NONE && wanted[value] && p->other[value] == PLAN_NONE) push_copy(p, t, value);
+        if (value != PLAN_NONE && wanted[value] && p->other[value] == PLAN_NONE)
+            push_copy(p, t, value);
     }
 }
 

@@ -21,8 +21,8 @@ typedef struct Pool Pool;
 typedef struct Buffer {
     struct Buffer *next, *prev; /* in the pool's lists */
     Pool *pool;
-    struct Buffer *sibling;     /* the holder's: buffers that end together */
-    uint32_t refs, size_class;  /* BUFFER_PLACED: it lies in the context's planned memory */
+    struct Buffer *sibling;    /* the holder's: buffers that end together */
+    uint32_t refs, size_class; /* BUFFER_PLACED: it lies in the context's planned memory */
     uint64_t size;
     union {
         uint64_t offset; /* of a placed one, in the planned memory */

@@ -220,8 +220,8 @@ static bool cuda_send(DeviceQueue *queue, void *to, const void *from, uint64_t s
     CudaDevice *device = device_of(queue);
     if (!size) return true;
     if (!cuda_enter(device, err)) return false;
-    const CuResult result = device->driver->upload((CuAddress)(uintptr_t)to, from, size,
-                                                   queue_of(queue)->stream);
+    const CuResult result =
+        device->driver->upload((CuAddress)(uintptr_t)to, from, size, queue_of(queue)->stream);
     cuda_leave(device);
     queue->counts.uploads++;
     queue->counts.upload_bytes += size;
@@ -232,8 +232,8 @@ static bool cuda_fetch(DeviceQueue *queue, void *to, const void *from, uint64_t 
     CudaDevice *device = device_of(queue);
     if (!size) return true;
     if (!cuda_enter(device, err)) return false;
-    const CuResult result = device->driver->download(to, (CuAddress)(uintptr_t)from, size,
-                                                     queue_of(queue)->stream);
+    const CuResult result =
+        device->driver->download(to, (CuAddress)(uintptr_t)from, size, queue_of(queue)->stream);
     cuda_leave(device);
     queue->counts.downloads++;
     queue->counts.download_bytes += size;
@@ -244,9 +244,8 @@ static bool cuda_move(DeviceQueue *queue, void *to, const void *from, uint64_t s
     CudaDevice *device = device_of(queue);
     if (!size) return true;
     if (!cuda_enter(device, err)) return false;
-    const CuResult result =
-        device->driver->copy((CuAddress)(uintptr_t)to, (CuAddress)(uintptr_t)from, size,
-                             queue_of(queue)->stream);
+    const CuResult result = device->driver->copy(
+        (CuAddress)(uintptr_t)to, (CuAddress)(uintptr_t)from, size, queue_of(queue)->stream);
     cuda_leave(device);
     return cuda_ok(device->driver, result, err, "a copy on the device");
 }
@@ -278,10 +277,10 @@ static DeviceWork *cuda_recorded(DeviceQueue *queue, Err *err) {
         free(work);
         return NULL;
     }
-    bool ok = cuda_ok(device->driver,
-                      device->driver->stream_recorded(queue_of(queue)->stream, &graph), err,
-                      "recorded work") &&
-              graph;
+    bool ok =
+        cuda_ok(device->driver, device->driver->stream_recorded(queue_of(queue)->stream, &graph),
+                err, "recorded work") &&
+        graph;
     ok = ok && work &&
          cuda_ok(device->driver, device->driver->graph_ready(&work->ready, graph, 0), err,
                  "getting recorded work ready");

@@ -114,10 +114,10 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch) {
     const uint32_t *blocks = launch->blocks, *threads = launch->threads;
     bool ok = function &&
               cuda_ok(device->driver,
-                      device->driver->launch(
-                          function, at_least_1(blocks[0]), at_least_1(blocks[1]),
-                          at_least_1(blocks[2]), at_least_1(threads[0]), at_least_1(threads[1]),
-                          at_least_1(threads[2]), launch->shared, cuda_stream_of(call), args, NULL),
+                      device->driver->launch(function, at_least_1(blocks[0]), at_least_1(blocks[1]),
+                                             at_least_1(blocks[2]), at_least_1(threads[0]),
+                                             at_least_1(threads[1]), at_least_1(threads[2]),
+                                             launch->shared, cuda_stream_of(call), args, NULL),
                       call->err, launch->kernel);
     cuda_leave(device);
     call->queue->counts.launches++;

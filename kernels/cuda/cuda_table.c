@@ -6,11 +6,19 @@
 
 static const KernelRow rows[] = {
 #define CUDA(domain, op, since, function, layout, types, flags, host)                              \
-    {domain, op, since, cuda_##function, &op_attrs_##layout, types, flags, "cuda_" #function, NULL,\
-     host},
+    {domain, op,  since, cuda_##function, &op_attrs_##layout, types, flags, "cuda_" #function,     \
+     NULL,   host},
 #define CUDA_PREPARED(domain, op, since, function, layout, types, flags, host, prepare)            \
-    {domain, op,    since,             cuda_##function,         &op_attrs_##layout,                \
-     types,  flags, "cuda_" #function, &cuda_prepare_##prepare, host},
+    {domain,                                                                                       \
+     op,                                                                                           \
+     since,                                                                                        \
+     cuda_##function,                                                                              \
+     &op_attrs_##layout,                                                                           \
+     types,                                                                                        \
+     flags,                                                                                        \
+     "cuda_" #function,                                                                            \
+     &cuda_prepare_##prepare,                                                                      \
+     host},
 #include "cuda_rows.def"
 #undef CUDA
 #undef CUDA_PREPARED

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MatMul and Gemm on a CUDA device, by cuBLASLt, or by a kernel of product.cu where that has no such
+ * product. Sums of floats are float.
+ *
+ * cuBLASLt counts by columns: a matrix of rows is its transpose there, so y = a b is computed as
+ * y' = b' a'. */
+#include "cuda_blas.h"
+#include "cuda_broadcast.h"
+#include "cuda_epilogue.h"
+#include "cuda_functions.h"
+#include "matmul_batches.h"
+#include "product_args.h"
+
+enum { WORKSPACE = 32 << 20, TILE = 32, ROWS = 8, GRID_LIMIT = 65535 };
+
+/* A product as all rows have it. */
+typedef struct Product {
+    MatmulBatches sizes;
+    int64_t a_batch, b_batch; /* elements between batches' matrices; -1: they lie anyhow */
+    bool trans_a, trans_b;
+    float alpha, beta; /* beta: of z */
+    CudaEpilogue epilogue;
+    Dtype compute, result; /* type of both factors, and of what the library gives */
+} Product;
+
+/* What is kept of a product by cuBLASLt. */
+typedef struct Ready {
+    const CudaBlas *blas;
+    void *handle, *product, *a, *b, *y;
+    BlasFound found;
+    bool biased, added, whole; /* the library adds the bias and z; and nothing is left to do */
+} Ready;
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static int64_t even(const uint64_t *at, uint64_t count) {
+    const uint64_t step = count > 1 ? at[1] : 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (at[i] != i * step) return -1;
+    return (int64_t)step;
+}
+
+static bool read_sizes(KernelCall *call, const GemmAttrs *attrs, Product *p) {
+    const KernelTensor *a = &call->inputs[0], *b = &call->inputs[1];
+    KernelTensor a_view = *a, b_view = *b;
+    p->trans_a = attrs && attrs->trans_a;
+    p->trans_b = attrs && attrs->trans_b;
+    if (p->trans_a) a_view = matmul_transposed(call, a);
+    if (p->trans_b) b_view = matmul_transposed(call, b);
+    if (!matmul_batches(call, &a_view, &b_view, &call->outputs[0], &p->sizes)) return false;
+    if (p->trans_a && p->sizes.batches == 1 && a->rank > 2 && kernel_span(a, 0, a->rank - 2) > 1)
+        return kernel_fail(call, "a transposed first factor in batches is not for the device");
+    p->a_batch = even(p->sizes.a, p->sizes.batches);
+    p->b_batch = even(p->sizes.b, p->sizes.batches);
+    return true;
+}
+
+static bool is_16(Dtype dtype) {
+    return dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16;
+}
+
+/* Factors of one type are computed as they are; else as float. 16-bit ones give their own type or
+ * float. */
+static void choose_types(const KernelCall *call, Product *p) {
+    const Dtype a = call->inputs[0].dtype, b = call->inputs[1].dtype, y = call->outputs[0].dtype;
+    p->compute = a == b ? a : DTYPE_FLOAT;
+    p->result = p->compute == y                                  ? y
+                : is_16(p->compute) || p->compute == DTYPE_FLOAT ? DTYPE_FLOAT
+                                                                 : y;
+}
+
+/* What Gemm adds, where it is as a bias or a residual. */
+static void take_addend(const KernelCall *call, const GemmAttrs *attrs, Product *p) {
+    const KernelTensor *c = kernel_input(call, 2), *y = &call->outputs[0];
+    if (!c || attrs->beta != 1) return;
+    if (c->count == y->count && c->rank == 2)
+        p->epilogue.z = c;
+    else if (c->count == 1 || (c->count == p->sizes.n && c->dims[c->rank - 1] == y->dims[1]))
+        p->epilogue.bias = c;
+}
+
+/* MatMul has no attributes, Gemm's C is z where it has y's shape. */
+static bool read_product(KernelCall *call, Product *p) {
+    const bool gemm = call->row->layout == &op_attrs_gemm;
+    const bool fused = call->row->layout == &op_attrs_fused_matmul;
+    const GemmAttrs *attrs = gemm || fused ? call->attrs : NULL;
+    *p = (Product){
+        .alpha = attrs ? attrs->alpha : 1, .beta = 1, .epilogue = {.op = UNARY_COPY, .scale = 1}};
+    if (!read_sizes(call, attrs, p)) return false;
+    choose_types(call, p);
+    p->epilogue.columns = p->sizes.n;
+    if (fused) {
+        p->epilogue.bias = kernel_input(call, 2);
+        p->epilogue.z = kernel_input(call, 3);
+        if (p->epilogue.bias && p->epilogue.bias->count != 1 &&
+            p->epilogue.bias->count != p->sizes.n)
+            return kernel_fail(call, "the bias has not one element a column");
+        if (p->epilogue.z && p->epilogue.z->count != call->outputs[0].count)
+            return kernel_fail(call, "Z has not the shape of Y");
+        return cuda_activation(call, &attrs->act, &p->epilogue);
+    }
+    if (gemm) take_addend(call, attrs, p);
+    return true;
+}
+
+/* ---- cuBLASLt -------------------------------------------------------------------------------- */
+
+static int type_of(Dtype dtype) {
+    switch (dtype) {
+    case DTYPE_FLOAT16: return BLAS_FLOAT16;
+    case DTYPE_BFLOAT16: return BLAS_BFLOAT16;
+    case DTYPE_DOUBLE: return BLAS_DOUBLE;
+    default: return BLAS_FLOAT;
+    }
+}
+
+static bool is_float(Dtype dtype) {
+    return dtype == DTYPE_FLOAT || dtype == DTYPE_DOUBLE || is_16(dtype);
+}
+
+static bool set_layout(Ready *r, void **layout, Dtype dtype, uint64_t rows, uint64_t columns,
+                       uint64_t batches, int64_t stride, Err *err) {
+    const int32_t count = (int32_t)batches;
+    return cuda_blas_ok(r->blas->layout_new(layout, type_of(dtype), rows, columns, (int64_t)rows),
+                        err, "a layout") &&
+           (batches == 1 ||
+            (cuda_blas_ok(r->blas->layout_set(*layout, BLAS_BATCHES, &count, sizeof count), err,
+                          "batches") &&
+             cuda_blas_ok(r->blas->layout_set(*layout, BLAS_BATCH_STRIDE, &stride, sizeof stride),
+                          err, "batches")));
+}
+
+/* What of the epilogue the library does itself. */
+static int32_t choose_epilogue(const KernelCall *call, const Product *p, Ready *r) {
+    const CudaEpilogue *e = &p->epilogue;
+    const Dtype y = call->outputs[0].dtype;
+    r->biased = e->bias && e->bias->dtype == y && e->bias->count == p->sizes.n && p->result == y;
+    r->added = e->z && e->z->dtype == y && p->result == y && (r->biased || !e->bias);
+    const bool ends = (r->biased || !e->bias) && (r->added || !e->z) && p->result == y;
+    const bool acts = ends && (e->op == UNARY_RELU || e->op == UNARY_GELU_TANH);
+    int32_t epilogue = r->biased ? BLAS_EPILOGUE_BIAS : BLAS_EPILOGUE_NONE;
+    if (acts) {
+        const int32_t act = e->op == UNARY_RELU ? BLAS_EPILOGUE_RELU : BLAS_EPILOGUE_GELU;
+        epilogue = r->biased ? act | BLAS_EPILOGUE_BIAS : act;
+    }
+    r->whole = ends && (acts || e->op == UNARY_COPY);
+    return epilogue;
+}
+
+static bool describe(KernelCall *call, const Product *p, Ready *r) {
+    const MatmulBatches *s = &p->sizes;
+    const uint64_t batches = p->a_batch < 0 || p->b_batch < 0 ? 1 : s->batches;
+    const int32_t transposed = 1, epilogue = choose_epilogue(call, p, r);
+    const bool wide = p->compute == DTYPE_DOUBLE;
+    Err *err = call->err;
+    return cuda_blas_ok(r->blas->product_new(&r->product,
+                                             wide ? BLAS_COMPUTE_64F : BLAS_COMPUTE_32F,
+                                             wide ? BLAS_DOUBLE : BLAS_FLOAT),
+                        err, "a product") &&
+           (!p->trans_b ||
+            cuda_blas_ok(r->blas->product_set(r->product, BLAS_TRANSPOSED_A, &transposed, 4), err,
+                         "a transposed factor")) &&
+           (!p->trans_a ||
+            cuda_blas_ok(r->blas->product_set(r->product, BLAS_TRANSPOSED_B, &transposed, 4), err,
+                         "a transposed factor")) &&
+           cuda_blas_ok(r->blas->product_set(r->product, BLAS_EPILOGUE, &epilogue, 4), err,
+                        "an epilogue") &&
+           set_layout(r, &r->b, p->compute, p->trans_b ? s->k : s->n, p->trans_b ? s->n : s->k,
+                      batches, p->b_batch, err) &&
+           set_layout(r, &r->a, p->compute, p->trans_a ? s->m : s->k, p->trans_a ? s->k : s->m,
+                      batches, p->a_batch, err) &&
+           set_layout(r, &r->y, p->result, s->n, s->m, batches, (int64_t)(s->m * s->n), err);
+}
+
+/* The algorithm that the library takes for the best. */
+static bool choose(KernelCall *call, Ready *r) {
+    void *wish = NULL;
+    const uint64_t most = WORKSPACE;
+    int count = 0;
+    bool ok = cuda_blas_ok(r->blas->wish_new(&wish), call->err, "a wish") &&
+              cuda_blas_ok(r->blas->wish_set(wish, BLAS_WORKSPACE, &most, sizeof most), call->err,
+                           "workspace");
+    ok = ok &&
+         r->blas->find(r->handle, r->product, r->b, r->a, r->y, r->y, wish, 1, &r->found, &count) ==
+             0 &&
+         count > 0 && r->found.status == 0;
+    if (wish) r->blas->wish_free(wish);
+    return ok;
+}
+
+static void release(void *prepared) {
+    Ready *r = prepared;
+    if (r->product) r->blas->product_free(r->product);
+    if (r->a) r->blas->layout_free(r->a);
+    if (r->b) r->blas->layout_free(r->b);
+    if (r->y) r->blas->layout_free(r->y);
+}
+
+static KernelReady make(KernelCall *call) {
+    Product p;
+    if (!read_product(call, &p)) return KERNEL_FAILED;
+    Err ignored = {0};
+    const CudaBlas *blas = is_float(p.compute) ? cuda_blas(&ignored) : NULL;
+    const MatmulBatches *s = &p.sizes;
+    if (!blas || !s->m || !s->n || !s->k || !s->batches)
+        return KERNEL_READY; /* by the own kernel */
+    Ready *r = kernel_keep(call, sizeof *r);
+    CudaDevice *device = cuda_device_of(call);
+    if (!r || !cuda_enter(device, call->err)) return KERNEL_FAILED;
+    call->prepared = r;
+    r->blas = blas;
+    r->handle = cuda_blas_handle(device, blas, call->err);
+    const bool ok = r->handle && describe(call, &p, r);
+    if (ok && !choose(call, r)) { /* it has no such product */
+        release(r);
+        *r = (Ready){.blas = blas};
+    }
+    cuda_leave(device);
+    return ok ? KERNEL_READY : KERNEL_FAILED;
+}
+
+const KernelPrepare cuda_prepare_product = {make, release, 0};
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+typedef struct Factors {
+    const void *a, *b;
+    void *y;
+} Factors;
+
+static const void *offset(const void *data, uint64_t elements, Dtype dtype) {
+    return (const char *)data + elements * kernel_element_size(dtype);
+}
+
+static bool run_library(KernelCall *call, const Product *p, const Ready *r, const Factors *f) {
+    CudaDevice *device = cuda_device_of(call);
+    const CudaEpilogue *e = &p->epilogue;
+    const double wide_alpha = (double)p->alpha, wide_zero = 0;
+    const float alpha = p->alpha, beta = r->added ? p->beta : 0;
+    const bool wide = p->compute == DTYPE_DOUBLE, even_batches = p->a_batch >= 0 && p->b_batch >= 0;
+    const uint64_t launches = even_batches ? 1 : p->sizes.batches;
+    void *workspace = r->found.workspace ? kernel_workspace(call, r->found.workspace) : NULL;
+    if (r->found.workspace && !workspace) return false;
+    if (!cuda_enter(device, call->err)) return false;
+    bool ok = !r->biased || cuda_blas_ok(r->blas->product_set(r->product, BLAS_BIAS, &e->bias->data,
+                                                              sizeof e->bias->data),
+                                         call->err, "the bias");
+    for (uint64_t i = 0; ok && i < launches; i++) {
+        const uint64_t y = i * p->sizes.m * p->sizes.n;
+        void *to = (void *)(uintptr_t)offset(f->y, y, p->result);
+        const void *z = r->added ? offset(e->z->data, y, p->result) : to;
+        const int status =
+            r->blas->run(r->handle, r->product, wide ? (const void *)&wide_alpha : &alpha,
+                         offset(f->b, even_batches ? 0 : p->sizes.b[i], p->compute), r->b,
+                         offset(f->a, even_batches ? 0 : p->sizes.a[i], p->compute), r->a,
+                         wide ? (const void *)&wide_zero : &beta, z, r->y, to, r->y,
+                         &r->found.algorithm, workspace, r->found.workspace, cuda_stream_of(call));
+        ok = cuda_blas_ok(status, call->err, "the product");
+        call->queue->counts.launches++;
+    }
+    cuda_leave(device);
+    return ok;
+}
+
+/* Batches one launch, where they lie evenly, within the grid's limit. */
+static bool run_own(KernelCall *call, const Product *p, const Factors *f) {
+    const MatmulBatches *s = &p->sizes;
+    const bool even_batches = p->a_batch >= 0 && p->b_batch >= 0 && s->batches <= GRID_LIMIT;
+    const CudaName name = cuda_name("gemm", cuda_suffix(p->compute), "");
+    for (uint64_t i = 0; i < (even_batches ? 1 : s->batches); i++) {
+        const GemmArgs args = {.a = offset(f->a, even_batches ? 0 : s->a[i], p->compute),
+                               .b = offset(f->b, even_batches ? 0 : s->b[i], p->compute),
+                               .y = (void *)(uintptr_t)offset(f->y, i * s->m * s->n, p->result),
+                               .m = (int64_t)s->m,
+                               .n = (int64_t)s->n,
+                               .k = (int64_t)s->k,
+                               .a_row = p->trans_a ? 1 : (int64_t)s->k,
+                               .a_column = p->trans_a ? (int64_t)s->m : 1,
+                               .b_row = p->trans_b ? 1 : (int64_t)s->n,
+                               .b_column = p->trans_b ? (int64_t)s->k : 1,
+                               .a_batch = p->a_batch,
+                               .b_batch = p->b_batch,
+                               .y_batch = (int64_t)(s->m * s->n),
+                               .alpha = p->alpha};
+        const CudaLaunch launch = {.family = CUDA_product,
+                                   .kernel = name.text,
+                                   .blocks = {cuda_blocks(s->m, TILE, 1),
+                                              cuda_blocks(s->n, TILE, 1),
+                                              even_batches ? (uint32_t)s->batches : 1},
+                                   .threads = {TILE, ROWS},
+                                   .args = &args};
+        if (launch.blocks[1] > GRID_LIMIT)
+            return kernel_fail(call, "so many columns are not for the device");
+        if (!cuda_launch(call, &launch)) return false;
+    }
+    return true;
+}
+
+/* A factor in the type that is computed in; NULL past the memory. */
+static const void *factor(KernelCall *call, const KernelTensor *tensor, Dtype dtype) {
+    if (tensor->dtype == dtype) return tensor->data;
+    void *converted = kernel_workspace(call, tensor->count * kernel_element_size(dtype));
+    return converted &&
+                   cuda_convert(call, tensor->data, tensor->dtype, converted, dtype, tensor->count)
+               ? converted
+               : NULL;
+}
+
+static bool multiply(KernelCall *call, Product *p) {
+    const Ready *r = call->prepared;
+    const KernelTensor *y = &call->outputs[0];
+    if (!y->count) return true;
+    const bool library = r && r->handle;
+    if (!library && (is_16(p->compute) || p->compute == DTYPE_FLOAT)) p->result = DTYPE_FLOAT;
+    Factors f = {factor(call, &call->inputs[0], p->compute),
+                 factor(call, &call->inputs[1], p->compute), y->data};
+    if (p->result != y->dtype)
+        f.y = kernel_workspace(call, y->count * kernel_element_size(p->result));
+    if ((!f.a && call->inputs[0].count) || (!f.b && call->inputs[1].count) || !f.y) return false;
+    if (!(library ? run_library(call, p, r, &f) : run_own(call, p, &f))) return false;
+    CudaEpilogue left = p->epilogue;
+    if (library && r->whole) return true;
+    if (library && r->biased) left.bias = NULL;
+    if (library && r->added) left.z = NULL;
+    const bool empty = !left.bias && !left.z && left.op == UNARY_COPY && p->result == y->dtype;
+    return empty || cuda_epilogue(call, &left, f.y, p->result, y->data, y->dtype, y->count);
+}
+
+bool cuda_matmul(KernelCall *call) {
+    Product p;
+    return read_product(call, &p) && multiply(call, &p);
+}
+
+/* C broadcasts to y: added behind, by a row, a column or whole. */
+bool cuda_gemm(KernelCall *call) {
+    Product p;
+    const GemmAttrs *attrs = call->attrs;
+    const KernelTensor *c = kernel_input(call, 2), *y = &call->outputs[0];
+    if (!read_product(call, &p) || !multiply(call, &p)) return false;
+    if (!c || attrs->beta == 0 || p.epilogue.bias || p.epilogue.z || !y->count) return true;
+    return cuda_add_scaled(call, c, attrs->beta, y);
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of one value, by number: what activations and elementwise operators compute. */
+#ifndef DEMI_UNARY_CUH
+#define DEMI_UNARY_CUH
+
+#include "cuda_types.cuh"
+#include "unary_args.h"
+
+/* e^x - 1 and the like are those of CUDA's accurate library: no fast-math here. */
+static __device__ __forceinline__ float sigmoid(float x) {
+    const float e = expf(-fabsf(x));
+    return x < 0 ? e / (1 + e) : 1 / (1 + e);
+}
+
+/* The activations of demi.fused: few, as they are part of larger kernels. */
+static __device__ __forceinline__ float activate(int op, float x, float p, float q) {
+    switch (op) {
+    case UNARY_RELU: return x < 0 ? 0 : x;
+    case UNARY_CLIP: return x < p ? p : x > q ? q : x;
+    case UNARY_LEAKY: return x < 0 ? p * x : x;
+    case UNARY_SIGMOID: return sigmoid(x);
+    case UNARY_TANH: return tanhf(x);
+    case UNARY_HARD_SIGMOID: {
+        const float y = p * x + q;
+        return y < 0 ? 0 : y > 1 ? 1 : y;
+    }
+    case UNARY_HARD_SWISH: {
+        const float y = x * (1.0f / 6) + 0.5f;
+        return x * (y < 0 ? 0 : y > 1 ? 1 : y);
+    }
+    case UNARY_SWISH: return x * sigmoid(p * x);
+    case UNARY_GELU: return x * 0.5f * erfcf(-x * 0.70710678118654752440f);
+    case UNARY_GELU_TANH: return x * sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
+    default: return x;
+    }
+}
+
+static __device__ float unary(int op, float x, float p, float q) {
+    switch (op) {
+    case UNARY_ABS: return fabsf(x);
+    case UNARY_NEG: return -x;
+    case UNARY_SIGN: return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x;
+    case UNARY_FLOOR: return floorf(x);
+    case UNARY_CEIL: return ceilf(x);
+    case UNARY_ROUND: return rintf(x);
+    case UNARY_SQRT: return sqrtf(x);
+    case UNARY_RECIPROCAL: return 1 / x;
+    case UNARY_EXP: return expf(x);
+    case UNARY_LOG: return logf(x);
+    case UNARY_SIN: return sinf(x);
+    case UNARY_COS: return cosf(x);
+    case UNARY_TAN: return tanf(x);
+    case UNARY_ASIN: return asinf(x);
+    case UNARY_ACOS: return acosf(x);
+    case UNARY_ATAN: return atanf(x);
+    case UNARY_SINH: return sinhf(x);
+    case UNARY_COSH: return coshf(x);
+    case UNARY_ASINH: return asinhf(x);
+    case UNARY_ACOSH: return acoshf(x);
+    case UNARY_ATANH: return atanhf(x);
+    case UNARY_ERF: return erff(x);
+    case UNARY_SOFTPLUS: return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));
+    case UNARY_SOFTSIGN: return x / (1 + fabsf(x));
+    case UNARY_ELU: return x < 0 ? p * expm1f(x) : x;
+    case UNARY_CELU: return (x < 0 ? 0 : x) + fminf(0, p * expm1f(x / p));
+    case UNARY_SELU: return q * (x <= 0 ? p * expm1f(x) : x);
+    case UNARY_THRESHOLDED: return x > p ? x : 0;
+    case UNARY_MISH: {
+        const float e = expf(x > 20 ? 20 : x), n = e * (e + 2);
+        return x * (n / (n + 2));
+    }
+    case UNARY_SHRINK: return x < -p ? x + q : x > p ? x - q : x == x ? 0 : x;
+    default: return activate(op, x, p, q);
+    }
+}
+
+#endif
