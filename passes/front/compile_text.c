@@ -29,6 +29,7 @@ static const char *const isa_names[] = {[DEMI_ISA_NATIVE] = "native",
                                         [DEMI_ISA_AVX2] = "avx2",
                                         [DEMI_ISA_AVX512] = "avx512"};
 static const char compile_small[] = COMPILE_PIPELINE("fast", "", "") ",small=true";
+static const char compile_device[] = COMPILE_PIPELINE("fast", "", "choose-layouts,") ",small=true";
 static const char compile_plainly[] =
     "infer-dtypes,infer-shapes,eliminate-dead,lower-plan{numerics=faithful";
 _Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",
@@ -40,9 +41,11 @@ _Static_assert(sizeof COMPILE_PIPELINE("faithful", "widen-values,",
 void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]) {
     bool small = options->small && options->numerics == DEMI_NUMERICS_FAST;
     const char *passes = small ? compile_small : compile_pipelines[options->numerics];
+    const bool device = options->for_device && options->numerics == DEMI_NUMERICS_FAST;
+    if (device) passes = compile_device;
     if (options->keep_values) passes = compile_plainly;
     uint64_t memory = options->memory_budget < INT64_MAX ? options->memory_budget : INT64_MAX;
     /* what is watched is to be as the model has it */
-    const char *isa = options->keep_values ? "none" : isa_names[options->isa];
+    const char *isa = options->keep_values || options->for_device ? "none" : isa_names[options->isa];
     snprintf(text, COMPILE_TEXT, "%s,isa=%s,memory=%llu}", passes, isa, (unsigned long long)memory);
 }

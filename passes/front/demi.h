@@ -257,10 +257,12 @@ typedef struct DemiCompileOptions {
                    the processor does not compute in 16 bit; of fast plans, as faithful ones do so
                    anyway */
     DemiIsa isa;
+    bool for_device; /* a fast plan for a GPU: 16-bit values stay so, channels are last, and weights are as
+                        the model has them, whatever `small` and `isa` say. Processors run it, too */
 } DemiCompileOptions;
 
 #define DEMI_COMPILE_OPTIONS_INIT                                                                  \
-    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false, DEMI_ISA_NATIVE }
+    { sizeof(DemiCompileOptions), DEMI_NUMERICS_FAST, false, 0, false, DEMI_ISA_NATIVE, false }
 
 /* Compiles the model to a plan, as demi_runtime.h runs them, handed to `write` piece by piece.
  * `options` may be NULL. The model is good only for demi_free afterwards. Errors: DEMI_ERR_MODEL

@@ -71,9 +71,7 @@ bool run_options_compile(const Parsed *parsed, bool judged, DemiCompileOptions *
     options->numerics = faithful ? DEMI_NUMERICS_FAITHFUL : DEMI_NUMERICS_FAST;
     options->keep_values = faithful && judged;
     if (!memory_of(parsed, &options->small, &options->memory_budget, err)) return false;
-    if (!on_device(parsed)) return true;
-    options->small = true; /* which computes in 16 bit, and lays weights out for itself */
-    options->isa = DEMI_ISA_NONE;
+    options->for_device = on_device(parsed);
     return true;
 }
 
