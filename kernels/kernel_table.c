@@ -55,7 +55,11 @@ static const KernelRow *row_behind(const KernelRow *row) {
 bool kernel_row_takes(const KernelRow *row, const KernelCall *call) {
     if (row->flags & KERNEL_BYTES) return true;
     for (uint32_t i = 0; i < call->input_count; i++)
-        if (call->inputs[i].present && !(row->types >> call->inputs[i].dtype & 1)) return false;
+        if (call->inputs[i].present && !(row->types >> call->inputs[i].dtype & 1) &&
+            !(i < 32 && row->host >> i & 1))
+            return false;
+    for (uint32_t i = 1; row->flags & KERNEL_FIRST && i < call->output_count; i++)
+        if (call->outputs[i].present) return false;
     for (uint32_t i = 0; i < call->output_count; i++)
         if (call->outputs[i].present && !(row->types >> call->outputs[i].dtype & 1)) return false;
     return true;

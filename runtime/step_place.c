@@ -58,8 +58,10 @@ static bool reads_sizes(const Placer *p, const PlanStep *step) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool row_takes(const Placer *p, const KernelRow *row, PlanSpan span) {
+/* `host`: those that the processor reads are of any type. */
+static bool row_takes(const Placer *p, const KernelRow *row, PlanSpan span, uint32_t host) {
     for (uint32_t i = 0; i < span.count; i++) {
+        if (i < 32 && host >> i & 1) continue;
         const uint32_t number = p->from->operands[span.first + i];
         if (number == PLAN_NONE) continue;
         const PlanValue *value = &p->from->values[number];
@@ -68,6 +70,13 @@ static bool row_takes(const Placer *p, const KernelRow *row, PlanSpan span) {
             return false;
         if (!(row->flags & KERNEL_BYTES) && !(row->types >> dtype & 1)) return false;
     }
+    return true;
+}
+
+/* Whether the row gives all outputs that are wanted. */
+static bool gives_all(const Placer *p, const KernelRow *row, const PlanStep *step) {
+    for (uint32_t i = 1; row->flags & KERNEL_FIRST && i < step->outputs.count; i++)
+        if (p->from->operands[step->outputs.first + i] != PLAN_NONE) return false;
     return true;
 }
 
@@ -93,7 +102,8 @@ static PlaceReason find_row(Placer *p, const PlanStep *step, const KernelRow **f
     if (!rows) return reads_sizes(p, step) ? PLACE_SHAPE : PLACE_NO_KERNEL;
     if (reads_constants(p, step)) return PLACE_CONSTANT;
     for (size_t i = 0; i < count; i++) {
-        if (!row_takes(p, &rows[i], step->inputs) || !row_takes(p, &rows[i], step->outputs))
+        if (!row_takes(p, &rows[i], step->inputs, rows[i].host) ||
+            !row_takes(p, &rows[i], step->outputs, 0) || !gives_all(p, &rows[i], step))
             continue;
         *found = &rows[i];
         return PLACE_DEVICE;

@@ -134,9 +134,9 @@ class Runner:
     """Runs one model and says what is wrong, and at which stage; one lives in each worker."""
 
     def __init__(self, libraries: list[str], to: str, io: str, numerics: str,
-                 kernels: str) -> None:
+                 kernels: str, device: str) -> None:
         self.the, self.runs_in = (runtime.LibDemi(library) for library in libraries)
-        self.to, self.io = to, io
+        self.to, self.io, self.device = to, io, device
         self.numerics, self.kernels = "faithful" if to else numerics, kernels
         self.judge = differs_low(to) if to else differs
 
@@ -147,8 +147,10 @@ class Runner:
             converted = self.the.convert(data, self.to, self.io) if self.to else None
             if converted == data:
                 return "", "same"
-            plan = self.the.compile(converted or data, self.numerics)
-            runner = runtime.PlanRunner(self.runs_in, plan, kernels=self.kernels)
+            plan = self.the.compile(converted or data, self.numerics,
+                                    for_device=self.device != "cpu")
+            runner = runtime.PlanRunner(self.runs_in, plan, kernels=self.kernels,
+                                        device=self.device)
         except runtime.Failed as error:
             return str(error), "compile"
         for folder in sorted(path.parent.glob("test_data_set_*")):
@@ -201,6 +203,7 @@ def main() -> int:
     parser.add_argument("--operator", help="only models that hold this operator")
     parser.add_argument("--numerics", choices=runtime.NUMERICS, default="fast")
     parser.add_argument("--kernels", choices=runtime.KERNELS, default="auto")
+    parser.add_argument("--device", default="cpu", help="what the plans run on: cpu, cuda")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
@@ -214,7 +217,7 @@ def main() -> int:
     if args.kernels == "onednn" and (problem := runtime.LibDemi(args.libdemi).onednn_problem()):
         sys.exit(f"oneDNN can't be used: {problem}")
     setup = ([args.libdemi, args.runtime or args.libdemi], args.to, args.io, args.numerics,
-             args.kernels)
+             args.kernels, args.device)
     for path, result, died in workers.run(paths, Runner, setup, args.processes):
         name, (text, stage) = path.parent.name, result or (died, "run")
         pattern = excuse(name, stage, rows) if text else ""

@@ -7,8 +7,8 @@ are ml_dtypes'; elements of less than a byte fill one byte each, as in demi_runt
 
 import ctypes
 import pathlib
-from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_int, c_int32, c_int64, c_size_t, \
-    c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, \
+    c_size_t, c_uint32, c_uint64, c_void_p
 
 import numpy as np
 from onnx import helper
@@ -53,11 +53,14 @@ class PlanIo(ctypes.Structure):
 
 class ContextOptions(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("threads", c_uint32), ("memory_budget", c_uint64),
-                ("seed", c_uint64), ("step_limit", c_uint64), ("kernels", c_int)]
+                ("seed", c_uint64), ("step_limit", c_uint64), ("kernels", c_int),
+                ("time_limit", c_double), ("small", c_bool), ("device", c_char_p)]
 
 
 class CompileOptions(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool)]
+    _fields_ = [("size", c_uint32), ("numerics", c_int), ("keep_values", c_bool),
+                ("memory_budget", c_uint64), ("small", c_bool), ("isa", c_int),
+                ("for_device", c_bool)]
 
 
 class ConvertOptions(ctypes.Structure):
@@ -117,9 +120,10 @@ class LibDemi:
             self.c.demi_free(handle)
         return b"".join(pieces)
 
-    def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False) -> bytes:
+    def compile(self, model: bytes, numerics: str = "fast", keep_values: bool = False,
+                for_device: bool = False) -> bytes:
         options = CompileOptions(ctypes.sizeof(CompileOptions), NUMERICS.index(numerics),
-                                 keep_values)
+                                 keep_values, for_device=for_device)
         return self._loaded(model, lambda handle, write, error: self.check(
             self.c.demi_compile(handle, byref(options), write, None, byref(error)), error))
 
@@ -155,7 +159,7 @@ class PlanRunner:
     """A plan, of bytes or a file, and a context of it."""
 
     def __init__(self, library: LibDemi, plan: bytes | pathlib.Path, threads: int = 1,
-                 memory: int = 1 << 30, kernels: str = "auto") -> None:
+                 memory: int = 1 << 30, kernels: str = "auto", device: str = "cpu") -> None:
         self.libdemi, error = library, Error()
         self.plan, self.context, self.bound = c_void_p(), c_void_p(), []
         if isinstance(plan, bytes):
@@ -164,7 +168,7 @@ class PlanRunner:
             library.check(library.c.demi_plan_load(str(plan).encode(), byref(self.plan),
                                                    byref(error)), error)
         options = ContextOptions(ctypes.sizeof(ContextOptions), threads, memory, 0, 0,
-                                 KERNELS.index(kernels))
+                                 KERNELS.index(kernels), device=device.encode())
         library.check(library.c.demi_context_new(self.plan, byref(options), byref(self.context),
                                                  byref(error)), error)
         self.step_error = Error()

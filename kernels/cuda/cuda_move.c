@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators that move data on a CUDA device: Transpose, Concat, Split, Slice, Gather. */
+#include <string.h>
+
+#include "cuda_broadcast.h"
+#include "cuda_functions.h"
+#include "move_args.h"
+
+enum { THREADS = 256, TILE = 32, ROWS = 8, GRID = 1 << 20 };
+
+/* ---- strides --------------------------------------------------------------------------------- */
+
+/* y, contiguous, of x by strides: axes of y with the strides that x has along them. */
+typedef struct Strided {
+    BroadcastArgs args;
+    bool fits;
+} Strided;
+
+static Strided strided(const void *x, void *y) {
+    return (Strided){.args = {.inputs = {x}, .y = y, .count = 1}, .fits = true};
+}
+
+static void push_axis(Strided *s, int64_t size, int64_t stride) {
+    BroadcastArgs *a = &s->args;
+    a->count *= size;
+    if (size == 1) return;
+    if (a->rank && a->strides[0][a->rank - 1] == stride * size) {
+        a->sizes[a->rank - 1] *= size;
+        a->strides[0][a->rank - 1] = stride;
+        return;
+    }
+    s->fits &= a->rank < POINTWISE_RANK;
+    if (!s->fits) return;
+    a->sizes[a->rank] = size;
+    a->strides[0][a->rank++] = stride;
+}
+
+static bool run_strided(KernelCall *call, Strided *s, Dtype dtype) {
+    BroadcastArgs *a = &s->args;
+    if (!s->fits) return kernel_fail(call, "operands of so many axes are not for the device yet");
+    if (!a->rank) a->sizes[a->rank++] = 1;
+    const CudaName name = cuda_name("expand", cuda_size_suffix(dtype), "");
+    const CudaLaunch launch = {.family = CUDA_pointwise,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks_full(call, (uint64_t)a->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = a};
+    return !a->count || cuda_launch(call, &launch);
+}
+
+/* ---- Transpose ------------------------------------------------------------------------------- */
+
+/* Whether it exchanges two axes behind batches: y's axes, merged, are (batches, columns, rows) with x's
+ * strides (rows * columns, 1, columns). */
+static bool is_turn(const BroadcastArgs *a, TurnArgs *turn) {
+    const int32_t last = a->rank - 1;
+    if (a->rank < 2 || a->rank > 3 || a->strides[0][last - 1] != 1) return false;
+    const int64_t columns = a->sizes[last - 1], rows = a->sizes[last];
+    if (a->strides[0][last] != columns) return false;
+    if (a->rank == 3 && a->strides[0][0] != rows * columns) return false;
+    *turn = (TurnArgs){a->inputs[0], a->y, a->rank == 3 ? a->sizes[0] : 1, rows, columns};
+    return true;
+}
+
+bool cuda_transpose(KernelCall *call) {
+    const TransposeAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    Strided s = strided(x->data, y->data);
+    TurnArgs turn;
+    if (attrs->perm.present && attrs->perm.count != x->rank)
+        return kernel_fail(call, "perm has not the input's rank");
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const int64_t axis = attrs->perm.present ? attrs->perm.items[i] : (int64_t)(x->rank - 1 - i);
+        uint32_t from;
+        if (!kernel_axis(call, axis, x->rank, &from)) return false;
+        push_axis(&s, x->dims[from], (int64_t)kernel_stride(x, from));
+    }
+    if (!y->count || !s.fits || !is_turn(&s.args, &turn)) return run_strided(call, &s, y->dtype);
+    const uint64_t tiles = (uint64_t)((turn.rows + TILE - 1) / TILE) *
+                           (uint64_t)((turn.columns + TILE - 1) / TILE) * (uint64_t)turn.batches;
+    const CudaName name = cuda_name("turn", cuda_size_suffix(y->dtype), "");
+    const CudaLaunch launch = {.family = CUDA_move,
+                               .kernel = name.text,
+                               .blocks = {tiles < GRID ? (uint32_t)tiles : GRID},
+                               .threads = {TILE, ROWS},
+                               .args = &turn};
+    return cuda_launch(call, &launch);
+}
+
+/* ---- Concat, Split --------------------------------------------------------------------------- */
+
+/* In elements as large as runs and addresses allow. */
+static bool move_rows(KernelCall *call, RowsArgs args, size_t size) {
+    static const char *const names[] = {"rows_x1", "rows_x2", "rows_x4", "rows_x8", "rows_x16"};
+    int64_t *const lengths[] = {&args.width, &args.x_pitch, &args.y_pitch};
+    uint64_t all = (uint64_t)(uintptr_t)args.x | (uint64_t)(uintptr_t)args.y;
+    uint32_t level = 0;
+    for (uint32_t i = 0; i < 3; i++) all |= (uint64_t)(*lengths[i] *= (int64_t)size);
+    while (level < 4 && !(all >> level & 1)) level++;
+    for (uint32_t i = 0; i < 3; i++) *lengths[i] >>= level;
+    const uint64_t count = (uint64_t)(args.rows * args.width);
+    const CudaLaunch launch = {.family = CUDA_move,
+                               .kernel = names[level],
+                               .blocks = {cuda_blocks_full(call, count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !count || cuda_launch(call, &launch);
+}
+
+bool cuda_concat(KernelCall *call) {
+    const JoinAttrs *attrs = call->attrs;
+    const KernelTensor *y = &call->outputs[0];
+    const size_t size = kernel_element_size(y->dtype);
+    uint32_t axis;
+    uint64_t offset = 0;
+    if (!kernel_axis(call, attrs->axis, y->rank, &axis)) return false;
+    const int64_t inner = (int64_t)kernel_span(y, axis + 1, y->rank);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const KernelTensor *x = &call->inputs[i];
+        const int64_t width = x->dims[axis] * inner;
+        if (!x->count) continue;
+        const RowsArgs args = {x->data,
+                               (char *)y->data + offset * size,
+                               (int64_t)kernel_span(y, 0, axis),
+                               width,
+                               width,
+                               inner * y->dims[axis]};
+        if (!move_rows(call, args, size)) return false;
+        offset += (uint64_t)width;
+    }
+    return true;
+}
+
+/* Where a part begins follows from the outputs' own sizes; those that nobody wants have equal parts. */
+bool cuda_split(KernelCall *call) {
+    const JoinAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *given = kernel_input(call, 1);
+    const size_t size = kernel_element_size(x->dtype);
+    uint32_t axis;
+    int64_t offset = 0;
+    if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    const int64_t inner = (int64_t)kernel_span(x, axis + 1, x->rank);
+    const int64_t *sizes = given ? kernel_ints(call, given) : attrs->split.items;
+    const uint64_t count = given ? given->count : attrs->split.count;
+    const int64_t parts = (int64_t)call->output_count, each = (x->dims[axis] + parts - 1) / parts;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        const KernelTensor *y = kernel_result(call, i);
+        const int64_t length = y ? y->dims[axis] : i < count ? sizes[i] : each;
+        if (y && y->count) {
+            const RowsArgs args = {(const char *)x->data + (size_t)(offset * inner) * size,
+                                   y->data,
+                                   (int64_t)kernel_span(x, 0, axis),
+                                   length * inner,
+                                   inner * x->dims[axis],
+                                   length * inner};
+            if (offset + length > x->dims[axis]) return kernel_fail(call, "parts do not fit");
+            if (!move_rows(call, args, size)) return false;
+        }
+        offset += length;
+    }
+    return true;
+}
+
+/* ---- Slice ----------------------------------------------------------------------------------- */
+
+typedef struct SliceLists {
+    const int64_t *starts, *axes, *steps; /* axes and steps may be NULL */
+    uint64_t count;
+} SliceLists;
+
+/* The first element of a cut, from the end where it is negative, as the processor's kernel has it. */
+static int64_t first_of(int64_t start, int64_t dim) {
+    if (start < 0) start = start < -dim ? 0 : start + dim;
+    return start > dim - 1 ? dim - 1 : start;
+}
+
+static bool slice(KernelCall *call, const SliceLists *lists) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    int64_t *starts = ARENA_ARRAY(call->scratch, int64_t, x->rank + 1);
+    int64_t *steps = ARENA_ARRAY(call->scratch, int64_t, x->rank + 1);
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < x->rank; i++) steps[i] = 1;
+    for (uint64_t i = 0; i < lists->count; i++) {
+        uint32_t axis;
+        const int64_t wanted = lists->axes ? lists->axes[i] : (int64_t)i;
+        if (!kernel_axis(call, wanted, x->rank, &axis)) return false;
+        steps[axis] = lists->steps ? lists->steps[i] : 1;
+        if (!steps[axis]) return kernel_fail(call, "a step of 0");
+        starts[axis] = first_of(lists->starts[i], x->dims[axis]);
+    }
+    if (!y->count) return true;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        int64_t span, last;
+        if (__builtin_mul_overflow(y->dims[i] - 1, steps[i], &span) ||
+            __builtin_add_overflow(starts[i], span, &last) || last < 0 || last >= x->dims[i])
+            return kernel_fail(call, "axis %u is cut outside of its elements", i);
+        first += (uint64_t)starts[i] * kernel_stride(x, i);
+    }
+    Strided s =
+        strided((const char *)x->data + first * kernel_element_size(x->dtype), y->data);
+    for (uint32_t i = 0; i < x->rank; i++)
+        push_axis(&s, y->dims[i], y->dims[i] > 1 ? steps[i] * (int64_t)kernel_stride(x, i) : 0);
+    return run_strided(call, &s, y->dtype);
+}
+
+bool cuda_slice_attr(KernelCall *call) {
+    const SliceAttrs *attrs = call->attrs;
+    const SliceLists lists = {attrs->starts.items, attrs->axes.present ? attrs->axes.items : NULL,
+                              NULL, attrs->starts.count};
+    if (attrs->axes.present && attrs->axes.count != lists.count)
+        return kernel_fail(call, "axes and starts do not fit");
+    return slice(call, &lists);
+}
+
+static bool read_list(KernelCall *call, uint32_t i, uint64_t count, const int64_t **list) {
+    const KernelTensor *tensor = kernel_input(call, i);
+    *list = NULL;
+    if (!tensor) return true;
+    if (tensor->count != count) return kernel_fail(call, "its lists are not of one length");
+    *list = kernel_ints(call, tensor);
+    return *list != NULL;
+}
+
+bool cuda_slice(KernelCall *call) {
+    SliceLists lists = {.count = call->inputs[1].count};
+    return read_list(call, 1, lists.count, &lists.starts) &&
+           read_list(call, 3, lists.count, &lists.axes) &&
+           read_list(call, 4, lists.count, &lists.steps) && slice(call, &lists);
+}
+
+/* ---- Gather ---------------------------------------------------------------------------------- */
+
+bool cuda_gather(KernelCall *call) {
+    const GatherAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *indices = &call->inputs[1], *y = &call->outputs[0];
+    uint32_t axis;
+    if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    GatherArgs args = {.x = x->data,
+                       .indices = indices->data,
+                       .y = y->data,
+                       .outer = (int64_t)kernel_span(x, 0, axis),
+                       .size = x->dims[axis],
+                       .inner = (int64_t)kernel_span(x, axis + 1, x->rank),
+                       .count = (int64_t)indices->count,
+                       .wide = indices->dtype == DTYPE_INT64};
+    const size_t size = kernel_element_size(x->dtype), pack = 16 / size;
+    const bool wide = (uint64_t)args.inner % pack == 0 &&
+                      ((uintptr_t)args.x | (uintptr_t)args.y) % 16 == 0;
+    if (wide) args.inner /= (int64_t)pack;
+    const CudaName name = cuda_name("gather", wide ? "x16" : cuda_size_suffix(x->dtype), "");
+    const uint64_t count = wide ? y->count / pack : y->count;
+    const CudaLaunch launch = {.family = CUDA_move,
+                               .kernel = name.text,
+                               .blocks = {cuda_blocks_full(call, count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !y->count || cuda_launch(call, &launch);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Softmax and normalisations on a CUDA device. */
+#include "cuda_functions.h"
+#include "norm_args.h"
+
+enum { THREADS = 256, SHARED = 48 << 10, GRID = 1 << 20 };
+
+/* Threads for rows of n elements: whole warps, no more than there is work for. */
+static uint32_t row_threads(uint64_t n) {
+    uint32_t threads = 32;
+    while (threads < THREADS && threads * 4 < n) threads *= 2;
+    return threads;
+}
+
+static uint32_t row_blocks(uint64_t rows) {
+    return rows < GRID ? (uint32_t)rows : GRID;
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* Before version 13 all axes from `axis` on are one. */
+static bool softmax(KernelCall *call, bool log) {
+    const NormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    uint32_t axis = 0;
+    if (!x->count) return true;
+    const bool flat = call->row->layout == &op_attrs_softmax_1;
+    if (x->rank && !(flat && attrs->axis == (int64_t)x->rank) &&
+        !kernel_axis(call, attrs->axis, x->rank, &axis))
+        return false;
+    const SoftmaxArgs args = {
+        .x = x->data,
+        .y = call->outputs[0].data,
+        .outer = (int64_t)kernel_span(x, 0, axis),
+        .n = x->rank ? (int64_t)(flat ? kernel_span(x, axis, x->rank) : (uint64_t)x->dims[axis]) : 1,
+        .inner = flat || !x->rank ? 1 : (int64_t)kernel_span(x, axis + 1, x->rank),
+        .type = (int32_t)x->dtype,
+        .log = log};
+    const bool rows = args.inner == 1;
+    const CudaLaunch launch = {
+        .family = CUDA_norm,
+        .kernel = rows ? "softmax_rows" : "softmax_columns",
+        .blocks = {rows ? row_blocks((uint64_t)args.outer)
+                        : cuda_blocks((uint64_t)(args.outer * args.inner), THREADS, 1)},
+        .threads = {rows ? row_threads((uint64_t)args.n) : THREADS},
+        .args = &args};
+    return cuda_launch(call, &launch);
+}
+
+bool cuda_softmax(KernelCall *call) {
+    return softmax(call, false);
+}
+bool cuda_log_softmax(KernelCall *call) {
+    return softmax(call, true);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool launch_rows(KernelCall *call, RowNormArgs *args) {
+    const uint64_t size = (uint64_t)args->n * sizeof(float);
+    args->kept = size <= SHARED - 1024;
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "norm_rows",
+                               .blocks = {row_blocks((uint64_t)args->rows)},
+                               .threads = {row_threads((uint64_t)args->n)},
+                               .shared = args->kept ? (uint32_t)size : 0,
+                               .args = args};
+    return !args->rows || !args->n || cuda_launch(call, &launch);
+}
+
+/* Scale or bias: an element for each of the row's, or one. */
+static bool take_factor(KernelCall *call, const KernelTensor *factor, uint64_t n, const void **data,
+                        int32_t *type, int64_t *step) {
+    if (factor->count != n && factor->count != 1)
+        return kernel_fail(call, "scale or bias of such a shape is not for the device");
+    *data = factor->data;
+    *type = (int32_t)factor->dtype;
+    *step = factor->count > 1;
+    return true;
+}
+
+static bool norm_rows(KernelCall *call, uint32_t scale_at, const KernelTensor *bias,
+                      const KernelTensor *skip, bool rms) {
+    const NormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    uint32_t axis;
+    if (!kernel_axis(call, attrs->axis, x->rank, &axis)) return false;
+    const uint64_t n = kernel_span(x, axis, x->rank);
+    RowNormArgs args = {.x = x->data,
+                        .y = y->data,
+                        .rows = (int64_t)kernel_span(x, 0, axis),
+                        .n = (int64_t)n,
+                        .span = 1,
+                        .epsilon = attrs->epsilon,
+                        .rms = rms,
+                        .x_type = (int32_t)x->dtype,
+                        .y_type = (int32_t)y->dtype};
+    if (!take_factor(call, &call->inputs[scale_at], n, &args.scale, &args.scale_type,
+                     &args.scale_step) ||
+        (bias && !take_factor(call, bias, n, &args.bias, &args.bias_type, &args.bias_step)))
+        return false;
+    if (skip) {
+        const KernelTensor *sum = kernel_result(call, 1);
+        if (skip->count != x->count) return kernel_fail(call, "Skip has another shape than X");
+        args.skip = skip->data;
+        args.skip_type = (int32_t)skip->dtype;
+        if (sum) args.sum = sum->data, args.sum_type = (int32_t)sum->dtype;
+    }
+    return launch_rows(call, &args);
+}
+
+bool cuda_layer_norm(KernelCall *call) {
+    return norm_rows(call, 1, kernel_input(call, 2), NULL, false);
+}
+bool cuda_rms_norm(KernelCall *call) {
+    return norm_rows(call, 1, NULL, NULL, true);
+}
+bool cuda_skip_layer_norm(KernelCall *call) {
+    const NormAttrs *attrs = call->attrs;
+    return norm_rows(call, 2, kernel_input(call, 3), kernel_input(call, 1), attrs->rms != 0);
+}
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+static bool norm_groups(KernelCall *call, uint64_t groups) {
+    const ChannelNormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0], *scale = &call->inputs[1], *bias = &call->inputs[2];
+    const uint64_t channels = (uint64_t)x->dims[1], inner = kernel_span(x, 2, x->rank);
+    if (!groups || channels % groups) return kernel_fail(call, "channels do not fit the groups");
+    const uint64_t each = channels / groups;
+    if (scale->count != bias->count || (scale->count != channels && scale->count != groups))
+        return kernel_fail(call, "scale and bias have not one element a channel");
+    const bool by_group = scale->count == groups && groups != channels;
+    RowNormArgs args = {.x = x->data,
+                        .y = call->outputs[0].data,
+                        .scale = scale->data,
+                        .bias = bias->data,
+                        .rows = x->dims[0] * (int64_t)groups,
+                        .n = (int64_t)(each * inner),
+                        .span = (int64_t)(by_group ? each * inner : inner),
+                        .scale_step = 1,
+                        .bias_step = 1,
+                        .channels = (int64_t)(by_group ? 1 : each),
+                        .all = (int64_t)scale->count,
+                        .epsilon = attrs->epsilon,
+                        .x_type = (int32_t)x->dtype,
+                        .y_type = (int32_t)x->dtype,
+                        .scale_type = (int32_t)scale->dtype,
+                        .bias_type = (int32_t)bias->dtype};
+    return launch_rows(call, &args);
+}
+
+bool cuda_instance_norm(KernelCall *call) {
+    return norm_groups(call, (uint64_t)call->inputs[0].dims[1]);
+}
+bool cuda_group_norm(KernelCall *call) {
+    const ChannelNormAttrs *attrs = call->attrs;
+    return norm_groups(call, (uint64_t)attrs->groups);
+}
+
+bool cuda_batch_norm(KernelCall *call) {
+    const ChannelNormAttrs *attrs = call->attrs;
+    const KernelTensor *x = &call->inputs[0];
+    const uint64_t channels = x->rank > 1 ? (uint64_t)x->dims[1] : 1;
+    for (uint32_t i = 1; i < 5; i++)
+        if (call->inputs[i].count != channels)
+            return kernel_fail(call, "a factor or statistic has not one element a channel");
+    if (attrs->training_mode) return kernel_fail(call, "training is not for the device");
+    const BatchNormArgs args = {.x = x->data,
+                                .scale = call->inputs[1].data,
+                                .bias = call->inputs[2].data,
+                                .mean = call->inputs[3].data,
+                                .variance = call->inputs[4].data,
+                                .y = call->outputs[0].data,
+                                .count = (int64_t)x->count,
+                                .channels = (int64_t)channels,
+                                .inner = x->rank > 2 ? (int64_t)kernel_span(x, 2, x->rank) : 1,
+                                .epsilon = attrs->epsilon,
+                                .type = (int32_t)x->dtype,
+                                .factor_type = (int32_t)call->inputs[1].dtype,
+                                .statistic_type = (int32_t)call->inputs[3].dtype};
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "batch_norm",
+                               .blocks = {cuda_blocks_full(call, x->count, THREADS, 1)},
+                               .threads = {THREADS},
+                               .args = &args};
+    return !x->count || cuda_launch(call, &launch);
+}

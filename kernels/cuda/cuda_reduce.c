@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reductions on a CUDA device. */
+#include "cuda_functions.h"
+#include "reduce_args.h"
+
+enum { THREADS = 256, FEW = 32, GRID = 1 << 20 };
+
+/* The axes to reduce, by attribute or input; where there are none, all, unless `noop`. */
+static bool find_axes(KernelCall *call, bool *reduced, bool *none) {
+    const AxesAttrs *attrs = call->attrs;
+    const KernelTensor *given = kernel_input(call, 1), *x = &call->inputs[0];
+    const int64_t *axes = given ? kernel_ints(call, given) : attrs->axes.items;
+    const uint64_t count = given ? given->count : attrs->axes.count;
+    if (given && !axes && count) return false;
+    *none = !count && attrs->noop;
+    for (uint32_t i = 0; !count && !*none && i < x->rank; i++) reduced[i] = true;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t axis;
+        if (!kernel_axis(call, axes[i], x->rank, &axis)) return false;
+        reduced[axis] = true;
+    }
+    return true;
+}
+
+/* Appends an axis, merged with the last one where they are one; false where there are too many. */
+static bool push(int64_t *sizes, int64_t *strides, int32_t *rank, int64_t size, int64_t stride) {
+    if (size == 1) return true;
+    if (*rank && strides[*rank - 1] == stride * size) {
+        sizes[*rank - 1] *= size;
+        strides[*rank - 1] = stride;
+        return true;
+    }
+    if (*rank == REDUCE_RANK) return false;
+    sizes[*rank] = size;
+    strides[(*rank)++] = stride;
+    return true;
+}
+
+static bool reduce(KernelCall *call, enum ReduceOp op) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    bool *reduced = ARENA_ARRAY(call->scratch, bool, x->rank + 1), none = false, fits = true;
+    if (!find_axes(call, reduced, &none)) return false;
+    if (!y->count) return true;
+    if (none) return cuda_copy(call, y->data, x->data, y->count * kernel_element_size(y->dtype));
+    ReduceArgs args = {.x = x->data,
+                       .y = y->data,
+                       .results = (int64_t)y->count,
+                       .reduced = 1,
+                       .op = (int32_t)op,
+                       .type = (int32_t)x->dtype};
+    for (uint32_t i = 0; i < x->rank; i++) {
+        const int64_t stride = (int64_t)kernel_stride(x, i);
+        if (reduced[i]) {
+            args.reduced *= x->dims[i];
+            fits &= push(args.sizes, args.strides, &args.rank, x->dims[i], stride);
+        } else {
+            fits &= push(args.kept_sizes, args.kept_strides, &args.kept_rank, x->dims[i], stride);
+        }
+    }
+    if (!fits) return kernel_fail(call, "axes that lie so are not for the device");
+    const bool blocks = args.reduced >= FEW;
+    const CudaLaunch launch = {
+        .family = CUDA_reduce,
+        .kernel = blocks ? "reduce_block" : "reduce_thread",
+        .blocks = {blocks ? (y->count < GRID ? (uint32_t)y->count : GRID)
+                          : cuda_blocks_full(call, y->count, THREADS, 1)},
+        .threads = {blocks ? (args.reduced < 1024 ? 64 : THREADS) : THREADS},
+        .args = &args};
+    return cuda_launch(call, &launch);
+}
+
+#define REDUCE(name, op)                                                                           \
+    bool cuda_reduce_##name(KernelCall *call) {                                                    \
+        return reduce(call, op);                                                                   \
+    }
+REDUCE(sum, REDUCTION_SUM)
+REDUCE(mean, REDUCTION_MEAN)
+REDUCE(max, REDUCTION_MAX)
+REDUCE(min, REDUCTION_MIN)
+REDUCE(prod, REDUCTION_PROD)
+REDUCE(l1, REDUCTION_L1)
+REDUCE(l2, REDUCTION_L2)
+REDUCE(log_sum, REDUCTION_LOG_SUM)
+REDUCE(log_sum_exp, REDUCTION_LOG_SUM_EXP)
+REDUCE(sum_square, REDUCTION_SUM_SQUARE)
+
+/* (N, C, spatial …): the mean, or the largest, of each channel. */
+static bool global_pool(KernelCall *call, enum ReduceOp op) {
+    const KernelTensor *x = &call->inputs[0], *y = &call->outputs[0];
+    const uint64_t size = kernel_span(x, 2, x->rank);
+    const ReduceArgs args = {.x = x->data,
+                             .y = y->data,
+                             .results = (int64_t)y->count,
+                             .reduced = (int64_t)size,
+                             .kept_sizes = {(int64_t)y->count},
+                             .kept_strides = {(int64_t)size},
+                             .sizes = {(int64_t)size},
+                             .strides = {1},
+                             .kept_rank = 1,
+                             .rank = 1,
+                             .op = (int32_t)op,
+                             .type = (int32_t)x->dtype};
+    const CudaLaunch launch = {.family = CUDA_reduce,
+                               .kernel = "reduce_block",
+                               .blocks = {y->count < GRID ? (uint32_t)y->count : GRID},
+                               .threads = {64},
+                               .args = &args};
+    return !y->count || cuda_launch(call, &launch);
+}
+bool cuda_global_average_pool(KernelCall *call) {
+    return global_pool(call, REDUCTION_MEAN);
+}
+bool cuda_global_max_pool(KernelCall *call) {
+    return global_pool(call, REDUCTION_MAX);
+}

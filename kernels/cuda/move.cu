@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Data that only moves: runs of rows, transposed matrices, slices by index. */
+#include <stdint.h>
+
+#include "move_args.h"
+
+typedef struct alignas(16) Wide {
+    uint32_t items[4];
+} Wide;
+
+#define EACH(i, n)                                                                                 \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n);                      \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+template <typename T> static __device__ void rows(const RowsArgs &a) {
+    EACH(i, a.rows * a.width) {
+        const int64_t row = i / a.width, column = i % a.width;
+        ((T *)a.y)[row * a.y_pitch + column] = ((const T *)a.x)[row * a.x_pitch + column];
+    }
+}
+
+enum { TILE = 32, ROWS = 8 };
+
+/* A tile a block of (TILE, ROWS) threads: both sides are read and written in runs. */
+template <typename T> static __device__ void turn(const TurnArgs &a) {
+    __shared__ T tile[TILE][TILE + 1];
+    const int64_t tiles_x = (a.columns + TILE - 1) / TILE, tiles_y = (a.rows + TILE - 1) / TILE;
+    for (int64_t t = blockIdx.x; t < tiles_x * tiles_y * a.batches; t += gridDim.x) {
+        const int64_t batch = t / (tiles_x * tiles_y), rest = t % (tiles_x * tiles_y);
+        const int64_t row = rest / tiles_x * TILE, column = rest % tiles_x * TILE;
+        const T *x = (const T *)a.x + batch * a.rows * a.columns;
+        T *y = (T *)a.y + batch * a.rows * a.columns;
+        for (int r = threadIdx.y; r < TILE; r += ROWS)
+            if (row + r < a.rows && column + threadIdx.x < a.columns)
+                tile[r][threadIdx.x] = x[(row + r) * a.columns + column + threadIdx.x];
+        __syncthreads();
+        for (int c = threadIdx.y; c < TILE; c += ROWS)
+            if (column + c < a.columns && row + threadIdx.x < a.rows)
+                y[(column + c) * a.rows + row + threadIdx.x] = tile[threadIdx.x][c];
+        __syncthreads();
+    }
+}
+
+template <typename T> static __device__ void gather(const GatherArgs &a) {
+    EACH(i, a.outer * a.count * a.inner) {
+        const int64_t column = i % a.inner, row = i / a.inner % a.count;
+        const int64_t outer = i / a.inner / a.count;
+        int64_t index = a.wide ? ((const int64_t *)a.indices)[row] : ((const int32_t *)a.indices)[row];
+        if (index < 0) index += a.size;
+        T value = {};
+        if (index >= 0 && index < a.size)
+            value = ((const T *)a.x)[(outer * a.size + index) * a.inner + column];
+        ((T *)a.y)[i] = value;
+    }
+}
+
+#define MOVES(suffix, T)                                                                           \
+    extern "C" __global__ void __launch_bounds__(256) rows_##suffix(RowsArgs a) {                  \
+        rows<T>(a);                                                                                \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) turn_##suffix(TurnArgs a) {                  \
+        turn<T>(a);                                                                                \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(256) gather_##suffix(GatherArgs a) {              \
+        gather<T>(a);                                                                              \
+    }
+MOVES(x1, uint8_t)
+MOVES(x2, uint16_t)
+MOVES(x4, uint32_t)
+MOVES(x8, uint64_t)
+MOVES(x16, Wide)

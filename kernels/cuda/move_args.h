@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What kernels of move.cu take; C and C++. Sizes are in elements. */
+#ifndef DEMI_MOVE_ARGS_H
+#define DEMI_MOVE_ARGS_H
+
+#include <stdint.h>
+
+/* `rows` runs of `width` elements, so far apart on both sides. */
+typedef struct RowsArgs {
+    const void *x;
+    void *y;
+    int64_t rows, width, x_pitch, y_pitch;
+} RowsArgs;
+
+/* y (batches, columns, rows) of x (batches, rows, columns). */
+typedef struct TurnArgs {
+    const void *x;
+    void *y;
+    int64_t batches, rows, columns;
+} TurnArgs;
+
+/* y (outer, count, inner) of x (outer, size, inner): the slices that indices name, from the end where
+ * they are negative; one that is out of range is 0. */
+typedef struct GatherArgs {
+    const void *x, *indices;
+    void *y;
+    int64_t outer, size, inner, count;
+    int32_t wide; /* indices are int64, else int32 */
+} GatherArgs;
+
+#endif

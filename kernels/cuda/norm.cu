@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Softmax and normalisations. Sums are float; variances are those of what is left when the mean is
+ * taken away, so that large means cost no accuracy. */
+#include "cuda_types.cuh"
+#include "norm_args.h"
+
+/* A block a row, of whole warps. */
+extern "C" __global__ void __launch_bounds__(256) softmax_rows(SoftmaxArgs a) {
+    __shared__ float room[WARP];
+    for (int64_t row = blockIdx.x; row < a.outer; row += gridDim.x) {
+        const int64_t at = row * a.n;
+        float most = -INFINITY, sum = 0;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
+            most = max_nan(load_any(a.x, a.type, at + i), most);
+        most = block_max(most, room);
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
+            sum += expf(load_any(a.x, a.type, at + i) - most);
+        sum = block_sum(sum, room);
+        const float shift = a.log ? most + logf(sum) : most, scale = 1 / sum;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const float x = load_any(a.x, a.type, at + i) - shift;
+            store_any(a.y, a.type, at + i, a.log ? x : expf(x) * scale);
+        }
+        __syncthreads();
+    }
+}
+
+/* A thread a row, whose elements are `inner` apart. */
+extern "C" __global__ void __launch_bounds__(256) softmax_columns(SoftmaxArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < a.outer * a.inner;
+         k += step) {
+        const int64_t at = k / a.inner * a.n * a.inner + k % a.inner;
+        float most = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < a.n; i++) most = max_nan(load_any(a.x, a.type, at + i * a.inner), most);
+        for (int64_t i = 0; i < a.n; i++) sum += expf(load_any(a.x, a.type, at + i * a.inner) - most);
+        const float shift = a.log ? most + logf(sum) : most, scale = 1 / sum;
+        for (int64_t i = 0; i < a.n; i++) {
+            const float x = load_any(a.x, a.type, at + i * a.inner) - shift;
+            store_any(a.y, a.type, at + i * a.inner, a.log ? x : expf(x) * scale);
+        }
+    }
+}
+
+/* What is normalised; the sum is as it is stored, where it is. */
+static __device__ __forceinline__ float element(const RowNormArgs &a, int64_t i) {
+    float x = load_any(a.x, a.x_type, i);
+    if (a.skip) x += load_any(a.skip, a.skip_type, i);
+    return x;
+}
+
+/* A block a row, of whole warps; `kept` elements of it in dynamic shared memory: all or none. */
+extern "C" __global__ void __launch_bounds__(256) norm_rows(RowNormArgs a) {
+    extern __shared__ float row_elements[];
+    __shared__ float room[WARP];
+    const bool kept = a.kept;
+    for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+        const int64_t at = row * a.n, first = a.all ? row * a.channels % a.all : 0;
+        float sum = 0, squares = 0;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const float x = element(a, at + i);
+            if (kept) row_elements[i] = x;
+            if (a.sum) store_any(a.sum, a.sum_type, at + i, x);
+            sum += x;
+        }
+        const float mean = a.rms ? 0 : block_sum(sum, room) / (float)a.n;
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const float d = (kept ? row_elements[i] : element(a, at + i)) - mean;
+            squares += d * d;
+        }
+        const float scale = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);
+        for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+            const int64_t factor = first + i / a.span;
+            float y = ((kept ? row_elements[i] : element(a, at + i)) - mean) * scale;
+            y *= load_any(a.scale, a.scale_type, factor * a.scale_step);
+            if (a.bias) y += load_any(a.bias, a.bias_type, factor * a.bias_step);
+            store_any(a.y, a.y_type, at + i, y);
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {
+        const int64_t c = i / a.inner % a.channels;
+        const float mean = load_any(a.mean, a.statistic_type, c);
+        const float variance = load_any(a.variance, a.statistic_type, c);
+        const float scale = load_any(a.scale, a.factor_type, c) / sqrtf(variance + a.epsilon);
+        store_any(a.y, a.type, i,
+                  (load_any(a.x, a.type, i) - mean) * scale + load_any(a.bias, a.factor_type, c));
+    }
+}

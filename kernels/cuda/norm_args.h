@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What kernels of norm.cu take; C and C++. Types are DemiDtypes, of floats. */
+#ifndef DEMI_NORM_ARGS_H
+#define DEMI_NORM_ARGS_H
+
+#include <stdint.h>
+
+/* y along the middle axis of (outer, n, inner). */
+typedef struct SoftmaxArgs {
+    const void *x;
+    void *y;
+    int64_t outer, n, inner;
+    int32_t type, log;
+} SoftmaxArgs;
+
+/* Rows of n elements, one block each: y = (s - mean) / sqrt(variance + epsilon) scale + bias, s = x +
+ * skip. Element i has scale[i / span * step]: a row's own elements, or a channel's. */
+typedef struct RowNormArgs {
+    const void *x, *skip, *scale, *bias; /* skip and bias may be NULL */
+    void *y, *sum;                       /* sum may be NULL */
+    int64_t rows, n, span, scale_step, bias_step;
+    int64_t channels; /* of a row's group, in channel norms: the row's first one is row * channels %
+                         all */
+    int64_t all;
+    float epsilon;
+    int32_t rms;
+    int32_t kept; /* a row lies in dynamic shared memory */
+    int32_t x_type, skip_type, scale_type, bias_type, y_type, sum_type;
+} RowNormArgs;
+
+/* y = (x - mean) / sqrt(variance + epsilon) scale + bias by channel, of (outer, channels, inner). */
+typedef struct BatchNormArgs {
+    const void *x, *scale, *bias, *mean, *variance;
+    void *y;
+    int64_t count, channels, inner;
+    float epsilon;
+    int32_t type, factor_type, statistic_type;
+} BatchNormArgs;
+
+#endif
