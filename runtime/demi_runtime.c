@@ -14,6 +14,7 @@
 #include "context.h"
 #include "onednn.h"
 #include "exec_device.h"
+#include "exec_record.h"
 #include "exec_memory.h"
 #include "input_use.h"
 #include "processors.h"
@@ -426,7 +427,7 @@ static void run(DemiContext *context) {
         exec_memory_begin(exec);
     else if (!exec->again->begin(exec->again->data)) /* values live longer than places are for */
         return;
-    bool ok = exec->device.queue ? exec_device_run(exec) : exec_graph(exec, 0);
+    bool ok = exec->device.queue ? exec_record_run(exec) : exec_graph(exec, 0);
     if (ok && context_carry_on(context)) collect_outputs(context);
 }
 
@@ -443,7 +444,7 @@ DemiStatus demi_context_run(DemiContext *context, DemiError *error) {
         err_out_of_memory(&context->err);
         step_form_drop(exec);
         exec_drop_results(exec);
-        if (exec->device.queue) exec_device_abandon(exec);
+        if (exec->device.queue) exec_record_abandon(exec);
     } else {
         arena_init(&exec->scratch, &trap);
         arena_init(&context->result, &trap);
@@ -496,7 +497,7 @@ static Watched watched(DemiContext *context, const uint32_t *numbers, uint32_t c
         const RtValue *value = &context->exec.values[numbers[i]];
         w.values[i] = context_give(arena, value);
         if (exec_is_remote(&context->exec, numbers[i]))
-            w.values[i].data = exec_device_fetch(&context->exec, value->tensor, arena);
+            w.values[i].data = exec_record_fetch(&context->exec, value->tensor, arena);
         if (value->state == RT_TENSOR && value->tensor->tensor.room) {
             const KernelTensor *tensor = &value->tensor->tensor;
             void *plain = arena_alloc(arena, tensor->count * kernel_element_size(tensor->dtype));

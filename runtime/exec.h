@@ -62,14 +62,15 @@ typedef struct LoadedPlan {
     const PlanPack **beside; /* [plan.value_count]: what a constant becomes that lies beside it, or
                                 NULL */
     bool *kept;              /* [plan.value_count]: a graph's output, which steps do not drop */
-    uint32_t *last;     /* [plan.value_count]: the step after which it is dropped; of those that
+    uint32_t *last;   /* [plan.value_count]: the step after which it is dropped; of those that
                          are not, plan.step_count */
-    PlanShare *share;   /* the one thing that changes, behind a lock; NULL: nothing is shared */
-    Device *device;     /* that steps were placed on (step_place.h); NULL: none. What `share` has is
-                            in its memory */
-    const bool *remote; /* [plan.value_count]: the value lives there; NULL without a device */
-    const uint8_t *reasons; /* [plan.step_count]: why steps run where they do; likewise */
-    bool repeats;           /* the device's work of a run depends on sizes alone */
+    PlanShare *share; /* what contexts have made of constants, the one thing that changes, behind a
+                            lock; NULL: nothing is shared */
+    PlanShare *remote_share; /* the same in the memory of `device`; NULL without one */
+    Device *device;          /* that steps were placed on (step_place.h); NULL: none */
+    const bool *remote;      /* [plan.value_count]: the value lives there; NULL without a device */
+    const uint8_t *reasons;  /* [plan.step_count]: why steps run where they do; likewise */
+    bool repeats;            /* the device's work of a run depends on sizes alone */
 } LoadedPlan;
 
 /* Looks everything up, in `arena`. ERR_MODEL naming the first operator that has no kernel. */

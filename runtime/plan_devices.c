@@ -31,7 +31,7 @@ PlanDevices *plan_devices_new(void) {
 }
 
 static void end(PlanDevice *placed) {
-    plan_share_free(placed->loaded.share);
+    plan_share_free(placed->loaded.remote_share);
     arena_free(&placed->arena);
     if (placed->loaded.device) placed->kind->close(placed->loaded.device);
     free(placed);
@@ -61,8 +61,9 @@ static bool fill(PlanDevice *placed, const LoadedPlan *plan, Err *err) {
     loaded->reasons = placement.reasons;
     loaded->repeats = placement.repeats;
     if (!plan_load(loaded, &placed->arena, err)) return false;
-    loaded->share = plan_share_new(loaded->device);
-    return loaded->share || err_out_of_memory(err);
+    loaded->share = plan->share; /* values that both know have the same numbers */
+    loaded->remote_share = plan_share_new(loaded->device);
+    return loaded->remote_share || err_out_of_memory(err);
 }
 
 static PlanDevice *make(const LoadedPlan *plan, const DeviceKind *kind, unsigned number, Err *err) {

@@ -7,6 +7,7 @@
 #include "element_convert.h"
 #include "exec.h"
 #include "exec_device.h"
+#include "exec_record.h"
 #include "step_choice.h"
 
 typedef struct Loader {
@@ -216,7 +217,7 @@ static FoundOp *find_ops(Loader *l) {
         to->domain = plan_text(plan, op->domain, l->arena);
         to->name = plan_text(plan, op->name, l->arena);
         to->exec = exec_find(to->domain, to->name);
-        if (l->loaded->device && !to->exec) to->exec = exec_device_find(to->domain, to->name);
+        if (l->loaded->device && !to->exec) to->exec = exec_record_find(to->domain, to->name);
         to->rows = kernel_find(to->domain, to->name, op->opset, &to->row_count);
         to->types = kernel_signature_find(to->domain, to->name, op->opset);
         to->shape = shape_find(to->domain, to->name, op->opset);

@@ -10,12 +10,14 @@
 #include "plan.h"
 #include "real_text.h"
 #include "shown.h"
+#include "step_place.h"
 
 enum { SHOWN_ITEMS = 16 };
 
 typedef struct Show {
     const Plan *plan;
     const PlanSink *sink;
+    const Placement *placed; /* NULL: all steps are the processor's */
 } Show;
 
 static void put(Show *s, const char *text, size_t size) {
@@ -252,6 +254,15 @@ static void show_choices(Show *s, uint32_t step) {
     }
 }
 
+/* Where the step runs, and why not on the device. */
+static void show_place(Show *s, uint32_t number) {
+    const PlaceReason reason = s->placed->reasons[number];
+    if (reason == PLACE_DEVICE)
+        say(s, " ; device");
+    else if (reason != PLACE_COPY)
+        say(s, " ; processor: %s", place_reason(reason));
+}
+
 static void show_step(Show *s, uint32_t number) {
     const PlanStep *step = &s->plan->steps[number];
     const PlanOp *op = &s->plan->ops[step->op];
@@ -267,6 +278,7 @@ static void show_step(Show *s, uint32_t number) {
     show_operands(s, step->inputs);
     put(s, ") ", 2);
     quote(s, step->name);
+    if (s->placed) show_place(s, number);
     put(s, "\n", 1);
     for (uint32_t i = 0; i < step->attrs.count; i++)
         show_attr(s, &s->plan->attrs[step->attrs.first + i]);
@@ -292,8 +304,23 @@ static void show_graph(Show *s, uint32_t number) {
     for (uint32_t i = 0; i < graph->steps.count; i++) show_step(s, graph->steps.first + i);
 }
 
-void plan_show(const Plan *plan, const PlanSink *sink) {
-    Show s = {plan, sink};
+static void show_places(Show *s) {
+    uint32_t counts[PLACE_REASON_COUNT] = {0}, copies = 0, elsewhere = 0;
+    for (uint32_t i = 0; i < s->plan->step_count; i++) counts[s->placed->reasons[i]]++;
+    copies = counts[PLACE_COPY];
+    elsewhere = s->plan->step_count - counts[PLACE_DEVICE] - copies;
+    say(s, "placed: %u steps on the device, %u on the processor, %u copies; %s\n",
+        counts[PLACE_DEVICE], elsewhere, copies,
+        s->placed->repeats ? "repeated from a recording"
+                           : "not recorded, as what the processor computes may differ");
+    for (uint32_t i = 0; i < PLACE_REASON_COUNT; i++)
+        if (counts[i] && i != PLACE_DEVICE && i != PLACE_COPY)
+            say(s, "    processor: %u steps: %s\n", counts[i], place_reason((PlaceReason)i));
+}
+
+static void show_plan(Show *show) {
+    Show s = *show;
+    const Plan *plan = s.plan;
     const PlanHeader *header = plan->header;
     say(&s,
         "plan version %u, %s%s, %u values, %u steps, %u graphs, %" PRIu64 " bytes of constants\n",
@@ -313,7 +340,19 @@ void plan_show(const Plan *plan, const PlanSink *sink) {
             header->threads, plan->choice_count);
     if (header->source[0] || header->source[1])
         say(&s, "source %016" PRIx64 "%016" PRIx64 "\n", header->source[0], header->source[1]);
+    if (s.placed) show_places(&s);
     put(&s, "values\n", 7);
     for (uint32_t i = 0; i < plan->value_count; i++) show_value(&s, i);
     for (uint32_t i = 0; i < plan->graph_count; i++) show_graph(&s, i);
+}
+
+void plan_show(const Plan *plan, const PlanSink *sink) {
+    show_plan(&(Show){.plan = plan, .sink = sink});
+}
+
+void plan_show_placed(const Plan *plan, const DeviceKind *kind, const PlanSink *sink,
+                      Arena *arena) {
+    Placement placed;
+    step_place(plan, kind, &placed, arena);
+    show_plan(&(Show){.plan = &placed.plan, .sink = sink, .placed = &placed});
 }

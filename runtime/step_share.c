@@ -188,12 +188,18 @@ static void set_counted(Exec *exec, uint32_t number) {
     ((uint8_t *)buffer_data(exec->forms.counted))[number] = 1;
 }
 
+/* Entries of the host and of a device have numbers of their own. */
+static uint32_t counted_as(const StepCall *s, uint32_t number) {
+    return 2 * number + s->step->device;
+}
+
 /* No more than half the budget goes into what saves time only: the rest is for values. */
 static const void *share(PackJob *job) {
     StepCall *s = job->s;
     Exec *exec = s->exec;
     const uint64_t size = job->size;
-    if (!exec->loaded->share || exec->options.notes ||
+    PlanShare *shared = s->step->device ? exec->loaded->remote_share : exec->loaded->share;
+    if (!shared || exec->options.notes ||
         (exec->options.small && !s->step->device && step_stored_narrow(s, job->input)))
         return NULL;
     ShareKey key = {value_of(s, job->input),
@@ -205,18 +211,18 @@ static const void *share(PackJob *job) {
     if (job->layout) key.layout = *job->layout;
     ShareFill filling = {fill, job};
     uint32_t number = 0;
-    const void *bytes = plan_share_get(exec->loaded->share, &key, NULL, &number);
-    if (bytes && is_counted(exec, number)) return bytes;
+    const void *bytes = plan_share_get(shared, &key, NULL, &number);
+    if (bytes && is_counted(exec, counted_as(s, number))) return bytes;
     Pool *pool = step_pool(s);
     uint64_t most = s->step->device ? pool->budget : pool->budget / 2;
     if (size > most || exec->forms.shared > most - size || !pool_charge(pool, size)) return NULL;
-    if (!bytes) bytes = plan_share_get(exec->loaded->share, &key, &filling, &number);
+    if (!bytes) bytes = plan_share_get(shared, &key, &filling, &number);
     if (!bytes) {
         pool_discharge(pool, size);
         return NULL;
     }
     exec->forms.shared += size;
-    set_counted(exec, number);
+    set_counted(exec, counted_as(s, number));
     return bytes;
 }
 

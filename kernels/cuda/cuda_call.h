@@ -37,13 +37,8 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch);
 uint32_t cuda_blocks(uint64_t count, uint32_t threads, uint32_t each);
 uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threads, uint32_t each);
 
-uint32_t cuda_multiprocessors(const KernelCall *call);
-
-/* Copies and fills in the call's queue, of device memory. */
+/* A copy in the call's queue, of device memory. */
 bool cuda_copy(KernelCall *call, void *to, const void *from, uint64_t size);
-bool cuda_zero(KernelCall *call, void *to, uint64_t size);
-/* From memory of the host, which may end with the function. */
-bool cuda_upload(KernelCall *call, void *to, const void *from, uint64_t size);
 
 /* The suffix that kernels for a dtype have in their names: "f32", "f16", "bf16", "f64", "i8", "i16",
  * "i32", "i64", "u8", "u16", "u32", "u64", "b" (bool). "" for others. */

@@ -21,9 +21,9 @@ typedef enum ConvWay { CONV_DIRECT, CONV_DEPTHWISE, CONV_LIBRARY } ConvWay;
 
 typedef struct Conv {
     ConvWay way;
-    bool last;           /* channels-last */
-    Dtype dtype;         /* of x, in which all is computed */
-    CudaEpilogue all;    /* what follows; */
+    bool last;                     /* channels-last */
+    Dtype dtype;                   /* of x, in which all is computed */
+    CudaEpilogue all;              /* what follows; */
     bool biased, added, activated; /* what of it the library does */
     const void *weights; /* turned, on the device; NULL: as they are, or turned in every run */
     const CudaDnn *dnn;
@@ -49,8 +49,8 @@ static bool pack_weights(KernelCall *call, const KernelPackJob *job) {
     for (uint64_t f = 0; f < filters; f++)
         for (uint64_t c = 0; c < channels; c++)
             for (uint64_t t = 0; t < taps; t++, from += size) {
-                const uint64_t at = job->variant == BY_CHANNEL ? t * filters + f
-                                                               : (f * taps + t) * channels + c;
+                const uint64_t at =
+                    job->variant == BY_CHANNEL ? t * filters + f : (f * taps + t) * channels + c;
                 memcpy(to + at * size, from, size);
             }
     return true;
@@ -70,7 +70,8 @@ static void fill_strides(const KernelTensor *t, bool last, uint32_t spatial, int
 static void fill_args(const KernelCall *call, const Window *w, Conv *conv) {
     const KernelTensor *x = &call->inputs[0], *weights = &call->inputs[1], *y = &call->outputs[0];
     WindowArgs *a = &conv->args;
-    for (uint32_t i = 0; i < WINDOW_AXES; i++) a->in[i] = a->out[i] = a->taps[i] = a->stride[i] = a->dilation[i] = 1;
+    for (uint32_t i = 0; i < WINDOW_AXES; i++)
+        a->in[i] = a->out[i] = a->taps[i] = a->stride[i] = a->dilation[i] = 1;
     for (uint32_t i = 0; i < w->rank; i++) {
         const uint32_t k = WINDOW_AXES - w->rank + i;
         a->in[k] = (int32_t)w->axes[i].in;
@@ -161,7 +162,8 @@ static void plan_library(KernelCall *call, const Window *w, Conv *conv) {
         described.residual = described.bias = described.relu = false;
         conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
     }
-    if (!conv->plan) conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, true);
+    if (!conv->plan)
+        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, true);
     conv->added = described.residual;
     conv->biased = described.bias;
     conv->activated = described.relu;
@@ -211,7 +213,8 @@ static KernelReady make(KernelCall *call) {
     }
     if (!call->outputs[0].count) return KERNEL_READY;
     fill_args(call, &w, conv);
-    const bool by_channel = conv->last && weights->dims[1] == 1 && w.groups == (uint64_t)weights->dims[0];
+    const bool by_channel =
+        conv->last && weights->dims[1] == 1 && w.groups == (uint64_t)weights->dims[0];
     if (by_channel && w.rank <= 2)
         conv->way = CONV_DEPTHWISE;
     else if (!find_library(call, &w, conv))
@@ -304,7 +307,9 @@ static bool run_own(KernelCall *call, const Conv *conv, const void *weights, voi
     const KernelTensor *x = &call->inputs[0], *bias = conv->all.bias, *z = conv->all.z;
     const uint32_t pack = (uint32_t)(16 / kernel_element_size(conv->dtype));
     const bool packs = conv->way == CONV_DEPTHWISE && (uint32_t)args.filters % pack == 0;
-    const char *kernel = conv->way == CONV_DIRECT ? "direct" : packs ? "depthwise_pack" : "depthwise";
+    const char *kernel = conv->way == CONV_DIRECT ? "direct"
+                         : packs                  ? "depthwise_pack"
+                                                  : "depthwise";
     const CudaName name = cuda_name(kernel, cuda_suffix(conv->dtype), "");
     args.x = x->data;
     args.w = weights;
@@ -325,8 +330,8 @@ static bool run_library(KernelCall *call, const Conv *conv, const void *weights,
     if (size && !(data.workspace = kernel_workspace(call, (uint64_t)size))) return false;
     if (!cuda_enter(device, call->err)) return false;
     pthread_mutex_lock(&device->lock); /* the handle has one stream at a time */
-    const bool ok = dnn_plan_run(conv->dnn, conv->handle, cuda_stream_of(call), conv->plan, &data,
-                                 call->err);
+    const bool ok =
+        dnn_plan_run(conv->dnn, conv->handle, cuda_stream_of(call), conv->plan, &data, call->err);
     pthread_mutex_unlock(&device->lock);
     cuda_leave(device);
     call->queue->counts.launches++;

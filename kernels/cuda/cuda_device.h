@@ -39,9 +39,14 @@ typedef struct CudaDevice {
 typedef struct CudaQueue {
     DeviceQueue base;
     CuStream stream;
-    bool recording;
 } CudaQueue;
 
+static inline CudaDevice *cuda_of(Device *device) {
+    return (CudaDevice *)device;
+}
+static inline CudaQueue *cuda_queue_of(DeviceQueue *queue) {
+    return (CudaQueue *)queue;
+}
 CudaDevice *cuda_device_of(const KernelCall *call);
 CuStream cuda_stream_of(const KernelCall *call);
 
@@ -50,13 +55,15 @@ CuStream cuda_stream_of(const KernelCall *call);
 bool cuda_enter(const CudaDevice *device, Err *err);
 void cuda_leave(const CudaDevice *device);
 
+/* DeviceKind's; a device that is opened first becomes one of `kind`. */
+Device *cuda_open(const DeviceKind *kind, unsigned number, Err *err);
+void cuda_close(Device *device);
+void cuda_describe(const Device *device, DeviceInfo *info);
+
 /* The operator's rows in cuda_rows.def; DeviceKind's. */
 const KernelRow *cuda_find(const char *domain, const char *op, int64_t opset, size_t *count);
 
 /* The modules' images, by family; NULL where the build has none (no nvcc). */
 extern const unsigned char *const cuda_images[CUDA_FAMILY_COUNT];
-
-/* For tests: other images, PTX for instance. NULL for the built ones. */
-void cuda_use_images(const unsigned char *const *images);
 
 #endif

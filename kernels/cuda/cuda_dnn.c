@@ -56,24 +56,78 @@ void *cuda_dnn_handle(CudaDevice *device, const CudaDnn *dnn, Err *err) {
 
 /* Of the binary interface: kinds of descriptors, types of attributes, and their names. */
 enum {
-    POINTWISE = 0, CONVOLUTION = 1, ENGINE = 2, CONFIG = 3, HEURISTIC = 4, PLAN = 5, CONVOLVE = 10,
-    APPLY = 13, GRAPH = 15, PACK = 16, TENSOR = 17,
-    T_HANDLE = 0, T_DATA_TYPE = 1, T_BOOLEAN = 2, T_INT64 = 3, T_FLOAT = 4, T_DOUBLE = 5, T_POINTER = 6,
-    T_CONV_MODE = 7, T_HEUR_MODE = 8, T_NUMERICAL_NOTE = 11, T_POINTWISE_MODE = 14,
-    T_DESCRIPTOR = 15, T_BEHAVIOR_NOTE = 19,
-    POINTWISE_MODE = 0, POINTWISE_PRECISION = 1, POINTWISE_LOW = 3, POINTWISE_HIGH = 4,
-    CONV_PRECISION = 100, CONV_MODE, CONV_DILATIONS, CONV_STRIDES, CONV_ENDS, CONV_BEGINS, CONV_AXES,
-    HEURISTIC_MODE = 200, HEURISTIC_GRAPH, HEURISTIC_RESULTS,
+    POINTWISE = 0,
+    CONVOLUTION = 1,
+    ENGINE = 2,
+    CONFIG = 3,
+    HEURISTIC = 4,
+    PLAN = 5,
+    CONVOLVE = 10,
+    APPLY = 13,
+    GRAPH = 15,
+    PACK = 16,
+    TENSOR = 17,
+    T_HANDLE = 0,
+    T_DATA_TYPE = 1,
+    T_BOOLEAN = 2,
+    T_INT64 = 3,
+    T_FLOAT = 4,
+    T_DOUBLE = 5,
+    T_POINTER = 6,
+    T_CONV_MODE = 7,
+    T_HEUR_MODE = 8,
+    T_NUMERICAL_NOTE = 11,
+    T_POINTWISE_MODE = 14,
+    T_DESCRIPTOR = 15,
+    T_BEHAVIOR_NOTE = 19,
+    POINTWISE_MODE = 0,
+    POINTWISE_PRECISION = 1,
+    POINTWISE_LOW = 3,
+    POINTWISE_HIGH = 4,
+    CONV_PRECISION = 100,
+    CONV_MODE,
+    CONV_DILATIONS,
+    CONV_STRIDES,
+    CONV_ENDS,
+    CONV_BEGINS,
+    CONV_AXES,
+    HEURISTIC_MODE = 200,
+    HEURISTIC_GRAPH,
+    HEURISTIC_RESULTS,
     CONFIG_ENGINE = 300,
-    PLAN_HANDLE = 400, PLAN_CONFIG, PLAN_WORKSPACE,
-    CONVOLVE_ALPHA = 700, CONVOLVE_BETA, CONVOLVE_CONV, CONVOLVE_W, CONVOLVE_X, CONVOLVE_Y,
-    APPLY_POINTWISE = 750, APPLY_X, APPLY_B, APPLY_Y,
-    GRAPH_HANDLE = 800, GRAPH_OPERATIONS,
-    TENSOR_ALIGNMENT = 900, TENSOR_TYPE, TENSOR_DIMS, TENSOR_STRIDES, TENSOR_ID = 906, TENSOR_VIRTUAL,
-    PACK_IDS = 1000, PACK_POINTERS, PACK_WORKSPACE = 1003,
-    ENGINE_NUMERICAL = 1303, ENGINE_BEHAVIOR = 1305,
-    CROSS_CORRELATION = 1, MODE_FALLBACK = 2, MODE_A = 3, ADD = 0, RELU = 100,
-    NOTE_TENSOR_CORE = 0, NOTE_COMPILED = 0,
+    PLAN_HANDLE = 400,
+    PLAN_CONFIG,
+    PLAN_WORKSPACE,
+    CONVOLVE_ALPHA = 700,
+    CONVOLVE_BETA,
+    CONVOLVE_CONV,
+    CONVOLVE_W,
+    CONVOLVE_X,
+    CONVOLVE_Y,
+    APPLY_POINTWISE = 750,
+    APPLY_X,
+    APPLY_B,
+    APPLY_Y,
+    GRAPH_HANDLE = 800,
+    GRAPH_OPERATIONS,
+    TENSOR_ALIGNMENT = 900,
+    TENSOR_TYPE,
+    TENSOR_DIMS,
+    TENSOR_STRIDES,
+    TENSOR_ID = 906,
+    TENSOR_VIRTUAL,
+    PACK_IDS = 1000,
+    PACK_POINTERS,
+    PACK_WORKSPACE = 1003,
+    ENGINE_NUMERICAL = 1303,
+    ENGINE_BEHAVIOR = 1305,
+    CROSS_CORRELATION = 1,
+    MODE_FALLBACK = 2,
+    MODE_A = 3,
+    ADD = 0,
+    RELU = 100,
+    NOTE_TENSOR_CORE = 0,
+    NOTE_COMPILED = 0,
     FLOAT_TYPE = 0
 };
 
@@ -238,8 +292,10 @@ static bool may_use(const Draft *d, void *config, bool compiled) {
     void *engine = NULL;
     int64_t count = 0;
     if (d->dnn->make(ENGINE, &engine) != 0) return false;
-    bool ok = d->dnn->get(config, CONFIG_ENGINE, T_DESCRIPTOR, 1, &count, &engine) == 0 && count == 1;
-    ok = ok && (compiled || !has_note(d->dnn, engine, ENGINE_BEHAVIOR, T_BEHAVIOR_NOTE, NOTE_COMPILED));
+    bool ok =
+        d->dnn->get(config, CONFIG_ENGINE, T_DESCRIPTOR, 1, &count, &engine) == 0 && count == 1;
+    ok = ok &&
+         (compiled || !has_note(d->dnn, engine, ENGINE_BEHAVIOR, T_BEHAVIOR_NOTE, NOTE_COMPILED));
     if (d->conv->dtype == DTYPE_FLOAT && !d->conv->tf32)
         ok = ok && !has_note(d->dnn, engine, ENGINE_NUMERICAL, T_NUMERICAL_NOTE, NOTE_TENSOR_CORE);
     d->dnn->free(engine);
@@ -251,10 +307,10 @@ static DnnPlan *try_config(const Draft *d, void *handle, void *config, int64_t m
     int64_t workspace = 0, count = 0;
     const CudaDnn *dnn = d->dnn;
     if (dnn->make(PLAN, &plan) != 0) return NULL;
-    bool ok = dnn->set(plan, PLAN_HANDLE, T_HANDLE, 1, &handle) == 0 &&
-              dnn->set(plan, PLAN_CONFIG, T_DESCRIPTOR, 1, &config) == 0 && dnn->finish(plan) == 0 &&
-              dnn->get(plan, PLAN_WORKSPACE, T_INT64, 1, &count, &workspace) == 0 &&
-              workspace <= most;
+    bool ok =
+        dnn->set(plan, PLAN_HANDLE, T_HANDLE, 1, &handle) == 0 &&
+        dnn->set(plan, PLAN_CONFIG, T_DESCRIPTOR, 1, &config) == 0 && dnn->finish(plan) == 0 &&
+        dnn->get(plan, PLAN_WORKSPACE, T_INT64, 1, &count, &workspace) == 0 && workspace <= most;
     DnnPlan *made = ok ? calloc(1, sizeof *made) : NULL;
     if (made)
         *made = (DnnPlan){plan, workspace, d->conv->residual, d->conv->bias};

@@ -8,14 +8,10 @@
 
 enum { OLDEST_DRIVER = 13000 }; /* what the kernels' machine code and PTX ask for: CUDA 13.0 */
 
-static const char *file = "libcuda.so.1";
+static const char file[] = "libcuda.so.1";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CudaDriver table;
 static bool loaded;
-
-void cuda_driver_file(const char *path) {
-    file = path;
-}
 
 bool cuda_ok(const CudaDriver *driver, CuResult result, Err *err, const char *what) {
     const char *name = NULL, *text = NULL;

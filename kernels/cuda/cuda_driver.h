@@ -45,9 +45,6 @@ typedef struct CudaDriver {
  * long as the program runs. */
 const CudaDriver *cuda_driver(Err *err);
 
-/* For tests, before the first use: another file than libcuda.so.1. */
-void cuda_driver_file(const char *path);
-
 /* True for 0. Otherwise false, with ERR_ENV "WHAT: NAME (what it means)". */
 bool cuda_ok(const CudaDriver *driver, CuResult result, Err *err, const char *what);
 

@@ -8,12 +8,6 @@
 
 enum { FIRST_ROOM = 256, PLAIN_SHARED = 48 << 10 };
 
-static const unsigned char *const *images = cuda_images;
-
-void cuda_use_images(const unsigned char *const *others) {
-    images = others ? others : cuda_images;
-}
-
 static const char *const family_names[] = {
 #define FAMILY(name) #name,
 #include "cuda_families.def"
@@ -47,10 +41,11 @@ static bool grow(CudaDevice *device, Err *err) {
 
 static bool load_module(CudaDevice *device, CudaFamily family, Err *err) {
     if (device->modules[family]) return true;
-    if (!images[family])
+    if (!cuda_images[family])
         return err_set(err, ERR_ENV, "this demi was built without the CUDA kernels of '%s'",
                        family_names[family]);
-    const CuResult result = device->driver->module_load(&device->modules[family], images[family]);
+    const CuResult result =
+        device->driver->module_load(&device->modules[family], cuda_images[family]);
     if (result == CU_NO_BINARY_FOR_GPU || result == CU_UNSUPPORTED_PTX_VERSION) {
         err_set(err, ERR_ENV, "demi's CUDA kernels were not built for %s", device->info.name);
         err_hint(err, "build demi with -DDEMI_CUDA_ARCHITECTURES=%d%d", device->info.version[0],
@@ -132,30 +127,12 @@ uint32_t cuda_blocks(uint64_t count, uint32_t threads, uint32_t each) {
 
 uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threads, uint32_t each) {
     const uint32_t blocks = cuda_blocks(count, threads, each);
-    const uint32_t full = cuda_multiprocessors(call) * (2048 / threads);
+    const uint32_t full = (uint32_t)cuda_device_of(call)->multiprocessors * (2048 / threads);
     return blocks < full ? blocks : full;
-}
-
-uint32_t cuda_multiprocessors(const KernelCall *call) {
-    return (uint32_t)cuda_device_of(call)->multiprocessors;
 }
 
 bool cuda_copy(KernelCall *call, void *to, const void *from, uint64_t size) {
     return call->queue->device->kind->copy(call->queue, to, from, size, call->err);
-}
-
-bool cuda_upload(KernelCall *call, void *to, const void *from, uint64_t size) {
-    return call->queue->device->kind->upload(call->queue, to, from, size, call->err);
-}
-
-bool cuda_zero(KernelCall *call, void *to, uint64_t size) {
-    CudaDevice *device = cuda_device_of(call);
-    if (!size) return true;
-    if (!cuda_enter(device, call->err)) return false;
-    const CuResult result =
-        device->driver->fill((CuAddress)(uintptr_t)to, 0, size, cuda_stream_of(call));
-    cuda_leave(device);
-    return cuda_ok(device->driver, result, call->err, "filling memory");
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

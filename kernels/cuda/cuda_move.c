@@ -70,7 +70,8 @@ bool cuda_transpose(KernelCall *call) {
     if (attrs->perm.present && attrs->perm.count != x->rank)
         return kernel_fail(call, "perm has not the input's rank");
     for (uint32_t i = 0; i < x->rank; i++) {
-        const int64_t axis = attrs->perm.present ? attrs->perm.items[i] : (int64_t)(x->rank - 1 - i);
+        const int64_t axis =
+            attrs->perm.present ? attrs->perm.items[i] : (int64_t)(x->rank - 1 - i);
         uint32_t from;
         if (!kernel_axis(call, axis, x->rank, &from)) return false;
         push_axis(&s, x->dims[from], (int64_t)kernel_stride(x, from));
@@ -196,8 +197,7 @@ static bool slice(KernelCall *call, const SliceLists *lists) {
             return kernel_fail(call, "axis %u is cut outside of its elements", i);
         first += (uint64_t)starts[i] * kernel_stride(x, i);
     }
-    Strided s =
-        strided((const char *)x->data + first * kernel_element_size(x->dtype), y->data);
+    Strided s = strided((const char *)x->data + first * kernel_element_size(x->dtype), y->data);
     for (uint32_t i = 0; i < x->rank; i++)
         push_axis(&s, y->dims[i], y->dims[i] > 1 ? steps[i] * (int64_t)kernel_stride(x, i) : 0);
     return run_strided(call, &s, y->dtype);
@@ -244,8 +244,8 @@ bool cuda_gather(KernelCall *call) {
                        .count = (int64_t)indices->count,
                        .wide = indices->dtype == DTYPE_INT64};
     const size_t size = kernel_element_size(x->dtype), pack = 16 / size;
-    const bool wide = (uint64_t)args.inner % pack == 0 &&
-                      ((uintptr_t)args.x | (uintptr_t)args.y) % 16 == 0;
+    const bool wide =
+        (uint64_t)args.inner % pack == 0 && ((uintptr_t)args.x | (uintptr_t)args.y) % 16 == 0;
     if (wide) args.inner /= (int64_t)pack;
     const CudaName name = cuda_name("gather", wide ? "x16" : cuda_size_suffix(x->dtype), "");
     const uint64_t count = wide ? y->count / pack : y->count;

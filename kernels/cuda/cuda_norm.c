@@ -32,7 +32,8 @@ static bool softmax(KernelCall *call, bool log) {
         .x = x->data,
         .y = call->outputs[0].data,
         .outer = (int64_t)kernel_span(x, 0, axis),
-        .n = x->rank ? (int64_t)(flat ? kernel_span(x, axis, x->rank) : (uint64_t)x->dims[axis]) : 1,
+        .n =
+            x->rank ? (int64_t)(flat ? kernel_span(x, axis, x->rank) : (uint64_t)x->dims[axis]) : 1,
         .inner = flat || !x->rank ? 1 : (int64_t)kernel_span(x, axis + 1, x->rank),
         .type = (int32_t)x->dtype,
         .log = log};

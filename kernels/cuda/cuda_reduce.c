@@ -59,13 +59,12 @@ static bool reduce(KernelCall *call, enum ReduceOp op) {
     }
     if (!fits) return kernel_fail(call, "axes that lie so are not for the device");
     const bool blocks = args.reduced >= FEW;
-    const CudaLaunch launch = {
-        .family = CUDA_reduce,
-        .kernel = blocks ? "reduce_block" : "reduce_thread",
-        .blocks = {blocks ? (y->count < GRID ? (uint32_t)y->count : GRID)
-                          : cuda_blocks_full(call, y->count, THREADS, 1)},
-        .threads = {blocks ? (args.reduced < 1024 ? 64 : THREADS) : THREADS},
-        .args = &args};
+    const CudaLaunch launch = {.family = CUDA_reduce,
+                               .kernel = blocks ? "reduce_block" : "reduce_thread",
+                               .blocks = {blocks ? (y->count < GRID ? (uint32_t)y->count : GRID)
+                                                 : cuda_blocks_full(call, y->count, THREADS, 1)},
+                               .threads = {blocks ? (args.reduced < 1024 ? 64 : THREADS) : THREADS},
+                               .args = &args};
     return cuda_launch(call, &launch);
 }
 

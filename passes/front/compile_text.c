@@ -46,6 +46,7 @@ void compile_text(const DemiCompileOptions *options, char text[COMPILE_TEXT]) {
     if (options->keep_values) passes = compile_plainly;
     uint64_t memory = options->memory_budget < INT64_MAX ? options->memory_budget : INT64_MAX;
     /* what is watched is to be as the model has it */
-    const char *isa = options->keep_values || options->for_device ? "none" : isa_names[options->isa];
+    const char *isa =
+        options->keep_values || options->for_device ? "none" : isa_names[options->isa];
     snprintf(text, COMPILE_TEXT, "%s,isa=%s,memory=%llu}", passes, isa, (unsigned long long)memory);
 }

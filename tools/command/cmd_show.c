@@ -28,6 +28,9 @@ static const OptionRow options[] = {
      "The names of all nodes, as --keep takes them, or the operators: a line each. Names that a "
      "terminal could not show are left out."},
     {"dot", 0, OPTION_ROW_FLAG, NULL, NULL, "A drawing of the graph for Graphviz."},
+    {"device", 0, OPTION_ROW_VALUE, "NAME", NULL,
+     "Of a plan: where each step would run on that device, and why; cuda. No device is needed for "
+     "that."},
     OPTION_COLOR,
     OPTION_DATA_ROOT,
     OPTION_HARDLINKS,
@@ -102,7 +105,7 @@ static bool show_file_of_plan(Program *program, const Parsed *parsed, Err *err) 
     if (parsed_flag(parsed, "stats") || parsed_flag(parsed, "json") || parsed_flag(parsed, "dot") ||
         parsed_flag(parsed, "names"))
         err_set(err, ERR_USAGE, "a plan is shown as text only");
-    else if (show_plan(program, file, err))
+    else if (show_plan(program, file, parsed_value(parsed, "device"), err))
         return true;
     err_file(err, file);
     return false;
@@ -112,6 +115,11 @@ static bool run(Program *program, const Parsed *parsed, Err *err) {
     Job job = {.program = program, .parsed = parsed, .file = parsed_argument(parsed, 0)};
     if (!job.file) return console_missing(parsed, "a model to show", err);
     if (session_is_plan(program->arena, job.file)) return show_file_of_plan(program, parsed, err);
+    if (parsed_flag(parsed, "device")) {
+        err_set(err, ERR_USAGE, "--device is for plans");
+        err_hint(err, "demi compile makes one of a model");
+        return false;
+    }
     if (!report_plan(program, false, &job.plan, err)) return false;
     if (!console_load(program, parsed, job.file, &job.model, err)) return false;
     bool ok = show(&job, err);
@@ -133,7 +141,8 @@ const Command command_show = {
                 "demi show model.onnx --text=full > model.onnxtxt\n"
                 "demi show model.onnx --dot | dot -Tsvg -o model.svg\n"
                 "demi show model.onnx --json | jq '.operators'\n"
-                "demi show model.plan\n",
+                "demi show model.plan\n"
+                "demi show model.plan --device cuda\n",
     .arguments = arguments,
     .options = options,
     .run = run,

@@ -16,7 +16,7 @@ void show_write_json(const Model *model, JsonWriter *json);
 /* The main graph in Graphviz' language, subgraphs as clusters. */
 void show_write_dot(const Model *model, FILE *out);
 
-/* Prints the plan at `path` to standard output. */
-bool show_plan(Program *program, const char *path, Err *err);
+/* Prints the plan at `path` to standard output; with `device` (not NULL), as it is placed there. */
+bool show_plan(Program *program, const char *path, const char *device, Err *err);
 
 #endif

@@ -6,7 +6,8 @@ and that what a model may leave out is read through functions that say so.
     proto -> rewrite               runtime/plan.h)
     runtime -> kernels, rewrite/base, rewrite/shape     kernels -> rewrite/base, rewrite/shape
     trials -> passes/front, runtime, kernels, rewrite     search -> trials and these
-    .cu files include kernel.h alone
+    kernels/cuda's .cu and .cuh files, which nvcc compiles as C++, include *.cuh, *_args.h and
+    demi_dtype.h alone; what includes an *_args.h in turn is C and C++
 
 A folder is a room; ROOMS says which others each may include. A folder of kernels/cpu without a line
 there is a family of operators: loops and the contract, nothing else. Tests may include what lies in
@@ -56,6 +57,7 @@ ROOMS = {
     "passes/quantize": GRAPH | {"passes/placement"},
     "passes/upgrade": GRAPH,
     "kernels": SHAPE,
+    "kernels/cuda": SHAPE | {"kernels"},
     "kernels/cpu/loops": FAMILY,
     "kernels/cpu/gemm": FAMILY,
     "kernels/cpu/attention": PRODUCTS,
@@ -102,7 +104,7 @@ THIRD_PARTY = [
     (r"cmocka\.h", r".*_test\.[ch]|.*/test_[^/]*|tools/.*"),
     (r"zlib\.h", r"trials/values/npz\.c"),
     (r"dnnl.*|oneapi/.*", r"kernels/cpu/onednn/.*"),
-    (r"cuda.*|cublas.*|cudnn.*", r"kernels/cuda/.*|runtime/backend_cuda\.c"),
+    (r"cuda_(bf16|fp16)\.h", r"kernels/cuda/\w+\.(cu|cuh)"),
 ]
 PUBLIC_HEADERS = {"passes/front/demi.h", "passes/front/demi_plugin.h", "rewrite/base/demi_dtype.h",
                   "rewrite/base/demi_error.h",
@@ -118,7 +120,7 @@ SYSTEM = re.compile(
     r"immintrin|cpuid|malloc|execinfo|elf|alloca|termios)\.h|(sys|linux|asm|arpa|netinet)/.*\.h|"
     r"sanitizer/.*\.h")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
-SOURCES = ("*.c", "*.h", "*.def", "*.cu", "*.inc")
+SOURCES = ("*.c", "*.h", "*.def", "*.cu", "*.cuh", "*.inc")
 # A member of Attr's union, outside of what reads, writes, prints and compares whole attributes; `v`
 # of a PlainAttr, which plans and shape functions have, is another structure.
 ATTR_MEMBER = re.compile(r"\b(?!plain->|to->|from->|row->)\w+->v\.(?:f|i|s|t|g|sparse|tp|floats|ints|"
@@ -133,6 +135,8 @@ ATTR_OTHERS = ("rewrite/base/", "rewrite/shape/")  # no graph there
 ATTR_STRUCT = re.compile(r"\bstruct\s+\w*Attrs\s*\{|\}\s*\w*Attrs\s*;|"
                          r"\bAttrLayout\s+(?!op_attrs_)\w+\s*=")
 TYPE_MEMBER = re.compile(r"->type->\w+")
+# What a file that nvcc compiles may include.
+FOR_NVCC = re.compile(r"kernels/cuda/(\w+\.cuh|\w+_args\.h)|rewrite/base/demi_dtype\.h")
 # Files that need not be unique: one per folder by convention.
 COMMON_NAMES = {"CMakeLists.txt", "README.md", "__init__.py", "model.onnx", ".gitignore"}
 
@@ -169,8 +173,8 @@ def third_party_problem(path: str, header: str) -> str:
 
 def layer_problem(path: str, target: str) -> str:
     room, goal = room_of(path), room_of(target)
-    if path.endswith(".cu"):
-        return "" if target.endswith("/kernel.h") else f"a .cu file includes {target}"
+    if path.endswith((".cu", ".cuh")):
+        return "" if FOR_NVCC.fullmatch(target) else f"a file of nvcc's includes {target}"
     if TEST.fullmatch(path) and goal.split("/", 1)[0] == room.split("/", 1)[0]:
         return ""
     allowed = rooms_of(path)
@@ -289,7 +293,9 @@ CASES = [  # (file, text, must be found or None)
     ("kernels/cpu/window/v2.c", "#include <dnnl.h>\n", "does not belong here"),
     ("runtime/r.c", '#include "a.h"\n#include "kernel.h"\n', None),
     ("runtime/r2.c", '#include "rows.h"\n', "runtime must not include kernels/cpu/loops/rows.h"),
-    ("kernels/cuda/k2.cu", '#include "a.h"\n', "a .cu file includes"),
+    ("kernels/cuda/k2.cu", '#include "a.h"\n', "a file of nvcc's includes"),
+    ("kernels/cuda/k3.cu", '#include "t.cuh"\n#include <cuda_fp16.h>\n', None),
+    ("kernels/cuda/k4.c", "#include <cuda.h>\n", "not a header of ours"),
     ("trials/t8.c", '#include "kernel.h"\n#include "g.h"\n#include "demi.h"\n', None),
     ("trials/t9.c", '#include "w.h"\n', "trials must not include proto/w.h"),
     ("runtime/r2.c", '#include "trials.h"\n', "runtime must not include trials/trials.h"),
@@ -317,7 +323,7 @@ CASES = [  # (file, text, must be found or None)
 
 SMALL_TREE = ("rewrite/base/a.h", "rewrite/base/a.c", "rewrite/g.h", "rewrite/graph.h", "proto/w.h",
               "kernels/kernel.h", "kernels/cpu/loops/rows.h", "kernels/cpu/gemm/gemm.h",
-              "kernels/cpu/window/win.h", "trials/trials.h", "passes/passes.h", "passes/placement/place.h",
+              "kernels/cpu/window/win.h", "kernels/cuda/t.cuh", "trials/trials.h", "passes/passes.h", "passes/placement/place.h",
               "passes/front/demi.h", "tools/command/cmd.h")
 
 

@@ -20,7 +20,7 @@ import unittest
 DEMI = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "demi"
 COMMANDS = ["convert", "opt", "show", "check", "diff", "compile", "run", "bench", "compare", "help"]
 # A member of a later version must not be offered before it exists.
-LATER = ["--device", "search"]
+LATER = ["--tf32", "--device-memory"]
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[N,3] x) => (float[N,3] y)

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* CUDA as a kind of device: memory, copies, queues (streams) and recorded work (graphs). */
+#include <stdlib.h>
+
+#include "cuda_device.h"
+
+struct DeviceWork {
+    CuGraphExec ready;
+};
+
+static CudaDevice *device_of(DeviceQueue *queue) {
+    return cuda_of(queue->device);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void *cuda_allocate(Device *owner, uint64_t size, Err *err) {
+    CudaDevice *device = cuda_of(owner);
+    CuAddress memory = 0;
+    if (!cuda_enter(device, err)) return NULL;
+    const CuResult result = device->driver->allocate(&memory, size ? size : 1);
+    cuda_leave(device);
+    if (result == CU_OUT_OF_MEMORY)
+        err_set(err, ERR_ENV, "the CUDA device has no %llu bytes left", (unsigned long long)size);
+    else
+        cuda_ok(device->driver, result, err, "memory");
+    return result ? NULL : (void *)(uintptr_t)memory;
+}
+
+static void cuda_release(Device *owner, void *memory) {
+    CudaDevice *device = cuda_of(owner);
+    if (!memory || !cuda_enter(device, NULL)) return;
+    device->driver->release((CuAddress)(uintptr_t)memory);
+    cuda_leave(device);
+}
+
+static void *cuda_pin(Device *owner, uint64_t size, Err *err) {
+    CudaDevice *device = cuda_of(owner);
+    void *memory = NULL;
+    if (!cuda_enter(device, err)) return NULL;
+    const CuResult result = device->driver->host_allocate(&memory, size ? size : 1, 0);
+    cuda_leave(device);
+    return cuda_ok(device->driver, result, err, "pinned memory") ? memory : NULL;
+}
+
+static void cuda_unpin(Device *owner, void *memory) {
+    CudaDevice *device = cuda_of(owner);
+    if (!memory || !cuda_enter(device, NULL)) return;
+    device->driver->host_release(memory);
+    cuda_leave(device);
+}
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+static DeviceQueue *cuda_queue_new(Device *owner, Err *err) {
+    CudaDevice *device = cuda_of(owner);
+    CudaQueue *queue = calloc(1, sizeof *queue);
+    if (!queue) {
+        err_out_of_memory(err);
+        return NULL;
+    }
+    queue->base.device = owner;
+    bool ok = cuda_enter(device, err);
+    if (ok) {
+        ok = cuda_ok(device->driver,
+                     device->driver->stream_new(&queue->stream, CU_STREAM_NON_BLOCKING), err,
+                     "a stream");
+        cuda_leave(device);
+    }
+    if (ok) return &queue->base;
+    free(queue);
+    return NULL;
+}
+
+static void cuda_queue_free(DeviceQueue *freed) {
+    if (!freed) return;
+    CudaDevice *device = device_of(freed);
+    if (cuda_enter(device, NULL)) {
+        device->driver->stream_wait(cuda_queue_of(freed)->stream);
+        device->driver->stream_free(cuda_queue_of(freed)->stream);
+        cuda_leave(device);
+    }
+    free(freed);
+}
+
+static bool cuda_send(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!size) return true;
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result =
+        device->driver->upload((CuAddress)(uintptr_t)to, from, size, cuda_queue_of(queue)->stream);
+    cuda_leave(device);
+    queue->counts.uploads++;
+    queue->counts.upload_bytes += size;
+    return cuda_ok(device->driver, result, err, "a copy to the device");
+}
+
+static bool cuda_fetch(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!size) return true;
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result = device->driver->download(to, (CuAddress)(uintptr_t)from, size,
+                                                     cuda_queue_of(queue)->stream);
+    cuda_leave(device);
+    queue->counts.downloads++;
+    queue->counts.download_bytes += size;
+    return cuda_ok(device->driver, result, err, "a copy from the device");
+}
+
+static bool cuda_move(DeviceQueue *queue, void *to, const void *from, uint64_t size, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!size) return true;
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result = device->driver->copy(
+        (CuAddress)(uintptr_t)to, (CuAddress)(uintptr_t)from, size, cuda_queue_of(queue)->stream);
+    cuda_leave(device);
+    return cuda_ok(device->driver, result, err, "a copy on the device");
+}
+
+static bool cuda_wait(DeviceQueue *queue, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result = device->driver->stream_wait(cuda_queue_of(queue)->stream);
+    cuda_leave(device);
+    return cuda_ok(device->driver, result, err, "work on the device");
+}
+
+/* ---- recorded work --------------------------------------------------------------------------- */
+
+static bool cuda_record(DeviceQueue *queue, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result =
+        device->driver->stream_record(cuda_queue_of(queue)->stream, CU_CAPTURE_RELAXED);
+    cuda_leave(device);
+    return cuda_ok(device->driver, result, err, "recording");
+}
+
+static DeviceWork *cuda_recorded(DeviceQueue *queue, Err *err) {
+    CudaDevice *device = device_of(queue);
+    DeviceWork *work = calloc(1, sizeof *work);
+    CuGraph graph = NULL;
+    if (!cuda_enter(device, err)) {
+        free(work);
+        return NULL;
+    }
+    bool ok = cuda_ok(device->driver,
+                      device->driver->stream_recorded(cuda_queue_of(queue)->stream, &graph), err,
+                      "recorded work") &&
+              graph;
+    ok = ok && work &&
+         cuda_ok(device->driver, device->driver->graph_ready(&work->ready, graph, 0), err,
+                 "getting recorded work ready");
+    if (graph) device->driver->graph_free(graph);
+    cuda_leave(device);
+    if (ok) return work;
+    free(work);
+    return NULL;
+}
+
+static bool cuda_replay(DeviceQueue *queue, DeviceWork *work, Err *err) {
+    CudaDevice *device = device_of(queue);
+    if (!cuda_enter(device, err)) return false;
+    const CuResult result = device->driver->graph_launch(work->ready, cuda_queue_of(queue)->stream);
+    cuda_leave(device);
+    queue->counts.replays++;
+    return cuda_ok(device->driver, result, err, "recorded work");
+}
+
+static void cuda_work_free(Device *owner, DeviceWork *work) {
+    CudaDevice *device = cuda_of(owner);
+    if (!work) return;
+    if (cuda_enter(device, NULL)) {
+        device->driver->graph_ready_free(work->ready);
+        cuda_leave(device);
+    }
+    free(work);
+}
+
+/* ---- the kind -------------------------------------------------------------------------------- */
+
+static Device *open_device(unsigned number, Err *err) {
+    return cuda_open(&cuda_kind, number, err);
+}
+
+const DeviceKind cuda_kind = {
+    .name = "cuda",
+    .open = open_device,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .find = cuda_find,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .queue_new = cuda_queue_new,
+    .queue_free = cuda_queue_free,
+    .upload = cuda_send,
+    .download = cuda_fetch,
+    .copy = cuda_move,
+    .wait = cuda_wait,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .record = cuda_record,
+    .recorded = cuda_recorded,
+    .replay = cuda_replay,
+    .work_free = cuda_work_free,
+};
