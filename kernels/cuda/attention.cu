@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention without scores in memory: a warp a row of queries. In turns of 32 keys each lane has the
- * score of one, then elements of the result; largest score and sum follow along. */
+/* Attention without scores in memory: the largest score and the sum follow along. Three ways, by what
+ * there is much of: of anything, a warp a row of queries; of few queries, keys dealt out to a block; of
+ * 16 bit, tiles for tensor cores. */
 #include "attention_args.h"
 #include "cuda_types.cuh"
-
+#include "mma.cuh"
 
 /* N elements from `element` on, as floats: at once where they lie so. */
 template <typename T, int N>
@@ -38,6 +39,8 @@ static __device__ __forceinline__ float masked(const AttentionArgs &a, float sco
     if (a.bias.data) score += load_any(a.bias.data, a.bias.type, bias + key * a.bias.element);
     return score;
 }
+
+/* ---- any sizes ------------------------------------------------------------------------------- */
 
 /* K and V have the same type. */
 template <typename K> static __device__ void attend(const AttentionArgs &a) {
@@ -100,6 +103,341 @@ template <typename K> static __device__ void attend(const AttentionArgs &a) {
         attend<T>(a);                                                                              \
     }
 FOR_FLOATS(ATTEND)
+
+
+/* ---- few queries ----------------------------------------------------------------------------- */
+
+/* R rows of queries a block. A key belongs to G lanes, each of which has N elements of it, of its value
+ * and of the queries; G lanes go through every so manieth key for themselves, and what all have is put
+ * together at the end. Rows of keys and values are whole packs of N. */
+template <typename K, int G, int R> static __device__ void attend_few(const AttentionArgs &a) {
+    constexpr int N = 16 / sizeof(K);
+    __shared__ float tops[R][FEW_WARPS], totals[R][FEW_WARPS], sums[FEW_WARPS][G * N];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int part = lane % G, group = threadIdx.x / G;
+    const int64_t row = (int64_t)blockIdx.x * R;
+    const int head = blockIdx.y % a.heads, batch = blockIdx.y / a.heads;
+    const K *k = (const K *)a.k.data + batch * a.k.batch + head / a.k_share * a.k.head + part * N;
+    const K *v = (const K *)a.v.data + batch * a.v.batch + head / a.v_share * a.v.head + part * N;
+    float q[R][N], sum[R][N], most[R], total[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        const int64_t from =
+            batch * a.q.batch + head * a.q.head + (row + r) * a.q.row + part * N * a.q.element;
+        most[r] = -INFINITY;
+        total[r] = 0;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            sum[r][j] = 0;
+            q[r][j] = row + r < a.rows
+                          ? a.scale * load_any(a.q.data, a.q.type, from + j * a.q.element)
+                          : 0;
+        }
+    }
+    const int64_t keep = batch * a.keep.batch + head * a.keep.head;
+    const int64_t bias = batch * a.bias.batch + head * a.bias.head;
+    constexpr int GROUPS = FEW_WARPS * WARP / G;
+    const int64_t turns = (a.keys + GROUPS - 1) / GROUPS; /* all lanes take as many: they shuffle */
+#pragma unroll 2
+    for (int64_t turn = 0; turn < turns; turn++) {
+        const int64_t key = turn * GROUPS + group;
+        const bool there = key < a.keys;
+        float some[N], other[N];
+        if (there) {
+            load_pack<K, N>(some, k + key * a.k.row);
+            load_pack<K, N>(other, v + key * a.v.row);
+        } else {
+#pragma unroll
+            for (int j = 0; j < N; j++) some[j] = other[j] = 0;
+        }
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            float score = 0;
+#pragma unroll
+            for (int j = 0; j < N; j++) score += q[r][j] * some[j];
+#pragma unroll
+            for (int d = 1; d < G; d *= 2) score += __shfl_xor_sync(0xffffffffu, score, d);
+            if (!there || row + r >= a.rows) continue;
+            score = masked(a, score, keep + (row + r) * a.keep.row, bias + (row + r) * a.bias.row,
+                           key);
+            const float before = most[r];
+            most[r] = max_nan(score, before);
+            const float base = most[r] == -INFINITY ? 0 : most[r];
+            const float weight = expf(score - base);
+            const float shrink = before == -INFINITY ? 0 : expf(before - base);
+            total[r] = total[r] * shrink + weight;
+#pragma unroll
+            for (int j = 0; j < N; j++) sum[r][j] = sum[r][j] * shrink + weight * other[j];
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        float top = most[r];
+#pragma unroll
+        for (int d = G; d < WARP; d *= 2) top = max_nan(top, __shfl_xor_sync(0xffffffffu, top, d));
+        if (lane == 0) tops[r][warp] = top;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        float top = tops[r][0];
+#pragma unroll
+        for (int w = 1; w < FEW_WARPS; w++) top = max_nan(tops[r][w], top);
+        const float base = top == -INFINITY ? 0 : top;
+        const float shrink = most[r] == -INFINITY ? 0 : expf(most[r] - base);
+        float all = total[r] * shrink;
+#pragma unroll
+        for (int d = G; d < WARP; d *= 2) all += __shfl_xor_sync(0xffffffffu, all, d);
+        if (lane == 0) totals[r][warp] = all;
+        if (r) __syncthreads(); /* the last row's sums were read */
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float x = sum[r][j] * shrink;
+#pragma unroll
+            for (int d = G; d < WARP; d *= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+            if (lane < G) sums[warp][part * N + j] = x;
+        }
+        __syncthreads();
+        if (threadIdx.x < a.value && row + r < a.rows) {
+            float x = 0, of = 0;
+#pragma unroll
+            for (int w = 0; w < FEW_WARPS; w++) x += sums[w][threadIdx.x], of += totals[r][w];
+            const int64_t to =
+                batch * a.y.batch + head * a.y.head + (row + r) * a.y.row + threadIdx.x * a.y.element;
+            store_any((void *)a.y.data, a.y.type, to, of == 0 && a.keys == 0 ? 0 : x / of);
+        }
+    }
+}
+#define ATTEND_FEW(suffix, T, G, R)                                                                \
+    extern "C" __global__ void __launch_bounds__(WARP *FEW_WARPS)                                  \
+        attend_few_##G##x##R##_##suffix(AttentionArgs a) {                                         \
+        attend_few<T, G, R>(a);                                                                    \
+    }
+/* 16-bit rows of queries that are many have tiles. */
+ATTEND_FEW(f32, float, 8, 1)
+ATTEND_FEW(f32, float, 16, 1)
+ATTEND_FEW(f32, float, 32, 1)
+ATTEND_FEW(f32, float, 8, 4)
+ATTEND_FEW(f32, float, 16, 4)
+ATTEND_FEW(f32, float, 32, 4)
+ATTEND_FEW(f16, f16, 4, 1)
+ATTEND_FEW(f16, f16, 8, 1)
+ATTEND_FEW(f16, f16, 16, 1)
+ATTEND_FEW(bf16, bf16, 4, 1)
+ATTEND_FEW(bf16, bf16, 8, 1)
+ATTEND_FEW(bf16, bf16, 16, 1)
+
+/* ---- tiles of 16 bit ------------------------------------------------------------------------- */
+
+/* The pair (low, high) as 16 bit, in one register. */
+template <typename T> static __device__ __forceinline__ uint32_t pair(float low, float high) {
+    Pack<T, 2> p;
+    p.items[0] = from_float<T>(low);
+    p.items[1] = from_float<T>(high);
+    return *reinterpret_cast<const uint32_t *>(&p);
+}
+
+/* TILE_KEYS rows of D elements, of which `size` are there; what is not is 0. They arrive with their
+ * group. */
+template <typename T, int D>
+static __device__ __forceinline__ void fetch_tile(T (&to)[TILE_KEYS][D + TILE_PAD], const T *from,
+                                                  int64_t step, int64_t rows, int size) {
+#pragma unroll
+    for (int k = 0; k < TILE_KEYS * (D / 8) / TILE_THREADS; k++) {
+        const int i = k * TILE_THREADS + threadIdx.x;
+        const int row = i / (D / 8), column = i % (D / 8) * 8;
+        const bool there = row < rows && column < size;
+        fetch(&to[row][column], there ? from + row * step + column : from, there);
+    }
+}
+
+/* Adds what a mask says to a thread's scores, or puts `fill` where it says 0; its elements lie side by
+ * side. They are read some at a time, so that they are on their way together.
+ * Score [n][i] is of row first + i / 2 * 8 and of key start + n * 8 + lane % 4 * 2 + i % 2. */
+template <typename M, bool FILLS>
+static __device__ __forceinline__ void apply_mask(float (&scores)[TILE_KEYS / 8][4],
+                                                  const HeadOperand &m, int64_t at,
+                                                  const AttentionArgs &a, int64_t first,
+                                                  int64_t start) {
+    constexpr int SOME = 4;
+    const int64_t last = a.rows - 1, mine = start + threadIdx.x % 4 * 2;
+    const int left = a.keys - mine < TILE_KEYS ? (int)(a.keys - mine) : TILE_KEYS;
+    const M *data = (const M *)m.data + at + mine;
+    const M *rows[2] = {data + (first < last ? first : last) * m.row,
+                        data + (first + 8 < last ? first + 8 : last) * m.row};
+#pragma unroll
+    for (int from = 0; from < TILE_KEYS / 8; from += SOME) {
+        M read[SOME][4];
+#pragma unroll
+        for (int n = 0; n < SOME; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int key = (from + n) * 8 + i % 2;
+                read[n][i] = key < left ? rows[i / 2][key] : M(0);
+            }
+#pragma unroll
+        for (int n = 0; n < SOME; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float &score = scores[from + n][i];
+                if (!FILLS)
+                    score += to_float(read[n][i]);
+                else if (to_float(read[n][i]) == 0)
+                    score = a.fill;
+            }
+    }
+}
+
+/* scores = scale scores, `fill` where they are excluded, plus bias; -inf where there is no key. */
+static __device__ __forceinline__ void mask_scores(float (&scores)[TILE_KEYS / 8][4],
+                                                   const AttentionArgs &a, int64_t keep,
+                                                   int64_t bias, int64_t first, int64_t start) {
+#pragma unroll
+    for (int n = 0; n < TILE_KEYS / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) scores[n][i] *= a.scale;
+    if (a.keep.data) apply_mask<uint8_t, true>(scores, a.keep, keep, a, first, start);
+    if (a.bias.data && a.bias.type == DEMI_FLOAT16)
+        apply_mask<f16, false>(scores, a.bias, bias, a, first, start);
+    else if (a.bias.data && a.bias.type == DEMI_BFLOAT16)
+        apply_mask<bf16, false>(scores, a.bias, bias, a, first, start);
+    else if (a.bias.data)
+        apply_mask<float, false>(scores, a.bias, bias, a, first, start);
+#pragma unroll
+    for (int n = 0; n < TILE_KEYS / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (start + n * 8 + threadIdx.x % 4 * 2 + i % 2 >= a.keys) scores[n][i] = -INFINITY;
+}
+
+/* 16 rows of queries a warp, keys and values in turns of TILE_KEYS by way of shared memory, each
+ * fetched while the other is worked on. Fragments are those of mma.m16n8k16: a thread has rows lane / 4
+ * and 8 below, and pairs of columns from lane % 4 * 2 on. Scores stay where they are made: they are the
+ * next product's left operand. */
+template <typename T, int D> static __device__ void attend_tile(const AttentionArgs &a) {
+    constexpr int KEYS = TILE_KEYS / 8, STEPS = D / 16, COLUMNS = D / 8;
+    __shared__ alignas(16) T keys[TILE_KEYS][D + TILE_PAD], values[TILE_KEYS][D + TILE_PAD];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int head = blockIdx.y % a.heads, batch = blockIdx.y / a.heads;
+    const int64_t first = ((int64_t)blockIdx.x * (TILE_THREADS / WARP) + warp) * 16 + lane / 4;
+    const T *q = (const T *)a.q.data + batch * a.q.batch + head * a.q.head;
+    const T *k = (const T *)a.k.data + batch * a.k.batch + head / a.k_share * a.k.head;
+    const T *v = (const T *)a.v.data + batch * a.v.batch + head / a.v_share * a.v.head;
+    const int64_t keep = batch * a.keep.batch + head * a.keep.head;
+    const int64_t bias = batch * a.bias.batch + head * a.bias.head;
+    fetch_tile<T, D>(keys, k, a.k.row, a.keys, a.size);
+    end_group();
+    fetch_tile<T, D>(values, v, a.v.row, a.keys, a.value);
+    end_group();
+    uint32_t left[STEPS][4];
+#pragma unroll
+    for (int s = 0; s < STEPS; s++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int64_t row = first + i % 2 * 8;
+            const int column = s * 16 + i / 2 * 8 + lane % 4 * 2;
+            left[s][i] = row < a.rows && column < a.size
+                             ? *reinterpret_cast<const uint32_t *>(q + row * a.q.row + column)
+                             : 0;
+        }
+    float sums[COLUMNS][4], most[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) sums[c][i] = 0;
+    for (int64_t start = 0; start < a.keys; start += TILE_KEYS) {
+        const int64_t next = start + TILE_KEYS;
+        wait_groups<1>();
+        __syncthreads(); /* keys are there */
+        float scores[KEYS][4];
+#pragma unroll
+        for (int n = 0; n < KEYS; n++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) scores[n][i] = 0;
+#pragma unroll
+            for (int s = 0; s < STEPS; s++) {
+                const T *from = &keys[n * 8 + lane / 4][s * 16 + lane % 4 * 2];
+                const uint32_t right[2] = {*reinterpret_cast<const uint32_t *>(from),
+                                           *reinterpret_cast<const uint32_t *>(from + 8)};
+                multiply<T>(scores[n], left[s], right);
+            }
+        }
+        __syncthreads(); /* they were read */
+        if (next < a.keys) fetch_tile<T, D>(keys, k + next * a.k.row, a.k.row, a.keys - next, a.size);
+        end_group();
+        mask_scores(scores, a, keep, bias, first, start);
+        float shrink[2], base[2];
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float top = most[h];
+#pragma unroll
+            for (int n = 0; n < KEYS; n++)
+                top = max_nan(scores[n][h * 2], max_nan(scores[n][h * 2 + 1], top));
+#pragma unroll
+            for (int d = 1; d < 4; d *= 2)
+                top = max_nan(top, __shfl_xor_sync(0xffffffffu, top, d));
+            base[h] = top == -INFINITY ? 0 : top;
+            shrink[h] = most[h] == -INFINITY ? 0 : expf(most[h] - base[h]);
+            most[h] = top;
+            total[h] *= shrink[h];
+        }
+#pragma unroll
+        for (int n = 0; n < KEYS; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                scores[n][i] = expf(scores[n][i] - base[i / 2]);
+                total[i / 2] += scores[n][i];
+            }
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) sums[c][i] *= shrink[i / 2];
+        wait_groups<1>();
+        __syncthreads(); /* values are there */
+#pragma unroll
+        for (int n = 0; n < KEYS; n += 2) {
+            const uint32_t weights[4] = {pair<T>(scores[n][0], scores[n][1]),
+                                         pair<T>(scores[n][2], scores[n][3]),
+                                         pair<T>(scores[n + 1][0], scores[n + 1][1]),
+                                         pair<T>(scores[n + 1][2], scores[n + 1][3])};
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++) {
+                uint32_t right[2];
+                load_turned(right, &values[n * 8 + lane % 16][c * 8]);
+                multiply<T>(sums[c], weights, right);
+            }
+        }
+        __syncthreads(); /* they were read */
+        if (next < a.keys)
+            fetch_tile<T, D>(values, v + next * a.v.row, a.v.row, a.keys - next, a.value);
+        end_group();
+    }
+    wait_groups<0>();
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int d = 1; d < 4; d *= 2) total[h] += __shfl_xor_sync(0xffffffffu, total[h], d);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int64_t row = first + h * 8;
+            const int column = c * 8 + lane % 4 * 2;
+            if (row >= a.rows || column >= a.value) continue;
+            const int64_t to = batch * a.y.batch + head * a.y.head + row * a.y.row + column;
+            const float pair[2] = {sums[c][h * 2] / total[h], sums[c][h * 2 + 1] / total[h]};
+            store_pack<T, 2>((T *)a.y.data + to, pair);
+        }
+}
+#define ATTEND_TILE(suffix, T, D)                                                                  \
+    extern "C" __global__ void __launch_bounds__(TILE_THREADS) attend_tile_##D##_##suffix(AttentionArgs a) { \
+        attend_tile<T, D>(a);                                                                      \
+    }
+#define ATTEND_TILE_SIZES(suffix, T) ATTEND_TILE(suffix, T, 32) ATTEND_TILE(suffix, T, 64) ATTEND_TILE(suffix, T, 96) ATTEND_TILE(suffix, T, 128)
+ATTEND_TILE_SIZES(f16, f16)
+ATTEND_TILE_SIZES(bf16, bf16)
+
+/* ---- rotary angles --------------------------------------------------------------------------- */
 
 extern "C" __global__ void __launch_bounds__(256) rotate(RotateArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;

@@ -5,7 +5,14 @@
 
 #include <stdint.h>
 
-enum { ATTENTION_SIZE = 256, ATTENTION_WARPS = 4 }; /* most elements of a head; rows of a block */
+enum {
+    ATTENTION_SIZE = 256, /* most elements of a head */
+    ATTENTION_WARPS = 4,  /* rows of a block, where each warp has one */
+    FEW_WARPS = 8,        /* of a block, where keys are dealt out */
+    TILE_KEYS = 64,       /* keys in shared memory at a time, and elements behind each */
+    TILE_PAD = 8,
+    TILE_THREADS = 128 /* 16 rows a warp */
+};
 
 /* A tensor by how far its batches, heads, rows and elements are apart. */
 typedef struct HeadOperand {

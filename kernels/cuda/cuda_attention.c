@@ -99,6 +99,53 @@ static bool find_mask(KernelCall *call, uint32_t i, const AttentionArgs *args, H
     return true;
 }
 
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+/* Whether rows are `pack` bytes and whole, wherever they begin. */
+static bool is_packed(const HeadOperand *at, uint64_t size, int32_t elements, uint64_t pack) {
+    const uint64_t steps = (uint64_t)at->batch | (uint64_t)at->head | (uint64_t)at->row;
+    return at->element == 1 && (uint64_t)elements * size % pack == 0 && steps * size % pack == 0 &&
+           (uintptr_t)at->data % pack == 0;
+}
+
+static bool is_dense(const HeadOperand *mask) {
+    return !mask->data || mask->element == 1;
+}
+
+/* Tiles for tensor cores. */
+static bool find_tile(const AttentionArgs *a, Dtype common, CudaLaunch *launch, CudaName *name) {
+    const int32_t longest = a->size > a->value ? a->size : a->value;
+    if ((common != DTYPE_FLOAT16 && common != DTYPE_BFLOAT16) || a->q.type != (int32_t)common ||
+        a->y.type != (int32_t)common || a->bias.type == DTYPE_DOUBLE || !is_dense(&a->keep) ||
+        !is_dense(&a->bias) || a->rows < 8 || !a->keys || longest > 128 ||
+        !is_packed(&a->q, 2, a->size, 16) || !is_packed(&a->k, 2, a->size, 16) ||
+        !is_packed(&a->v, 2, a->value, 16) || !is_packed(&a->y, 2, a->value, 16))
+        return false;
+    const char *const sizes[] = {"32", "64", "96", "128"};
+    *name = cuda_name("attend_tile", sizes[(longest + 31) / 32 - 1], cuda_suffix(common));
+    launch->blocks[0] = cuda_blocks((uint64_t)a->rows, TILE_THREADS / 2, 1);
+    launch->threads[0] = TILE_THREADS;
+    return true;
+}
+
+/* Keys dealt out to the warps of a block. */
+static bool find_few(const AttentionArgs *a, Dtype common, CudaLaunch *launch, CudaName *name) {
+    static const char *const ways[2][3] = {{"8x1", "16x1", "32x1"}, {"8x4", "16x4", "32x4"}};
+    static const char *const narrow[] = {"4x1", "8x1", "16x1"};
+    const uint64_t size = kernel_element_size(common);
+    const bool wide = common == DTYPE_FLOAT;
+    const int32_t lanes = (int32_t)((uint64_t)a->size * size / 16), least = wide ? 8 : 4;
+    if (a->size != a->value || lanes < least || lanes > 4 * least || lanes & (lanes - 1) ||
+        !is_packed(&a->k, size, a->size, 16) || !is_packed(&a->v, size, a->value, 16))
+        return false;
+    const uint32_t rows = a->rows == 1 || !wide ? 1 : 4;
+    const uint32_t way = lanes == least ? 0 : lanes == 2 * least ? 1 : 2;
+    *name = cuda_name("attend_few", wide ? ways[rows > 1][way] : narrow[way], cuda_suffix(common));
+    launch->blocks[0] = cuda_blocks((uint64_t)a->rows, rows, 1);
+    launch->threads[0] = 32 * FEW_WARPS;
+    return true;
+}
+
 bool cuda_fused_attention(KernelCall *call) {
     const FusedAttentionAttrs *attrs = call->attrs;
     AttentionArgs args = {.scale = attrs->scale, .fill = attrs->fill};
@@ -109,13 +156,14 @@ bool cuda_fused_attention(KernelCall *call) {
         return false;
     const int64_t all = (int64_t)args.batches * args.heads;
     if (all > GRID_LIMIT) return kernel_fail(call, "so many heads are not for the device");
-    const CudaName name = cuda_name("attend", cuda_suffix(common), "");
-    const CudaLaunch launch = {
+    CudaName name = cuda_name("attend", cuda_suffix(common), "");
+    CudaLaunch launch = {
         .family = CUDA_attention,
-        .kernel = name.text,
         .blocks = {cuda_blocks((uint64_t)args.rows, ATTENTION_WARPS, 1), (uint32_t)all},
         .threads = {32 * ATTENTION_WARPS},
         .args = &args};
+    if (!find_tile(&args, common, &launch, &name)) find_few(&args, common, &launch, &name);
+    launch.kernel = name.text;
     return cuda_launch(call, &launch);
 }
 

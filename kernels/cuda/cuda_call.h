@@ -37,6 +37,9 @@ bool cuda_launch(KernelCall *call, const CudaLaunch *launch);
 uint32_t cuda_blocks(uint64_t count, uint32_t threads, uint32_t each);
 uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threads, uint32_t each);
 
+/* How many blocks the device works on at once, one a multiprocessor. */
+uint32_t cuda_width(const KernelCall *call);
+
 /* A copy in the call's queue, of device memory. */
 bool cuda_copy(KernelCall *call, void *to, const void *from, uint64_t size);
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions on a CUDA device: Conv, and demi.fused's Conv and ConvLast.
  *
- * Depthwise ones of channels-last data are demi's own; others are cuDNN's, with bias, residual and
- * ReLU where it has engines for that, else the convolution alone; what it has no engine for, and all
- * where it is missing, is computed output by output. Weights of channels-last convolutions are turned
+ * Depthwise ones of channels-last data are demi's own; others are cuDNN's where it has engines for all
+ * that follows, or where it sums up so much that the rest may come in a second kernel; else 16-bit
+ * ones go by tiles (tile.cu); what is left, is computed output by output. Weights of channels-last convolutions are turned
  * once, for all contexts. */
-#include <math.h>
 #include <string.h>
 
 #include "cuda_dnn.h"
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
+#include "cuda_tile.h"
 #include "window.h"
 #include "window_args.h"
 
 enum { THREADS = 128, WORKSPACE = 256 << 20 };
 
 /* How a convolution is computed, and what is kept of it. */
-typedef enum ConvWay { CONV_DIRECT, CONV_DEPTHWISE, CONV_LIBRARY } ConvWay;
+typedef enum ConvWay { CONV_DIRECT, CONV_DEPTHWISE, CONV_LIBRARY, CONV_TILE } ConvWay;
 
 typedef struct Conv {
     ConvWay way;
@@ -131,7 +131,7 @@ static void describe_weights(const KernelTensor *w, bool last, uint32_t axes, in
 
 static void describe(const KernelCall *call, const Window *w, const Conv *conv, DnnConv *to) {
     const uint32_t axes = w->rank == 1 ? 4 : w->rank + 2, extra = axes - 2 - w->rank;
-    *to = (DnnConv){.dtype = conv->dtype, .axes = axes, .most = INFINITY};
+    *to = (DnnConv){.dtype = conv->dtype, .axes = axes};
     describe_data(&call->inputs[0], conv->last, axes, to->x, to->x_strides);
     describe_data(&call->outputs[0], conv->last, axes, to->y, to->y_strides);
     describe_weights(&call->inputs[1], conv->last, axes, to->w, to->w_strides);
@@ -150,14 +150,16 @@ static void plan_library(KernelCall *call, const Window *w, Conv *conv) {
     const Dtype y = call->outputs[0].dtype;
     DnnConv described;
     describe(call, w, conv, &described);
-    const bool clip = e->op == UNARY_CLIP && e->p == 0 && e->q > 0;
     const bool same = y == conv->dtype;
     described.residual = same && e->z && e->z->dtype == y;
     described.bias = same && e->bias && e->bias->dtype == y && (described.residual || !e->z);
     const bool ends = same && (described.bias || !e->bias) && (described.residual || !e->z);
-    described.relu = ends && (e->op == UNARY_RELU || clip);
-    if (clip) described.most = e->q;
+    described.relu = ends && e->op == UNARY_RELU; /* bounded ones have engines, but slow ones */
     conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
+    if (!conv->plan && described.relu && (described.residual || described.bias)) {
+        described.relu = false;
+        conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
+    }
     if (!conv->plan && (described.residual || described.bias || described.relu)) {
         described.residual = described.bias = described.relu = false;
         conv->plan = dnn_plan_new(conv->dnn, conv->handle, &described, WORKSPACE, false);
@@ -180,6 +182,67 @@ static bool find_library(KernelCall *call, const Window *w, Conv *conv) {
     cuda_leave(device);
     return true;
 }
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+enum { TILE_SHALLOW = 1152 }; /* so deep a sum is a matter of microseconds in one block */
+
+static uint64_t pixels_of(const Conv *conv) {
+    const WindowArgs *a = &conv->args;
+    return (uint64_t)a->images * (uint64_t)a->out[1] * (uint64_t)a->out[2];
+}
+
+/* Where the library does not do all that follows: rather one kernel of our own than two, unless few
+ * blocks had much to sum up each. */
+static void find_tile(const KernelCall *call, const Window *w, Conv *conv) {
+    const WindowArgs *a = &conv->args;
+    const bool whole = conv->way == CONV_LIBRARY && conv->biased == (conv->all.bias != NULL) &&
+                       conv->added == (conv->all.z != NULL) &&
+                       (conv->activated || conv->all.op == UNARY_COPY);
+    if (whole || !conv->last || w->rank > 2 || w->groups != 1 ||
+        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels) ||
+        call->outputs[0].dtype != conv->dtype || pixels_of(conv) > INT32_MAX)
+        return;
+    const CudaTile tile = cuda_tile_for(call, pixels_of(conv), (uint64_t)a->filters);
+    const int32_t depth = a->channels * a->taps[1] * a->taps[2];
+    if (conv->way == CONV_LIBRARY && depth > TILE_SHALLOW && tile.blocks < cuda_width(call)) return;
+    if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
+    conv->plan = NULL;
+    conv->way = CONV_TILE;
+}
+
+static bool run_tile(KernelCall *call, const Conv *conv, const void *weights, void *y) {
+    const WindowArgs *a = &conv->args;
+    const KernelTensor *bias = conv->all.bias, *z = conv->all.z;
+    TileArgs args = {.x = call->inputs[0].data,
+                     .w = weights,
+                     .bias = bias ? bias->data : NULL,
+                     .z = z ? z->data : NULL,
+                     .y = y,
+                     .x_image = a->x_image,
+                     .x_row = a->x_axis[1],
+                     .x_column = a->x_axis[2],
+                     .pixels = (int32_t)pixels_of(conv),
+                     .filters = a->filters,
+                     .channels = a->channels,
+                     .depth = a->channels * a->taps[1] * a->taps[2],
+                     .bias_type = bias ? (int32_t)bias->dtype : 0,
+                     .z_type = z ? (int32_t)z->dtype : 0,
+                     .op = a->op,
+                     .p = a->p,
+                     .q = a->q};
+    for (uint32_t i = 0; i < 2; i++) {
+        args.in[i] = a->in[1 + i];
+        args.out[i] = a->out[1 + i];
+        args.taps[i] = a->taps[1 + i];
+        args.stride[i] = a->stride[1 + i];
+        args.dilation[i] = a->dilation[1 + i];
+        args.begin[i] = a->begin[1 + i];
+    }
+    return cuda_tile(call, &args, conv->dtype);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 static bool read_conv(KernelCall *call, Conv *conv) {
     const WindowAttrs *attrs = call->attrs;
@@ -219,6 +282,8 @@ static KernelReady make(KernelCall *call) {
         conv->way = CONV_DEPTHWISE;
     else if (!find_library(call, &w, conv))
         return KERNEL_FAILED;
+    else
+        find_tile(call, &w, conv);
     if (turns(conv) && kernel_is_constant(call, 1) && weights->dtype == conv->dtype) {
         const uint64_t variant = conv->way == CONV_DEPTHWISE ? BY_CHANNEL : TURNED;
         conv->weights = kernel_share(call, 1, pack_weights, variant,
@@ -307,7 +372,10 @@ static bool run_own(KernelCall *call, const Conv *conv, const void *weights, voi
     const KernelTensor *x = &call->inputs[0], *bias = conv->all.bias, *z = conv->all.z;
     const uint32_t pack = (uint32_t)(16 / kernel_element_size(conv->dtype));
     const bool packs = conv->way == CONV_DEPTHWISE && (uint32_t)args.filters % pack == 0;
+    const int32_t square = args.taps[1] == args.taps[2] ? args.taps[1] : 0;
     const char *kernel = conv->way == CONV_DIRECT ? "direct"
+                         : packs && square == 3   ? "depthwise_3x3"
+                         : packs && square == 5   ? "depthwise_5x5"
                          : packs                  ? "depthwise_pack"
                                                   : "depthwise";
     const CudaName name = cuda_name(kernel, cuda_suffix(conv->dtype), "");
@@ -356,7 +424,7 @@ static bool convolve(KernelCall *call) {
         if (conv.activated) left.op = UNARY_COPY;
         left.columns = (uint64_t)conv.args.filters;
         left.inner = conv.last ? 1 : kernel_span(y, 2, y->rank);
-    } else if (!run_own(call, &conv, weights, to)) {
+    } else if (!(conv.way == CONV_TILE ? run_tile : run_own)(call, &conv, weights, to)) {
         return false;
     }
     const bool empty = !left.bias && !left.z && left.op == UNARY_COPY && same;

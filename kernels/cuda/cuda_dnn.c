@@ -5,7 +5,6 @@
  * cuDNN has ready-made engines for; others it compiles when a plan is made. */
 #include "cuda_dnn.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "cuda_library.h"
@@ -72,7 +71,6 @@ enum {
     T_BOOLEAN = 2,
     T_INT64 = 3,
     T_FLOAT = 4,
-    T_DOUBLE = 5,
     T_POINTER = 6,
     T_CONV_MODE = 7,
     T_HEUR_MODE = 8,
@@ -82,8 +80,6 @@ enum {
     T_BEHAVIOR_NOTE = 19,
     POINTWISE_MODE = 0,
     POINTWISE_PRECISION = 1,
-    POINTWISE_LOW = 3,
-    POINTWISE_HIGH = 4,
     CONV_PRECISION = 100,
     CONV_MODE,
     CONV_DILATIONS,
@@ -216,13 +212,8 @@ static void convolve(Draft *d, void *x, void *w, void *y) {
 static void apply(Draft *d, int mode, void *x, void *b, void *y) {
     void *how = begin(d, POINTWISE), *operation = begin(d, APPLY);
     const int precision = FLOAT_TYPE;
-    const double low = 0, high = (double)d->conv->most;
     put(d, how, POINTWISE_MODE, T_POINTWISE_MODE, 1, &mode);
     put(d, how, POINTWISE_PRECISION, T_DATA_TYPE, 1, &precision);
-    if (mode == RELU && isfinite(d->conv->most)) {
-        put(d, how, POINTWISE_LOW, T_DOUBLE, 1, &low);
-        put(d, how, POINTWISE_HIGH, T_DOUBLE, 1, &high);
-    }
     finish(d, how);
     put(d, operation, APPLY_POINTWISE, T_DESCRIPTOR, 1, &how);
     put(d, operation, APPLY_X, T_DESCRIPTOR, 1, &x);

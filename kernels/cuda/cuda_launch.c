@@ -127,8 +127,12 @@ uint32_t cuda_blocks(uint64_t count, uint32_t threads, uint32_t each) {
 
 uint32_t cuda_blocks_full(const KernelCall *call, uint64_t count, uint32_t threads, uint32_t each) {
     const uint32_t blocks = cuda_blocks(count, threads, each);
-    const uint32_t full = (uint32_t)cuda_device_of(call)->multiprocessors * (2048 / threads);
+    const uint32_t full = cuda_width(call) * (2048 / threads);
     return blocks < full ? blocks : full;
+}
+
+uint32_t cuda_width(const KernelCall *call) {
+    return (uint32_t)cuda_device_of(call)->multiprocessors;
 }
 
 bool cuda_copy(KernelCall *call, void *to, const void *from, uint64_t size) {

@@ -57,7 +57,33 @@ bool cuda_log_softmax(KernelCall *call) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+static bool lies_packed(const void *data, int32_t type) {
+    return (uintptr_t)data % (4 * kernel_element_size((Dtype)type)) == 0;
+}
+
+static bool is_packed(const RowNormArgs *a) {
+    return a->n % 4 == 0 && a->n <= 4 * NORM_PACKS * THREADS && a->rows <= INT32_MAX && !a->all &&
+           a->span == 1 && a->scale_step == 1 && (!a->bias || a->bias_step == 1) &&
+           lies_packed(a->x, a->x_type) && lies_packed(a->y, a->y_type) &&
+           lies_packed(a->scale, a->scale_type) &&
+           (!a->bias || lies_packed(a->bias, a->bias_type)) &&
+           (!a->skip || lies_packed(a->skip, a->skip_type)) &&
+           (!a->sum || lies_packed(a->sum, a->sum_type));
+}
+
+/* Whole warps, a pack a thread as long as a block has threads. */
+static bool launch_packs(KernelCall *call, const RowNormArgs *args) {
+    const uint32_t packs = (uint32_t)args->n / 4, threads = (packs + 31) / 32 * 32;
+    const CudaLaunch launch = {.family = CUDA_norm,
+                               .kernel = "norm_packs",
+                               .blocks = {(uint32_t)args->rows},
+                               .threads = {threads < THREADS ? threads : THREADS},
+                               .args = args};
+    return cuda_launch(call, &launch);
+}
+
 static bool launch_rows(KernelCall *call, RowNormArgs *args) {
+    if (args->rows && args->n && is_packed(args)) return launch_packs(call, args);
     const uint64_t size = (uint64_t)args->n * sizeof(float);
     args->kept = size <= SHARED - 1024;
     const CudaLaunch launch = {.family = CUDA_norm,

@@ -8,6 +8,8 @@
 #include "cuda_broadcast.h"
 #include "cuda_epilogue.h"
 #include "cuda_functions.h"
+#include "cuda_tile.h"
+#include "half.h"
 #include "matmul_batches.h"
 #include "product_args.h"
 
@@ -23,12 +25,14 @@ typedef struct Product {
     Dtype compute, result; /* type of both factors, and of what the library gives */
 } Product;
 
-/* What is kept of a product by cuBLASLt. */
+/* What is kept of a product by cuBLASLt, or by tiles. */
 typedef struct Ready {
     const CudaBlas *blas;
     void *handle, *product, *a, *b, *y;
     BlasFound found;
     bool biased, added, whole; /* the library adds the bias and z; and nothing is left to do */
+    const void *bias;          /* on the device, in y's type; NULL: as it is */
+    const void *tiled;         /* by tiles: b's columns one after the other */
 } Ready;
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -134,7 +138,8 @@ static bool set_layout(Ready *r, void **layout, Dtype dtype, uint64_t rows, uint
 static int32_t choose_epilogue(const KernelCall *call, const Product *p, Ready *r) {
     const CudaEpilogue *e = &p->epilogue;
     const Dtype y = call->outputs[0].dtype;
-    r->biased = e->bias && e->bias->dtype == y && e->bias->count == p->sizes.n && p->result == y;
+    r->biased = e->bias && (r->bias || e->bias->dtype == y) && e->bias->count == p->sizes.n &&
+                p->result == y;
     r->added = e->z && e->z->dtype == y && p->result == y && (r->biased || !e->bias);
     const bool ends = (r->biased || !e->bias) && (r->added || !e->z) && p->result == y;
     const bool acts = ends && (e->op == UNARY_RELU || e->op == UNARY_GELU_TANH);
@@ -196,6 +201,71 @@ static void release(void *prepared) {
     if (r->y) r->blas->layout_free(r->y);
 }
 
+/* ---- constants ------------------------------------------------------------------------------- */
+
+static float read_float(Dtype dtype, const void *data, uint64_t i) {
+    if (dtype == DTYPE_FLOAT16) return half_to_float(((const uint16_t *)data)[i]);
+    if (dtype == DTYPE_BFLOAT16) return bfloat_to_float(((const uint16_t *)data)[i]);
+    return ((const float *)data)[i];
+}
+
+/* The variant is the type that it becomes. */
+static bool pack_bias(KernelCall *call, const KernelPackJob *job) {
+    const KernelTensor *from = job->from;
+    (void)call;
+    for (uint64_t i = 0; i < from->count; i++) {
+        const float x = read_float(from->dtype, from->data, i);
+        if (job->variant == DTYPE_FLOAT16)
+            ((uint16_t *)job->to)[i] = half_from_float(x);
+        else if (job->variant == DTYPE_BFLOAT16)
+            ((uint16_t *)job->to)[i] = bfloat_from_float(x);
+        else
+            ((float *)job->to)[i] = x;
+    }
+    return true;
+}
+
+/* A constant bias in y's type, so that the library adds it. */
+static void convert_bias(KernelCall *call, const Product *p, Ready *r) {
+    const KernelTensor *bias = p->epilogue.bias;
+    const Dtype y = call->outputs[0].dtype;
+    if (!bias || bias->dtype == y || bias->count != p->sizes.n || p->result != y ||
+        y == DTYPE_DOUBLE || bias->dtype == DTYPE_DOUBLE || !kernel_is_constant(call, 2))
+        return;
+    r->bias = kernel_share(call, 2, pack_bias, (uint64_t)y, bias->count * kernel_element_size(y));
+}
+
+/* The matrix (k, n) of 16 bit as (n, k). */
+static bool pack_turned(KernelCall *call, const KernelPackJob *job) {
+    const KernelTensor *b = job->from;
+    const size_t k = (size_t)b->dims[b->rank - 2], n = (size_t)b->dims[b->rank - 1];
+    const uint16_t *from = b->data;
+    uint16_t *to = job->to;
+    (void)call;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < n; j++) to[j * k + i] = from[i * n + j];
+    return true;
+}
+
+enum { TURNED = DTYPE_COUNT }; /* KernelPackJob.variant beside those of biases */
+
+/* Where the library leaves something to do, and the product is so small that a second kernel takes as
+ * long as the first: by tiles. */
+static bool find_tile(KernelCall *call, const Product *p, Ready *r) {
+    const MatmulBatches *s = &p->sizes;
+    const KernelTensor *b = &call->inputs[1];
+    if (r->whole || !cuda_tile_takes(p->compute, s->k) || call->outputs[0].dtype != p->compute ||
+        p->trans_a || p->alpha != 1 || (p->epilogue.bias && p->epilogue.bias->count != s->n) ||
+        s->batches != 1 || b->dtype != p->compute || !kernel_is_constant(call, 1) ||
+        b->count != s->k * s->n || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX ||
+        cuda_tile_for(call, s->m, s->n).blocks > 2 * (uint64_t)cuda_width(call))
+        return false;
+    if (p->trans_b) return true;
+    r->tiled = kernel_share(call, 1, pack_turned, TURNED, b->count * 2);
+    if (r->tiled) kernel_set_unread(call, 1);
+    return r->tiled;
+}
+
 static KernelReady make(KernelCall *call) {
     Product p;
     if (!read_product(call, &p)) return KERNEL_FAILED;
@@ -210,7 +280,14 @@ static KernelReady make(KernelCall *call) {
     call->prepared = r;
     r->blas = blas;
     r->handle = cuda_blas_handle(device, blas, call->err);
+    convert_bias(call, &p, r);
     const bool ok = r->handle && describe(call, &p, r);
+    if (ok && find_tile(call, &p, r)) {
+        release(r);
+        *r = (Ready){.blas = blas, .tiled = r->tiled ? r->tiled : call->inputs[1].data};
+        cuda_leave(device);
+        return KERNEL_READY;
+    }
     if (ok && !choose(call, r)) { /* it has no such product */
         release(r);
         *r = (Ready){.blas = blas};
@@ -242,9 +319,10 @@ static bool run_library(KernelCall *call, const Product *p, const Ready *r, cons
     void *workspace = r->found.workspace ? kernel_workspace(call, r->found.workspace) : NULL;
     if (r->found.workspace && !workspace) return false;
     if (!cuda_enter(device, call->err)) return false;
-    bool ok = !r->biased || cuda_blas_ok(r->blas->product_set(r->product, BLAS_BIAS, &e->bias->data,
-                                                              sizeof e->bias->data),
-                                         call->err, "the bias");
+    const void *bias = r->bias ? r->bias : r->biased ? e->bias->data : NULL;
+    bool ok =
+        !r->biased || cuda_blas_ok(r->blas->product_set(r->product, BLAS_BIAS, &bias, sizeof bias),
+                                   call->err, "the bias");
     for (uint64_t i = 0; ok && i < launches; i++) {
         const uint64_t y = i * p->sizes.m * p->sizes.n;
         void *to = (void *)(uintptr_t)offset(f->y, y, p->result);
@@ -306,10 +384,38 @@ static const void *factor(KernelCall *call, const KernelTensor *tensor, Dtype dt
                : NULL;
 }
 
+static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
+    const CudaEpilogue *e = &p->epilogue;
+    const int32_t m = (int32_t)p->sizes.m, n = (int32_t)p->sizes.n, k = (int32_t)p->sizes.k;
+    const KernelTensor *bias = e->bias;
+    const TileArgs args = {.x = call->inputs[0].data,
+                           .w = p->trans_b ? call->inputs[1].data : r->tiled,
+                           .bias = bias ? bias->data : NULL,
+                           .z = e->z ? e->z->data : NULL,
+                           .y = call->outputs[0].data,
+                           .x_image = k, /* an image of one pixel a row */
+                           .pixels = m,
+                           .filters = n,
+                           .channels = k,
+                           .depth = k,
+                           .in = {1, 1},
+                           .out = {1, 1},
+                           .taps = {1, 1},
+                           .stride = {1, 1},
+                           .dilation = {1, 1},
+                           .bias_type = bias ? (int32_t)bias->dtype : 0,
+                           .z_type = e->z ? (int32_t)e->z->dtype : 0,
+                           .op = (int32_t)e->op,
+                           .p = e->p,
+                           .q = e->q};
+    return cuda_tile(call, &args, p->compute);
+}
+
 static bool multiply(KernelCall *call, Product *p) {
     const Ready *r = call->prepared;
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
+    if (r && r->tiled) return run_tile(call, p, r);
     const bool library = r && r->handle;
     if (!library && (is_16(p->compute) || p->compute == DTYPE_FLOAT)) p->result = DTYPE_FLOAT;
     Factors f = {factor(call, &call->inputs[0], p->compute),

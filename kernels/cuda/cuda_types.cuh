@@ -18,6 +18,9 @@ typedef __nv_bfloat16 bf16;
 static __device__ __forceinline__ float to_float(float x) {
     return x;
 }
+static __device__ __forceinline__ float to_float(uint8_t x) {
+    return (float)x;
+}
 static __device__ __forceinline__ float to_float(f16 x) {
     return __half2float(x);
 }

@@ -80,6 +80,68 @@ extern "C" __global__ void __launch_bounds__(256) norm_rows(RowNormArgs a) {
     }
 }
 
+/* Four elements of any float type at once, where they begin at a multiple of their size. */
+static __device__ __forceinline__ void load_four(float (&to)[4], const void *data, int dtype,
+                                                 int64_t i) {
+    if (dtype == DEMI_FLOAT16)
+        load_pack<f16, 4>(to, (const f16 *)data + i);
+    else if (dtype == DEMI_BFLOAT16)
+        load_pack<bf16, 4>(to, (const bf16 *)data + i);
+    else
+        load_pack<float, 4>(to, (const float *)data + i);
+}
+static __device__ __forceinline__ void store_four(void *data, int dtype, int64_t i,
+                                                  const float (&from)[4]) {
+    if (dtype == DEMI_FLOAT16)
+        store_pack<f16, 4>((f16 *)data + i, from);
+    else if (dtype == DEMI_BFLOAT16)
+        store_pack<bf16, 4>((bf16 *)data + i, from);
+    else
+        store_pack<float, 4>((float *)data + i, from);
+}
+
+/* The same for rows of whole packs, factors by element: a row is in registers, and read at once. */
+extern "C" __global__ void __launch_bounds__(256) norm_packs(RowNormArgs a) {
+    __shared__ float room[WARP];
+    const int64_t at = (int64_t)blockIdx.x * a.n;
+    float x[NORM_PACKS][4], scale[NORM_PACKS][4], bias[NORM_PACKS][4], sum = 0, squares = 0;
+#pragma unroll
+    for (int p = 0; p < NORM_PACKS; p++) {
+        const int64_t i = ((int64_t)p * blockDim.x + threadIdx.x) * 4;
+#pragma unroll
+        for (int j = 0; j < 4; j++) x[p][j] = bias[p][j] = 0;
+        if (i >= a.n) continue;
+        load_four(x[p], a.x, a.x_type, at + i);
+        load_four(scale[p], a.scale, a.scale_type, i);
+        if (a.bias) load_four(bias[p], a.bias, a.bias_type, i);
+        if (a.skip) {
+            float skip[4];
+            load_four(skip, a.skip, a.skip_type, at + i);
+#pragma unroll
+            for (int j = 0; j < 4; j++) x[p][j] += skip[j];
+        }
+        if (a.sum) store_four(a.sum, a.sum_type, at + i, x[p]);
+#pragma unroll
+        for (int j = 0; j < 4; j++) sum += x[p][j];
+    }
+    const float mean = a.rms ? 0 : block_sum(sum, room) / (float)a.n;
+#pragma unroll
+    for (int p = 0; p < NORM_PACKS; p++) {
+        if (((int64_t)p * blockDim.x + threadIdx.x) * 4 >= a.n) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) x[p][j] -= mean, squares += x[p][j] * x[p][j];
+    }
+    const float factor = 1 / sqrtf(block_sum(squares, room) / (float)a.n + a.epsilon);
+#pragma unroll
+    for (int p = 0; p < NORM_PACKS; p++) {
+        const int64_t i = ((int64_t)p * blockDim.x + threadIdx.x) * 4;
+        if (i >= a.n) continue;
+#pragma unroll
+        for (int j = 0; j < 4; j++) x[p][j] = x[p][j] * factor * scale[p][j] + bias[p][j];
+        store_four(a.y, a.y_type, at + i, x[p]);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(256) batch_norm(BatchNormArgs a) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += step) {

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+enum { NORM_PACKS = 4 }; /* of four elements, that a thread of norm_packs has at most */
+
 /* y along the middle axis of (outer, n, inner). */
 typedef struct SoftmaxArgs {
     const void *x;

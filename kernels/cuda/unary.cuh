@@ -6,14 +6,16 @@
 #include "cuda_types.cuh"
 #include "unary_args.h"
 
-/* e^x - 1 and the like are those of CUDA's accurate library: no fast-math here. */
+/* e^x - 1 and the like are those of CUDA's accurate library: no fast-math here. Functions, not part of
+ * what calls them: a dozen of them for each of eight elements in each kernel would be a megabyte of
+ * code, and a kernel of a few thousand elements takes most of its time to fetch it. */
 static __device__ __forceinline__ float sigmoid(float x) {
     const float e = expf(-fabsf(x));
     return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
 /* The activations of demi.fused: few, as they are part of larger kernels. */
-static __device__ __forceinline__ float activate(int op, float x, float p, float q) {
+static __device__ __noinline__ float activate(int op, float x, float p, float q) {
     switch (op) {
     case UNARY_RELU: return x < 0 ? 0 : x;
     case UNARY_CLIP: return x < p ? p : x > q ? q : x;
@@ -35,7 +37,7 @@ static __device__ __forceinline__ float activate(int op, float x, float p, float
     }
 }
 
-static __device__ float unary(int op, float x, float p, float q) {
+static __device__ __noinline__ float unary(int op, float x, float p, float q) {
     switch (op) {
     case UNARY_ABS: return fabsf(x);
     case UNARY_NEG: return -x;

@@ -75,12 +75,53 @@ template <typename T, int N> static __device__ void depthwise(const WindowArgs &
         store_pack<T, N>((T *)a.y + y, sums);
     }
 }
+/* The same of TAPS x TAPS, all of whose pixels are read at once. */
+template <typename T, int N, int TAPS> static __device__ void depthwise_square(const WindowArgs &a) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.count / N) return;
+    const Place p = place_of(a, i, N);
+    const int row = p.at[1] * a.stride[1] - a.begin[1];
+    const int column = p.at[2] * a.stride[2] - a.begin[2];
+    const T *x = (const T *)a.x + p.image * a.x_image + p.channel;
+    const T *w = (const T *)a.w + p.channel;
+    float sums[N];
+#pragma unroll
+    for (int j = 0; j < N; j++) sums[j] = a.bias ? load_any(a.bias, a.bias_type, p.channel + j) : 0;
+#pragma unroll
+    for (int r = 0; r < TAPS; r++) {
+        const int y_in = row + r * a.dilation[1];
+#pragma unroll
+        for (int c = 0; c < TAPS; c++) {
+            const int x_in = column + c * a.dilation[2];
+            const bool there = y_in >= 0 && y_in < a.in[1] && x_in >= 0 && x_in < a.in[2];
+            float pixel[N], weight[N];
+            load_pack<T, N>(pixel, there ? x + y_in * a.x_axis[1] + x_in * a.x_axis[2] : x);
+            load_pack<T, N>(weight, w + (r * TAPS + c) * a.filters);
+#pragma unroll
+            for (int j = 0; j < N; j++) sums[j] += there ? pixel[j] * weight[j] : 0;
+        }
+    }
+    const int64_t y = y_of(a, p);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        if (a.z) sums[j] += load_any(a.z, a.z_type, y + j);
+        sums[j] = activate(a.op, sums[j], a.p, a.q);
+    }
+    store_pack<T, N>((T *)a.y + y, sums);
+}
+
 #define DEPTHWISE(suffix, T)                                                                       \
     extern "C" __global__ void __launch_bounds__(128) depthwise_##suffix(WindowArgs a) {           \
         depthwise<T, 1>(a);                                                                        \
     }                                                                                              \
     extern "C" __global__ void __launch_bounds__(128) depthwise_pack_##suffix(WindowArgs a) {      \
         depthwise<T, 16 / sizeof(T)>(a);                                                           \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(128) depthwise_3x3_##suffix(WindowArgs a) {       \
+        depthwise_square<T, 16 / sizeof(T), 3>(a);                                                 \
+    }                                                                                              \
+    extern "C" __global__ void __launch_bounds__(128) depthwise_5x5_##suffix(WindowArgs a) {       \
+        depthwise_square<T, 16 / sizeof(T), 5>(a);                                                 \
     }
 FOR_FLOATS(DEPTHWISE)
 

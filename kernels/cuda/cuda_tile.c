@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Launching kernels of tile.cu; see cuda_tile.h. */
+#include "cuda_tile.h"
+
+enum { THREADS = 128 };
+
+static uint64_t blocks_of(uint64_t pixels, uint64_t filters, uint32_t rows, uint32_t columns) {
+    return (uint64_t)cuda_blocks(pixels, rows, 1) * cuda_blocks(filters, columns, 1);
+}
+
+CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters) {
+    const uint64_t width = cuda_width(call);
+    CudaTile t = {64, 64, 0};
+    if (filters <= 32 || blocks_of(pixels, filters, 64, 64) < width) t.filters = 32;
+    if (blocks_of(pixels, filters, 128, t.filters) >= 2 * width) t.pixels = 128;
+    t.blocks = blocks_of(pixels, filters, t.pixels, t.filters);
+    return t;
+}
+
+bool cuda_tile_takes(Dtype dtype, uint64_t channels) {
+    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels % 8 == 0;
+}
+
+bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype) {
+    const uint64_t pixels = (uint64_t)args->pixels, filters = (uint64_t)args->filters;
+    const CudaTile t = cuda_tile_for(call, pixels, filters);
+    const char *size = t.pixels == 64 ? (t.filters == 32 ? "64x32" : "64x64")
+                                      : (t.filters == 32 ? "128x32" : "128x64");
+    const CudaName name = cuda_name("tile", size, cuda_suffix(dtype));
+    const CudaLaunch launch = {
+        .family = CUDA_tile,
+        .kernel = name.text,
+        .blocks = {cuda_blocks(pixels, t.pixels, 1), cuda_blocks(filters, t.filters, 1)},
+        .threads = {THREADS},
+        .args = args};
+    return cuda_launch(call, &launch);
+}

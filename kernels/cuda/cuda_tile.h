@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products and convolutions of 16 bit by tiles of tensor cores, with all that follows them (tile.cu). */
+#ifndef DEMI_CUDA_TILE_H
+#define DEMI_CUDA_TILE_H
+
+#include "cuda_call.h"
+#include "tile_args.h"
+
+/* What of y a block has, so that there are blocks enough for the device, and how many there are. */
+typedef struct CudaTile {
+    uint32_t pixels, filters;
+    uint64_t blocks;
+} CudaTile;
+CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters);
+
+/* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes. */
+bool cuda_tile_takes(Dtype dtype, uint64_t channels);
+
+bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype);
+
+#endif

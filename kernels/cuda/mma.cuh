@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of tensor cores, of 16-bit fragments that a warp has in registers and sums in float; layouts
+ * are those of the PTX ISA's mma.m16n8k16 and ldmatrix. */
+#ifndef DEMI_MMA_CUH
+#define DEMI_MMA_CUH
+
+#include "cuda_types.cuh"
+
+/* ---- copies to shared memory ----------------------------------------------------------------- */
+
+/* 16 bytes to shared memory, zeros where they are not `there`; they arrive with their group. */
+static __device__ __forceinline__ void fetch(void *to, const void *from, bool there) {
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+    const int size = there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(at), "l"(from), "r"(size)
+                 : "memory");
+}
+static __device__ __forceinline__ void end_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> static __device__ __forceinline__ void wait_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* sums (16 x 8) += left (16 x 16) right (16 x 8). */
+template <typename T>
+static __device__ __forceinline__ void multiply(float (&sums)[4], const uint32_t (&left)[4],
+                                                const uint32_t (&right)[2]);
+template <>
+__device__ __forceinline__ void multiply<f16>(float (&sums)[4], const uint32_t (&left)[4],
+                                              const uint32_t (&right)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+template <>
+__device__ __forceinline__ void multiply<bf16>(float (&sums)[4], const uint32_t (&left)[4],
+                                               const uint32_t (&right)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+}
+
+/* Four matrices of 8 x 8, a row's address of one of them a lane. */
+static __device__ __forceinline__ void load_four(uint32_t (&to)[4], const void *row) {
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(at)
+                 : "memory");
+}
+
+/* The right operand of 8 columns from 16 rows in shared memory: `row` is where row lane % 16 begins, a
+ * multiple of 16 bytes. */
+template <typename T>
+static __device__ __forceinline__ void load_turned(uint32_t (&right)[2], const T *row) {
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(right[0]), "=r"(right[1])
+                 : "r"(at)
+                 : "memory");
+}
+
+#endif

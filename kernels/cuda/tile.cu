@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions of 16 bit, channels-last, on tensor cores, with all that follows them in the same kernel:
+ * a matrix of pixels by taps and channels, which is read where its elements lie, times weights. */
+#include "mma.cuh"
+#include "tile_args.h"
+#include "unary.cuh"
+
+enum { THREADS = 128, STAGES = 3, PAD = 8, CHUNK = 8 }; /* CHUNK elements are 16 bytes */
+
+/* What of the output a block has: ROWS pixels by COLUMNS filters, by 2 x 2 warps. */
+template <typename T, int ROWS, int COLUMNS> union Shared {
+    struct {
+        T left[STAGES][ROWS][TILE_DEPTH + PAD];
+        T right[STAGES][COLUMNS][TILE_DEPTH + PAD];
+    } stages;
+    float sums[ROWS][COLUMNS + 4];
+};
+
+/* Where a thread's chunk of the depth is: its channel and tap. It goes on by TILE_DEPTH. */
+struct Position {
+    int at, channel, row, column;
+};
+static __device__ __forceinline__ void advance(const TileArgs &a, Position &p) {
+    p.at += TILE_DEPTH;
+    p.channel += TILE_DEPTH;
+    while (p.channel >= a.channels) {
+        p.channel -= a.channels;
+        if (++p.column == a.taps[1]) p.column = 0, p.row++;
+    }
+}
+
+/* What follows the product, a chunk of a pixel's filters at a time. */
+template <typename T, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void finish(const TileArgs &a, const Shared<T, ROWS, COLUMNS> &s,
+                                              int first_row, int first_column) {
+    const bool whole = a.filters % CHUNK == 0;
+    for (int i = threadIdx.x; i < ROWS * COLUMNS / CHUNK; i += THREADS) {
+        const int row = i / (COLUMNS / CHUNK), from = i % (COLUMNS / CHUNK) * CHUNK;
+        const int pixel = first_row + row, filter = first_column + from;
+        if (pixel >= a.pixels || filter >= a.filters) continue;
+        const int64_t at = (int64_t)pixel * a.filters + filter;
+        float y[CHUNK];
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++) {
+            y[j] = s.sums[row][from + j];
+            if (filter + j >= a.filters) continue;
+            if (a.bias) y[j] += load_any(a.bias, a.bias_type, filter + j);
+            if (a.z) y[j] += load_any(a.z, a.z_type, at + j);
+            y[j] = activate(a.op, y[j], a.p, a.q);
+        }
+        if (whole) {
+            store_pack<T, CHUNK>((T *)a.y + at, y);
+            continue;
+        }
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++)
+            if (filter + j < a.filters) ((T *)a.y)[at + j] = from_float<T>(y[j]);
+    }
+}
+
+template <typename T, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void convolve(const TileArgs &a) {
+    constexpr int LEFT = ROWS / 32, RIGHT = COLUMNS / 32; /* chunks of a thread */
+    constexpr int M = ROWS / 32, N = COLUMNS / 16;        /* a warp's products, 16 and 8 */
+    __shared__ alignas(16) Shared<T, ROWS, COLUMNS> s;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * COLUMNS;
+    const int line = threadIdx.x / 4, chunk = threadIdx.x % 4 * CHUNK;
+    const T *x[LEFT];
+    int top[LEFT], side[LEFT];
+#pragma unroll
+    for (int i = 0; i < LEFT; i++) {
+        const int pixel = first_row + line + i * 32;
+        const int column = pixel % a.out[1], rest = pixel / a.out[1];
+        const int row = rest % a.out[0], image = rest / a.out[0];
+        x[i] = (const T *)a.x + image * a.x_image;
+        /* outside of every image where there is no such pixel */
+        top[i] = pixel < a.pixels ? row * a.stride[0] - a.begin[0] : INT32_MIN / 2;
+        side[i] = column * a.stride[1] - a.begin[1];
+    }
+    Position p = {chunk, chunk, 0, 0};
+    while (p.channel >= a.channels) {
+        p.channel -= a.channels;
+        if (++p.column == a.taps[1]) p.column = 0, p.row++;
+    }
+    const int steps = (a.depth + TILE_DEPTH - 1) / TILE_DEPTH;
+    auto fill = [&](int stage) {
+#pragma unroll
+        for (int i = 0; i < LEFT; i++) {
+            const int row = top[i] + p.row * a.dilation[0];
+            const int column = side[i] + p.column * a.dilation[1];
+            const bool there = p.at < a.depth && row >= 0 && row < a.in[0] && column >= 0 &&
+                               column < a.in[1];
+            const T *from = there ? x[i] + row * a.x_row + column * a.x_column + p.channel
+                                  : (const T *)a.x;
+            fetch(&s.stages.left[stage][line + i * 32][chunk], from, there);
+        }
+#pragma unroll
+        for (int i = 0; i < RIGHT; i++) {
+            const int filter = first_column + line + i * 32;
+            const bool there = p.at < a.depth && filter < a.filters;
+            const T *from = there ? (const T *)a.w + (int64_t)filter * a.depth + p.at
+                                  : (const T *)a.w;
+            fetch(&s.stages.right[stage][line + i * 32][chunk], from, there);
+        }
+        advance(a, p);
+    };
+    float sums[M][N][4];
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) sums[m][n][i] = 0;
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; stage++) {
+        if (stage < steps) fill(stage);
+        end_group();
+    }
+    const int warp_row = warp / 2 * (ROWS / 2), warp_column = warp % 2 * (COLUMNS / 2);
+    for (int step = 0; step < steps; step++) {
+        wait_groups<STAGES - 2>();
+        __syncthreads(); /* this stage is there, and the last one was read */
+        if (step + STAGES - 1 < steps) fill((step + STAGES - 1) % STAGES);
+        end_group();
+        const int stage = step % STAGES;
+#pragma unroll
+        for (int k = 0; k < TILE_DEPTH; k += 16) {
+            uint32_t left[M][4], right[N][2];
+#pragma unroll
+            for (int m = 0; m < M; m++)
+                load_four(left[m],
+                          &s.stages.left[stage][warp_row + m * 16 + lane % 16][k + lane / 16 * 8]);
+#pragma unroll
+            for (int n = 0; n < N; n += 2) {
+                uint32_t four[4];
+                load_four(four, &s.stages.right[stage][warp_column + n * 8 + lane / 16 * 8 + lane % 8]
+                                        [k + lane / 8 % 2 * 8]);
+                right[n][0] = four[0], right[n][1] = four[1];
+                right[n + 1][0] = four[2], right[n + 1][1] = four[3];
+            }
+#pragma unroll
+            for (int m = 0; m < M; m++)
+#pragma unroll
+                for (int n = 0; n < N; n++) multiply<T>(sums[m][n], left[m], right[n]);
+        }
+    }
+    wait_groups<0>();
+    __syncthreads(); /* what was read of the stages gives way to sums */
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s.sums[warp_row + m * 16 + i / 2 * 8 + lane / 4]
+                      [warp_column + n * 8 + lane % 4 * 2 + i % 2] = sums[m][n][i];
+    __syncthreads();
+    finish<T, ROWS, COLUMNS>(a, s, first_row, first_column);
+}
+
+#define TILE(suffix, T, ROWS, COLUMNS)                                                             \
+    extern "C" __global__ void __launch_bounds__(THREADS) tile_##ROWS##x##COLUMNS##_##suffix(      \
+        TileArgs a) {                                                                              \
+        convolve<T, ROWS, COLUMNS>(a);                                                             \
+    }
+#define TILES(suffix, T)                                                                           \
+    TILE(suffix, T, 64, 32) TILE(suffix, T, 64, 64) TILE(suffix, T, 128, 32) TILE(suffix, T, 128, 64)
+TILES(f16, f16)
+TILES(bf16, bf16)

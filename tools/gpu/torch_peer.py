@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch takes for the models that tools/gpu_check measures: float16, channels-last, three ways:
+eager, a CUDA graph of that, and torch.compile.
+
+    python3 tools/gpu/torch_peer.py --models resnet50,mobilenetv2,bert --batches 1,32 --json out.json
+
+Models have the architectures of tools/suites/suite/made_models.py, with random weights; times are
+medians of whole runs, inputs and outputs on the device, with a wait after each.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+
+WARMUP, RUNS = 10, 50
+
+
+def image_model(name: str):
+    import torchvision
+    model = getattr(torchvision.models, {"mobilenetv2": "mobilenet_v2"}.get(name, name))(weights=None)
+    return model.eval().cuda()
+
+
+def bert_model():
+    import transformers
+    config = transformers.BertConfig()
+    return transformers.BertModel(config).eval().cuda()
+
+
+def inputs_of(name: str, batch: int, dtype: torch.dtype) -> dict:
+    if name == "bert":
+        ids = torch.randint(0, 30000, (batch, 128), device="cuda")
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids),
+                "token_type_ids": torch.zeros_like(ids)}
+    x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=dtype)
+    return {"x": x.to(memory_format=torch.channels_last)}
+
+
+def median_ms(call) -> float:
+    for _ in range(WARMUP):
+        call()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def graph_of(call):
+    """A CUDA graph of one call."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def ways(name: str, model, batch: int, dtype: torch.dtype, compiled: bool) -> dict:
+    inputs = inputs_of(name, batch, dtype)
+    given = (lambda m: m(**inputs)) if name == "bert" else (lambda m: m(inputs["x"]))
+    found = {"eager": median_ms(lambda: given(model)),
+             "graph": median_ms(graph_of(lambda: given(model)))}
+    if compiled:
+        fast = torch.compile(model, mode="reduce-overhead")
+        found["compiled"] = median_ms(lambda: given(fast))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default="resnet50,mobilenetv2,bert")
+    parser.add_argument("--batches", default="1,32")
+    parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16", "float32"])
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    dtype = getattr(torch, args.dtype)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    rows = []
+    with torch.inference_mode():
+        for name in args.models.split(","):
+            model = (bert_model() if name == "bert" else image_model(name)).to(dtype)
+            if name != "bert":
+                model = model.to(memory_format=torch.channels_last)
+            for batch in map(int, args.batches.split(",")):
+                row = {"model": name, "batch": batch, "dtype": args.dtype,
+                       **ways(name, model, batch, dtype, not args.no_compile)}
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            json.dump({"torch": torch.__version__, "device": torch.cuda.get_device_name(),
+                       "rows": rows}, out, indent=1)
+
+
+if __name__ == "__main__":
+    main()
