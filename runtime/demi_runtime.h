@@ -159,7 +159,7 @@ typedef struct DemiContextOptions {
     const char
         *device; /* what steps run on, read by demi_context_new: NULL or "cpu" for the processor,
                            "cuda" or "cuda:NUMBER" for an NVIDIA GPU. Steps that it has no kernels for
-                           run on the processor, with copies between; see demi_plan_place */
+                           run on the processor, with copies between */
 } DemiContextOptions;
 
 #define DEMI_CONTEXT_OPTIONS_INIT                                                                  \

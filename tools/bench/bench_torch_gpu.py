@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch takes for the models that tools/gpu_check measures: float16, channels-last, three ways:
-eager, a CUDA graph of that, and torch.compile.
+"""What PyTorch takes for models on an NVIDIA GPU: float16, channels-last, three ways: eager, a CUDA
+graph of that, and torch.compile; beside `demi bench --device cuda`.
 
-    python3 tools/gpu/torch_peer.py --models resnet50,mobilenetv2,bert --batches 1,32 --json out.json
+    python3 tools/bench/bench_torch_gpu.py --models resnet50,mobilenetv2,bert --batches 1,32 --json out.json
 
 Models have the architectures of tools/suites/suite/made_models.py, with random weights; times are
 medians of whole runs, inputs and outputs on the device, with a wait after each.
