@@ -199,12 +199,13 @@ static void find_tile(const KernelCall *call, const Window *w, Conv *conv) {
     const bool whole = conv->way == CONV_LIBRARY && conv->biased == (conv->all.bias != NULL) &&
                        conv->added == (conv->all.z != NULL) &&
                        (conv->activated || conv->all.op == UNARY_COPY);
+    const uint64_t taps = (uint64_t)a->taps[1] * (uint64_t)a->taps[2];
+    const uint64_t depth = (uint64_t)a->channels * taps, filters = (uint64_t)a->filters;
     if (whole || !conv->last || w->rank > 2 || w->groups != 1 ||
-        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels) ||
-        call->outputs[0].dtype != conv->dtype || pixels_of(conv) > INT32_MAX)
+        call->outputs[0].dtype != conv->dtype ||
+        !cuda_tile_takes(conv->dtype, (uint64_t)a->channels, pixels_of(conv), filters, depth))
         return;
-    const CudaTile tile = cuda_tile_for(call, pixels_of(conv), (uint64_t)a->filters);
-    const int32_t depth = a->channels * a->taps[1] * a->taps[2];
+    const CudaTile tile = cuda_tile_for(call, pixels_of(conv), filters);
     if (conv->way == CONV_LIBRARY && depth > TILE_SHALLOW && tile.blocks < cuda_width(call)) return;
     if (conv->plan) dnn_plan_free(conv->dnn, conv->plan);
     conv->plan = NULL;

@@ -147,6 +147,8 @@ bool cuda_split(KernelCall *call) {
     for (uint32_t i = 0; i < call->output_count; i++) {
         const KernelTensor *y = kernel_result(call, i);
         const int64_t length = y ? y->dims[axis] : i < count ? sizes[i] : each;
+        if (length < 0 || length > x->dims[axis] - offset)
+            return kernel_fail(call, "parts do not fit");
         if (y && y->count) {
             const RowsArgs args = {(const char *)x->data + (size_t)(offset * inner) * size,
                                    y->data,
@@ -154,7 +156,6 @@ bool cuda_split(KernelCall *call) {
                                    length * inner,
                                    inner * x->dims[axis],
                                    length * inner};
-            if (offset + length > x->dims[axis]) return kernel_fail(call, "parts do not fit");
             if (!move_rows(call, args, size)) return false;
         }
         offset += length;

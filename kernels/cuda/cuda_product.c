@@ -32,7 +32,8 @@ typedef struct Ready {
     BlasFound found;
     bool biased, added, whole; /* the library adds the bias and z; and nothing is left to do */
     const void *bias;          /* on the device, in y's type; NULL: as it is */
-    const void *tiled;         /* by tiles: b's columns one after the other */
+    bool tiles;                /* by tiles instead */
+    const void *turned;        /* then b's columns one after the other; NULL: b is so already */
 } Ready;
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -254,16 +255,16 @@ enum { TURNED = DTYPE_COUNT }; /* KernelPackJob.variant beside those of biases *
 static bool find_tile(KernelCall *call, const Product *p, Ready *r) {
     const MatmulBatches *s = &p->sizes;
     const KernelTensor *b = &call->inputs[1];
-    if (r->whole || !cuda_tile_takes(p->compute, s->k) || call->outputs[0].dtype != p->compute ||
-        p->trans_a || p->alpha != 1 || (p->epilogue.bias && p->epilogue.bias->count != s->n) ||
-        s->batches != 1 || b->dtype != p->compute || !kernel_is_constant(call, 1) ||
-        b->count != s->k * s->n || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX ||
+    if (r->whole || !cuda_tile_takes(p->compute, s->k, s->m, s->n, s->k) ||
+        call->outputs[0].dtype != p->compute || p->trans_a || p->alpha != 1 ||
+        (p->epilogue.bias && p->epilogue.bias->count != s->n) || s->batches != 1 ||
+        b->dtype != p->compute || !kernel_is_constant(call, 1) || b->count != s->k * s->n ||
         cuda_tile_for(call, s->m, s->n).blocks > 2 * (uint64_t)cuda_width(call))
         return false;
     if (p->trans_b) return true;
-    r->tiled = kernel_share(call, 1, pack_turned, TURNED, b->count * 2);
-    if (r->tiled) kernel_set_unread(call, 1);
-    return r->tiled;
+    r->turned = kernel_share(call, 1, pack_turned, TURNED, b->count * 2);
+    if (r->turned) kernel_set_unread(call, 1);
+    return r->turned;
 }
 
 static KernelReady make(KernelCall *call) {
@@ -284,7 +285,7 @@ static KernelReady make(KernelCall *call) {
     const bool ok = r->handle && describe(call, &p, r);
     if (ok && find_tile(call, &p, r)) {
         release(r);
-        *r = (Ready){.blas = blas, .tiled = r->tiled ? r->tiled : call->inputs[1].data};
+        *r = (Ready){.blas = blas, .tiles = true, .turned = r->turned};
         cuda_leave(device);
         return KERNEL_READY;
     }
@@ -389,7 +390,7 @@ static bool run_tile(KernelCall *call, const Product *p, const Ready *r) {
     const int32_t m = (int32_t)p->sizes.m, n = (int32_t)p->sizes.n, k = (int32_t)p->sizes.k;
     const KernelTensor *bias = e->bias;
     const TileArgs args = {.x = call->inputs[0].data,
-                           .w = p->trans_b ? call->inputs[1].data : r->tiled,
+                           .w = r->turned ? r->turned : call->inputs[1].data,
                            .bias = bias ? bias->data : NULL,
                            .z = e->z ? e->z->data : NULL,
                            .y = call->outputs[0].data,
@@ -415,7 +416,7 @@ static bool multiply(KernelCall *call, Product *p) {
     const Ready *r = call->prepared;
     const KernelTensor *y = &call->outputs[0];
     if (!y->count) return true;
-    if (r && r->tiled) return run_tile(call, p, r);
+    if (r && r->tiles) return run_tile(call, p, r);
     const bool library = r && r->handle;
     if (!library && (is_16(p->compute) || p->compute == DTYPE_FLOAT)) p->result = DTYPE_FLOAT;
     Factors f = {factor(call, &call->inputs[0], p->compute),

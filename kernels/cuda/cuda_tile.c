@@ -2,7 +2,7 @@
 /* Launching kernels of tile.cu; see cuda_tile.h. */
 #include "cuda_tile.h"
 
-enum { THREADS = 128 };
+enum { THREADS = 128, GRID_LIMIT = 65535 }; /* blocks along the filters */
 
 static uint64_t blocks_of(uint64_t pixels, uint64_t filters, uint32_t rows, uint32_t columns) {
     return (uint64_t)cuda_blocks(pixels, rows, 1) * cuda_blocks(filters, columns, 1);
@@ -17,8 +17,11 @@ CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters
     return t;
 }
 
-bool cuda_tile_takes(Dtype dtype, uint64_t channels) {
-    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels % 8 == 0;
+bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
+                     uint64_t depth) {
+    const uint64_t most = INT32_MAX - 128;
+    return (dtype == DTYPE_FLOAT16 || dtype == DTYPE_BFLOAT16) && channels % 8 == 0 &&
+           pixels <= most && depth <= most && filters <= 32 * (uint64_t)GRID_LIMIT;
 }
 
 bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype) {

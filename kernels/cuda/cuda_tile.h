@@ -13,8 +13,10 @@ typedef struct CudaTile {
 } CudaTile;
 CudaTile cuda_tile_for(const KernelCall *call, uint64_t pixels, uint64_t filters);
 
-/* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes. */
-bool cuda_tile_takes(Dtype dtype, uint64_t channels);
+/* Whether there are kernels of it: 16-bit floats, rows of whole 16 bytes, and few enough pixels,
+ * filters and depth to be counted in 32 bits, a block beyond the last included. */
+bool cuda_tile_takes(Dtype dtype, uint64_t channels, uint64_t pixels, uint64_t filters,
+                     uint64_t depth);
 
 bool cuda_tile(KernelCall *call, const TileArgs *args, Dtype dtype);
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ void multiply<bf16>(float (&sums)[4], const uint32_t 
 }
 
 /* Four matrices of 8 x 8, a row's address of one of them a lane. */
-static __device__ __forceinline__ void load_four(uint32_t (&to)[4], const void *row) {
+static __device__ __forceinline__ void load_matrices(uint32_t (&to)[4], const void *row) {
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

@@ -129,12 +129,12 @@ static __device__ __forceinline__ void convolve(const TileArgs &a) {
             uint32_t left[M][4], right[N][2];
 #pragma unroll
             for (int m = 0; m < M; m++)
-                load_four(left[m],
+                load_matrices(left[m],
                           &s.stages.left[stage][warp_row + m * 16 + lane % 16][k + lane / 16 * 8]);
 #pragma unroll
             for (int n = 0; n < N; n += 2) {
                 uint32_t four[4];
-                load_four(four, &s.stages.right[stage][warp_column + n * 8 + lane / 16 * 8 + lane % 8]
+                load_matrices(four, &s.stages.right[stage][warp_column + n * 8 + lane / 16 * 8 + lane % 8]
                                         [k + lane / 8 % 2 * 8]);
                 right[n][0] = four[0], right[n][1] = four[1];
                 right[n + 1][0] = four[2], right[n + 1][1] = four[3];

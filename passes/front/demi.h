@@ -257,9 +257,9 @@ typedef struct DemiCompileOptions {
                    the processor does not compute in 16 bit; of fast plans, as faithful ones do so
                    anyway */
     DemiIsa isa;
-    bool
-        for_device; /* a fast plan for a GPU: 16-bit values stay so, channels are last, and weights are as
-                        the model has them, whatever `small` and `isa` say. Processors run it, too */
+    bool for_device; /* a fast plan for a GPU: 16-bit values stay so, channels are last, and weights
+                        are as the model has them, whatever `small` and `isa` say. Processors run it,
+                        too */
 } DemiCompileOptions;
 
 #define DEMI_COMPILE_OPTIONS_INIT                                                                  \

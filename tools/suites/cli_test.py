@@ -767,6 +767,21 @@ class Reports(Case):
         self.assertIn("digraph", text(self.ok("show", self.model, "--dot").stdout))
         self.assertIn("MatMul", text(self.ok("show", self.model, "--text").stdout))
 
+    def test_show_of_a_plan_on_a_device(self):
+        """Where steps run is known without one; an operator that it lacks stays, between copies."""
+        source, plan = self.path("placed.onnxtxt"), self.path("placed.plan")
+        with open(source, "w") as file:
+            file.write(MODEL.replace("Relu (h)", "CumSum (h, axis)").replace(
+                "<float[3,3] w", "<int64 axis = {0}, float[3,3] w"))
+        self.ok("compile", source, "--device", "cuda", "-o", plan, "-q")
+        out = text(self.ok("show", plan, "--device", "cuda").stdout)
+        self.assertIn("placed: 1 steps on the device, 1 on the processor, 2 copies;", out)
+        self.assertRegex(out, r'MatMul-\d+\(.*\) "/mm" ; device\n')
+        self.assertIn("; processor: the device has no kernel of it\n", out)
+        self.assertNotIn("placed:", text(self.ok("show", plan, "--device", "cpu").stdout))
+        self.assertIn("there is no device 'gpu'", self.fails(2, "show", plan, "--device", "gpu"))
+        self.assertIn("for plans", self.fails(2, "show", self.model, "--device", "cuda"))
+
     def test_dot_is_read_by_graphviz(self):
         if not shutil.which("dot"):
             self.skipTest("Graphviz is not installed")
