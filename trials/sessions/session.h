@@ -48,7 +48,9 @@ typedef struct Session {
 /* Faithful, with every value kept: what models are judged by. */
 #define SESSION_OPTIONS_JUDGED                                                                     \
     {                                                                                              \
-        {sizeof(DemiCompileOptions), DEMI_NUMERICS_FAITHFUL, true, 0, false, DEMI_ISA_NATIVE},     \
+        {.size = sizeof(DemiCompileOptions),                                                       \
+         .numerics = DEMI_NUMERICS_FAITHFUL,                                                       \
+         .keep_values = true},                                                                     \
             DEMI_CONTEXT_OPTIONS_INIT, DEMI_INPUT_OPTIONS_INIT, NULL, 0                            \
     }
 
