@@ -211,17 +211,15 @@ CASES(BYTES_CASE)
 
 /* ---- bfloats --------------------------------------------------------------------------------- */
 
-/* The upper halves, rounded; a NaN stays one. */
-AVX512_TARGET static inline __attribute__((always_inline)) __m256i bfloats_round(__m512 v) {
-    const __m512i bits = _mm512_castps_si512(v);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i near = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
-    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_mov_epi32(near, nan, quiet), 16));
+#define BFLOAT_TARGET                                                                              \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512bf16")))
+
+/* The upper halves, rounded as products are: subnormals are 0. A NaN stays one. */
+BFLOAT_TARGET static inline __attribute__((always_inline)) __m256i bfloats_round(__m512 v) {
+    return (__m256i)_mm512_cvtneps_pbh(v);
 }
 
-AVX512_TARGET void igemm_round_rows(const IgemmNarrow *n, const float *from) {
+BFLOAT_TARGET void igemm_round_rows(const IgemmNarrow *n, const float *from) {
     uint16_t *y = n->y;
     for (uint32_t r = 0; r < n->rows; r++, y += n->y_row, from += n->width)
         for (uint32_t c = 0; c < n->columns; c += 16) {
@@ -230,12 +228,14 @@ AVX512_TARGET void igemm_round_rows(const IgemmNarrow *n, const float *from) {
         }
 }
 
-AVX512_TARGET static inline __attribute__((always_inline)) __m512 bfloats_wide(const uint16_t *from,
+BFLOAT_TARGET static inline __attribute__((always_inline)) __m512 bfloats_wide(const uint16_t *from,
                                                                                __mmask16 mask) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+#undef TILE_TARGET
+#define TILE_TARGET BFLOAT_TARGET
 #undef CHANNELS_NAME
 #undef CHANNELS_ITEM
 #undef CHANNELS_LOAD
@@ -250,28 +250,85 @@ AVX512_TARGET static inline __attribute__((always_inline)) __m512 bfloats_wide(c
 #define CHANNELS_STORE_SOME(p, mask, v) _mm256_mask_storeu_epi16(p, mask, bfloats_round(v))
 #include "igemm_channels.inc"
 
-/* As igemm_finish, of a residual of either type, and to either. */
-AVX512_TARGET static inline __attribute__((always_inline)) void
-finish_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v,
-               __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
+/* What ends sums is the same for all rows: read once, it stays in registers. */
+typedef struct BfloatEnd {
+    __m512 bias[IGEMM_VECS_MOST], low, high;
+    __mmask16 columns[IGEMM_VECS_MOST];
+} BfloatEnd;
+
+BFLOAT_TARGET static inline __attribute__((always_inline)) BfloatEnd
+bfloat_end(const IgemmTile *tile, const uint32_t vecs) {
+    BfloatEnd end = {.low = _mm512_set1_ps(tile->low), .high = _mm512_set1_ps(tile->high)};
+    TILE_UNROLL
+    for (uint32_t v = 0; v < vecs; v++) {
+        end.columns[v] = lanes_of(tile, v);
+        end.bias[v] = _mm512_set1_ps(-0.0f); /* changes nothing */
+        if (tile->bias) end.bias[v] = _mm512_maskz_loadu_ps(end.columns[v], tile->bias + v * 16);
+    }
+    return end;
+}
+
+BFLOAT_TARGET static inline __attribute__((always_inline)) __m512
+bfloat_bound(const BfloatEnd *end, __m512 sum) {
+    return _mm512_min_ps(end->high, _mm512_max_ps(end->low, sum));
+}
+
+/* Of a residual of either type, and to either. */
+BFLOAT_TARGET static inline __attribute__((always_inline)) void
+finish_any_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t vecs,
+                   __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
     const IgemmTile own = *given, *tile = &own; /* which y can't be a part of */
-    const uint32_t at = v * 16;
-    if (tile->columns <= at) return;
-    const __mmask16 mask = avx512_some(tile->columns - at < 16 ? tile->columns - at : 16);
-    const __m512 low = _mm512_set1_ps(tile->low), high = _mm512_set1_ps(tile->high);
-    const __m512 bias =
-        tile->bias ? _mm512_maskz_loadu_ps(mask, tile->bias + at) : _mm512_setzero_ps();
+    const BfloatEnd end = bfloat_end(tile, vecs);
     TILE_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
-        const uint64_t z = r * tile->z_row + at, y = r * tile->y_row + at;
-        __m512 sum = tile->bias ? _mm512_add_ps(acc[r][v], bias) : acc[r][v];
-        if (tile->z) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, tile->z + z));
-        if (tile->z_bfloats) sum = _mm512_add_ps(sum, bfloats_wide(tile->z_bfloats + z, mask));
-        sum = _mm512_min_ps(high, _mm512_max_ps(low, sum));
-        if (tile->narrow)
-            _mm256_mask_storeu_epi16((uint16_t *)tile->y + y, mask, bfloats_round(sum));
-        else
-            _mm512_mask_storeu_ps((float *)tile->y + y, mask, sum);
+        TILE_UNROLL
+        for (uint32_t v = 0; v < vecs; v++) {
+            const uint64_t z = r * tile->z_row + v * 16, y = r * tile->y_row + v * 16;
+            const __mmask16 mask = end.columns[v];
+            __m512 sum = _mm512_add_ps(acc[r][v], end.bias[v]);
+            if (tile->z) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, tile->z + z));
+            if (tile->z_bfloats) sum = _mm512_add_ps(sum, bfloats_wide(tile->z_bfloats + z, mask));
+            sum = bfloat_bound(&end, sum);
+            if (tile->narrow)
+                _mm256_mask_storeu_epi16((uint16_t *)tile->y + y, mask, bfloats_round(sum));
+            else
+                _mm512_mask_storeu_ps((float *)tile->y + y, mask, sum);
+        }
+    }
+}
+
+/* Most of them: to bfloat16, of whole vectors of columns. */
+BFLOAT_TARGET static inline __attribute__((always_inline)) void
+finish_bfloats(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
+               __m512 acc[IGEMM_ROWS_MOST][IGEMM_VECS_MOST]) {
+    if (!tile->narrow || tile->columns < vecs * 16 || tile->z) {
+        finish_any_bfloats(tile, rows, vecs, acc);
+        return;
+    }
+    const BfloatEnd end = bfloat_end(tile, vecs);
+    const uint64_t y_row = tile->y_row, z_row = tile->z_row;
+    const uint16_t *z = tile->z_bfloats;
+    uint16_t *y = tile->y;
+    if (z) {
+        TILE_UNROLL
+        for (uint32_t r = 0; r < rows; r++, y += y_row, z += z_row) {
+            TILE_UNROLL
+            for (uint32_t v = 0; v < vecs; v++) {
+                const __m512 sum = _mm512_add_ps(acc[r][v], end.bias[v]);
+                const __m512 both = _mm512_add_ps(sum, bfloats_wide(z + v * 16, 0xffff));
+                _mm256_storeu_si256((__m256i_u *)(y + v * 16),
+                                    bfloats_round(bfloat_bound(&end, both)));
+            }
+        }
+        return;
+    }
+    TILE_UNROLL
+    for (uint32_t r = 0; r < rows; r++, y += y_row) {
+        TILE_UNROLL
+        for (uint32_t v = 0; v < vecs; v++)
+            _mm256_storeu_si256(
+                (__m256i_u *)(y + v * 16),
+                bfloats_round(bfloat_bound(&end, _mm512_add_ps(acc[r][v], end.bias[v]))));
     }
 }
 
@@ -285,7 +342,7 @@ finish_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v,
 #undef BYTES_STORE
 #undef BYTES_FILL
 #undef BYTES_FINISH
-#define BYTES_TARGET          __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512bf16")))
+#define BYTES_TARGET          BFLOAT_TARGET
 #define BYTES_NAME(x)         bfloats_##x
 #define BYTES_VEC             __m512
 #define BYTES_ZERO            _mm512_setzero_ps()
@@ -293,9 +350,7 @@ finish_bfloats(const IgemmTile *given, const uint32_t rows, const uint32_t v,
 #define BYTES_STORE(p, v)     _mm512_storeu_ps((float *)(void *)(p), v)
 #define BYTES_FILL(p)         _mm512_castsi512_ps(_mm512_set1_epi32(p))
 #define BYTES_STEP(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
-#define BYTES_FINISH(tile, acc, rows, vecs)                                                        \
-    TILE_UNROLL                                                                                    \
-    for (uint32_t of = 0; of < (vecs); of++) finish_bfloats(tile, rows, of, acc)
+#define BYTES_FINISH(tile, acc, rows, vecs) finish_bfloats(tile, rows, vecs, acc)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)
 

@@ -299,7 +299,7 @@ static void test_choices(void **unused) {
     }
 }
 
-static void run_pool(Run *run, const Shape *s, bool last, bool mean) {
+static void begin_pool(Run *run, const Shape *s, Dtype dtype, bool last, bool mean) {
     const int64_t channels = s->groups * s->channels;
     int64_t out[2];
     for (uint32_t i = 0; i < s->spatial; i++) out[i] = out_size(s, i, s->ceil);
@@ -309,23 +309,28 @@ static void run_pool(Run *run, const Shape *s, bool last, bool mean) {
     case_begin_in(&run->c, last ? "demi.fused" : "", last ? name_last : name, last ? 1 : 19);
     dims_of(s, channels, s->in, last, run->x);
     dims_of(s, channels, out, last, run->y);
-    case_in(&run->c, DTYPE_FLOAT, s->spatial + 2, run->x, NULL);
-    case_out(&run->c, DTYPE_FLOAT, s->spatial + 2, run->y);
+    case_in(&run->c, dtype, s->spatial + 2, run->x, NULL);
+    case_out(&run->c, dtype, s->spatial + 2, run->y);
     set_window(&run->c, s);
     if (s->ceil) case_int(&run->c, "ceil_mode", 1);
     if (mean && s->count_pads) case_int(&run->c, "count_include_pad", 1);
 }
 
+static Shape pool_shape(void) {
+    Shape s = random_shape();
+    s.ceil = s.ceil && !s.same;
+    for (uint32_t k = 0; k < 2 * s.spatial; k++) /* pads are less than a window */
+        if (s.pads[k] >= s.taps[k % s.spatial]) s.pads[k] = s.taps[k % s.spatial] - 1;
+    return s;
+}
+
 static void test_pools(void **unused) {
     (void)unused;
     for (int i = 0; i < 600; i++) {
-        Shape s = random_shape();
+        const Shape s = pool_shape();
         static Run second, last;
-        s.ceil = s.ceil && !s.same;
-        for (uint32_t k = 0; k < 2 * s.spatial; k++) /* pads are less than a window */
-            if (s.pads[k] >= s.taps[k % s.spatial]) s.pads[k] = s.taps[k % s.spatial] - 1;
-        run_pool(&second, &s, false, i & 1);
-        run_pool(&last, &s, true, i & 1);
+        begin_pool(&second, &s, DTYPE_FLOAT, false, i & 1);
+        begin_pool(&last, &s, DTYPE_FLOAT, true, i & 1);
         KernelTensor *x = &second.c.inputs[0];
         for (uint64_t k = 0; k < x->count; k++)
             ((float *)x->data)[k] = k % 97 == 5 ? NAN : (float)random_below(1 << 12) / 64 - 32;
@@ -341,6 +346,37 @@ static void test_pools(void **unused) {
         compare(&s, &second.c.outputs[0], &last.c.outputs[0], channels, 1e-5f * 32);
         case_end(&second.c);
         case_end(&last.c);
+    }
+}
+
+/* Any 16 bits: what comes out is what the same floats give. */
+static void test_pools_of_halves(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 400; i++) {
+        const Shape s = pool_shape();
+        const bool brain = i & 1;
+        static Run wide, narrow;
+        begin_pool(&wide, &s, DTYPE_FLOAT, true, false);
+        begin_pool(&narrow, &s, brain ? DTYPE_BFLOAT16 : DTYPE_FLOAT16, true, false);
+        const KernelTensor *x = &narrow.c.inputs[0], *y = &narrow.c.outputs[0];
+        for (uint64_t k = 0; k < x->count; k++) {
+            static const uint16_t ends[] = {0x8000, 0, 0xff80, 0x7f80, 0xfc00, 0x7c00, 0xffff, 0x7fff};
+            const uint16_t bits = (uint16_t)(k % 7 ? random_below(1 << 16) : ends[random_below(8)]);
+            ((uint16_t *)x->data)[k] = bits;
+            ((float *)wide.c.inputs[0].data)[k] =
+                brain ? bfloat_to_float(bits) : half_to_float(bits);
+        }
+        if (!case_run(&wide.c)) fail_msg("%s", wide.c.err.what);
+        if (!case_run(&narrow.c)) fail_msg("%s", narrow.c.err.what);
+        for (uint64_t k = 0; k < y->count; k++) {
+            const uint16_t bits = ((const uint16_t *)y->data)[k];
+            const float got = brain ? bfloat_to_float(bits) : half_to_float(bits);
+            const float want = ((const float *)wide.c.outputs[0].data)[k];
+            if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0)
+                fail_msg("pool %d: %a for %a", i, (double)got, (double)want);
+        }
+        case_end(&wide.c);
+        case_end(&narrow.c);
     }
 }
 
@@ -362,7 +398,7 @@ int main(void) {
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_pools),        cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_bfloats),      cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_rank),         cmocka_unit_test(test_pools_of_halves),
     };
     MemTrap trap;
     Arena arena;

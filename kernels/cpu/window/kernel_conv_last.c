@@ -219,10 +219,16 @@ typedef struct PadJob {
     uint64_t pixel, whole;       /* bytes: of a pixel, and of one filled up to whole words */
 } PadJob;
 
+/* Pixels of an odd number of halves, each filled up with a 0 to whole words. */
 static void copy_pixels(const PadJob *job, char *to, const char *from) {
-    const uint64_t pixel = job->pixel, whole = job->whole;
-    memset(to, 0, job->row / pixel * whole);
-    for (uint64_t at = 0; at < job->row; at += pixel, to += whole) memcpy(to, from + at, pixel);
+    const uint64_t pixels = job->row / job->pixel, words = job->pixel / 4;
+    for (uint64_t i = 0; i < pixels; i++, from += 2, to += 4) {
+        for (uint64_t k = 0; k < words; k++, from += 4, to += 4) memcpy(to, from, 4);
+        uint16_t half;
+        memcpy(&half, from, sizeof half);
+        const uint32_t word = half;
+        memcpy(to, &word, sizeof word);
+    }
 }
 
 static void pad_rows(const void *data, uint64_t first, uint64_t end, unsigned lane) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MaxPoolLast, AveragePoolLast: pools of channels-last data. A window is a list of pixels, all of
- * whose channels are gone over side by side. What padding is, and NaN, is as in kernel_pool.c. */
+ * whose channels are gone over side by side; the largest of 16-bit floats
+ * is found as they are. What padding is, and NaN, is as in kernel_pool.c. */
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,19 @@ PIXELS(take_largest, float, x[i] > y[i] || x[i] != x[i] ? x[i] : y[i])
 PIXELS(take_largest_i8, int8_t, x[i] > y[i] ? x[i] : y[i])
 PIXELS(take_largest_u8, uint8_t, x[i] > y[i] ? x[i] : y[i])
 PIXELS(take_sum, float, y[i] + x[i])
+
+/* 16-bit floats compare as the integers that their magnitudes are, with their signs: those beyond
+ * infinity's are NaN. */
+static inline int halves_order(uint16_t half) {
+    const int magnitude = half & 0x7fff;
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+static inline bool halves_take(uint16_t x, uint16_t y, int infinity) {
+    return (halves_order(x) > halves_order(y)) & ((y & 0x7fff) <= infinity) ||
+           (x & 0x7fff) > infinity;
+}
+PIXELS(take_largest_f16, uint16_t, halves_take(x[i], y[i], 0x7c00) ? x[i] : y[i])
+PIXELS(take_largest_bf16, uint16_t, halves_take(x[i], y[i], 0x7f80) ? x[i] : y[i])
 
 ROW_CLONES static void divide(float *y, float count, uint64_t n) {
     ROW_LOOP
@@ -79,6 +93,10 @@ static bool next_tap(const Window *w, PoolPlace *at) {
 static void take(const PoolLast *pool, void *y, const void *x) {
     if (pool->mean)
         take_sum(y, x, pool->channels);
+    else if (pool->dtype == DTYPE_FLOAT16)
+        take_largest_f16(y, x, pool->channels);
+    else if (pool->dtype == DTYPE_BFLOAT16)
+        take_largest_bf16(y, x, pool->channels);
     else if (pool->dtype == DTYPE_INT8)
         take_largest_i8(y, x, pool->channels);
     else if (pool->dtype == DTYPE_UINT8)
@@ -89,8 +107,11 @@ static void take(const PoolLast *pool, void *y, const void *x) {
 
 /* A window that holds no element. */
 static void fill_nothing(const PoolLast *pool, void *y) {
+    const uint16_t lowest = pool->dtype == DTYPE_FLOAT16 ? 0xfc00 : 0xff80; /* minus infinity */
     if (pool->dtype == DTYPE_FLOAT)
         for (uint64_t c = 0; c < pool->channels; c++) ((float *)y)[c] = pool->mean ? 0 : -HUGE_VALF;
+    else if (pool->dtype == DTYPE_FLOAT16 || pool->dtype == DTYPE_BFLOAT16)
+        for (uint64_t c = 0; c < pool->channels; c++) ((uint16_t *)y)[c] = lowest;
     else
         memset(y, pool->dtype == DTYPE_INT8 ? INT8_MIN : 0, pool->pixel);
 }
