@@ -127,6 +127,8 @@ enum {
 
 #define KERNEL_TYPE(name) (UINT64_C(1) << DTYPE_##name)
 #define KERNEL_FLOATS     (KERNEL_TYPE(FLOAT) | KERNEL_TYPE(DOUBLE))
+#define KERNEL_HALVES     (KERNEL_TYPE(FLOAT16) | KERNEL_TYPE(BFLOAT16))
+#define KERNEL_ALL_FLOATS (KERNEL_FLOATS | KERNEL_HALVES)
 #define KERNEL_SIGNED                                                                              \
     (KERNEL_TYPE(INT8) | KERNEL_TYPE(INT16) | KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64))
 #define KERNEL_UNSIGNED                                                                            \
@@ -134,11 +136,12 @@ enum {
 #define KERNEL_INTS (KERNEL_SIGNED | KERNEL_UNSIGNED)
 #define KERNEL_WIDE_INTS                                                                           \
     (KERNEL_TYPE(INT32) | KERNEL_TYPE(INT64) | KERNEL_TYPE(UINT32) | KERNEL_TYPE(UINT64))
-#define KERNEL_NUMBERS (KERNEL_FLOATS | KERNEL_INTS)
-#define KERNEL_BOOL    KERNEL_TYPE(BOOL)
-#define KERNEL_STRING  KERNEL_TYPE(STRING)
-#define KERNEL_COMPLEX (KERNEL_TYPE(COMPLEX64) | KERNEL_TYPE(COMPLEX128))
-#define KERNEL_ANY     UINT64_MAX
+#define KERNEL_NUMBERS     (KERNEL_FLOATS | KERNEL_INTS)
+#define KERNEL_ALL_NUMBERS (KERNEL_NUMBERS | KERNEL_HALVES)
+#define KERNEL_BOOL        KERNEL_TYPE(BOOL)
+#define KERNEL_STRING      KERNEL_TYPE(STRING)
+#define KERNEL_COMPLEX     (KERNEL_TYPE(COMPLEX64) | KERNEL_TYPE(COMPLEX128))
+#define KERNEL_ANY         UINT64_MAX
 
 /* One kernel. Several rows may have one operator: the first that takes the operands' dtypes runs.
  */

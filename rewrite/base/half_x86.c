@@ -75,53 +75,72 @@ TARGET_AVX2 static void avx2_bfloat_to_float(float *to, const uint16_t *from, si
     half_kernels_portable()->bfloat_to_float(to + i, from + i, count - i);
 }
 
-/* The lanes of the last step: all 16, or as many as are left. */
-static inline uint16_t lanes(size_t left) {
-    return (uint16_t)(left >= 16 ? 0xffffu : (1u << left) - 1);
+/* Whole vectors by themselves, and what is left by masks: loads wait for masked stores to leave the
+ * processor's queue, which kernels that read at once what was widened would do in each step. */
+#define AVX512_LOOPS(load, convert, store)                                                         \
+    size_t i = 0;                                                                                  \
+    for (; count - i >= 16; i += 16) {                                                             \
+        const __mmask16 mask = 0xffff;                                                             \
+        store(to + i, mask, convert(load(mask, from + i)));                                        \
+    }                                                                                              \
+    if (i < count) {                                                                               \
+        const __mmask16 mask = (__mmask16)((1u << (count - i)) - 1);                               \
+        store(to + i, mask, convert(load(mask, from + i)));                                        \
+    }
+
+/* Of constant masks that are full, plain loads and stores. */
+#define AVX512_INLINE TARGET_AVX512 static inline __attribute__((always_inline))
+AVX512_INLINE __m512i load_wide(__mmask16 mask, const float *from) {
+    return mask == 0xffff ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi32(mask, from);
+}
+AVX512_INLINE __m256i load_narrow(__mmask16 mask, const uint16_t *from) {
+    return mask == 0xffff ? _mm256_loadu_si256((const void *)from)
+                          : _mm256_maskz_loadu_epi16(mask, from);
+}
+AVX512_INLINE void store_wide(float *to, __mmask16 mask, __m512i bits) {
+    if (mask == 0xffff)
+        _mm512_storeu_si512(to, bits);
+    else
+        _mm512_mask_storeu_epi32(to, mask, bits);
+}
+AVX512_INLINE void store_narrow(uint16_t *to, __mmask16 mask, __m256i bits) {
+    if (mask == 0xffff)
+        _mm256_storeu_si256((void *)to, bits);
+    else
+        _mm256_mask_storeu_epi16(to, mask, bits);
 }
 
-TARGET_AVX512 static void avx512_half_from_float(uint16_t *to, const float *from, size_t count) {
-    for (size_t i = 0; i < count; i += 16) {
-        __mmask16 mask = lanes(count - i);
-        __m512 floats = _mm512_maskz_loadu_ps(mask, from + i);
-        __m256i halves = _mm512_maskz_cvtps_ph(mask, floats, NEAREST_EVEN);
-        _mm256_mask_storeu_epi16(to + i, mask, halves);
-    }
+AVX512_INLINE __m256i narrow_half(__m512i bits) {
+    return _mm512_cvtps_ph(_mm512_castsi512_ps(bits), NEAREST_EVEN);
+}
+AVX512_INLINE __m512i widen_half(__m256i halves) {
+    return _mm512_castps_si512(_mm512_cvtph_ps(halves));
+}
+AVX512_INLINE __mmask16 is_nan(__m512i bits) {
+    const __m512 floats = _mm512_castsi512_ps(bits);
+    return _mm512_cmp_ps_mask(floats, floats, _CMP_UNORD_Q);
+}
+AVX512_INLINE __m256i narrow_bfloat(__m512i bits) {
+    const __m512i top = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __m512i near = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+    return _mm512_cvtepi32_epi16(
+        _mm512_mask_or_epi32(near, is_nan(bits), top, _mm512_set1_epi32(0x40)));
+}
+AVX512_INLINE __m512i widen_bfloat(__m256i halves) {
+    const __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+    return _mm512_mask_or_epi32(bits, is_nan(bits), bits, _mm512_set1_epi32(0x400000));
 }
 
-TARGET_AVX512 static void avx512_half_to_float(float *to, const uint16_t *from, size_t count) {
-    for (size_t i = 0; i < count; i += 16) {
-        __mmask16 mask = lanes(count - i);
-        __m256i halves = _mm256_maskz_loadu_epi16(mask, from + i);
-        _mm512_mask_storeu_ps(to + i, mask, _mm512_cvtph_ps(halves));
-    }
-}
-
-TARGET_AVX512 static void avx512_bfloat_from_float(uint16_t *to, const float *from, size_t count) {
-    const __m512i one = _mm512_set1_epi32(1), below_half = _mm512_set1_epi32(0x7fff);
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), inf = _mm512_set1_epi32(0x7f800000);
-    for (size_t i = 0; i < count; i += 16) {
-        __mmask16 mask = lanes(count - i);
-        __m512i bits = _mm512_maskz_loadu_epi32(mask, from + i);
-        __m512i top = _mm512_srli_epi32(bits, 16);
-        __m512i bias = _mm512_add_epi32(_mm512_and_si512(top, one), below_half);
-        __m512i result = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
-        __mmask16 is_nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(bits, magnitude), inf);
-        result = _mm512_mask_or_epi32(result, is_nan, top, _mm512_set1_epi32(0x40));
-        _mm256_mask_storeu_epi16(to + i, mask, _mm512_cvtepi32_epi16(result));
-    }
-}
-
-TARGET_AVX512 static void avx512_bfloat_to_float(float *to, const uint16_t *from, size_t count) {
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), inf = _mm512_set1_epi32(0x7f800000);
-    for (size_t i = 0; i < count; i += 16) {
-        __mmask16 mask = lanes(count - i);
-        __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + i));
-        __m512i bits = _mm512_slli_epi32(wide, 16);
-        __mmask16 is_nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(bits, magnitude), inf);
-        bits = _mm512_mask_or_epi32(bits, is_nan, bits, _mm512_set1_epi32(0x400000));
-        _mm512_mask_storeu_epi32(to + i, mask, bits);
-    }
+TARGET_AVX512 static void avx512_half_from_float(uint16_t *to, const float *from, size_t count){
+    AVX512_LOOPS(load_wide, narrow_half, store_narrow)} TARGET_AVX512
+    static void avx512_half_to_float(float *to, const uint16_t *from, size_t count){
+        AVX512_LOOPS(load_narrow, widen_half, store_wide)} TARGET_AVX512
+    static void avx512_bfloat_from_float(uint16_t *to, const float *from, size_t count){
+        AVX512_LOOPS(load_wide, narrow_bfloat, store_narrow)} TARGET_AVX512
+    static void avx512_bfloat_to_float(float *to, const uint16_t *from, size_t count) {
+    AVX512_LOOPS(load_narrow, widen_bfloat, store_wide)
 }
 
 /* F16C says nothing about bfloat16: those are the plain C loops. */

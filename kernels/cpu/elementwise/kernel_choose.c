@@ -78,14 +78,20 @@ bool kernel_where(KernelCall *call) {
         const T low = *(const T *)low_data, high = *(const T *)high_data;                          \
         ROW_EACH(n, T x = in[i]; x = x < low ? low : x; out[i] = x > high ? high : x)              \
     }
-KERNEL_NUMBER_LIST(CLIP)
+KERNEL_INT_LIST(CLIP)
+
+#define FLOAT_CLIP(D, T, s)                                                                        \
+    static inline T bounded_##s(T x, T low, T high) {                                              \
+        x = x < low ? low : x;                                                                     \
+        return x > high ? high : x;                                                                \
+    }                                                                                              \
+    UNARY_ROWS_FOR(ROW_CLONES, clip_##s, T, T, T, bounded_##s(x, p, q))
+KERNEL_FLOAT_LIST(FLOAT_CLIP)
 
 typedef void (*ClipFunction)(void *, const void *, uint64_t, const void *, const void *);
 
-/* The widest bounds of each type, and the bounds of version 1 as that type. */
+/* The widest bounds of each integer type. */
 typedef union Bound {
-    float f32;
-    double f64;
     int8_t i8;
     int16_t i16;
     int32_t i32;
@@ -97,50 +103,61 @@ typedef union Bound {
 } Bound;
 
 static void widest(Dtype dtype, Bound *low, Bound *high) {
-    if (dtype == DTYPE_FLOAT) low->f32 = -HUGE_VALF, high->f32 = HUGE_VALF;
-    if (dtype == DTYPE_DOUBLE) low->f64 = -HUGE_VAL, high->f64 = HUGE_VAL;
 #define WIDEST(D, T, s, least, most, past)                                                         \
     if (dtype == DTYPE_##D) low->s = (least), high->s = (most);
     SATURATE_LIST(WIDEST)
 }
 
-/* The bound that input i or, before version 11, an attribute gives; else `bound` as it is. */
-static bool read_bound(KernelCall *call, uint32_t i, Dtype dtype, const void **bound) {
+/* The bound that input i gives, a single element of the first input's type, or NULL: none, with the
+ * error set where it is not one. */
+static const KernelTensor *given_bound(KernelCall *call, uint32_t i, bool *wrong) {
     const KernelTensor *given = kernel_input(call, i);
-    if (!given) return true;
-    if (given->dtype != dtype || given->count != 1)
-        return kernel_fail(call, "bound %u is not a single %s", i, dtype_name(dtype));
-    *bound = given->data;
-    return true;
+    const Dtype dtype = call->inputs[0].dtype;
+    if (given && (given->dtype != dtype || given->count != 1))
+        *wrong = !kernel_fail(call, "bound %u is not a single %s", i, dtype_name(dtype));
+    return given;
 }
 
 /* In version 6 the attributes' defaults are float's largest numbers; version 1 has none. */
-static void attribute_bound(const KernelCall *call, const AttrFloats *attr, float otherwise,
-                            Bound *bound) {
-    if (!attr->present && call->row->since < 6) return;
-    float value = attr->present ? attr->items[0] : otherwise;
-    if (call->inputs[0].dtype == DTYPE_FLOAT) bound->f32 = value;
-    if (call->inputs[0].dtype == DTYPE_DOUBLE) bound->f64 = (double)value;
+static double attribute_bound(const KernelCall *call, const AttrFloats *attr, double otherwise) {
+    if (attr->present) return (double)attr->items[0];
+    return call->row->since < 6 ? (double)NAN : otherwise;
+}
+
+/* Floats of any kind. */
+static bool clip_floats(KernelCall *call) {
+    static const UnaryFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(clip)};
+    UnaryNumbers bounds = {(double)NAN, (double)NAN}; /* which bound nothing */
+    bool wrong = false;
+    if (call->row->layout == &op_attrs_clip) {
+        const ClipAttrs *attrs = call->attrs;
+        bounds.a = attribute_bound(call, &attrs->min, -(double)FLT_MAX);
+        bounds.b = attribute_bound(call, &attrs->max, (double)FLT_MAX);
+        return kernel_unary(call, functions, &bounds);
+    }
+    const KernelTensor *low = given_bound(call, 1, &wrong), *high = given_bound(call, 2, &wrong);
+    if (wrong) return false;
+    if (low) bounds.a = kernel_real(low, 0);
+    if (high) bounds.b = kernel_real(high, 0);
+    return kernel_unary(call, functions, &bounds);
 }
 
 bool kernel_clip(KernelCall *call) {
-    static const ClipFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(clip), KERNEL_BY_INT(clip)};
+    static const ClipFunction functions[DTYPE_COUNT] = {KERNEL_BY_INT(clip)};
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
+    if (dtype_is_float(in->dtype)) return clip_floats(call);
     if (!functions[in->dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
     Bound low = {0}, high = {0};
-    const void *low_data = &low, *high_data = &high;
+    bool wrong = false;
+    const KernelTensor *given_low = given_bound(call, 1, &wrong);
+    const KernelTensor *given_high = given_bound(call, 2, &wrong);
+    if (wrong) return false;
     widest(in->dtype, &low, &high);
-    if (call->row->layout == &op_attrs_clip) {
-        const ClipAttrs *attrs = call->attrs;
-        attribute_bound(call, &attrs->min, -FLT_MAX, &low);
-        attribute_bound(call, &attrs->max, FLT_MAX, &high);
-    } else if (!read_bound(call, 1, in->dtype, &low_data) ||
-               !read_bound(call, 2, in->dtype, &high_data)) {
-        return false;
-    }
-    if (out->count) functions[in->dtype](out->data, in->data, out->count, low_data, high_data);
+    if (out->count)
+        functions[in->dtype](out->data, in->data, out->count, given_low ? given_low->data : &low,
+                             given_high ? given_high->data : &high);
     return true;
 }
 
@@ -168,7 +185,6 @@ bool kernel_prelu(KernelCall *call) {
     BroadcastOperand operands[] = {
         {&call->outputs[0], 0}, {x, 0}, {&call->inputs[1], slope_trailing(call)}};
     Broadcast plan;
-    if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
-    kernel_broadcast_run(&plan, functions[x->dtype], NULL);
-    return true;
+    return kernel_broadcast_plan(call, operands, 3, &plan) &&
+           kernel_broadcast_by_dtype(call, &plan, functions, x->dtype);
 }

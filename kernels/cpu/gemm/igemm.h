@@ -37,7 +37,7 @@ typedef enum IgemmKind {
     IGEMM_QUADS, /* four bytes of neighbouring k: uint8 in rows, int8 in weights; sums are int32 */
     IGEMM_PAIRS, /* two int16 */
     IGEMM_BFLOATS, /* two bfloat16, of an even depth: what fills a word up may be NaN in rows. Sums are
-                      float, of pairs, with subnormals taken for 0 */
+                      float, of pairs; subnormals are taken for 0, and so are results */
     IGEMM_KIND_COUNT
 } IgemmKind;
 
@@ -152,7 +152,7 @@ const IgemmIsa *igemm_isa_avx512(IgemmKind kind);
 const IgemmIsa *igemm_isa_amx(IgemmKind kind);
 
 /* Rows of floats `width` apart to bfloat16 that lie y_row elements apart, rounded to nearest, ties to
- * even. In AVX-512. */
+ * even, subnormals to 0. Where there are products of IGEMM_BFLOATS. */
 typedef struct IgemmNarrow {
     uint16_t *y;
     uint64_t y_row;

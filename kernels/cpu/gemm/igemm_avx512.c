@@ -211,8 +211,7 @@ CASES(BYTES_CASE)
 
 /* ---- bfloats --------------------------------------------------------------------------------- */
 
-#define BFLOAT_TARGET                                                                              \
-    __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512bf16")))
+#define BFLOAT_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma,bmi2,avx512bf16")))
 
 /* The upper halves, rounded as products are: subnormals are 0. A NaN stays one. */
 BFLOAT_TARGET static inline __attribute__((always_inline)) __m256i bfloats_round(__m512 v) {
@@ -268,8 +267,8 @@ bfloat_end(const IgemmTile *tile, const uint32_t vecs) {
     return end;
 }
 
-BFLOAT_TARGET static inline __attribute__((always_inline)) __m512
-bfloat_bound(const BfloatEnd *end, __m512 sum) {
+BFLOAT_TARGET static inline __attribute__((always_inline)) __m512 bfloat_bound(const BfloatEnd *end,
+                                                                               __m512 sum) {
     return _mm512_min_ps(end->high, _mm512_max_ps(end->low, sum));
 }
 
@@ -342,14 +341,14 @@ finish_bfloats(const IgemmTile *tile, const uint32_t rows, const uint32_t vecs,
 #undef BYTES_STORE
 #undef BYTES_FILL
 #undef BYTES_FINISH
-#define BYTES_TARGET          BFLOAT_TARGET
-#define BYTES_NAME(x)         bfloats_##x
-#define BYTES_VEC             __m512
-#define BYTES_ZERO            _mm512_setzero_ps()
-#define BYTES_LOAD(p)         _mm512_loadu_ps((const float *)(const void *)(p))
-#define BYTES_STORE(p, v)     _mm512_storeu_ps((float *)(void *)(p), v)
-#define BYTES_FILL(p)         _mm512_castsi512_ps(_mm512_set1_epi32(p))
-#define BYTES_STEP(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
+#define BYTES_TARGET                        BFLOAT_TARGET
+#define BYTES_NAME(x)                       bfloats_##x
+#define BYTES_VEC                           __m512
+#define BYTES_ZERO                          _mm512_setzero_ps()
+#define BYTES_LOAD(p)                       _mm512_loadu_ps((const float *)(const void *)(p))
+#define BYTES_STORE(p, v)                   _mm512_storeu_ps((float *)(void *)(p), v)
+#define BYTES_FILL(p)                       _mm512_castsi512_ps(_mm512_set1_epi32(p))
+#define BYTES_STEP(acc, a, b)               _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
 #define BYTES_FINISH(tile, acc, rows, vecs) finish_bfloats(tile, rows, vecs, acc)
 #include "igemm_bytes.inc"
 CASES(BYTES_CASE)

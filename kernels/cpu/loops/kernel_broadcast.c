@@ -2,6 +2,7 @@
 /* Plans and runs broadcasting loops; see kernel_broadcast.h. */
 #include "kernel_broadcast.h"
 
+#include "half_pieces.h"
 #include "kernel_functions.h"
 #include "kernel_parts.h"
 
@@ -60,7 +61,8 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
         if (!align(call, out, &operands[i], strides[i] + 2)) return false;
         strides[i] += 2;
         plan->data[i] = operands[i].tensor->data;
-        plan->size[i] = kernel_element_size(operands[i].tensor->dtype);
+        plan->dtype[i] = operands[i].tensor->dtype;
+        plan->size[i] = kernel_element_size(plan->dtype[i]);
     }
     for (uint32_t k = 0; k < out->rank; k++) dims[2 + k] = (uint64_t)out->dims[k];
     uint32_t kept = out->count ? collapse(dims + 2, strides, count, out->rank) : 0;
@@ -131,6 +133,84 @@ void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, con
     kernel_run_parts(plan->workers, cut, broadcast_part, &job);
 }
 
+/* ---- 16-bit floats --------------------------------------------------------------------------- */
+
+/* What tiles of 16-bit floats are computed with. */
+typedef struct HalfTiles {
+    const Broadcast *plan;
+    BroadcastFunction function; /* of floats */
+} HalfTiles;
+
+/* Rows and columns of a tile, from (row, column) on. */
+typedef struct TilePiece {
+    uint64_t row, rows, column, columns;
+} TilePiece;
+
+static char *piece_at(const HalfTiles *job, const BroadcastTile *tile, const TilePiece *piece,
+                      uint32_t i) {
+    const uint64_t element = piece->row * tile->row_step[i] + piece->column * tile->step[i];
+    return (char *)tile->at[i] + element * job->plan->size[i];
+}
+
+/* Operand i of a piece: where it lies, or widened in `floats`. What is repeated is widened once. */
+static void widen_operand(const HalfTiles *job, const BroadcastTile *tile, const TilePiece *piece,
+                          uint32_t i, float *floats, BroadcastTile *to) {
+    const uint64_t rows = tile->row_step[i] ? piece->rows : 1;
+    const uint64_t columns = tile->step[i] ? piece->columns : 1;
+    const char *from = piece_at(job, tile, piece, i);
+    to->step[i] = tile->step[i];
+    to->row_step[i] = tile->row_step[i];
+    to->at[i] = (char *)from;
+    if (!half_is(job->plan->dtype[i])) return;
+    half_widen(floats, job->plan->dtype[i],
+               (HalfRows){(void *)from, rows, columns, tile->row_step[i]});
+    to->at[i] = floats;
+    to->row_step[i] = tile->row_step[i] ? columns : 0;
+}
+
+static void run_piece(const HalfTiles *job, const BroadcastTile *tile, const TilePiece *piece) {
+    float floats[BROADCAST_OPERANDS][HALF_PIECE];
+    BroadcastTile wide = {.rows = piece->rows, .columns = piece->columns};
+    for (uint32_t i = 1; i < job->plan->count; i++)
+        widen_operand(job, tile, piece, i, floats[i], &wide);
+    void *to = piece_at(job, tile, piece, 0);
+    const bool narrow = half_is(job->plan->dtype[0]);
+    wide.at[0] = narrow ? (void *)floats[0] : to;
+    wide.step[0] = tile->step[0];
+    wide.row_step[0] = narrow ? piece->columns : tile->row_step[0];
+    job->function(&wide, NULL);
+    if (narrow)
+        half_narrow((HalfRows){to, piece->rows, piece->columns, tile->row_step[0]},
+                    job->plan->dtype[0], floats[0]);
+}
+
+static void run_half_tile(const BroadcastTile *tile, const void *context) {
+    const uint64_t width = tile->columns < HALF_PIECE ? tile->columns : HALF_PIECE;
+    const uint64_t height = HALF_PIECE / width;
+    TilePiece piece;
+    for (piece.row = 0; piece.row < tile->rows; piece.row += piece.rows) {
+        const uint64_t rows = tile->rows - piece.row;
+        piece.rows = rows < height ? rows : height;
+        for (piece.column = 0; piece.column < tile->columns; piece.column += piece.columns) {
+            const uint64_t columns = tile->columns - piece.column;
+            piece.columns = columns < width ? columns : width;
+            run_piece(context, tile, &piece);
+        }
+    }
+}
+
+bool kernel_broadcast_by_dtype(KernelCall *call, const Broadcast *plan,
+                               const BroadcastFunction functions[DTYPE_COUNT], Dtype dtype) {
+    const HalfTiles halves = {plan, functions[DTYPE_FLOAT]};
+    if (functions[dtype])
+        kernel_broadcast_run(plan, functions[dtype], NULL);
+    else if (half_is(dtype) && halves.function)
+        kernel_broadcast_run(plan, run_half_tile, &halves);
+    else
+        return kernel_fail(call, "it is not defined for %s", dtype_name(dtype));
+    return true;
+}
+
 bool kernel_broadcast_trailing(KernelCall *call, uint32_t *trailing) {
     *trailing = 0;
     if (call->row->layout != &op_attrs_broadcast) return true;
@@ -149,11 +229,8 @@ bool kernel_broadcast_binary(KernelCall *call, const BroadcastFunction functions
     uint32_t trailing;
     if (!kernel_broadcast_trailing(call, &trailing)) return false;
     const KernelTensor *a = &call->inputs[0];
-    if (!functions[a->dtype])
-        return kernel_fail(call, "it is not defined for %s", dtype_name(a->dtype));
     BroadcastOperand operands[] = {{&call->outputs[0], 0}, {a, 0}, {&call->inputs[1], trailing}};
     Broadcast plan;
     if (!kernel_broadcast_plan(call, operands, 3, &plan)) return false;
-    kernel_broadcast_run(&plan, functions[a->dtype], NULL);
-    return true;
+    return kernel_broadcast_by_dtype(call, &plan, functions, a->dtype);
 }

@@ -28,7 +28,8 @@ typedef struct Broadcast {
     const uint64_t *strides[BROADCAST_OPERANDS]; /* [rank] each, in elements; 0: repeated */
     char *data[BROADCAST_OPERANDS];
     size_t size[BROADCAST_OPERANDS]; /* of an element, in bytes */
-    Workers *workers;                /* as a call's */
+    Dtype dtype[BROADCAST_OPERANDS];
+    Workers *workers; /* as a call's */
 } Broadcast;
 
 /* Operand k's element of row r and column c is at[k][r * row_step[k] + c * step[k]], in elements;
@@ -49,6 +50,12 @@ bool kernel_broadcast_plan(KernelCall *call, const BroadcastOperand *operands, u
 /* Calls `function` for all tiles, or parts of them, from several threads at once where that pays.
  */
 void kernel_broadcast_run(const Broadcast *plan, BroadcastFunction function, const void *context);
+
+/* The same by the function of that dtype, which all inputs have. Where there is none for 16-bit floats
+ * it is that of floats: pieces that stay in the first-level cache are widened for it, and what it gives
+ * is rounded once, to nearest, ties to even. False with the error set where there is no function. */
+bool kernel_broadcast_by_dtype(KernelCall *call, const Broadcast *plan,
+                               const BroadcastFunction functions[DTYPE_COUNT], Dtype dtype);
 
 /* Output 0 from inputs 0 and 1, by the function of their dtype. Serves all operator versions: a row
  * with the layout `broadcast` is one before version 7. False with the error set where shapes do not

@@ -2,6 +2,7 @@
 /* Runs functions over whole tensors; see kernel_rows.h. */
 #include "kernel_rows.h"
 
+#include "half_pieces.h"
 #include "kernel_parts.h"
 
 enum { UNARY_WEIGHT = 2 }; /* between a negation and an error function */
@@ -12,6 +13,7 @@ typedef struct UnaryJob {
     char *to;
     const char *from;
     size_t to_size, from_size;
+    Dtype to_dtype, from_dtype;
 } UnaryJob;
 
 static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -19,6 +21,22 @@ static void unary_part(const void *data, uint64_t first, uint64_t end, unsigned 
     (void)lane;
     job->function(job->to + first * job->to_size, job->from + first * job->from_size, end - first,
                   job->numbers);
+}
+
+/* 16-bit floats by a function of floats, piece by piece. */
+static void unary_half_part(const void *data, uint64_t first, uint64_t end, unsigned lane) {
+    const UnaryJob *job = data;
+    const bool narrow = half_is(job->to_dtype);
+    float from[HALF_PIECE], to[HALF_PIECE];
+    (void)lane;
+    for (uint64_t n; first < end; first += n) {
+        char *out = job->to + first * job->to_size;
+        n = end - first < HALF_PIECE ? end - first : HALF_PIECE;
+        half_widen(from, job->from_dtype,
+                   (HalfRows){(void *)(job->from + first * job->from_size), 1, n, 0});
+        job->function(narrow ? (void *)to : out, from, n, job->numbers);
+        if (narrow) half_narrow((HalfRows){out, 1, n, 0}, job->to_dtype, to);
+    }
 }
 
 bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
@@ -30,18 +48,22 @@ bool kernel_unary_quick(KernelCall *call, const UnaryFunction functions[DTYPE_CO
                         const UnaryNumbers *numbers, UnaryFunction quick) {
     static const UnaryNumbers none = {0, 0};
     const KernelTensor *in = &call->inputs[0], *out = &call->outputs[0];
-    if (!functions[in->dtype])
+    const bool halves = half_is(in->dtype) && !functions[in->dtype];
+    const Dtype dtype = halves ? DTYPE_FLOAT : in->dtype; /* the function's */
+    if (!functions[dtype])
         return kernel_fail(call, "it is not defined for %s", dtype_name(in->dtype));
     if (in->count != out->count) return kernel_fail(call, "the number of elements changes");
-    const bool is_quick = quick && in->dtype == DTYPE_FLOAT && !call->faithful;
-    const UnaryJob job = {.function = is_quick ? quick : functions[in->dtype],
+    const bool is_quick = quick && dtype == DTYPE_FLOAT && !call->faithful;
+    const UnaryJob job = {.function = is_quick ? quick : functions[dtype],
                           .numbers = numbers ? numbers : &none,
                           .to = out->data,
                           .from = in->data,
                           .to_size = kernel_element_size(out->dtype),
-                          .from_size = kernel_element_size(in->dtype)};
+                          .from_size = kernel_element_size(in->dtype),
+                          .to_dtype = out->dtype,
+                          .from_dtype = in->dtype};
     const unsigned parts = kernel_parts(kernel_threads(call), out->count, UNARY_WEIGHT);
-    kernel_run_parts(call->workers, (KernelCut){out->count, KERNEL_PART_GRAIN, parts}, unary_part,
-                     &job);
+    kernel_run_parts(call->workers, (KernelCut){out->count, KERNEL_PART_GRAIN, parts},
+                     halves ? unary_half_part : unary_part, &job);
     return true;
 }

@@ -93,7 +93,7 @@ typedef void (*UnaryFunction)(void *out, const void *in, uint64_t n, const Unary
         ROW_EACH(n, const T x = in[i]; out[i] = (R)(expression))                                   \
     }
 
-/* Output 0 from input 0 by the function of its dtype. */
+/* Output 0 from input 0 by the function of its dtype; 16-bit floats by that of floats, rounded once. */
 bool kernel_unary(KernelCall *call, const UnaryFunction functions[DTYPE_COUNT],
                   const UnaryNumbers *numbers);
 /* The same, but by `quick` (quick_rows.h) where elements are float and the plan is not faithful. */

@@ -360,7 +360,8 @@ static void test_pools_of_halves(void **unused) {
         begin_pool(&narrow, &s, brain ? DTYPE_BFLOAT16 : DTYPE_FLOAT16, true, false);
         const KernelTensor *x = &narrow.c.inputs[0], *y = &narrow.c.outputs[0];
         for (uint64_t k = 0; k < x->count; k++) {
-            static const uint16_t ends[] = {0x8000, 0, 0xff80, 0x7f80, 0xfc00, 0x7c00, 0xffff, 0x7fff};
+            static const uint16_t ends[] = {0x8000, 0,      0xff80, 0x7f80,
+                                            0xfc00, 0x7c00, 0xffff, 0x7fff};
             const uint16_t bits = (uint16_t)(k % 7 ? random_below(1 << 16) : ends[random_below(8)]);
             ((uint16_t *)x->data)[k] = bits;
             ((float *)wide.c.inputs[0].data)[k] =
