@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half_pieces.h"
 #include "kernel_functions.h"
 #include "kernel_rows.h"
 #include "kernel_types.h"
@@ -21,6 +22,13 @@
     BINARY_ROWS_FOR(ROW_CLONES, div_##s, T, T, x / y)
 KERNEL_FLOAT_LIST(FLOAT_BASICS)
 
+#define BFLOAT_BASIC(name, op)                                                                     \
+    BINARY_ROWS_FOR(ROW_CLONES, name##_bf16, uint16_t, uint16_t,                                   \
+                    bfloat_near(bfloat_wide(x) op bfloat_wide(y)))
+BFLOAT_BASIC(add, +)
+BFLOAT_BASIC(sub, -)
+BFLOAT_BASIC(mul, *)
+
 /* 1u *: 16-bit factors would be promoted to int, whose product can overflow. */
 #define WRAPPING_BASICS(D, T, s)                                                                   \
     BINARY_ROWS(add_##s, T, T, 1u * x + y)                                                         \
@@ -29,20 +37,20 @@ KERNEL_FLOAT_LIST(FLOAT_BASICS)
 KERNEL_UNSIGNED_LIST(WRAPPING_BASICS)
 
 bool kernel_add(KernelCall *call) {
-    static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(add),
-                                                             KERNEL_BY_WIDTH(add)};
+    static const BroadcastFunction functions[DTYPE_COUNT] = {
+        KERNEL_BY_FLOAT(add), KERNEL_BY_WIDTH(add), [DTYPE_BFLOAT16] = add_bf16};
     return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_sub(KernelCall *call) {
-    static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(sub),
-                                                             KERNEL_BY_WIDTH(sub)};
+    static const BroadcastFunction functions[DTYPE_COUNT] = {
+        KERNEL_BY_FLOAT(sub), KERNEL_BY_WIDTH(sub), [DTYPE_BFLOAT16] = sub_bf16};
     return kernel_broadcast_binary(call, functions);
 }
 
 bool kernel_mul(KernelCall *call) {
-    static const BroadcastFunction functions[DTYPE_COUNT] = {KERNEL_BY_FLOAT(mul),
-                                                             KERNEL_BY_WIDTH(mul)};
+    static const BroadcastFunction functions[DTYPE_COUNT] = {
+        KERNEL_BY_FLOAT(mul), KERNEL_BY_WIDTH(mul), [DTYPE_BFLOAT16] = mul_bf16};
     return kernel_broadcast_binary(call, functions);
 }
 

@@ -463,6 +463,8 @@ typedef struct ChannelsJob {
     const IgemmIsa *isa;
     EpilogueBounds bounds; /* part of the micro-kernels; what else there may be follows */
     const void **tables;   /* [lanes][table_size] */
+    float *floats; /* [lanes][IGEMM_LINE][columns]: of bfloats, before an activation that is not
+                              the micro-kernels'; otherwise NULL */
 } ChannelsJob;
 
 bool igemm_has_lines(IgemmSteps steps) {
@@ -479,8 +481,8 @@ uint64_t igemm_channels_table(const Igemm *g) {
     return g->taps / g->lines->steps.taps * line_columns(g->lines->steps);
 }
 
-/* Rows [row, row + count). */
-static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t count) {
+/* Rows [row, row + count), as they are made: to `floats`, where that is given. */
+static IgemmPixels pixels_at(const ChannelsJob *job, float *floats, uint64_t row, uint64_t count) {
     const Igemm *g = job->g;
     const Epilogue *e = g->epilogue;
     const void *z = NULL;
@@ -492,8 +494,10 @@ static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t coun
                          .channels = g->columns,
                          .count = (uint32_t)count,
                          .weights = g->weights,
-                         .y = (char *)g->y + row * g->y_row * element_of(g),
-                         .y_row = g->y_row,
+                         .y = floats ? (void *)floats
+                                     : (char *)g->y + row * g->y_row * element_of(g),
+                         .y_row = floats ? g->columns : g->y_row,
+                         .wide = floats != NULL,
                          .bias = e ? e->bias : NULL,
                          .z = z,
                          .z_row = residual_row(g),
@@ -501,48 +505,64 @@ static IgemmPixels pixels_at(const ChannelsJob *job, uint64_t row, uint64_t coun
                          .high = job->bounds.high};
 }
 
-static void finish_pixels(const ChannelsJob *job, const IgemmPixels *pixels) {
+static void finish_pixels(const ChannelsJob *job, const IgemmPixels *pixels, uint64_t row) {
+    const Igemm *g = job->g;
     const EpilogueBlock block = {
         .y = pixels->y, .y_row = pixels->y_row, .rows = pixels->count, .columns = pixels->channels};
     run_rest(&job->bounds, &block);
+    const IgemmNarrow to = {(uint16_t *)g->y + row * g->y_row, g->y_row, pixels->count,
+                            (uint32_t)g->columns, (uint32_t)g->columns};
+    if (pixels->wide) igemm_round_rows(&to, pixels->y);
 }
 
-static void run_lines(const ChannelsJob *job, uint64_t first, uint64_t end, const void **table) {
+/* What one thread has for itself. */
+typedef struct ChannelsLane {
+    const void **table;
+    float *floats; /* or NULL */
+} ChannelsLane;
+
+static void run_lines(const ChannelsJob *job, uint64_t first, uint64_t end,
+                      const ChannelsLane *lane) {
+    const void **table = lane->table;
     const Igemm *g = job->g;
     const IgemmLines *lines = g->lines;
     for (uint64_t row = first, count; row < end; row += count) {
         count = least(least(IGEMM_LINE, end - row), lines->outputs - row % lines->outputs);
-        IgemmPixels pixels = pixels_at(job, row, count);
+        IgemmPixels pixels = pixels_at(job, lane->floats, row, count);
         pixels.rows = table;
         lines->find(g->source, row, line_columns(lines->steps), table);
         job->isa->line(&pixels, lines->steps);
-        finish_pixels(job, &pixels);
+        finish_pixels(job, &pixels, row);
     }
 }
 
-static void run_pixels(const ChannelsJob *job, uint64_t first, uint64_t end, const void **table) {
+static void run_pixels(const ChannelsJob *job, uint64_t first, uint64_t end,
+                       const ChannelsLane *lane) {
+    const void **table = lane->table;
     const Igemm *g = job->g;
     for (uint64_t from = first, found; from < end; from += found) {
         found = least(IGEMM_PIXELS_FOUND, end - from);
         g->find(g->source, from, (uint32_t)found, table);
         for (uint64_t i = 0, count; i < found; i += count) {
             count = least(IGEMM_PIXELS, found - i);
-            IgemmPixels pixels = pixels_at(job, from + i, count);
+            IgemmPixels pixels = pixels_at(job, lane->floats, from + i, count);
             pixels.rows = table + i;
             pixels.row_step = found;
             job->isa->pixels(&pixels);
-            finish_pixels(job, &pixels);
+            finish_pixels(job, &pixels, from + i);
         }
     }
 }
 
 static void run_channels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
     const ChannelsJob *job = data;
-    const void **table = job->tables + lane * igemm_channels_table(job->g);
+    const ChannelsLane own = {job->tables + lane * igemm_channels_table(job->g),
+                              job->floats ? job->floats + lane * IGEMM_LINE * job->g->columns
+                                          : NULL};
     if (job->g->lines)
-        run_lines(job, first, end, table);
+        run_lines(job, first, end, &own);
     else
-        run_pixels(job, first, end, table);
+        run_pixels(job, first, end, &own);
 }
 
 void igemm_channels_block(const Igemm *g, IsaLevel level, const void **table) {
@@ -560,6 +580,11 @@ bool igemm_channels(KernelCall *call, const Igemm *g, IsaLevel level) {
     const uint64_t table = igemm_channels_table(g) * sizeof *job.tables;
     job.tables = kernel_workspace(call, table * kernel_threads(call));
     if (!job.tables) return false;
+    if (g->kind == IGEMM_BFLOATS && job.bounds.rest.activation != ACTIVATION_NONE) {
+        job.floats =
+            kernel_workspace(call, IGEMM_LINE * g->columns * sizeof(float) * kernel_threads(call));
+        if (!job.floats) return false;
+    }
     const double work = (double)g->rows * (double)g->columns * (double)g->taps;
     const unsigned threads = kernel_work_threads(call, work, g->rows);
     const uint32_t unit = g->lines ? IGEMM_LINE : IGEMM_PIXELS;

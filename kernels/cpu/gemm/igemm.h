@@ -119,9 +119,10 @@ typedef struct IgemmPixels {
     void *y;
     uint64_t y_row;
     const float *bias; /* or NULL */
-    const void *z;     /* or NULL; as y is: float, or of bfloats bfloat16 */
+    const void *z;     /* or NULL; as rows are: float, or of bfloats bfloat16 */
     uint64_t z_row;
     float low, high;
+    bool wide; /* of bfloats: y is float */
 } IgemmPixels;
 
 /* How taps lie in a line of pixels: `taps` side by side, those of the next output `step` further. */
@@ -244,8 +245,7 @@ typedef struct IgemmBlock {
 void igemm_multiply(const IgemmBlock *block, IsaLevel level);
 
 /* By channel, of float or of bfloats: depth is 1, columns are channels, and weights float [taps][columns];
- * column n is of what lies n elements behind a row's address. Of bfloats y is bfloat16, and the
- * activation bounds, if any. */
+ * column n is of what lies n elements behind a row's address. Of bfloats y is bfloat16. */
 bool igemm_channels(KernelCall *call, const Igemm *igemm, IsaLevel level);
 
 /* The same of all its rows in the calling thread; `table` has room for so many addresses. */

@@ -241,6 +241,8 @@ BFLOAT_TARGET static inline __attribute__((always_inline)) __m512 bfloats_wide(c
 #undef CHANNELS_STORE
 #undef CHANNELS_LOAD_SOME
 #undef CHANNELS_STORE_SOME
+#undef CHANNELS_WIDE
+#define CHANNELS_WIDE                   1
 #define CHANNELS_NAME(x)                bfloats_##x
 #define CHANNELS_ITEM                   uint16_t
 #define CHANNELS_LOAD(p)                bfloats_wide(p, 0xffff)

@@ -20,13 +20,15 @@ typedef struct Shape {
     uint32_t spatial;
     int64_t images, groups, channels, filters; /* of a group */
     int64_t in[2], taps[2], strides[2], dilations[2], pads[4];
-    bool bias, residual, relu, same, ceil, count_pads, constant;
+    bool bias, residual, same, ceil, count_pads, constant;
+    const char *activation; /* or NULL */
     bool bfloats; /* the one with channels last is of bfloat16, and data are numbers of that */
 } Shape;
 
 static Shape random_shape(void) {
     Shape s = {.spatial = 1 + (uint32_t)random_below(2)};
     static const int64_t sizes[] = {1, 2, 3, 4, 7, 16, 17, 40};
+    static const char *const activations[] = {NULL, NULL, "Relu", "HardSwish"};
     s.images = 1 + random_below(3);
     s.groups = random_below(3) ? 1 : 1 + random_below(20);
     s.channels = random_below(4) ? sizes[random_below(8)] : 1;
@@ -42,7 +44,7 @@ static Shape random_shape(void) {
     }
     s.bias = random_below(2);
     s.residual = random_below(3) == 0;
-    s.relu = random_below(2);
+    s.activation = activations[random_below(4)];
     s.ceil = random_below(3) == 0;
     s.count_pads = random_below(2);
     s.constant = random_below(2);
@@ -180,7 +182,7 @@ static void run_conv(Run *run, const Shape *s, bool last, float *const *data) {
     run->c.call.constant = run->constant;
     set_window(&run->c, s);
     case_int(&run->c, "group", s->groups);
-    if (s->relu) case_text(&run->c, "activation", "Relu");
+    if (s->activation) case_text(&run->c, "activation", s->activation);
     if (last && !bfloats) run->c.call.row++; /* behind that of bfloat16 */
     if (last) choose(run);
     if (!case_run(&run->c)) fail_msg("%s", run->c.err.what);
@@ -257,7 +259,7 @@ static void test_tiles(void **unused) {
         }
         s.bias = random_below(2);
         s.residual = random_below(2);
-        s.relu = random_below(2);
+        s.activation = random_below(2) ? "Relu" : NULL;
         const bool is_strange = i % 4 == 0;
         compare_convs(&s, 1e-6f * (float)(s.channels * 9 + 4), is_strange ? strange[i / 4 % 5] : 0);
     }

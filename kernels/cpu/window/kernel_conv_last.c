@@ -163,10 +163,8 @@ static bool conv_make(KernelCall *call, ConvLast *conv) {
 
 /* Words are of two channels: what is copied for rows of taps is filled up. */
 static bool suits_bfloats(const KernelCall *call, const ConvLast *conv) {
-    const EpilogueBounds bounds = epilogue_bounds(&conv->epilogue);
     if (!call->inputs[1].count || !call->inputs[0].count) return false;
-    if (conv->by_channel)
-        return kernel_is_constant(call, 1) && bounds.rest.activation == ACTIVATION_NONE;
+    if (conv->by_channel) return kernel_is_constant(call, 1);
     return conv->by_row || conv->channels % 2 == 0;
 }
 

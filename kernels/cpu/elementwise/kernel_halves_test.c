@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Elementwise kernels on 16-bit floats: to the bit what the same kernels give of floats, rounded once. */
+#include "kernel_case_test.h"
+
+#include "kernel_convert.h"
+
+static uint32_t seed = 1;
+static int64_t random_below(int64_t end) {
+    seed = seed * 1664525u + 1013904223u;
+    return (int64_t)(((uint64_t)seed * (uint64_t)end) >> 32);
+}
+
+/* Shapes whose rows are pieces, parts of pieces, and many to a piece; the second operand's is broadcast
+ * along some. */
+typedef struct HalfShape {
+    uint32_t rank;
+    int64_t x[4], y[4], out[4];
+} HalfShape;
+
+static HalfShape half_shape(bool binary) {
+    static const int64_t sizes[] = {1, 2, 3, 5, 16, 17, 33, 70, 1024, 1500};
+    HalfShape s = {.rank = 1 + (uint32_t)random_below(3)};
+    for (uint32_t i = 0; i < s.rank; i++) {
+        const int64_t size = sizes[random_below(s.rank > 2 ? 7 : 10)];
+        s.x[i] = binary && random_below(5) == 0 ? 1 : size;
+        s.y[i] = random_below(3) == 0 ? 1 : size;
+        s.out[i] = binary && s.x[i] == 1 ? s.y[i] : s.x[i];
+    }
+    return s;
+}
+
+/* Any bits, as half and as float. */
+static void fill_halves(KernelTensor *half, KernelTensor *wide) {
+    for (uint64_t k = 0; k < half->count; k++)
+        ((uint16_t *)half->data)[k] =
+            (uint16_t)(random_below(5) ? 0x3000 + random_below(0x2000) + 0x8000 * random_below(2)
+                                       : random_below(1 << 16));
+    kernel_convert(DTYPE_FLOAT, wide->data, half->dtype, half->data, half->count, NULL);
+}
+
+static void begin_half(KernelCase *c, const char *op, Dtype dtype, const HalfShape *s) {
+    const bool truth = strcmp(op, "Less") == 0;
+    case_begin(c, op, 20);
+    case_in(c, dtype, s->rank, s->x, NULL);
+    if (s->y[0]) case_in(c, dtype, s->rank, s->y, NULL);
+    case_out(c, truth ? DTYPE_BOOL : dtype, s->rank, s->out);
+}
+
+static bool is_nan(Dtype dtype, uint16_t half) {
+    return dtype_is_float(dtype) && (half & 0x7fff) > (dtype == DTYPE_FLOAT16 ? 0x7c00 : 0x7f80);
+}
+
+/* What halves give is what floats give, rounded once; a NaN is one, of any payload. */
+static void compare_halves(const char *op, bool binary, Dtype dtype) {
+    HalfShape s = half_shape(binary);
+    KernelCase half, wide;
+    if (!binary) s.y[0] = 0;
+    begin_half(&half, op, dtype, &s);
+    begin_half(&wide, op, DTYPE_FLOAT, &s);
+    for (uint32_t i = 0; i < half.call.input_count; i++)
+        fill_halves(&half.inputs[i], &wide.inputs[i]);
+    if (!case_run(&half)) fail_msg("%s: %s", op, half.err.what);
+    if (!case_run(&wide)) fail_msg("%s: %s", op, wide.err.what);
+    const KernelTensor *got = &half.outputs[0], *want = &wide.outputs[0];
+    const size_t size = kernel_element_size(got->dtype);
+    char *rounded = arena_alloc(&wide.arena, want->count * size + 1);
+    kernel_convert(got->dtype, rounded, want->dtype, want->data, want->count, NULL);
+    for (uint64_t k = 0; k < want->count; k++) {
+        uint16_t is = 0, wanted = 0;
+        memcpy(&is, (const char *)got->data + k * size, size);
+        memcpy(&wanted, rounded + k * size, size);
+        if (is != wanted && !(is_nan(got->dtype, is) && is_nan(got->dtype, wanted)))
+            fail_msg("%s of %s: %04x for %04x", op, dtype_name(dtype), is, wanted);
+    }
+    case_end(&half);
+    case_end(&wide);
+}
+
+static void test_halves(void **state) {
+    static const char *const binary[] = {"Add", "Sub", "Mul", "Div", "Less", "PRelu"};
+    static const char *const unary[] = {"Relu",      "Sigmoid", "Abs",  "Clip", "Erf",
+                                        "HardSwish", "Neg",     "Gelu", "Tanh", "Reciprocal"};
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        const Dtype dtype = i & 1 ? DTYPE_BFLOAT16 : DTYPE_FLOAT16;
+        compare_halves(binary[i / 2 % 6], true, dtype);
+        compare_halves(unary[i / 2 % 10], false, dtype);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
