@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half_pieces.h"
 #include "kernel_clones.h"
 #include "kernel_math.h"
 #include "kernel_parts.h"
@@ -232,21 +233,32 @@ static void run_tiles(const Task *task, GemmTile tile, float *c, uint64_t column
     }
 }
 
-/* Rows of a matrix side by side, from row `first` on. */
+/* Rows of a matrix whose elements lie side by side, one behind the other. */
+static void join_rows(const GemmMatrix *matrix, const GemmBlock *all, float *to) {
+    const char *from = (const char *)gemm_start(matrix, 0) +
+                       all->lane * matrix->row * (matrix->narrow ? sizeof(uint16_t) : sizeof *to);
+    if (matrix->narrow) {
+        half_widen(to, matrix->narrow,
+                   (HalfRows){(void *)from, all->lanes, all->depth, matrix->row});
+        return;
+    }
+    for (uint64_t r = 0; r < all->lanes; r++, to += all->depth)
+        memcpy(to, (const float *)(const void *)from + r * matrix->row, all->depth * sizeof *to);
+}
+
+/* Rows of a matrix side by side, from the block's lane on. */
 static void copy_rows(const Runner *runner, const GemmMatrix *matrix, const GemmBlock *all,
                       float *to) {
     GemmBlock block = *all; /* gemm_copy_rows takes no more rows than tiles have */
     block.loops = runner->loops;
+    if (matrix->column == 1) {
+        join_rows(matrix, all, to);
+        return;
+    }
     for (uint64_t i = 0; i < all->lanes; i += block.lanes, to += block.lanes * block.depth) {
         block.lane = all->lane + i;
         block.lanes = least(all->lanes - i, runner->isa->rows);
-        if (matrix->column == 1 && !matrix->narrow)
-            for (uint64_t r = 0; r < block.lanes; r++)
-                memcpy(to + r * block.depth,
-                       (const float *)gemm_start(matrix, 0) + (block.lane + r) * matrix->row,
-                       block.depth * sizeof *to);
-        else
-            gemm_copy_rows(matrix, &block, to);
+        gemm_copy_rows(matrix, &block, to);
     }
 }
 
