@@ -3,11 +3,13 @@
  *
  *   Cast(kernel(x))                      ->  kernel(x) {to}
  *   kernel(Cast(x, float)), x in 16 bit  ->  kernel(x)
+ *   Attention(Cast(x, 16 bit)), x float  ->  Attention(x), not in faithful plans
  *
  * Kernels are Conv, MatMul, Gemm, LayerNormalization and Gelu, fused or not; they become
  * demi.fused's. A result that is cast is read by nothing else, and so is the result of a cast that
- * is read. Only casts that widen are read: rounding an operand once for all kernels is what makes
- * 16-bit kernels fast. Constants are left to be converted when compiling. Faithful: a result that
+ * is read. Of products only casts that widen are read: rounding an operand once for all kernels is what
+ * makes 16-bit kernels fast. Attention computes in float whatever it reads, and a cache of keys that is
+ * float would be rounded whole for each token. Constants are left to be converted when compiling. Faithful: a result that
  * is float is rounded once either way, and widening is exact; a cast of a 16-bit result stays, as
  * it would no longer be rounded.
  */
@@ -98,6 +100,17 @@ static bool is_computed_ahead(const Value *value, int *left) {
     return true;
 }
 
+/* The kernel, the cast's one reader, reads what the cast does; its result keeps its type. */
+static void read_before(Node *kernel, Node *cast) {
+    const Dtype dtype = type_dtype(kernel->outputs[0]->type);
+    for (uint32_t i = 0; i < kernel->input_count; i++) {
+        if (kernel->inputs[i].value != cast->outputs[0]) continue;
+        node_set_input(kernel, i, cast->inputs[0].value);
+        if (i == 0 && !node_attr(kernel, "to")) node_set_attr_int(kernel, "to", dtype);
+    }
+    node_remove_unswept(cast);
+}
+
 static bool fuse_read(Fuse *fuse, Node *cast) {
     Value *x = cast->inputs[0].value, *wide = cast->outputs[0];
     Node *kernel = fuse_reader(wide);
@@ -107,13 +120,18 @@ static bool fuse_read(Fuse *fuse, Node *cast) {
         return false;
     kernel = as_fused(fuse, kernel);
     if (!kernel) return false;
-    Dtype dtype = type_dtype(kernel->outputs[0]->type);
-    for (uint32_t i = 0; i < kernel->input_count; i++) {
-        if (kernel->inputs[i].value != wide) continue;
-        node_set_input(kernel, i, x);
-        if (i == 0 && !node_attr(kernel, "to")) node_set_attr_int(kernel, "to", dtype);
-    }
-    node_remove_unswept(cast);
+    read_before(kernel, cast);
+    return true;
+}
+
+/* Rounding that only attention reads. */
+static bool fuse_rounding(Fuse *fuse, Node *cast) {
+    Value *x = cast->inputs[0].value, *low = cast->outputs[0];
+    Node *kernel = fuse_reader(low);
+    if (fuse->faithful || type_dtype(x->type) != DTYPE_FLOAT || !kernel || !is_fused(kernel) ||
+        !sym_equals(kernel->op_type, "Attention") || !may_read(kernel, low))
+        return false;
+    read_before(kernel, cast);
     return true;
 }
 
@@ -122,7 +140,7 @@ static void visit(Fuse *fuse, Node *cast) {
         !fuse_takes(cast->outputs[0]) || model_find_function(fuse->ctx->model, cast) ||
         type_dtype(cast->inputs[0].value->type) == type_dtype(cast->outputs[0]->type))
         return;
-    if (!fuse_write(fuse, cast) && !fuse_read(fuse, cast)) return;
+    if (!fuse_write(fuse, cast) && !fuse_read(fuse, cast) && !fuse_rounding(fuse, cast)) return;
     fuse->ctx->counts->casts_fused++;
     fuse->ctx->counts->rewrites++;
 }
